@@ -1,0 +1,102 @@
+# Everything a user or developer runs. `make help` lists it.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+
+PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3,$(shell command -v $(p) 2>/dev/null)))
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c requirements.lock
+ARGS   ?=
+,      := ,
+
+define CHECK_PYTHON
+import sys
+if not (3, 11) <= sys.version_info[:2] <= (3, 12):
+    sys.exit("Python 3.11 or 3.12 is needed, this is %d.%d; name one with: make PYTHON=/path/to/python3.11 ..." % sys.version_info[:2])
+try:
+    import ensurepip, venv
+except ImportError:
+    sys.exit("This Python cannot make virtual environments; on Debian and Ubuntu install the package python3-venv.")
+endef
+export CHECK_PYTHON
+
+.PHONY: help up down status check test unit lint demo bench data train-density train-flow lock clean
+
+help:  ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+
+up: $(VENV)/.serve  ## start the whole system and make a first prediction (ARGS="--help" for options)
+	@$(BIN)/greenwave up $(ARGS)
+
+down: $(VENV)/.serve  ## stop what `make up` started
+	@$(BIN)/greenwave down $(ARGS)
+
+status: $(VENV)/.serve  ## show every application and its state
+	@$(BIN)/greenwave status $(ARGS)
+
+test: $(VENV)/.dev  ## run all tests, on real Ray, Redis and SUMO
+	@$(BIN)/python -m pytest -q -n 2 tests/unit tests/store
+	@$(BIN)/python -m pytest -q $(filter-out tests/unit tests/store tests/data,$(patsubst %/__init__.py,%,$(wildcard tests/*/__init__.py)))
+
+unit: $(VENV)/.dev  ## run the fast tests only
+	@$(BIN)/python -m pytest -q -n 2 tests/unit
+
+lint: $(VENV)/.dev  ## format check, lint, types, import rules
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+check: $(VENV)/.serve  ## check the serve configs strictly
+	@$(BIN)/greenwave check serve_config.yaml configs/*.yaml
+
+demo: $(VENV)/.sim  ## an hour of simulated traffic, controlled by the running system
+	@$(BIN)/python -m serve_app.demo $(ARGS)
+
+bench: $(VENV)/.load  ## measure the speed figures of the README (needs wrk)
+	@$(BIN)/python -m load_tests.bench_inference $(ARGS)
+
+data: $(VENV)/.sim  ## simulate the days that the forecasts learn from (resumable; an hour on two cores)
+	@$(BIN)/python -m models.training.forecasts.generate $(ARGS)
+
+train-density: $(VENV)/.sim  ## train and compare the density forecast on the committed days
+	@$(BIN)/python -m models.training.forecasts.train_density $(ARGS)
+
+train-flow: $(VENV)/.sim  ## train and compare the flow forecast on the committed days
+	@$(BIN)/python -m models.training.forecasts.train_flow $(ARGS)
+
+lock: $(VENV)/.dev  ## pin the newest versions that pyproject.toml allows
+	@$(PIP) pip-tools
+	@$(BIN)/pip-compile --quiet --upgrade --all-extras --strip-extras --no-header --no-annotate \
+		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o requirements.lock pyproject.toml
+	@sed -i 's/^\(torch==[0-9.]*\)+cpu/\1/' requirements.lock
+
+clean:  ## remove the virtual environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+# One stamp per set of packages; a stamp is renewed when the requirements change.
+$(BIN)/python:
+	@$(if $(PYTHON),,$(error No python3 was found; install Python 3.11))
+	@$(PYTHON) -c "$$CHECK_PYTHON"
+	@echo "Making the virtual environment in $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+
+define INSTALL
+@echo "Installing $(1) (a few minutes the first time) ..."
+@$(PIP) -e '$(2)' || { echo "The installation failed; the lines above say why." >&2; exit 1; }
+@touch $@
+endef
+
+$(VENV)/.serve: pyproject.toml requirements.lock | $(BIN)/python
+	$(call INSTALL,what serving needs,.)
+
+$(VENV)/.sim: pyproject.toml requirements.lock | $(BIN)/python
+	$(call INSTALL,the traffic simulator,.[sim])
+
+$(VENV)/.load: pyproject.toml requirements.lock | $(BIN)/python
+	$(call INSTALL,the load generators,.[load])
+
+$(VENV)/.dev: pyproject.toml requirements.lock | $(BIN)/python
+	$(call INSTALL,everything for development,.[dev$(,)sim$(,)load])
+	@touch $(VENV)/.serve $(VENV)/.sim $(VENV)/.load
+

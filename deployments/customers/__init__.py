@@ -1,0 +1,19 @@
+"""Accounts, loans and cards: one module for each type of record, and what they share in `records`.
+
+A new type of record is a new module here whose `RECORD_TYPE` says what is special about it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from deployments.customers.records.record_type import RecordType
+
+
+def record_types() -> dict[str, RecordType]:
+    """Every type of record, by the name of its module."""
+    modules = (module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg)
+    return {
+        name: importlib.import_module(f"{__name__}.{name}").RECORD_TYPE for name in sorted(modules)
+    }

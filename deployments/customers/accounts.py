@@ -1,0 +1,86 @@
+"""The accounts service: a customer with one account."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from deployments.customers.records.fields import Fields, Record
+from deployments.customers.records.record_type import RecordType
+from deployments.customers.records.rules import (
+    digits,
+    email,
+    integer_of_digits,
+    length,
+    not_empty,
+    present,
+)
+
+
+class Contact(Fields):
+    """Who the customer is."""
+
+    name: Annotated[
+        str,
+        not_empty("Name cannot be null or empty"),
+        length(5, 30, "the length of the customer name should be between 5 and 30"),
+    ]
+    email: Annotated[
+        str,
+        not_empty("email address cannot be null or empty"),
+        email("Email adderess should be a valid value"),
+    ]
+
+
+class NewCustomer(Contact):
+    """The body of create; its message for the mobile number is written otherwise."""
+
+    mobileNumber: Annotated[
+        str,
+        not_empty("MobileNumber cannot be null or empty"),
+        digits(10, "Mobile number must be 10 digits"),
+    ]
+
+
+class Account(Fields):
+    """The customer's account."""
+
+    accountNumber: Annotated[
+        int,
+        present("AccountNumber cannot be null or empty"),
+        integer_of_digits(10, "AccountNumber must be 10 digits"),
+    ]
+    accountType: Annotated[str, not_empty("AccountType cannot be null or empty")]
+    branchAddress: Annotated[str, not_empty("BranchAddress cannot be null or empty")]
+
+
+class Customer(Record, Contact):
+    """A customer with their account."""
+
+    accountsDto: Annotated[Account, present("AccountsDto cannot be null or empty")]
+
+    @property
+    def number(self) -> str:
+        return str(self.accountsDto.accountNumber)
+
+
+def open_account(customer: NewCustomer, number: str) -> Customer:
+    """The customer with a first account."""
+    account = Account(
+        accountNumber=int(number), accountType="Savings", branchAddress="123 Main Street, New York"
+    )
+    return Customer(**customer.model_dump(), accountsDto=account)
+
+
+RECORD_TYPE = RecordType(
+    base_path="/api/accounts",
+    aliases=("/api/accounts/account", "/api/account"),
+    record=Customer,
+    create_request=NewCustomer,
+    new_record=open_account,
+    number_length=10,
+    created="Account created successfully",
+    already_registered="Customer already registered with given mobile Number {mobile}",
+    mobile_unknown="Customer not found with the given input data mobileNumber : '{mobile}'",
+    number_unknown="Account not found with the given input data AccountNumber : '{number}'",
+    status_in_error_code=True,
+)

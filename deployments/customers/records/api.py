@@ -1,0 +1,159 @@
+"""The routes of one record service."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from deployments.customers.records.error_handlers import add_error_handlers
+from deployments.customers.records.errors import InvalidFields, MissingParameter
+from deployments.customers.records.json_body import read_json_object
+from deployments.customers.records.responses import (
+    MOBILE_NUMBER_PARAMETER,
+    StatusResponse,
+    create_responses,
+    find_responses,
+    json_body,
+    schema_of,
+    update_responses,
+)
+from deployments.customers.records.service import RecordService
+
+
+class AbsolutePaths:
+    """Routes by the whole path of the URL, as the contract writes it, whatever the route prefix.
+
+    Below a prefix, the base path itself would be the empty path, which FastAPI answers with a
+    redirect.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app({**scope, "root_path": ""}, receive, send)
+
+
+def create_app(service: RecordService) -> FastAPI:
+    """The app of a record service: its operations on its base path and aliases, and its docs."""
+    record_type = service.record_type
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await service.close()
+
+    app = FastAPI(
+        title=f"{record_type.name.capitalize()} service",
+        docs_url=f"{record_type.base_path}/docs",
+        openapi_url=f"{record_type.base_path}/openapi.json",
+        redoc_url=None,
+        swagger_ui_oauth2_redirect_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+    )
+    app.add_middleware(AbsolutePaths)
+    add_error_handlers(app, record_type)
+    app.get(f"{record_type.base_path}/sayHello", summary="Liveness", tags=["liveness"])(say_hello)
+    for path in (record_type.base_path, *record_type.aliases):
+        _add_create(app, path, service)
+        _add_fetch_and_delete(app, path, service)
+        _add_update(app, path, service)
+    return app
+
+
+async def say_hello() -> str:
+    """A greeting: the service answers."""
+    return "Hello World"
+
+
+def _add_create(app: FastAPI, path: str, service: RecordService) -> None:
+    request_type = service.record_type.create_request
+
+    async def create(request: Request) -> Response:
+        """Create the record of a customer who has none, with a number of its own."""
+        if request_type is None:
+            await service.create(_mobile_number(request))
+        else:
+            await service.create(await read_json_object(request))
+        return _success(HTTPStatus.CREATED, service.record_type.created)
+
+    app.post(
+        path,
+        summary="Create",
+        status_code=HTTPStatus.CREATED,
+        response_model=StatusResponse,
+        responses=create_responses(service.record_type),
+        openapi_extra=(
+            {"parameters": [MOBILE_NUMBER_PARAMETER]}
+            if request_type is None
+            else {"requestBody": json_body(schema_of(request_type))}
+        ),
+    )(create)
+
+
+def _add_fetch_and_delete(app: FastAPI, path: str, service: RecordService) -> None:
+    async def fetch(request: Request) -> Response:
+        """Fetch the record with this mobile number."""
+        record = await service.fetch(_mobile_number(request))
+        return Response(record, media_type="application/json")
+
+    async def delete(request: Request) -> Response:
+        """Delete the record with this mobile number."""
+        await service.delete(_mobile_number(request))
+        return _success(HTTPStatus.OK, "Request processed successfully")
+
+    parameters = {"parameters": [MOBILE_NUMBER_PARAMETER]}
+    app.get(
+        path,
+        summary="Fetch",
+        response_model=service.record_type.record,
+        responses=find_responses(),
+        openapi_extra=parameters,
+    )(fetch)
+    app.delete(
+        path,
+        summary="Delete",
+        response_model=StatusResponse,
+        responses=find_responses(),
+        openapi_extra=parameters,
+    )(delete)
+
+
+def _add_update(app: FastAPI, path: str, service: RecordService) -> None:
+    record_type = service.record_type
+
+    async def update(request: Request) -> Response:
+        """Replace the record with this record number; its mobile number may change."""
+        members = await read_json_object(request)
+        try:
+            await service.update(members)
+        except InvalidFields as error:
+            return JSONResponse(error.messages, record_type.invalid_update_status)
+        return _success(HTTPStatus.OK, "Request processed successfully")
+
+    schema = {"$ref": f"#/components/schemas/{record_type.record.__name__}"}
+    app.put(
+        path,
+        summary="Update",
+        responses=update_responses(record_type),
+        openapi_extra={"requestBody": json_body(schema)},
+    )(update)
+
+
+def _mobile_number(request: Request) -> str:
+    values = request.query_params.getlist("mobileNumber")
+    if not values:
+        raise MissingParameter("mobileNumber")
+    # Given twice it is not clear which record is meant; with the comma it is no number at all.
+    return ",".join(values)
+
+
+def _success(status: HTTPStatus, message: str) -> Response:
+    body = StatusResponse(statusCode=str(status.value), statusMsg=message)
+    return JSONResponse(body.model_dump(), status)

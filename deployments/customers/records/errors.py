@@ -1,0 +1,112 @@
+"""What a request can be answered besides success, in the three forms of the contract.
+
+RecordError                  error response: apiPath, errorCode, errorMessage, errortime
+├── AlreadyRegistered        400
+├── RecordNotFound           404
+├── InvalidMobileNumber      500, as documented, although the fault is the caller's
+└── RecordsUnavailable       500
+InvalidFields                validation error response: field -> message
+RequestRefused               application/problem+json (RFC 9457)
+├── MissingParameter         400
+├── MalformedBody            400
+├── BodyTooLarge             413
+└── UnsupportedContentType   415
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+
+
+class RecordError(Exception):
+    """The request was understood and cannot be fulfilled."""
+
+    status: HTTPStatus
+    outcome: str
+    """How metrics call it."""
+
+
+class AlreadyRegistered(RecordError):
+    """The mobile number belongs to another record."""
+
+    status = HTTPStatus.BAD_REQUEST
+    outcome = "duplicate"
+
+
+class RecordNotFound(RecordError):
+    """No record has the mobile number, or the record's own number."""
+
+    status = HTTPStatus.NOT_FOUND
+    outcome = "not_found"
+
+
+class InvalidMobileNumber(RecordError):
+    """The mobile number of a query is not ten digits."""
+
+    status = HTTPStatus.INTERNAL_SERVER_ERROR
+    outcome = "invalid"
+
+    def __init__(self, operation: str) -> None:
+        super().__init__(f"{operation}.mobileNumber: Mobile number must be 10 digits")
+
+
+class RecordsUnavailable(RecordError):
+    """The store cannot serve now."""
+
+    status = HTTPStatus.INTERNAL_SERVER_ERROR
+    outcome = "unavailable"
+
+
+class InvalidFields(Exception):
+    """Fields of a body break their rules.
+
+    Args:
+        messages: by dotted field name.
+    """
+
+    def __init__(self, messages: Mapping[str, str]) -> None:
+        super().__init__(f"invalid: {', '.join(messages)}")
+        self.messages = messages
+
+
+class RequestRefused(Exception):
+    """The request cannot be read."""
+
+    status: HTTPStatus
+
+
+class MissingParameter(RequestRefused):
+    """A query parameter is missing."""
+
+    status = HTTPStatus.BAD_REQUEST
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Required parameter '{name}' is not present.")
+
+
+class MalformedBody(RequestRefused):
+    """The body is no JSON object, or a field of it has the wrong JSON type."""
+
+    status = HTTPStatus.BAD_REQUEST
+
+    def __init__(self) -> None:
+        super().__init__("Failed to read request")
+
+
+class BodyTooLarge(RequestRefused):
+    """The body is longer than the service reads."""
+
+    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The body is longer than {limit} bytes.")
+
+
+class UnsupportedContentType(RequestRefused):
+    """The body is not declared as JSON."""
+
+    status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+
+    def __init__(self, content_type: str) -> None:
+        super().__init__(f"Content-Type '{content_type}' is not supported.")

@@ -1,0 +1,183 @@
+"""Creating, fetching, updating and deleting the records of one type."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from deployments.customers.records.errors import (
+    AlreadyRegistered,
+    InvalidFields,
+    InvalidMobileNumber,
+    MalformedBody,
+    RecordError,
+    RecordNotFound,
+    RecordsUnavailable,
+)
+from deployments.customers.records.fields import Fields, Record
+from deployments.customers.records.record_type import RecordType
+from deployments.store import (
+    Document,
+    DocumentNotFound,
+    DuplicateIndex,
+    DuplicateKey,
+    Store,
+    StoreUnavailable,
+)
+
+MOBILE_NUMBER = re.compile(r"[0-9]{10}")
+
+# One draw in a thousand meets a taken number when a thousandth of all numbers is taken.
+MAX_DRAWS = 20
+
+Observe = Callable[[str, str, float], None]
+"""Called with operation, outcome, and its milliseconds: those of the store, all but a few µs."""
+
+
+def random_number(length: int) -> str:
+    """A random number of so many digits, the first not zero."""
+    least: int = 10 ** (length - 1)
+    return str(least + secrets.randbelow(9 * least))
+
+
+def document_of(record: Record) -> Document:
+    """How a record is stored: its JSON, found by its number and by the mobile number."""
+    return Document(record.number, record.model_dump_json().encode(), record.mobileNumber)
+
+
+class RecordService:
+    """The records of one type in a store."""
+
+    def __init__(
+        self,
+        record_type: RecordType,
+        store: Store,
+        observe: Observe = lambda operation, outcome, latency_ms: None,
+        draw_number: Callable[[int], str] = random_number,
+    ) -> None:
+        self.record_type = record_type
+        self._store = store
+        self._observe = observe
+        self._draw_number = draw_number
+
+    async def create(self, request: str | Mapping[str, Any]) -> None:
+        """Create a customer's record with a number of its own.
+
+        Args:
+            request: the mobile number, or the members of the body where create takes one.
+
+        Raises:
+            InvalidMobileNumber, MalformedBody, InvalidFields: of the request.
+            AlreadyRegistered: the mobile number has a record.
+            RecordsUnavailable: the store, or a free number, was not to be had.
+        """
+        with self._observed("create"):
+            customer = self._customer(request)
+            for _ in range(MAX_DRAWS):
+                number = self._draw_number(self.record_type.number_length)
+                record = self.record_type.new_record(customer, number)
+                try:
+                    await self._store.create(self.record_type.name, document_of(record))
+                    return
+                except DuplicateIndex as error:
+                    raise self._already_registered(record) from error
+                except DuplicateKey:
+                    continue
+            raise RecordsUnavailable("No free record number was found")
+
+    async def fetch(self, mobile: str) -> bytes:
+        """The record with this mobile number, as JSON.
+
+        Raises:
+            InvalidMobileNumber: neither empty nor ten digits.
+            RecordNotFound: there is none.
+            RecordsUnavailable: the store cannot serve.
+        """
+        with self._observed("fetch"):
+            _check_findable(mobile, "fetchAccountDetails")
+            value = await self._store.get_by_index(self.record_type.name, mobile)
+            if value is None:
+                raise self._mobile_unknown(mobile)
+            return value
+
+    async def update(self, members: Mapping[str, Any]) -> None:
+        """Replace the record with the number that is in these members, all of it or nothing.
+
+        Raises:
+            MalformedBody, InvalidFields: the members are no record.
+            RecordNotFound: no record has the number.
+            AlreadyRegistered: another record has the mobile number.
+            RecordsUnavailable: the store cannot serve.
+        """
+        with self._observed("update"):
+            record = self.record_type.record.read(members)
+            try:
+                await self._store.replace(self.record_type.name, document_of(record))
+            except DocumentNotFound as error:
+                message = self.record_type.number_unknown.format(number=record.number)
+                raise RecordNotFound(message) from error
+            except DuplicateIndex as error:
+                raise self._already_registered(record) from error
+
+    async def delete(self, mobile: str) -> None:
+        """Delete the record with this mobile number.
+
+        Raises:
+            InvalidMobileNumber: neither empty nor ten digits.
+            RecordNotFound: there is none.
+            RecordsUnavailable: the store cannot serve.
+        """
+        with self._observed("delete"):
+            _check_findable(mobile, "deleteAccountDetails")
+            if not await self._store.delete_by_index(self.record_type.name, mobile):
+                raise self._mobile_unknown(mobile)
+
+    async def close(self) -> None:
+        """Let go of the store."""
+        await self._store.close()
+
+    @contextmanager
+    def _observed(self, operation: str) -> Iterator[None]:
+        started = time.perf_counter()
+        outcome = "ok"
+        try:
+            yield
+        except RecordError as error:
+            outcome = error.outcome
+            raise
+        except (InvalidFields, MalformedBody):
+            outcome = InvalidMobileNumber.outcome
+            raise
+        except StoreUnavailable as error:
+            outcome = RecordsUnavailable.outcome
+            raise RecordsUnavailable("The record store is not available") from error
+        finally:
+            self._observe(operation, outcome, (time.perf_counter() - started) * 1000)
+
+    def _customer(self, request: str | Mapping[str, Any]) -> str | Fields:
+        if isinstance(request, str):
+            _check_mobile_number(request, "createAccount")
+            return request
+        assert self.record_type.create_request is not None
+        return self.record_type.create_request.read(request)
+
+    def _already_registered(self, record: Record) -> AlreadyRegistered:
+        message = self.record_type.already_registered.format(mobile=record.mobileNumber)
+        return AlreadyRegistered(message)
+
+    def _mobile_unknown(self, mobile: str) -> RecordNotFound:
+        return RecordNotFound(self.record_type.mobile_unknown.format(mobile=mobile))
+
+
+def _check_findable(mobile: str, operation: str) -> None:
+    if mobile:  # an empty one passes the contract's pattern, and then finds nothing
+        _check_mobile_number(mobile, operation)
+
+
+def _check_mobile_number(mobile: str, operation: str) -> None:
+    if MOBILE_NUMBER.fullmatch(mobile) is None:
+        raise InvalidMobileNumber(operation)

@@ -1,0 +1,115 @@
+"""All records as JSON lines, out of a store and into one.
+
+A line is `{"service": "loans", "record": {…}}`, the record as fetch answers it. The records of one
+service are those of one moment.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from deployments.customers.records.errors import InvalidFields, MalformedBody
+from deployments.customers.records.fields import Record
+from deployments.customers.records.json_body import parse_json_object
+from deployments.customers.records.record_type import RecordType
+from deployments.customers.records.service import document_of
+from deployments.store import DuplicateDocument, Store
+from deployments.store.batches import batches
+
+RecordTypes = Mapping[str, RecordType]
+
+
+class InvalidLine(ValueError):
+    """A line is no record; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A record of a file, and where it stands there."""
+
+    number: int
+    service: str
+    record: Record
+
+
+@dataclass(slots=True)
+class ImportResult:
+    """What became of the lines of an import."""
+
+    created: int = 0
+    already_there: int = 0
+    conflicts: list[str] = field(default_factory=list)
+    """A sentence for each record that was left out, since the store has another in its place."""
+
+    @property
+    def total(self) -> int:
+        """The number of records handled."""
+        return self.created + self.already_there + len(self.conflicts)
+
+
+async def export_lines(store: Store, record_types: RecordTypes) -> AsyncIterator[bytes]:
+    """Every record as a line."""
+    for service, record_type in record_types.items():
+        async for _, record in store.scan(record_type.name):
+            yield b'{"service":"%s","record":%s}\n' % (service.encode(), record)
+
+
+def parse_line(number: int, line: bytes, record_types: RecordTypes) -> Line:
+    """The record of a line.
+
+    Raises:
+        InvalidLine: it is not of the form, or the record breaks rules of its service.
+    """
+    try:
+        members = parse_json_object(line)
+        service, record = str(members.get("service")), members.get("record")
+        if service not in record_types or not isinstance(record, dict):
+            raise InvalidLine(f"line {number}: no record of {', '.join(record_types)}")
+        return Line(number, service, record_types[service].record.read(record))
+    except MalformedBody:
+        raise InvalidLine(f"line {number}: not a JSON object, or a wrong type in it") from None
+    except InvalidFields as error:
+        faults = "; ".join(f"{name}: {message}" for name, message in error.messages.items())
+        raise InvalidLine(f"line {number}: {faults}") from None
+
+
+async def import_lines(store: Store, lines: Iterable[Line]) -> AsyncIterator[ImportResult]:
+    """Create the records that the store does not have; yields the result so far after each batch.
+
+    A record is created whole or not at all, and one that is there already is left as it is: the
+    same import can be repeated, also after it broke off.
+    """
+    result = ImportResult()
+    for batch in batches(lines):
+        for service, of_service in _by_service(batch):
+            await _import_batch(store, service, of_service, result)
+        yield result
+
+
+def _by_service(lines: list[Line]) -> Iterator[tuple[str, list[Line]]]:
+    for service, of_service in groupby(lines, key=lambda line: line.service):
+        yield service, list(of_service)
+
+
+async def _import_batch(store: Store, table: str, lines: list[Line], result: ImportResult) -> None:
+    documents = [document_of(line.record) for line in lines]
+    errors = await store.create_many(table, documents)
+    for line, error in zip(lines, errors, strict=True):
+        if error is None:
+            result.created += 1
+        elif await _is_there(store, table, line.record):
+            result.already_there += 1
+        else:
+            result.conflicts.append(f"line {line.number}: {_conflict(error)}")
+
+
+async def _is_there(store: Store, table: str, record: Record) -> bool:
+    found = await store.get(table, record.number)
+    return found is not None and json.loads(found) == record.model_dump()
+
+
+def _conflict(error: DuplicateDocument) -> str:
+    return f"{error.table} have another record with {error.value}"

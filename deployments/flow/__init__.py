@@ -1,0 +1,1 @@
+"""Density predictor, Variant B: vehicle flow at a junction in the next fifteen minutes."""

@@ -1,0 +1,1 @@
+"""What the two forecast services share: batching, model in service, fast route, metrics."""

@@ -1,0 +1,85 @@
+"""Reads the body of POST /traffic/action, in the order and with the messages of the contract."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, NamedTuple
+
+import numpy as np
+from pydantic_core import from_json
+
+from deployments.gateway.errors import BadRequestError
+from deployments.gateway.observations import LaneCapacities, normalize_counts
+from models.junctions import JUNCTIONS, MAX_OBS
+
+logger = logging.getLogger("ray.serve")
+
+FLOAT32_MAX = float(np.finfo(np.float32).max)
+NORMALIZED, VEHICLE_COUNTS = FORMATS = ("normalized", "vehicle_counts")
+
+
+class ActionQuery(NamedTuple):
+    """A valid request: a known junction, and at most 19 finite values for the policy."""
+
+    junction_id: str
+    obs: list[float]
+
+
+def parse_json_object(body: bytes) -> dict[str, Any]:
+    """The members of a JSON object; none for any other JSON value.
+
+    Raises:
+        BadRequestError: not JSON in UTF-8, or nested too deep.
+    """
+    try:
+        value = from_json(body)
+    except ValueError:
+        raise BadRequestError("Malformed JSON request body") from None
+    return value if isinstance(value, dict) else {}
+
+
+def parse_action_request(body: bytes, capacities: LaneCapacities) -> ActionQuery:
+    """Validate a body and bring its observations into the policy's form.
+
+    Raises:
+        BadRequestError: with the message of the first rule that is broken.
+    """
+    fields = parse_json_object(body)
+    junction_id = fields.get("junctionId")
+    if not isinstance(junction_id, str) or not junction_id.strip():
+        raise BadRequestError("junctionId is required")
+    observations = fields.get("observations")
+    if observations is None or observations in ([], "", {}):
+        raise BadRequestError("observations is required")
+    junction = JUNCTIONS.get(junction_id)
+    if junction is None:
+        raise BadRequestError(f"Unknown junctionId '{junction_id[:100]}'")
+    obs = _finite_values(observations)
+    if _format(fields) == VEHICLE_COUNTS:
+        obs = normalize_counts(junction, obs, capacities)
+    if "metadata" in fields:
+        logger.info("Junction %s, metadata %.200r", junction_id, fields["metadata"])
+    return ActionQuery(junction_id, obs)
+
+
+def _finite_values(observations: object) -> list[float]:
+    if not isinstance(observations, list):
+        raise BadRequestError("observations must be finite numbers")
+    if len(observations) > MAX_OBS:
+        raise BadRequestError(
+            f"observations exceeds max size of {MAX_OBS} (received {len(observations)})"
+        )
+    for value in observations:
+        # Not isinstance: a boolean is an int. The bound also refuses NaN, infinities, huge ints.
+        if type(value) not in (float, int) or not -FLOAT32_MAX <= value <= FLOAT32_MAX:
+            raise BadRequestError("observations must be finite numbers")
+    return [float(value) for value in observations]
+
+
+def _format(fields: dict[str, Any]) -> str:
+    wanted = fields.get("observationFormat")
+    if wanted is None:
+        return NORMALIZED
+    if wanted not in FORMATS:
+        raise BadRequestError(f"observationFormat must be {NORMALIZED} or {VEHICLE_COUNTS}")
+    return str(wanted)

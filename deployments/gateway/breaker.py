@@ -1,0 +1,98 @@
+"""A circuit breaker: after some failures in a row, calls fail at once until a probe succeeds.
+
+M. Nygard, "Release It!", 2nd edition, chapter 5.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+
+
+class State(IntEnum):
+    CLOSED = 0
+    HALF_OPEN = 1
+    OPEN = 2
+
+
+class BreakerOpenError(Exception):
+    """The call was not made."""
+
+
+class CircuitBreaker:
+    """Guards calls to one other service.
+
+    Args:
+        counted: what a guarded call raises when the other service has failed.
+        failures: in a row, that open the breaker.
+        pause_s: from opening to the first probe. One probe is made at a time.
+        on_change: called with the new state.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        counted: type[Exception],
+        failures: int = 5,
+        pause_s: float = 1.0,
+        on_change: Callable[[State], None] = lambda state: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._counted = counted
+        self._max_failures = failures
+        self._pause_s = pause_s
+        self._on_change = on_change
+        self._clock = clock
+        self._failures = 0
+        self._opened_at: float | None = None
+        self._probing = False
+
+    @property
+    def state(self) -> State:
+        if self._opened_at is None:
+            return State.CLOSED
+        if self._clock() - self._opened_at < self._pause_s:
+            return State.OPEN
+        return State.HALF_OPEN
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Around a call; its exceptions pass through.
+
+        Raises:
+            BreakerOpenError: at once, when the call must not be made.
+        """
+        state = self.state
+        if state is State.OPEN or (state is State.HALF_OPEN and self._probing):
+            raise BreakerOpenError
+        is_probe = state is State.HALF_OPEN
+        self._probing = self._probing or is_probe
+        try:
+            yield
+        except self._counted:
+            self._failed(is_probe)
+            raise
+        except Exception:  # an answer, though not a welcome one; a cancellation is no answer
+            self._succeeded()
+            raise
+        else:
+            self._succeeded()
+        finally:
+            if is_probe:
+                self._probing = False
+
+    def _succeeded(self) -> None:
+        self._failures = 0
+        if self._opened_at is not None:
+            self._opened_at = None
+            self._on_change(State.CLOSED)
+
+    def _failed(self, is_probe: bool) -> None:
+        self._failures += 1
+        closed = self._opened_at is None
+        if is_probe or (closed and self._failures >= self._max_failures):
+            self._opened_at = self._clock()
+            if closed:
+                self._on_change(State.OPEN)

@@ -1,0 +1,124 @@
+"""The gateway deployment: wires the service into a Serve replica."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastapi import FastAPI
+from ray import serve
+
+from deployments.gateway.api import MAX_WAITING, create_app
+from deployments.gateway.breaker import CircuitBreaker, State
+from deployments.gateway.inference_client import (
+    InferenceClient,
+    InferenceUnavailableError,
+    Transport,
+)
+from deployments.gateway.inference_handle import HandleTransport
+from deployments.gateway.inference_http import HttpTransport
+from deployments.gateway.login import LoginLimits, Logins
+from deployments.gateway.metrics import GatewayMetrics
+from deployments.gateway.observations import LaneCapacities
+from deployments.gateway.service import GatewayCounts, GatewayService
+from deployments.gateway.tokens import Tokens
+from deployments.gateway.users import Users
+from deployments.store import Store
+
+logger = logging.getLogger("ray.serve")
+
+
+@dataclass(frozen=True)
+class GatewayOptions:
+    """What a replica is built from.
+
+    Attributes:
+        secret: signing key of the tokens.
+        users: names and password hashes from the configuration; the others are in the store.
+        open_store: opens the store where users and login counters live.
+        inference_url: full ``/predict_action`` URL; None calls ``inference_app`` by handle.
+        deadline_s: for an answer of the inference service.
+    """
+
+    secret: bytes = field(repr=False)
+    open_store: Callable[[], Store]
+    lane_capacities: LaneCapacities
+    users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    token_lifetime_s: int = 3600
+    clock_skew_s: float = 5.0
+    login_limits: LoginLimits = field(default_factory=LoginLimits)
+    inference_url: str | None = None
+    inference_app: str = "inference"
+    deadline_s: float = 2.0
+    breaker_failures: int = 5
+    breaker_pause_s: float = 1.0
+    max_waiting: int = MAX_WAITING
+    trust_forwarded_for: bool = True
+
+
+@serve.deployment(name="Gateway")
+@serve.ingress()
+class Gateway:
+    """One replica: checks tokens and requests, asks the inference service, falls back to RED."""
+
+    async def __init__(self, options: GatewayOptions) -> None:
+        self._options = options
+        self._service = _build_service(options)
+        self._metrics = asyncio.create_task(
+            GatewayMetrics().publish_forever(self._service), name="metrics"
+        )
+
+    def __serve_build_asgi_app__(self) -> FastAPI:
+        options = self._options
+        return create_app(self._service, options.max_waiting, options.trust_forwarded_for)
+
+    def check_health(self) -> None:
+        if self._metrics.done():
+            raise RuntimeError("the metrics loop has died") from self._metrics.exception()
+
+    async def __del__(self) -> None:
+        self._metrics.cancel()
+        await self._service.close()
+
+
+def _build_service(options: GatewayOptions) -> GatewayService:
+    counts = GatewayCounts()
+    tokens = Tokens(options.secret, options.token_lifetime_s, options.clock_skew_s)
+    store = options.open_store()
+    logins = Logins(store, Users(store, options.users), tokens, options.login_limits)
+    breaker = CircuitBreaker(
+        InferenceUnavailableError, options.breaker_failures, options.breaker_pause_s, _log_change
+    )
+    inference = InferenceClient(_transport(options), breaker, counts.latency)
+    return GatewayService(logins, tokens, inference, options.lane_capacities, counts)
+
+
+def _transport(options: GatewayOptions) -> Transport:
+    if options.inference_url is not None:
+        return HttpTransport(options.inference_url, options.deadline_s)
+
+    async def resolve() -> Any:
+        handle = await asyncio.to_thread(serve.get_app_handle, options.inference_app)
+        return _RemoteMethods(handle)
+
+    return HandleTransport(resolve, options.deadline_s)
+
+
+class _RemoteMethods:
+    """Calls a handle's methods as if they were local."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+
+    def __getattr__(self, method: str) -> Any:
+        return getattr(self._handle, method).remote
+
+
+def _log_change(state: State) -> None:
+    if state is State.CLOSED:
+        logger.info("The inference service answers again.")
+    else:
+        logger.warning("The inference service is down; answering RED.")

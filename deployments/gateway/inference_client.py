@@ -1,0 +1,136 @@
+"""The gateway's view of the inference service, whatever the transport: one deadline, one breaker.
+
+A transport (:mod:`.inference_handle`, :mod:`.inference_http`) makes the call; this module says what
+its outcomes mean.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Literal, NamedTuple, Protocol
+
+from deployments.gateway.breaker import BreakerOpenError, CircuitBreaker
+from deployments.gateway.errors import BadRequestError
+from models.junctions import N_ACTIONS
+
+Cause = Literal[
+    "unreachable", "not_loaded", "failing", "overloaded", "too_slow", "unusable", "breaker_open"
+]
+
+
+class Step(NamedTuple):
+    """One step of one junction.
+
+    Attributes:
+        run: simulation run, None for the default one.
+        obs: at most 19 finite values.
+        request_id: of the request that asks, for the inference service's log.
+    """
+
+    run: str | None
+    junction_id: str
+    obs: list[float]
+    request_id: str | None = None
+
+
+class InferenceUnavailableError(Exception):
+    """The inference service gave no answer that can be used; the fallback takes its place."""
+
+    def __init__(self, cause: Cause, detail: str = "") -> None:
+        super().__init__(f"{cause}: {detail}" if detail else cause)
+        self.cause: Cause = cause
+
+
+class Transport(Protocol):
+    """How calls reach the inference service.
+
+    Every call ends within the deadline that the transport was made with, connecting and waiting in
+    queues included. Beside what is listed, each raises InferenceUnavailableError.
+    """
+
+    async def act(self, step: Step) -> int:
+        """The chosen action.
+
+        Raises:
+            BadRequestError: the inference service refuses the request as such.
+        """
+
+    async def reset(self, run: str | None, request_id: str | None) -> None:
+        """Clear a run's hidden states. Raises BadRequestError like ``act``."""
+
+    async def health(self) -> str:
+        """The status that the inference service tells of itself."""
+
+    async def close(self) -> None: ...
+
+
+def error_of(status: int, detail: str) -> BadRequestError | InferenceUnavailableError:
+    """What an error answer of the inference service means."""
+    if status in (400, 422):
+        return BadRequestError(detail)
+    if status == 503 and detail == "Model not loaded":
+        return InferenceUnavailableError("not_loaded")
+    if status in (408, 429, 503):
+        return InferenceUnavailableError("overloaded", detail)
+    if status >= 500:
+        return InferenceUnavailableError("failing", detail)
+    return InferenceUnavailableError("unusable", f"{status} {detail}")
+
+
+def checked_action(action: object) -> int:
+    """An action as the contract allows it.
+
+    Raises:
+        InferenceUnavailableError: it is none.
+    """
+    if type(action) is not int or not 0 <= action < N_ACTIONS:
+        raise InferenceUnavailableError("unusable", f"action {action!r:.50}")
+    return action
+
+
+class InferenceClient:
+    """Calls the inference service, unless it has just been seen to be down.
+
+    Args:
+        on_answer: called with the seconds that each successful step took.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        breaker: CircuitBreaker | None = None,
+        on_answer: Callable[[float], None] = lambda seconds: None,
+    ) -> None:
+        self.breaker = breaker or CircuitBreaker(InferenceUnavailableError)
+        self._transport = transport
+        self._on_answer = on_answer
+
+    async def act(self, step: Step) -> int:
+        """The chosen action.
+
+        Raises:
+            InferenceUnavailableError: nothing usable came, or nothing was asked.
+            BadRequestError: the inference service refuses the request as such.
+        """
+        started = time.perf_counter()
+        try:
+            with self.breaker.guard():
+                action = await self._transport.act(step)
+        except BreakerOpenError:
+            raise InferenceUnavailableError("breaker_open") from None
+        self._on_answer(time.perf_counter() - started)
+        return action
+
+    async def reset(self, run: str | None, request_id: str | None) -> None:
+        """Clear a run. Rare and wanted, so it is always tried."""
+        await self._transport.reset(run, request_id)
+
+    async def is_healthy(self) -> bool:
+        try:
+            return await self._transport.health() == "healthy"
+        except InferenceUnavailableError:
+            return False
+
+    async def close(self) -> None:
+        await self._transport.close()

@@ -1,0 +1,94 @@
+"""Logging in: a bounded number of attempts, then the password, then a token."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from dataclasses import dataclass
+
+from deployments.gateway.errors import (
+    BadRequestError,
+    TooManyLoginsError,
+    UnauthorizedError,
+    UnavailableError,
+)
+from deployments.gateway.passwords import PasswordVerifier
+from deployments.gateway.tokens import Tokens
+from deployments.gateway.users import Users
+from deployments.store import Store, StoreUnavailable
+
+
+@dataclass(frozen=True)
+class LoginLimits:
+    """Attempts allowed in one window.
+
+    Attributes:
+        per_user: of one user name, until one succeeds.
+        per_address: from one client address, whatever their outcome.
+        window_s: counted from the first attempt.
+    """
+
+    per_user: int = 10
+    per_address: int = 300
+    window_s: int = 60
+
+
+class Logins:
+    """Turns credentials into tokens.
+
+    Attempts are counted in the store before the password is looked at, so that neither many
+    requests at once nor many replicas allow more guesses.
+    """
+
+    def __init__(self, store: Store, users: Users, tokens: Tokens, limits: LoginLimits) -> None:
+        self._store = store
+        self._users = users
+        self._tokens = tokens
+        self._limits = limits
+        self._passwords = PasswordVerifier()
+
+    async def login(self, username: object, password: object, address: str) -> str:
+        """An access token.
+
+        Raises:
+            BadRequestError: a blank or missing name or password.
+            UnauthorizedError: wrong ones.
+            TooManyLoginsError: too many attempts.
+            UnavailableError: too much load, or the store does not answer.
+        """
+        if not _is_text(username) or not _is_text(password):
+            raise BadRequestError("Username and password are required")
+        try:
+            return await self._login(str(username), str(password), address)
+        except StoreUnavailable as error:
+            raise UnavailableError("Logins are not possible at the moment") from error
+
+    async def _login(self, username: str, password: str, address: str) -> str:
+        user_counter = _counter("user", username)
+        await asyncio.gather(
+            self._count(user_counter, self._limits.per_user),
+            self._count(_counter("address", address), self._limits.per_address),
+        )
+        password_hash = await self._users.password_hash(username)
+        if not await self._passwords.verify(password_hash, password):
+            raise UnauthorizedError("Invalid username or password")
+        await self._store.reset(user_counter)
+        return self._tokens.issue(username)
+
+    async def _count(self, counter: str, limit: int) -> None:
+        window_s = self._limits.window_s
+        if await self._store.increment(counter, window_s) > limit:
+            raise TooManyLoginsError("Too many login attempts; try again later", window_s)
+
+    async def close(self) -> None:
+        self._passwords.close()
+        await self._store.close()
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _counter(kind: str, name: str) -> str:
+    """Hashed, so that a counter's name is short and tells nothing of what was typed."""
+    return f"login:{kind}:{hashlib.sha256(name.encode()).hexdigest()}"

@@ -1,0 +1,175 @@
+"""The gateway without HTTP and without Ray: what each route does."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+
+from deployments.gateway.action_request import ActionQuery, parse_action_request, parse_json_object
+from deployments.gateway.breaker import State
+from deployments.gateway.errors import BadRequestError, GatewayError, UnavailableError, now_ms
+from deployments.gateway.inference_client import InferenceClient, InferenceUnavailableError, Step
+from deployments.gateway.login import Logins
+from deployments.gateway.observations import LaneCapacities, check_capacities, random_observation
+from deployments.gateway.schemas import (
+    ActionResponse,
+    ActionStatus,
+    HealthResponse,
+    LoginResponse,
+    ResetResponse,
+)
+from deployments.gateway.signals import FALLBACK_ACTION, FALLBACK_STATUS, SIGNAL_OF_ACTION
+from deployments.gateway.tokens import Tokens
+from models.junctions import JUNCTIONS
+
+_RUN_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+_REQUEST_ID = re.compile(r"[!-~]{1,128}")
+
+
+@dataclass
+class GatewayCounts:
+    """Counted since the start, for metrics.
+
+    Attributes:
+        logins: by outcome, ``success`` or the HTTP status of the refusal.
+        actions: by (junction, signal state).
+        fallbacks: by cause.
+        latencies_s: of the inference service as seen from here, a sample of the newest.
+    """
+
+    logins: Counter[str] = field(default_factory=Counter)
+    actions: Counter[tuple[str, str]] = field(default_factory=Counter)
+    fallbacks: Counter[str] = field(default_factory=Counter)
+    latencies_s: list[float] = field(default_factory=list)
+
+    def latency(self, seconds: float) -> None:
+        # The metrics take a sample: recording every answer would cost more than it tells.
+        if len(self.latencies_s) < 20:
+            self.latencies_s.append(seconds)
+
+
+class GatewayService:
+    """Validates, forwards, and falls back to RED.
+
+    Args:
+        capacities: vehicles that fit on each incoming lane, by junction.
+
+    Raises:
+        ValueError: the capacities do not fit the junctions.
+    """
+
+    def __init__(
+        self,
+        logins: Logins,
+        tokens: Tokens,
+        inference: InferenceClient,
+        capacities: LaneCapacities,
+        counts: GatewayCounts,
+    ) -> None:
+        check_capacities(capacities)
+        self.tokens = tokens
+        self.counts = counts
+        self._logins = logins
+        self._inference = inference
+        self._capacities = capacities
+        self._random = random.Random()
+        self._health_probe: asyncio.Task[bool] | None = None
+
+    @property
+    def breaker_state(self) -> State:
+        return self._inference.breaker.state
+
+    async def login(self, body: bytes, address: str) -> LoginResponse:
+        """Raises what :meth:`.login.Logins.login` raises."""
+        try:
+            fields = parse_json_object(body)
+            credentials = fields.get("username"), fields.get("password")
+            token = await self._logins.login(*credentials, address)
+        except GatewayError as error:
+            self.counts.logins[str(error.status)] += 1
+            raise
+        self.counts.logins["success"] += 1
+        return LoginResponse(
+            accessToken=token, expiresIn=self.tokens.lifetime_s, timestamp=now_ms()
+        )
+
+    async def act(self, body: bytes, run: str | None, request_id: str | None) -> ActionResponse:
+        """Answer POST /traffic/action.
+
+        Args:
+            body: JSON.
+            run: the X-Simulation-Run header.
+            request_id: the x-request-id header, passed on when it is sane.
+
+        Raises:
+            BadRequestError: the request breaks a rule; no state has changed.
+        """
+        return await self._decide(parse_action_request(body, self._capacities), run, request_id)
+
+    async def demo(self, run: str | None, request_id: str | None) -> ActionResponse:
+        """Answer GET /traffic/action, for a random junction."""
+        junction = self._random.choice(list(JUNCTIONS.values()))
+        query = ActionQuery(junction.id, random_observation(junction, self._random))
+        return await self._decide(query, run, request_id)
+
+    async def _decide(
+        self, query: ActionQuery, run: str | None, request_id: str | None
+    ) -> ActionResponse:
+        step = Step(_checked_run(run), *query, _sane(request_id))
+        status: ActionStatus = "success"
+        try:
+            action = await self._inference.act(step)
+        except InferenceUnavailableError as error:
+            self.counts.fallbacks[error.cause] += 1
+            action, status = FALLBACK_ACTION, FALLBACK_STATUS
+        signal = SIGNAL_OF_ACTION[action]
+        self.counts.actions[query.junction_id, signal] += 1
+        return ActionResponse.model_construct(
+            junctionId=query.junction_id,
+            predictedAction=action,
+            signalState=signal,
+            timestamp=now_ms(),
+            status=status,
+        )
+
+    async def reset(self, run: str | None, request_id: str | None) -> ResetResponse:
+        """Clear a run's hidden states.
+
+        Raises:
+            UnavailableError: the inference service is down; the states may be as they were.
+        """
+        try:
+            await self._inference.reset(_checked_run(run), _sane(request_id))
+        except InferenceUnavailableError as error:
+            raise UnavailableError("The inference service is down; nothing was reset") from error
+        return ResetResponse()
+
+    async def health(self) -> HealthResponse:
+        """Whether the inference service is healthy; simultaneous requests share one question."""
+        if self._health_probe is None or self._health_probe.done():
+            self._health_probe = asyncio.create_task(self._inference.is_healthy())
+        healthy = await asyncio.shield(self._health_probe)
+        return HealthResponse(
+            status="healthy" if healthy else "degraded",
+            inferenceService="up" if healthy else "down",
+            timestamp=now_ms(),
+        )
+
+    async def close(self) -> None:
+        if self._health_probe is not None:
+            self._health_probe.cancel()
+        await self._inference.close()
+        await self._logins.close()
+
+
+def _checked_run(run: str | None) -> str | None:
+    if run is not None and not _RUN_ID.fullmatch(run):
+        raise BadRequestError("A run id is 1 to 64 characters of A-Z a-z 0-9 . _ : -")
+    return run
+
+
+def _sane(request_id: str | None) -> str | None:
+    return request_id if request_id and _REQUEST_ID.fullmatch(request_id) else None

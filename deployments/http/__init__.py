@@ -1,0 +1,1 @@
+"""What the HTTP side of every service shares."""

@@ -1,0 +1,48 @@
+"""Reads ASGI requests: a header, and a body within bounds of size and time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.types import Receive, Scope
+
+BODY_TIMEOUT_S = 10.0
+
+
+class BodyTooLargeError(Exception):
+    """The body is longer than its limit in bytes; the message says so to the client."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The request body is larger than {limit} bytes")
+
+
+def header(scope: Scope, name: bytes) -> str | None:
+    """The first header of that name, which is in lower case."""
+    for key, value in scope["headers"]:
+        if key == name:
+            return str(value, "latin-1")
+    return None
+
+
+async def read_body(receive: Receive, limit: int) -> bytes:
+    """The whole body.
+
+    Raises:
+        BodyTooLargeError: it is longer than ``limit`` bytes; the rest is not read.
+        TimeoutError: it did not arrive in BODY_TIMEOUT_S seconds.
+        asyncio.CancelledError: the client has gone.
+    """
+    chunks: list[bytes] = []
+    size = 0
+    async with asyncio.timeout(BODY_TIMEOUT_S):
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise asyncio.CancelledError
+            chunk: bytes = message.get("body", b"")
+            size += len(chunk)
+            if size > limit:
+                raise BodyTooLargeError(limit)
+            if not message.get("more_body", False):
+                return b"".join(chunks) + chunk if chunks else chunk
+            chunks.append(chunk)

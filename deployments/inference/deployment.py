@@ -1,0 +1,107 @@
+"""The inference deployment: wires the service into a Serve replica."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+from fastapi import FastAPI
+from pydantic import BaseModel, ConfigDict
+from ray import serve
+
+from deployments.inference.api import MAX_WAITING, create_app
+from deployments.inference.handle_calls import Outcome, Step, answer_reset, answer_steps
+from deployments.inference.hidden_states import OpenStore, RayAuthority, find_authority
+from deployments.inference.leases import StateLeases
+from deployments.inference.metrics import InferenceMetrics
+from deployments.inference.service import InferenceService
+from deployments.inference.shards import ShardedLeases
+from deployments.inference.states import LeaseSettings
+from models.policy import HIDDEN_DIM
+
+
+@dataclass(frozen=True)
+class InferenceOptions:
+    """What a replica is built from.
+
+    Attributes:
+        agent_path: policy file, unless ``user_config`` names another.
+        open_store: opens the store for snapshots of hidden states; None keeps them in memory alone.
+        shards: number of state actors.
+        max_waiting: requests at work at once in one replica; more get 503.
+    """
+
+    agent_path: str
+    open_store: OpenStore | None = None
+    shards: int = 1
+    max_waiting: int = MAX_WAITING
+    leases: LeaseSettings = field(default_factory=LeaseSettings)
+
+
+class InferenceUserConfig(BaseModel):
+    """What can change while replicas run: ``serve deploy`` with another value swaps the policy."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    agent_path: str | None = None  # None: MAPPO_AGENT_PATH
+    revision: int | str | None = None  # change it to read the same path again
+
+
+@serve.deployment(name="Inference")
+@serve.ingress()
+class Inference:
+    """One replica: owns the hidden states it steps, serves the policy over HTTP."""
+
+    async def __init__(self, options: InferenceOptions) -> None:
+        self._options = options
+        self._leases = ShardedLeases(_connect(options))
+        self._service = InferenceService(self._leases, options.leases)
+        await asyncio.gather(self._leases.start(), self._service.slot.load(options.agent_path))
+        self._loaded = InferenceUserConfig()
+        self._metrics = asyncio.create_task(
+            InferenceMetrics().publish_forever(self._service), name="metrics"
+        )
+
+    def __serve_build_asgi_app__(self) -> FastAPI:
+        return create_app(self._service, self._options.max_waiting)
+
+    async def reconfigure(self, user_config: dict[str, Any]) -> None:
+        """Swap the policy; a file that cannot be served leaves the present one in place."""
+        wanted = InferenceUserConfig.model_validate(user_config)
+        if wanted != self._loaded:
+            await self._service.slot.load(wanted.agent_path or self._options.agent_path)
+            self._loaded = wanted
+
+    async def act(self, steps: list[Step]) -> list[Outcome]:
+        """Answer other services in the order of their steps; one that fails spoils no other."""
+        return await answer_steps(self._service, steps)
+
+    async def reset_run(self, run: str | None) -> Outcome:
+        return await answer_reset(self._service, run)
+
+    async def health_status(self) -> str:
+        return self._service.health().status
+
+    def check_health(self) -> None:
+        self._leases.check_health()
+        if self._metrics.done():
+            raise RuntimeError("the metrics loop has died") from self._metrics.exception()
+
+    async def __del__(self) -> None:
+        self._metrics.cancel()
+        await self._service.close()
+
+
+def _connect(options: InferenceOptions) -> list[StateLeases]:
+    app = serve.get_replica_context().app_name
+    replica = ray.get_runtime_context().get_actor_name() or ""
+
+    def connect(shard: tuple[int, int]) -> StateLeases:
+        authority = RayAuthority(
+            lambda: find_authority(app, options.leases, options.open_store, shard)
+        )
+        return StateLeases(authority, replica, HIDDEN_DIM, options.leases)
+
+    return [connect((number, options.shards)) for number in range(options.shards)]

@@ -1,0 +1,65 @@
+"""Steps and resets for other services, which call through a Serve handle.
+
+Callers share no class with this service, so everything here is plain tuples: a step is (run or
+None, junction id, observation); its outcome is (action, confidence), or ("error", HTTP status,
+detail).
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from deployments.inference.errors import InferenceError
+from deployments.inference.schemas import ResetResponse
+from deployments.inference.service import InferenceService, run_of
+from deployments.inference.stepper import Decision
+
+Step = tuple[str | None, str, list[float]]
+Error = tuple[str, int, str]
+Outcome = tuple[int, float] | Error | str
+
+
+async def answer_steps(service: InferenceService, steps: list[Step]) -> list[Outcome]:
+    """Submit all steps at once, so that they share a batch, and collect their outcomes."""
+    submitted = [_submit(service, step) for step in steps]
+    try:
+        return [await _outcome(service, *pair) for pair in zip(steps, submitted, strict=True)]
+    except BaseException:  # the caller has given up: what is not stepped yet must not be
+        for future in submitted:
+            if isinstance(future, asyncio.Future):
+                future.cancel()
+        raise
+
+
+async def answer_reset(service: InferenceService, run: str | None) -> Outcome:
+    """The reset's message, or an error."""
+    try:
+        await service.reset(run_of(run, None))
+    except InferenceError as error:
+        return _error(error)
+    return ResetResponse().message
+
+
+def _submit(service: InferenceService, step: Step) -> asyncio.Future[Decision] | InferenceError:
+    run, junction_id, obs = step
+    try:
+        return service.predict(run_of(run, None), junction_id, obs)
+    except InferenceError as error:
+        return error
+
+
+async def _outcome(
+    service: InferenceService, step: Step, submitted: asyncio.Future[Decision] | InferenceError
+) -> Outcome:
+    try:
+        if isinstance(submitted, InferenceError):
+            raise submitted
+        decision = await submitted
+    except InferenceError as error:
+        return _error(error)
+    service.counts.predictions[step[1], decision.action] += 1
+    return decision.action, decision.confidence
+
+
+def _error(error: InferenceError) -> Error:
+    return "error", error.status, str(error)

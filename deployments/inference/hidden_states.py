@@ -1,0 +1,195 @@
+"""The stateful actor: the authority over hidden states as a Ray actor, and the replicas' way to it.
+
+The actor is named, detached and restarted by Ray, not one of Serve's deployment-scoped actors:
+those belong to one code version, so a rollout would have two authorities at once and start from
+zeros, and a dead one waits for the controller's health check (10 s by default) where Ray restarts
+this one at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+import pickle
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import ray
+from ray.actor import ActorHandle
+from ray.exceptions import ActorDiedError, RayActorError, RayError
+from ray.util import metrics
+
+from deployments.inference.authority import HiddenStateAuthority
+from deployments.inference.snapshots import NoSnapshots, StoreSnapshots
+from deployments.inference.states import (
+    AuthorityUnavailableError,
+    Claim,
+    Grant,
+    Key,
+    LeaseSettings,
+    OpenedSession,
+    StateBatch,
+)
+from deployments.store import Store
+
+logger = logging.getLogger(__name__)
+
+NAMESPACE = "greenwave"
+SERVE_NAMESPACE = "serve"
+SWEEP_PERIOD_S = 0.1
+PROBE_TIMEOUT_S = 0.5
+
+T = TypeVar("T")
+OpenStore = Callable[[], Store]
+
+
+class HiddenStates(HiddenStateAuthority):
+    """Keeps the hidden states of one shard; every method runs in the actor's event loop.
+
+    Args:
+        app: the application, whose states are its own.
+        open_store: opens the store that snapshots go to; None keeps states in memory alone.
+        shard: number of this shard and number of shards.
+    """
+
+    def __init__(
+        self,
+        app: str,
+        settings: LeaseSettings,
+        open_store: OpenStore | None,
+        shard: tuple[int, int],
+    ) -> None:
+        context = ray.get_runtime_context()
+        snapshots = _open_snapshots(app, settings, open_store, shard)
+        super().__init__(
+            settings,
+            snapshots=snapshots,
+            is_alive=_replica_is_alive,
+            restarted=context.was_current_actor_reconstructed,
+        )
+        self._running: set[asyncio.Task[None]] = set()
+        self._loops = [self._sweep_forever()]
+        if isinstance(snapshots, StoreSnapshots):
+            self._loops.append(snapshots.run())
+        self._n_states = metrics.Gauge("hidden_states", "Hidden states kept", tag_keys=("shard",))
+        self._n_states.set_default_tags({"shard": str(shard[0])})
+
+    async def _start(self) -> None:
+        # A constructor of an actor cannot await; its first call can.
+        await super()._start()
+        for loop in self._loops:
+            task = asyncio.create_task(loop)
+            task.add_done_callback(_restart_on_death)
+            self._running.add(task)  # the event loop itself holds tasks weakly
+
+    async def commit_message(self, message: bytes) -> list[Key]:
+        """``commit`` with its arguments in one pickle."""
+        session, plain, released = pickle.loads(message)
+        return await self.commit(session, StateBatch.from_plain(*plain), released)
+
+    async def _sweep_forever(self) -> None:
+        while True:
+            self.sweep()
+            self._n_states.set(self.n_states)
+            await asyncio.sleep(SWEEP_PERIOD_S)
+
+
+def _restart_on_death(task: asyncio.Task[None]) -> None:
+    """Without these loops the authority is broken; a fresh one learns the states from owners."""
+    if not task.cancelled():
+        logger.critical("A background loop has died; restarting", exc_info=task.exception())
+        os._exit(1)
+
+
+def _open_snapshots(
+    app: str, settings: LeaseSettings, open_store: OpenStore | None, shard: tuple[int, int]
+) -> StoreSnapshots | NoSnapshots:
+    if open_store is None:
+        return NoSnapshots()
+    session = ray.get_runtime_context().get_session_name()
+    return StoreSnapshots(
+        open_store(),
+        cluster=hashlib.blake2b(session.encode(), digest_size=16).digest(),
+        restore=settings.restore_after_restart,
+        shard=shard,
+        app=app,
+        period_s=settings.snapshot_period_s,
+    )
+
+
+async def _replica_is_alive(actor_name: str) -> bool:
+    """Ask Ray; a replica that is merely slow counts as alive, its lease will run out."""
+    try:
+        # in a thread: without the GCS, the look-up would stop every other call
+        replica = await asyncio.to_thread(ray.get_actor, actor_name, SERVE_NAMESPACE)
+        await asyncio.wait_for(replica.__ray_ready__.remote(), PROBE_TIMEOUT_S)
+    except (ValueError, ActorDiedError):
+        return False
+    except (TimeoutError, RayError):  # RayError: one of a network in trouble tells of no death
+        return True
+    return True
+
+
+class RayAuthority:
+    """The authority behind a Ray actor handle; implements :class:`.states.Authority`.
+
+    Args:
+        find: returns a handle, creating the actor when there is none.
+    """
+
+    def __init__(self, find: Callable[[], ActorHandle]) -> None:
+        self._find = find
+        self._actor = find()
+
+    async def open_session(self, replica: str, claim: Claim) -> OpenedSession:
+        try:
+            return await self._call(self._actor.open_session.remote, replica, claim)
+        except AuthorityUnavailableError:
+            self._actor = await asyncio.to_thread(self._find)
+            raise
+
+    async def listen(self, session: int) -> list[Key]:
+        return await self._call(self._actor.listen.remote, session)
+
+    async def checkout(self, session: int, key: Key) -> Grant:
+        return await self._call(self._actor.checkout.remote, session, key)
+
+    async def commit(self, session: int, states: StateBatch, released: list[Key]) -> list[Key]:
+        # Bytes pass through Ray at half the price of objects, and this call is made all the time.
+        message = pickle.dumps((session, states.plain(), released), pickle.HIGHEST_PROTOCOL)
+        return await self._call(self._actor.commit_message.remote, message)
+
+    async def reset(self, run: str) -> int:
+        return await self._call(self._actor.reset.remote, run)
+
+    async def close_session(self, session: int) -> None:
+        await self._call(self._actor.close_session.remote, session)
+
+    async def _call(self, method: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
+        try:
+            return await method(*args)
+        except RayActorError as error:
+            raise AuthorityUnavailableError(str(error).split("\n")[0]) from error
+
+
+def find_authority(
+    app: str, settings: LeaseSettings, open_store: OpenStore | None, shard: tuple[int, int]
+) -> ActorHandle:
+    """Return the named actor of a shard, created by whichever replica comes first."""
+    actor: ActorHandle = (
+        ray.remote(HiddenStates)
+        .options(
+            name=f"hidden_states:{app}:{shard[0]}/{shard[1]}",
+            namespace=NAMESPACE,
+            lifetime="detached",
+            get_if_exists=True,
+            max_restarts=-1,
+            max_concurrency=10_000,  # long-polls and checkouts wait inside
+            num_cpus=0,
+        )
+        .remote(app, settings, open_store, shard)
+    )
+    actor.configure.remote(settings)
+    return actor

@@ -1,0 +1,39 @@
+"""The policy that is being served, and how another takes its place."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from models.policy import InvalidPolicyFileError, read_state_dict
+from models.policy_step import PolicyStep
+
+logger = logging.getLogger("ray.serve")
+
+
+class PolicySlot:
+    """Holds the policy in service; a file that cannot be served leaves it in place.
+
+    Attributes:
+        policy: None until a first file was good.
+        problem: why the newest file is not served, None if it is.
+    """
+
+    def __init__(self) -> None:
+        self.policy: PolicyStep | None = None
+        self.problem: str | None = "no policy file has been read yet"
+
+    async def load(self, path: str) -> None:
+        """Read a policy file off the event loop and put it in service.
+
+        Hidden states stay: a policy that must start from zeros wants a reset call.
+        """
+        try:
+            state_dict = await asyncio.to_thread(read_state_dict, path)
+        except InvalidPolicyFileError as error:
+            self.problem = str(error)
+            serving = "the policy before it stays in service" if self.policy else "no model"
+            logger.error("The policy was not loaded (%s): %s", serving, error)
+            return
+        self.policy, self.problem = PolicyStep(state_dict), None
+        logger.info("Serving the policy of %s.", path)

@@ -1,0 +1,101 @@
+"""Bodies of the inference service, as the contract words them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.config import JsonDict
+
+from models.junctions import JUNCTIONS
+
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
+_EXAMPLE: JsonDict = {"junction_id": "300839359", "obs_data": [1, 0, 1, 0.2, 0.0, 0.4, 0.1, 0.0]}
+
+Value = Annotated[float, Field(ge=-_FLOAT32_MAX, le=_FLOAT32_MAX, allow_inf_nan=False)]
+RunId = Annotated[
+    str | None,
+    Field(description="Simulation run, 1 to 64 of `A-Z a-z 0-9 . _ : -`; `default` when missing."),
+]
+
+
+class PredictionItem(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, json_schema_extra={"example": _EXAMPLE})
+
+    junction_id: str = Field(description=f"One of {', '.join(JUNCTIONS)}.")
+    obs_data: list[Value] = Field(
+        description="At most 19 finite values; a shorter vector is zero-padded."
+    )
+
+
+class PredictionRequest(PredictionItem):
+    run_id: RunId = None
+
+
+class Prediction(BaseModel):
+    junction_id: str
+    action: int = Field(ge=0, le=3, description="Index of the chosen action.")
+    confidence: float = Field(ge=0, le=1, description="Probability of that action.")
+
+
+class BatchRequest(BaseModel):
+    model_config = ConfigDict(
+        strict=True, frozen=True, json_schema_extra={"example": {"items": [_EXAMPLE]}}
+    )
+
+    run_id: RunId = None
+    # An item that is wrong spoils no other, so each is validated by itself.
+    items: Annotated[list[Any], Field(min_length=1, max_length=1000)]
+
+
+class ItemFailure(BaseModel):
+    status: int
+    detail: str
+
+
+class FailedPrediction(BaseModel):
+    junction_id: str | None
+    error: ItemFailure
+
+
+class BatchResponse(BaseModel):
+    items: list[Prediction | FailedPrediction]
+
+
+class ResetRequest(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    run_id: RunId = None
+
+
+class ResetResponse(BaseModel):
+    status: Literal["ok"] = "ok"
+    message: str = "Hidden states reset for all junctions"
+
+
+class Health(BaseModel):
+    status: Literal["healthy", "no_model", "unhealthy"]
+    model_loaded: bool
+    junctions: list[str]
+    detail: str | None = Field(None, description="Why the status is not `healthy`.")
+
+
+class JunctionInfo(BaseModel):
+    agent_index: int
+    avail_actions: list[int]
+    valid_actions: int
+
+
+class ModelInfo(BaseModel):
+    architecture: str = "RNNAgent (GRU)"
+    input_shape: int
+    hidden_dim: int
+    n_actions: int
+    n_agents: int
+    obs_agent_id: bool = True
+    junctions: dict[str, JunctionInfo]
+
+
+class ErrorBody(BaseModel):
+    detail: str

@@ -1,0 +1,126 @@
+"""The inference service without HTTP and without Ray: what each route does."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+
+from deployments.inference.errors import (
+    InvalidRunError,
+    ModelNotLoadedError,
+    OverloadedError,
+    TooManyValuesError,
+    UnknownJunctionError,
+)
+from deployments.inference.policy_slot import PolicySlot
+from deployments.inference.schemas import Health, JunctionInfo, ModelInfo
+from deployments.inference.shards import ShardedLeases
+from deployments.inference.states import HiddenStateError, Key, LeaseSettings
+from deployments.inference.stepper import Decision, Stepper
+from models.junctions import JUNCTIONS, MAX_OBS, N_ACTIONS, N_AGENTS
+from models.policy import HIDDEN_DIM, INPUT_DIM
+
+DEFAULT_RUN = "default"
+_RUN_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+_RESET_TIMEOUT_S = 10.0
+
+
+@dataclass
+class ServiceCounts:
+    """Counted since the start, for metrics: predictions by (junction, action), and batches."""
+
+    predictions: Counter[tuple[str, int]] = field(default_factory=Counter)
+    batches: list[tuple[int, float]] = field(default_factory=list)  # newest (size, seconds)
+
+    def batch(self, size: int, seconds: float) -> None:
+        # The metrics take a sample: recording every batch would cost more than the batch.
+        if len(self.batches) < 20:
+            self.batches.append((size, seconds))
+
+
+def run_of(header: str | None, body: str | None) -> str:
+    """The run that a request names in its header, its body, both alike, or not at all.
+
+    Raises:
+        InvalidRunError: not a run id, or two different ones.
+    """
+    if header is None and body is None:
+        return DEFAULT_RUN
+    if header is not None and body is not None and header != body:
+        raise InvalidRunError("X-Simulation-Run and run_id name different runs")
+    run = header if header is not None else body
+    if run is None or not _RUN_ID.fullmatch(run):
+        raise InvalidRunError("A run id is 1 to 64 characters of A-Z a-z 0-9 . _ : -")
+    return run
+
+
+class InferenceService:
+    """Validates, steps, and tells about itself."""
+
+    def __init__(self, leases: ShardedLeases, settings: LeaseSettings) -> None:
+        self.counts = ServiceCounts()
+        self.slot = PolicySlot()
+        self.leases = leases
+        self._stepper = Stepper(leases, settings, self.counts.batch)
+
+    def predict(self, run: str, junction_id: str, obs: list[float]) -> asyncio.Future[Decision]:
+        """Queue one step of one junction.
+
+        Raises:
+            UnknownJunctionError, TooManyValuesError, ModelNotLoadedError: at once, nothing queued.
+        """
+        if junction_id not in JUNCTIONS:
+            raise UnknownJunctionError(junction_id)
+        if len(obs) > MAX_OBS:
+            raise TooManyValuesError(len(obs))
+        if self.slot.policy is None:
+            raise ModelNotLoadedError()
+        self._stepper.policy = self.slot.policy
+        return self._stepper.submit(Key(run, junction_id), obs)
+
+    async def reset(self, run: str) -> None:
+        try:
+            async with asyncio.timeout(_RESET_TIMEOUT_S):
+                await self.leases.reset(run)
+        except (HiddenStateError, TimeoutError) as error:
+            raise OverloadedError("The hidden states could not be reset in time") from error
+
+    def health(self) -> Health:
+        loaded = self.slot.policy is not None
+        if not loaded:
+            return self._health("no_model", self.slot.problem)
+        if not self.leases.connected:
+            return self._health("unhealthy", "the authority over hidden states does not answer")
+        return self._health("healthy", self.slot.problem)
+
+    def _health(self, status: str, detail: str | None) -> Health:
+        return Health.model_validate(
+            {
+                "status": status,
+                "model_loaded": self.slot.policy is not None,
+                "junctions": list(JUNCTIONS),
+                "detail": detail,
+            }
+        )
+
+    def model_info(self) -> ModelInfo:
+        return ModelInfo(
+            input_shape=INPUT_DIM,
+            hidden_dim=HIDDEN_DIM,
+            n_actions=N_ACTIONS,
+            n_agents=N_AGENTS,
+            junctions={
+                junction.id: JunctionInfo(
+                    agent_index=junction.agent_index,
+                    avail_actions=list(junction.avail_actions),
+                    valid_actions=sum(junction.avail_actions),
+                )
+                for junction in JUNCTIONS.values()
+            },
+        )
+
+    async def close(self) -> None:
+        await self._stepper.close()
+        await self.leases.close()

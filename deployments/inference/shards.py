@@ -1,0 +1,58 @@
+"""One replica's leases with every authority, when hidden states are spread over several."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Sequence
+from dataclasses import fields
+
+from deployments.inference.leases import LeaseCounts, OwnedState, StateLeases
+from deployments.inference.states import Key
+
+
+def shard_of(key: Key, n_shards: int) -> int:
+    """The authority that a key belongs to; the same in every process."""
+    return zlib.crc32("/".join(key).encode()) % n_shards
+
+
+class ShardedLeases:
+    """Offers the leases of one or more authorities as one."""
+
+    def __init__(self, shards: Sequence[StateLeases]) -> None:
+        self._shards = shards
+
+    def _of(self, key: Key) -> StateLeases:
+        return self._shards[shard_of(key, len(self._shards)) if len(self._shards) > 1 else 0]
+
+    def owned(self, key: Key) -> OwnedState | None:
+        return self._of(key).owned(key)
+
+    async def acquire(self, key: Key) -> None:
+        await self._of(key).acquire(key)
+
+    async def reset(self, run: str) -> None:
+        await asyncio.gather(*(shard.reset(run) for shard in self._shards))
+
+    @property
+    def connected(self) -> bool:
+        return all(shard.connected for shard in self._shards)
+
+    @property
+    def counts(self) -> LeaseCounts:
+        """Sums over the shards; of the commit lag, the longest."""
+        total = LeaseCounts()
+        for field in fields(LeaseCounts):
+            values = [getattr(shard.counts, field.name) for shard in self._shards]
+            setattr(total, field.name, max(values) if field.name == "commit_lag_s" else sum(values))
+        return total
+
+    async def start(self) -> None:
+        await asyncio.gather(*(shard.start() for shard in self._shards))
+
+    def check_health(self) -> None:
+        for shard in self._shards:
+            shard.check_health()
+
+    async def close(self) -> None:
+        await asyncio.gather(*(shard.close() for shard in self._shards))

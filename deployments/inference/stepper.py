@@ -1,0 +1,208 @@
+"""Batches whatever waits into GRU steps, one step of one junction at a time, first come first.
+
+The first request of an event-loop turn schedules the batch for the end of that turn; all that
+arrive in the same turn join it. There is no waiting for a fuller batch: at these sizes a step costs
+less than any wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from deployments.inference.errors import NonFiniteStateError, OverloadedError
+from deployments.inference.leases import OwnedState
+from deployments.inference.shards import ShardedLeases
+from deployments.inference.states import HiddenStateError, Key, LeaseSettings
+from models.junctions import JUNCTIONS, MAX_OBS
+from models.policy import HIDDEN_DIM, INPUT_DIM
+from models.policy_step import PolicyStep
+
+MAX_BATCH = 256
+
+_UNAVAILABLE = np.array([[not a for a in j.avail_actions] for j in JUNCTIONS.values()])
+
+
+class Decision(NamedTuple):
+    """One step's outcome. ``step`` counts the junction's steps since zeros."""
+
+    action: int
+    confidence: float
+    step: int
+
+
+@dataclass(slots=True)
+class _Request:
+    key: Key
+    obs: list[float]
+    answer: asyncio.Future[Decision]
+    stepped: bool = False
+
+
+class Stepper:
+    """Runs the policy over owned states.
+
+    Args:
+        leases: the states this replica owns.
+        settings: ``strict`` and how long a request may wait for a state.
+        on_batch: called after each batch with its size and duration in seconds.
+    """
+
+    def __init__(
+        self,
+        leases: ShardedLeases,
+        settings: LeaseSettings,
+        on_batch: Callable[[int, float], None] = lambda size, seconds: None,
+    ) -> None:
+        self.policy: PolicyStep | None = None
+        self._leases = leases
+        self._settings = settings
+        self._on_batch = on_batch
+        self._loop = asyncio.get_running_loop()
+        self._arrived: list[_Request] = []
+        self._parked: dict[Key, deque[_Request]] = {}  # until this replica owns the state
+        self._acquiring: set[asyncio.Task[None]] = set()
+
+    def submit(self, key: Key, obs: list[float]) -> asyncio.Future[Decision]:
+        """Queue one step. Cancelling the future before its step prevents the step.
+
+        Args:
+            obs: at most 19 finite values, zero-padded here.
+
+        Returns:
+            A future of the decision; fails with an :class:`InferenceError`, the state unchanged.
+        """
+        answer: asyncio.Future[Decision] = self._loop.create_future()
+        if not self._arrived:
+            self._loop.call_soon(self._run_arrived)
+        self._arrived.append(_Request(key, obs, answer))
+        return answer
+
+    def _run_arrived(self) -> None:
+        arrived, self._arrived = self._arrived, []
+        self._run(arrived)
+
+    def _run(self, requests: list[_Request]) -> None:
+        while requests:
+            batch, states, requests = self._next_batch(requests)
+            if batch:
+                try:
+                    self._step(batch, states)
+                except Exception as error:  # a defect; no request may hang on it
+                    for request in batch:
+                        _fail(request.answer, error)
+
+    def _next_batch(
+        self, requests: list[_Request]
+    ) -> tuple[list[_Request], list[OwnedState], list[_Request]]:
+        """Split off the first waiting request of each owned key; park those of keys not owned."""
+        batch: dict[Key, _Request] = {}
+        states: list[OwnedState] = []
+        rest: list[_Request] = []
+        for request in requests:
+            key = request.key
+            if request.answer.done():
+                continue
+            if key in batch or len(batch) == MAX_BATCH:
+                rest.append(request)
+            elif key not in self._parked and (state := self._leases.owned(key)) is not None:
+                batch[key] = request
+                states.append(state)
+            else:
+                self._park(request)
+        return list(batch.values()), states, rest
+
+    def _step(self, batch: list[_Request], states: list[OwnedState]) -> None:
+        if self.policy is None:
+            raise RuntimeError("a step was asked for without a policy")
+        started = time.perf_counter()
+        agents = [JUNCTIONS[request.key.junction].agent_index for request in batch]
+        inputs = np.zeros((len(batch), INPUT_DIM), np.float32)
+        for row, request, agent in zip(inputs, batch, agents, strict=True):
+            row[: len(request.obs)] = request.obs
+            row[MAX_OBS + agent] = 1.0
+        hidden = np.concatenate([state.hidden for state in states]).reshape(-1, HIDDEN_DIM)
+        step = self.policy(inputs, hidden, _UNAVAILABLE[agents])
+        outcomes = zip(
+            batch,
+            states,
+            step.actions.tolist(),
+            step.confidences.tolist(),
+            step.finite.tolist(),
+            step.hidden,
+            strict=True,
+        )
+        for request, state, action, confidence, finite, new_hidden in outcomes:
+            if not finite:
+                _fail(request.answer, NonFiniteStateError())
+                continue
+            state.advance(new_hidden.copy())
+            decision = Decision(action, confidence, state.version.step)
+            request.stepped = True
+            if self._settings.strict:
+                state.unacknowledged.append((decision.step, _answer_when(request, decision)))
+            else:
+                request.answer.set_result(decision)
+        self._on_batch(len(batch), time.perf_counter() - started)
+
+    def _park(self, request: _Request) -> None:
+        """Hold a request until its state is here, but no longer than its deadline."""
+        self._loop.call_later(self._settings.checkout_timeout_s, _give_up, request)
+        parked = self._parked.get(request.key)
+        if parked is not None:
+            while parked and parked[0].answer.done():  # a long outage must not fill the memory
+                parked.popleft()
+            parked.append(request)
+            return
+        self._parked[request.key] = deque([request])
+        task = self._loop.create_task(self._acquire(request.key))
+        self._acquiring.add(task)
+        task.add_done_callback(self._acquiring.discard)
+
+    async def _acquire(self, key: Key) -> None:
+        error: Exception | None = None
+        try:
+            await self._leases.acquire(key)
+        except HiddenStateError as refusal:
+            error = OverloadedError(str(refusal))
+        except Exception as defect:
+            error = defect
+        parked = self._parked.pop(key)
+        if error is None:
+            self._run(list(parked))
+            return
+        for request in parked:
+            _fail(request.answer, error)
+
+    async def close(self) -> None:
+        for task in list(self._acquiring):
+            task.cancel()
+
+
+def _answer_when(request: _Request, decision: Decision) -> Callable[[Exception | None], None]:
+    def acknowledged(error: Exception | None) -> None:
+        if error is not None:
+            _fail(request.answer, OverloadedError(str(error)))
+        elif not request.answer.done():
+            request.answer.set_result(decision)
+
+    return acknowledged
+
+
+def _give_up(request: _Request) -> None:
+    # A step that waits for its commit has been made: it may fail only if that is refused.
+    if not request.stepped:
+        reason = "The junction's hidden state could not be reached in time"
+        _fail(request.answer, OverloadedError(reason))
+
+
+def _fail(answer: asyncio.Future[Decision], error: Exception) -> None:
+    # a disconnected client has cancelled its future
+    if not answer.done():
+        answer.set_exception(error)

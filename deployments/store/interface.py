@@ -1,0 +1,81 @@
+"""The one interface of everything that is kept: customer records, users, hidden-state snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from deployments.store.errors import DuplicateDocument
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Bytes under a key, both unique in their table."""
+
+    key: str
+    value: bytes
+    index: str | None = None
+    """A second unique name to find the document by (not empty), or None."""
+
+
+class Store(Protocol):
+    """Tables of documents, and counters. A table exists as soon as something is in it.
+
+    Every method raises StoreUnavailable, within seconds, when the store cannot serve. A method that
+    returned is durable; one that raised wrote a document whole or not at all. Nothing connects
+    before the first call, and a pickled store arrives unconnected, so that a store can be made in
+    one process and used in another. One store object belongs to one event loop.
+    """
+
+    async def create(self, table: str, document: Document) -> None:
+        """Add a document.
+
+        Raises:
+            DuplicateIndex: the index value is taken (checked first).
+            DuplicateKey: the key is taken.
+        """
+
+    async def create_many(
+        self, table: str, documents: Sequence[Document]
+    ) -> list[DuplicateDocument | None]:
+        """Add many documents fast; each is created, or refused by the error in its position."""
+
+    async def get(self, table: str, key: str) -> bytes | None:
+        """The value of the document with this key."""
+
+    async def get_by_index(self, table: str, index: str) -> bytes | None:
+        """The value of the document with this index value."""
+
+    async def replace(self, table: str, document: Document) -> None:
+        """Replace value and index of the document with this key, at once.
+
+        Raises:
+            DocumentNotFound: no document has the key.
+            DuplicateIndex: another document has the new index value.
+        """
+
+    async def delete_by_index(self, table: str, index: str) -> bool:
+        """Delete the document with this index value; False when there is none."""
+
+    async def put_many(self, table: str, values: Mapping[str, bytes]) -> None:
+        """Write documents without an index, new or not; atomic per document, not as a whole."""
+
+    async def delete_many(self, table: str, keys: Collection[str]) -> int:
+        """Delete the documents with these keys; the number that there were."""
+
+    def scan(self, table: str) -> AsyncIterator[tuple[str, bytes]]:
+        """Key and value of every document, as the table was at one moment; in no order."""
+
+    async def increment(self, counter: str, lifetime_s: float) -> int:
+        """Add one to a counter that starts at 0 and is forgotten `lifetime_s` after its first step.
+
+        Returns:
+            The count, this step included. Concurrent steps get different counts.
+        """
+
+    async def reset(self, counter: str) -> None:
+        """Forget a counter."""
+
+    async def close(self) -> None:
+        """Let go of threads and connections; the next call opens them again."""

@@ -1,0 +1,89 @@
+"""The changes that Redis must make at once, as Lua: it runs one script at a time.
+
+A table is three hashes: KEYS[1] key -> value, KEYS[2] index -> key, KEYS[3] key -> index.
+An absent index travels as the empty string.
+"""
+
+from __future__ import annotations
+
+# ARGV: key, value, index of each document. Returns an outcome per document.
+CREATED, KEY_TAKEN, INDEX_TAKEN = range(3)
+CREATE_MANY = """
+local outcomes = {}
+for i = 1, #ARGV, 3 do
+  local key, value, index = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  local outcome = 0
+  if index ~= '' and redis.call('HEXISTS', KEYS[2], index) == 1 then
+    outcome = 2
+  elseif redis.call('HSETNX', KEYS[1], key, value) == 0 then
+    outcome = 1
+  elseif index ~= '' then
+    redis.call('HSET', KEYS[2], index, key)
+    redis.call('HSET', KEYS[3], key, index)
+  end
+  outcomes[#outcomes + 1] = outcome
+end
+return outcomes
+"""
+
+# ARGV: index. Returns the value or nil.
+GET_BY_INDEX = """
+local key = redis.call('HGET', KEYS[2], ARGV[1])
+return key and redis.call('HGET', KEYS[1], key)
+"""
+
+# ARGV: key, value, index. Returns an outcome.
+REPLACED, KEY_UNKNOWN, NEW_INDEX_TAKEN = range(3)
+REPLACE = """
+local key, value, index = ARGV[1], ARGV[2], ARGV[3]
+if redis.call('HEXISTS', KEYS[1], key) == 0 then return 1 end
+local holder = index ~= '' and redis.call('HGET', KEYS[2], index)
+if holder and holder ~= key then return 2 end
+local old_index = redis.call('HGET', KEYS[3], key)
+if old_index and old_index ~= index then
+  redis.call('HDEL', KEYS[2], old_index)
+  redis.call('HDEL', KEYS[3], key)
+end
+redis.call('HSET', KEYS[1], key, value)
+if index ~= '' and old_index ~= index then
+  redis.call('HSET', KEYS[2], index, key)
+  redis.call('HSET', KEYS[3], key, index)
+end
+return 0
+"""
+
+# ARGV: index. Returns the number of documents deleted.
+DELETE_BY_INDEX = """
+local key = redis.call('HGET', KEYS[2], ARGV[1])
+if not key then return 0 end
+redis.call('HDEL', KEYS[2], ARGV[1])
+redis.call('HDEL', KEYS[3], key)
+return redis.call('HDEL', KEYS[1], key)
+"""
+
+# ARGV: keys. Returns the number of documents deleted.
+DELETE_MANY = """
+local deleted = 0
+for _, key in ipairs(ARGV) do
+  local index = redis.call('HGET', KEYS[3], key)
+  if index then
+    redis.call('HDEL', KEYS[2], index)
+    redis.call('HDEL', KEYS[3], key)
+  end
+  deleted = deleted + redis.call('HDEL', KEYS[1], key)
+end
+return deleted
+"""
+
+# KEYS: counter. ARGV: lifetime in milliseconds. Returns the count.
+INCREMENT = """
+local count = redis.call('INCR', KEYS[1])
+if count == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
+return count
+"""
+
+# KEYS: a hash, its copy. ARGV: milliseconds after which an abandoned copy removes itself.
+COPY_HASH = """
+if redis.call('COPY', KEYS[1], KEYS[2]) == 0 then return 0 end
+return redis.call('PEXPIRE', KEYS[2], ARGV[1])
+"""

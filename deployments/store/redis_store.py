@@ -1,0 +1,154 @@
+"""The store for many machines: one Redis server that every node of the cluster reaches.
+
+Durable means an append-only file with `appendfsync always`; with `everysec` the last second can be
+lost. The server's user needs
+`~greenwave:* +@connection +@hash +@scripting +copy +pexpire +incr +unlink`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from redis.asyncio import Redis
+
+from deployments.store import redis_scripts as scripts
+from deployments.store.batches import BATCH, batches
+from deployments.store.errors import (
+    DocumentNotFound,
+    DuplicateDocument,
+    DuplicateIndex,
+    DuplicateKey,
+)
+from deployments.store.interface import Document
+from deployments.store.redis_connection import RedisConnection
+
+# Copying a table of a million documents holds the server for about a second.
+COPY_DEADLINE_S = 30.0
+ABANDONED_COPY_LIFETIME_MS = 600_000
+
+
+class RedisStore:
+    """Documents in Redis hashes; what must happen at once is a Lua script."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._redis = RedisConnection(url)
+
+    def __reduce__(self) -> tuple[type[RedisStore], tuple[str]]:
+        return RedisStore, (self._url,)
+
+    async def create(self, table: str, document: Document) -> None:
+        (error,) = await self.create_many(table, [document])
+        if error is not None:
+            raise error
+
+    async def create_many(
+        self, table: str, documents: Sequence[Document]
+    ) -> list[DuplicateDocument | None]:
+        errors: list[DuplicateDocument | None] = []
+        for batch in batches(documents):
+            arguments = [text for document in batch for text in _arguments(document)]
+            outcomes = await self._script(scripts.CREATE_MANY, table, arguments)
+            errors += map(_creation_error, outcomes, batch, [table] * len(batch))
+        return errors
+
+    async def get(self, table: str, key: str) -> bytes | None:
+        documents = _hashes(table)[0]
+        value: bytes | None = await self._redis.run(lambda redis: redis.hget(documents, key))
+        return value
+
+    async def get_by_index(self, table: str, index: str) -> bytes | None:
+        value: bytes | None = await self._script(scripts.GET_BY_INDEX, table, [index])
+        return value
+
+    async def replace(self, table: str, document: Document) -> None:
+        outcome = await self._script(scripts.REPLACE, table, _arguments(document))
+        if outcome == scripts.KEY_UNKNOWN:
+            raise DocumentNotFound(table, document.key)
+        if outcome == scripts.NEW_INDEX_TAKEN:
+            raise DuplicateIndex(table, document.index or "")
+
+    async def delete_by_index(self, table: str, index: str) -> bool:
+        return bool(await self._script(scripts.DELETE_BY_INDEX, table, [index]))
+
+    async def put_many(self, table: str, values: Mapping[str, bytes]) -> None:
+        documents = _hashes(table)[0]
+        for batch in batches(values.items()):
+            await self._redis.run(partial(_put, documents, dict(batch)))
+
+    async def delete_many(self, table: str, keys: Collection[str]) -> int:
+        deleted = 0
+        for batch in batches(keys):
+            deleted += await self._script(scripts.DELETE_MANY, table, batch)
+        return deleted
+
+    async def scan(self, table: str) -> AsyncIterator[tuple[str, bytes]]:
+        # Redis has no snapshots to read page by page, but copies a hash at once; and the pages of
+        # a hash that nobody changes hold every field exactly once.
+        documents = _hashes(table)[0]
+        copy = f"{documents}:copy:{uuid.uuid4().hex}"
+        arguments = [ABANDONED_COPY_LIFETIME_MS]
+        if not await self._eval(scripts.COPY_HASH, [documents, copy], arguments, COPY_DEADLINE_S):
+            return
+        try:
+            more, cursor = True, 0
+            while more:
+                cursor, page = await self._redis.run(partial(_page, copy, cursor))
+                for key, value in page.items():
+                    yield key.decode(), value
+                more = cursor != 0
+        finally:
+            await self._redis.run(lambda redis: redis.unlink(copy))
+
+    async def increment(self, counter: str, lifetime_s: float) -> int:
+        lifetime_ms = round(lifetime_s * 1000)
+        return int(await self._eval(scripts.INCREMENT, [_counter(counter)], [lifetime_ms]))
+
+    async def reset(self, counter: str) -> None:
+        await self._redis.run(lambda redis: redis.unlink(_counter(counter)))
+
+    async def close(self) -> None:
+        await self._redis.close()
+
+    async def _script(self, script: str, table: str, arguments: Sequence[Any]) -> Any:
+        return await self._eval(script, _hashes(table), arguments)
+
+    async def _eval(
+        self, script: str, keys: Sequence[str], arguments: Sequence[Any], *deadline_s: float
+    ) -> Any:
+        async def call(redis: Redis) -> Any:
+            # Sends the script's hash, and the script itself only to a server that has not seen it.
+            return await redis.register_script(script)(keys=keys, args=arguments)
+
+        return await self._redis.run(call, *deadline_s)
+
+
+def _hashes(table: str) -> tuple[str, str, str]:
+    # The braces put the three on one shard of a Redis Cluster, where a script needs them.
+    prefix = f"greenwave:{{{table}}}"
+    return f"{prefix}:documents", f"{prefix}:keys", f"{prefix}:indexes"
+
+
+def _put(documents: str, values: dict[Any, bytes], redis: Redis) -> Awaitable[Any]:
+    return redis.hset(documents, mapping=values)
+
+
+def _page(documents: str, cursor: int, redis: Redis) -> Awaitable[Any]:
+    return redis.hscan(documents, cursor, count=BATCH)
+
+
+def _counter(name: str) -> str:
+    return f"greenwave:counter:{name}"
+
+
+def _arguments(document: Document) -> tuple[str, bytes, str]:
+    return document.key, document.value, document.index or ""
+
+
+def _creation_error(outcome: int, document: Document, table: str) -> DuplicateDocument | None:
+    if outcome == scripts.INDEX_TAKEN:
+        return DuplicateIndex(table, document.index or "")
+    return DuplicateKey(table, document.key) if outcome == scripts.KEY_TAKEN else None

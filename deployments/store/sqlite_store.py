@@ -1,0 +1,168 @@
+"""The embedded store: one SQLite file, shared by any number of processes of one machine.
+
+Write-ahead logging lets readers and one writer work at the same time (https://sqlite.org/wal.html);
+`synchronous=FULL` syncs the log at every commit, so that an acknowledged write survives power loss.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from deployments.store.batches import BATCH, batches
+from deployments.store.errors import (
+    DocumentNotFound,
+    DuplicateDocument,
+    DuplicateIndex,
+    DuplicateKey,
+    InvalidStoreUrl,
+)
+from deployments.store.interface import Document
+from deployments.store.sqlite_worker import SqliteWorker
+from deployments.store.sqlite_writer import SqliteWriter
+
+
+class SqliteStore:
+    """Documents in one file; writes and reads have a thread each: no read waits for a sync."""
+
+    def __init__(self, path: str) -> None:
+        if not path or path == ":memory:" or "\0" in path:
+            raise InvalidStoreUrl("a sqlite store needs the path of a file: sqlite:///PATH")
+        self._path = Path(path).absolute()
+        self._writer = SqliteWriter(self._path)
+        self._reader = SqliteWorker(self._path)
+
+    def __reduce__(self) -> tuple[type[SqliteStore], tuple[str]]:
+        return SqliteStore, (str(self._path),)
+
+    async def create(self, table: str, document: Document) -> None:
+        (error,) = await self.create_many(table, [document])
+        if error is not None:
+            raise error
+
+    async def create_many(
+        self, table: str, documents: Sequence[Document]
+    ) -> list[DuplicateDocument | None]:
+        errors: list[DuplicateDocument | None] = []
+        for batch in batches(documents):
+            errors += await self._writer.run(partial(_insert_many, table, batch))
+        return errors
+
+    async def get(self, table: str, key: str) -> bytes | None:
+        query = "SELECT value FROM documents WHERE collection = ? AND key = ?"
+        return await self._reader.run(lambda db: _first(db.execute(query, (table, key))))
+
+    async def get_by_index(self, table: str, index: str) -> bytes | None:
+        query = "SELECT value FROM documents WHERE collection = ? AND unique_index = ?"
+        return await self._reader.run(lambda db: _first(db.execute(query, (table, index))))
+
+    async def replace(self, table: str, document: Document) -> None:
+        await self._writer.run(lambda db: _update(db, table, document))
+
+    async def delete_by_index(self, table: str, index: str) -> bool:
+        statement = "DELETE FROM documents WHERE collection = ? AND unique_index = ?"
+        return await self._writer.run(lambda db: db.execute(statement, (table, index)).rowcount > 0)
+
+    async def put_many(self, table: str, values: Mapping[str, bytes]) -> None:
+        statement = (
+            "INSERT INTO documents (collection, key, value) VALUES (?, ?, ?) "
+            "ON CONFLICT (collection, key) DO UPDATE SET value = excluded.value"
+        )
+        for batch in batches((table, key, value) for key, value in values.items()):
+            await self._writer.run(partial(_execute_many, statement, batch))
+
+    async def delete_many(self, table: str, keys: Collection[str]) -> int:
+        statement = "DELETE FROM documents WHERE collection = ? AND key = ?"
+        deleted = 0
+        for batch in batches((table, key) for key in keys):
+            deleted += await self._writer.run(partial(_execute_many, statement, batch))
+        return deleted
+
+    async def scan(self, table: str) -> AsyncIterator[tuple[str, bytes]]:
+        # A thread and a connection of its own: the open read transaction is the snapshot.
+        worker = SqliteWorker(self._path)
+        query = "SELECT key, value FROM documents WHERE collection = ?"
+        try:
+            rows = await worker.run(lambda db: db.execute("BEGIN").execute(query, (table,)))
+            while page := await worker.run(lambda _: rows.fetchmany(BATCH)):
+                for key, value in page:
+                    yield key, value
+        finally:
+            await worker.close()
+
+    async def increment(self, counter: str, lifetime_s: float) -> int:
+        now = time.time()
+        return await self._writer.run(lambda db: _increment(db, counter, now, now + lifetime_s))
+
+    async def reset(self, counter: str) -> None:
+        await self._writer.run(
+            lambda db: db.execute("DELETE FROM counters WHERE name = ?", (counter,))
+        )
+
+    async def close(self) -> None:
+        await self._writer.close()
+        await self._reader.close()
+
+
+def _first(rows: sqlite3.Cursor) -> bytes | None:
+    row = rows.fetchone()
+    return None if row is None else bytes(row[0])
+
+
+def _execute_many(statement: str, rows: list[tuple[Any, ...]], db: sqlite3.Connection) -> int:
+    return db.executemany(statement, rows).rowcount
+
+
+def _insert_many(
+    table: str, documents: list[Document], db: sqlite3.Connection
+) -> list[DuplicateDocument | None]:
+    return [_insert(db, table, document) for document in documents]
+
+
+def _insert(db: sqlite3.Connection, table: str, document: Document) -> DuplicateDocument | None:
+    statement = (
+        "INSERT INTO documents (collection, key, value, unique_index) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT DO NOTHING"
+    )
+    if db.execute(statement, (table, document.key, document.value, document.index)).rowcount:
+        return None
+    if document.index is not None and _has_index(db, table, document.index):
+        return DuplicateIndex(table, document.index)
+    return DuplicateKey(table, document.key)
+
+
+def _update(db: sqlite3.Connection, table: str, document: Document) -> None:
+    statement = (
+        "UPDATE OR IGNORE documents SET value = ?, unique_index = ? "
+        "WHERE collection = ? AND key = ?"
+    )
+    row = (document.value, document.index, table, document.key)
+    if db.execute(statement, row).rowcount:
+        return
+    if document.index is not None and _has_key(db, table, document.key):
+        raise DuplicateIndex(table, document.index)
+    raise DocumentNotFound(table, document.key)
+
+
+def _has_key(db: sqlite3.Connection, table: str, key: str) -> bool:
+    query = "SELECT 1 FROM documents WHERE collection = ? AND key = ?"
+    return db.execute(query, (table, key)).fetchone() is not None
+
+
+def _has_index(db: sqlite3.Connection, table: str, index: str) -> bool:
+    query = "SELECT 1 FROM documents WHERE collection = ? AND unique_index = ?"
+    return db.execute(query, (table, index)).fetchone() is not None
+
+
+def _increment(db: sqlite3.Connection, counter: str, now: float, expires_at: float) -> int:
+    db.execute("DELETE FROM counters WHERE expires_at <= ?", (now,))
+    row = db.execute(
+        "INSERT INTO counters (name, count, expires_at) VALUES (?, 1, ?) "
+        "ON CONFLICT (name) DO UPDATE SET count = count + 1 RETURNING count",
+        (counter, expires_at),
+    ).fetchone()
+    return int(row[0])

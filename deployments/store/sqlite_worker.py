@@ -1,0 +1,164 @@
+"""One thread with one SQLite connection, and the schema of the file."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from deployments.store.errors import StoreUnavailable
+
+T = TypeVar("T")
+
+BUSY_TIMEOUT_S = 3.0
+DEADLINE_S = 5.0
+MAX_WAITING = 1000
+# Every commit empties the other connections' page caches; mapped pages stay, so that reads of a
+# million records take as long as of a thousand (0.08 and 0.06 ms, instead of 0.22 and 0.06).
+MAPPED_BYTES = 1 << 30
+
+# One entry per schema version, applied in order; an entry that was released never changes.
+Migrations = tuple[tuple[str, ...], ...]
+MIGRATIONS: Migrations = (
+    (
+        "CREATE TABLE documents (collection TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, "
+        "unique_index TEXT, PRIMARY KEY (collection, key)) WITHOUT ROWID",
+        "CREATE UNIQUE INDEX documents_unique_index ON documents (collection, unique_index) "
+        "WHERE unique_index IS NOT NULL",
+        "CREATE TABLE counters (name TEXT PRIMARY KEY, count INTEGER NOT NULL, "
+        "expires_at REAL NOT NULL) WITHOUT ROWID",
+        "CREATE INDEX counters_expires_at ON counters (expires_at)",
+    ),
+)
+
+
+async def within_deadline(answer: Awaitable[T]) -> T:
+    """The awaited value, or StoreUnavailable once it takes too long."""
+    try:
+        return await asyncio.wait_for(answer, DEADLINE_S)
+    except TimeoutError as error:
+        raise StoreUnavailable(f"sqlite: no answer within {DEADLINE_S} s") from error
+
+
+class SqliteWorker:
+    """Runs functions on one connection, one after the other, without blocking the event loop."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._executor: ThreadPoolExecutor | None = None
+        self._connection: sqlite3.Connection | None = None  # touched in the thread only
+        self._waiting = 0
+
+    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """The result of `work(connection)`.
+
+        Raises:
+            StoreUnavailable: SQLite failed, too much work waits, or the deadline passed.
+        """
+        if self._waiting >= MAX_WAITING:
+            raise StoreUnavailable(f"sqlite: {MAX_WAITING} operations are waiting already")
+        self._waiting += 1
+        try:
+            return await within_deadline(self._submit(lambda: self._attempt(work)))
+        finally:
+            self._waiting -= 1
+
+    async def close(self) -> None:
+        """Close the connection and let the thread end."""
+        if self._executor is None:
+            return
+        executor, self._executor = self._executor, None
+        await asyncio.get_running_loop().run_in_executor(executor, self._disconnect)
+        executor.shutdown(wait=False)
+
+    async def _submit(self, call: Callable[[], T]) -> T:
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sqlite")
+        return await asyncio.get_running_loop().run_in_executor(self._executor, call)
+
+    def _attempt(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            if self._connection is None:
+                self._connection = connect(self._path)
+            return work(self._connection)
+        except (sqlite3.Error, OSError) as error:
+            # A fresh connection next time: the fault may lie in this one, or be mended by then.
+            self._disconnect()
+            raise StoreUnavailable(f"sqlite: {error}") from error
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def connect(path: Path, migrations: Migrations = MIGRATIONS) -> sqlite3.Connection:
+    """Open the file, made and brought to the newest schema where needed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        path.touch(mode=0o600)  # personal data; SQLite gives its log the same mode
+    # isolation_level None: transactions begin and end only where the code says so.
+    connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+    try:
+        _switch_to_wal(connection)
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA mmap_size = {MAPPED_BYTES}")
+        _migrate(connection, migrations)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All of the block or nothing, with the write lock taken at the start.
+
+    A lock taken later could not be waited for: SQLite refuses to upgrade a stale snapshot.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # SQLite itself rolls back after some errors
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _switch_to_wal(connection: sqlite3.Connection) -> None:
+    # SQLite does not wait for its lock here, so processes that make the file at once must retry.
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def _migrate(connection: sqlite3.Connection, migrations: Migrations) -> None:
+    if _version(connection) == len(migrations):
+        return
+    with transaction(connection):  # of processes that start at once, one migrates
+        version = _version(connection)
+        if version > len(migrations):
+            raise sqlite3.DatabaseError(
+                f"the file has schema version {version}, newer than {len(migrations)}: "
+                "it was made by a newer release"
+            )
+        for statements in migrations[version:]:
+            for statement in statements:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {len(migrations)}")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])

@@ -1,0 +1,100 @@
+"""Group commit: changes that wait together share one transaction, and with it one sync."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from deployments.store.errors import StoreError, StoreUnavailable
+from deployments.store.sqlite_worker import (
+    MAX_WAITING,
+    SqliteWorker,
+    transaction,
+    within_deadline,
+)
+
+T = TypeVar("T")
+Change = Callable[[sqlite3.Connection], Any]
+
+MAX_GROUP = 100
+
+
+class SqliteWriter:
+    """Applies changes in order. A change that raises a StoreError must have changed nothing."""
+
+    def __init__(self, path: Path) -> None:
+        self._worker = SqliteWorker(path)
+        self._lock_path = path.with_name(f"{path.name}-turn")
+        self._waiting: list[tuple[Change, asyncio.Future[Any]]] = []
+        self._committing: asyncio.Task[None] | None = None
+
+    async def run(self, change: Callable[[sqlite3.Connection], T]) -> T:
+        """The result of `change(connection)`, once it is committed and synced.
+
+        Raises:
+            StoreError: what the change raised; the others of its transaction are not affected.
+            StoreUnavailable: the transaction failed, and every change in it with it.
+        """
+        if len(self._waiting) >= MAX_WAITING:
+            raise StoreUnavailable(f"sqlite: {MAX_WAITING} writes are waiting already")
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.append((change, answer))
+        if self._committing is None:
+            self._committing = asyncio.create_task(self._commit_all())
+        return await within_deadline(answer)
+
+    async def close(self) -> None:
+        """Finish what waits, close the connection and let the thread end."""
+        if self._committing is not None:
+            await self._committing
+        await self._worker.close()
+
+    async def _commit_all(self) -> None:
+        try:
+            while self._waiting:
+                group, self._waiting = self._waiting[:MAX_GROUP], self._waiting[MAX_GROUP:]
+                await self._commit([(c, a) for c, a in group if not a.done()])
+        finally:
+            self._committing = None
+
+    async def _commit(self, group: list[tuple[Change, asyncio.Future[Any]]]) -> None:
+        changes = [change for change, _ in group]
+        outcomes: list[Any]
+        try:
+            outcomes = await self._worker.run(partial(_apply, self._lock_path, changes))
+        except StoreUnavailable as error:
+            outcomes = [error] * len(group)
+        for (_, answer), outcome in zip(group, outcomes, strict=True):
+            if answer.done():  # its caller was cancelled in the meantime
+                continue
+            if isinstance(outcome, StoreError):
+                answer.set_exception(outcome)
+            else:
+                answer.set_result(outcome)
+
+
+def _apply(lock_path: Path, changes: list[Change], db: sqlite3.Connection) -> list[Any]:
+    with _turn(lock_path), transaction(db):
+        return [_outcome(change, db) for change in changes]
+
+
+def _outcome(change: Change, db: sqlite3.Connection) -> Any:
+    try:
+        return change(db)
+    except StoreError as error:
+        return error
+
+
+@contextmanager
+def _turn(lock_path: Path) -> Iterator[None]:
+    # SQLite's own waiters poll, and starve for seconds beside a busy writer. The kernel wakes who
+    # waits for a file lock, and takes the lock from a process that dies.
+    with lock_path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,30 @@
+"""A store from its URL."""
+
+from __future__ import annotations
+
+from deployments.store.errors import InvalidStoreUrl
+from deployments.store.interface import Store
+from deployments.store.redis_store import RedisStore
+from deployments.store.sqlite_store import SqliteStore
+
+SQLITE_PREFIX = "sqlite:///"
+
+
+def open_store(url: str) -> Store:
+    """The store that a URL names, not yet connected.
+
+    Args:
+        url: `sqlite:///PATH` (an absolute PATH makes four slashes; a relative one counts from the
+            working folder), `redis://[user:password@]host[:port][/db]`, or `rediss://` over TLS.
+
+    Raises:
+        InvalidStoreUrl: none of these.
+    """
+    scheme = url.partition(":")[0]
+    if url.startswith(SQLITE_PREFIX):
+        return SqliteStore(url.removeprefix(SQLITE_PREFIX))
+    if scheme in ("redis", "rediss"):
+        return RedisStore(url)
+    raise InvalidStoreUrl(
+        f"unknown store URL scheme {scheme!r}: expected sqlite:///PATH, redis://… or rediss://…"
+    )

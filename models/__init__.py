@@ -1,0 +1,1 @@
+"""Networks, their weights, and how they were made; imports neither Ray nor FastAPI."""

@@ -1,0 +1,44 @@
+"""The flow network: sixty minutes in, the flow of the next fifteen and its uncertainty out."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from models.flow_window import FEATURES, HORIZON
+
+HEAD_DIM = 32
+MAX_SCALED = 8.0  # further out no training value lies; the network would only extrapolate
+
+
+class Outlook(NamedTuple):
+    """A Laplace distribution per row, in scaled units: (B,) median, (B,) logarithm of the scale."""
+
+    median: Tensor
+    log_scale: Tensor
+
+
+class FlowNetwork(nn.Module):
+    """One LSTM for all junctions; the head knows which junction it speaks of.
+
+    It predicts the change from the mean of the last fifteen minutes, so with no knowledge at all it
+    says "as now".
+    """
+
+    def __init__(self, hidden_dim: int, n_junctions: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(len(FEATURES), hidden_dim, batch_first=True)
+        self.hidden = nn.Linear(hidden_dim + n_junctions, HEAD_DIM)
+        self.head = nn.Linear(HEAD_DIM, 2)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, scaled: Tensor, junctions: Tensor) -> Outlook:
+        """Look ahead from (B, 60, 3) scaled features and (B, n_junctions) one-hot junctions."""
+        _, (hidden, _) = self.lstm(scaled.clamp(-MAX_SCALED, MAX_SCALED))
+        features = torch.relu(self.hidden(torch.cat([hidden[-1], junctions], dim=1)))
+        change, log_scale = self.head(features).unbind(dim=1)
+        now = scaled[:, -HORIZON:, 0].mean(dim=1)
+        return Outlook(now + change, log_scale)

@@ -1,0 +1,108 @@
+"""The shared recurrent policy: fc1 - GRU cell - fc2, with the agent's one-hot index in its input.
+
+The state dict has the form of EPyMARL's ``agent.th`` (Papoudakis et al., "Benchmarking Multi-Agent
+Deep Reinforcement Learning Algorithms in Cooperative Tasks", 2021; its ``RNNAgent``). This module
+is the definition that training uses and that the serving step in :mod:`models.policy_step` must
+agree with.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from models.junctions import MAX_OBS, N_ACTIONS, N_AGENTS
+
+INPUT_DIM = MAX_OBS + N_AGENTS
+HIDDEN_DIM = 128
+MASKED_LOGIT = -1e10
+
+STATE_DICT_SHAPES: dict[str, tuple[int, ...]] = {
+    "fc1.weight": (HIDDEN_DIM, INPUT_DIM),
+    "fc1.bias": (HIDDEN_DIM,),
+    "rnn.weight_ih": (3 * HIDDEN_DIM, HIDDEN_DIM),
+    "rnn.weight_hh": (3 * HIDDEN_DIM, HIDDEN_DIM),
+    "rnn.bias_ih": (3 * HIDDEN_DIM,),
+    "rnn.bias_hh": (3 * HIDDEN_DIM,),
+    "fc2.weight": (N_ACTIONS, HIDDEN_DIM),
+    "fc2.bias": (N_ACTIONS,),
+}
+
+
+class InvalidPolicyFileError(ValueError):
+    """The file is not a policy that this network can run; the message says why."""
+
+
+class RecurrentPolicy(nn.Module):
+    """relu(fc1) -> GRU cell -> fc2, shared by all agents."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(INPUT_DIM, HIDDEN_DIM)
+        self.rnn = nn.GRUCell(HIDDEN_DIM, HIDDEN_DIM)
+        self.fc2 = nn.Linear(HIDDEN_DIM, N_ACTIONS)
+
+    def forward(self, inputs: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """One step.
+
+        Args:
+            inputs: (B, 24) observation zero-padded to 19, then the agent's one-hot index.
+            hidden: (B, 128) hidden states before the step; zeros at the start of a run.
+
+        Returns:
+            Logits (B, 4), not yet masked, and the hidden states (B, 128) after the step.
+        """
+        hidden = self.rnn(torch.relu(self.fc1(inputs)), hidden)
+        return self.fc2(hidden), hidden
+
+
+def mask_logits(logits: Tensor, avail_actions: Tensor) -> Tensor:
+    """Set logits of unavailable actions to -1e10. Both (B, 4); a mask of 0 is unavailable."""
+    return logits.masked_fill(avail_actions == 0, MASKED_LOGIT)
+
+
+def read_state_dict(path: str | os.PathLike[str]) -> dict[str, Tensor]:
+    """Read and check a policy file.
+
+    Loading is restricted to tensors (``weights_only``), so a malicious pickle cannot run code.
+
+    Raises:
+        InvalidPolicyFileError: missing, unreadable, or with other keys, shapes, types or non-finite
+            values.
+    """
+    try:
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise InvalidPolicyFileError(f"{os.fspath(path)}: no such file") from None
+    except Exception as error:  # torch raises many types for a damaged or hostile file
+        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        raise InvalidPolicyFileError(
+            f"{os.fspath(path)}: not a PyTorch state dict: {reason}"
+        ) from error
+    problem = _find_problem(loaded)
+    if problem:
+        raise InvalidPolicyFileError(f"{os.fspath(path)}: {problem}")
+    return {name: tensor.detach() for name, tensor in loaded.items()}
+
+
+def _find_problem(loaded: object) -> str | None:
+    if not isinstance(loaded, Mapping):
+        return f"expected a state dict, found {type(loaded).__name__}"
+    missing = sorted(STATE_DICT_SHAPES.keys() - loaded.keys())
+    unknown = sorted(map(str, loaded.keys() - STATE_DICT_SHAPES.keys()))
+    if missing or unknown:
+        return f"keys differ: missing {missing}, unknown {unknown}"
+    for name, shape in STATE_DICT_SHAPES.items():
+        tensor = loaded[name]
+        if not isinstance(tensor, Tensor) or tensor.dtype != torch.float32:
+            return f"{name} is not a float32 tensor"
+        if tensor.layout != torch.strided or tensor.device.type != "cpu":
+            return f"{name} is not a dense tensor in memory"
+        if tuple(tensor.shape) != shape:
+            return f"{name} has shape {tuple(tensor.shape)}, expected {shape}"
+        if not torch.isfinite(tensor).all():
+            return f"{name} has values that are not finite"
+    return None

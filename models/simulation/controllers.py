@@ -1,0 +1,106 @@
+"""Controllers: what decides the phases. One interface, so that one loop compares them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Protocol, Self
+
+import numpy as np
+import torch
+
+from models.junctions import JUNCTIONS, MAX_OBS, N_AGENTS, Junction
+from models.policy import HIDDEN_DIM, INPUT_DIM, RecurrentPolicy, mask_logits, read_state_dict
+from models.simulation.observation import Observation
+from models.simulation.road_network import RoadNetwork
+
+
+class Controller(Protocol):
+    """Chooses a green phase for each junction at each decision."""
+
+    def reset(self) -> None:
+        """Begin a new simulation run."""
+
+    def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
+        """Actions by junction id; a junction left out keeps its phase."""
+
+
+class MaxPressure:
+    """Gives green to the phase whose lanes hold the largest queue (Varaiya, 2013), with hysteresis.
+
+    Args:
+        network: says which lanes each phase serves.
+        hysteresis: vehicles by which another phase must lead; without it, light traffic makes
+            signals change all the time, and each change costs its yellow.
+    """
+
+    def __init__(self, network: RoadNetwork, hysteresis: float = 1.0) -> None:
+        self._hysteresis = hysteresis
+        self._queues_served = {
+            junction_id: _served_lanes(network, junction_id) for junction_id in JUNCTIONS
+        }
+
+    def reset(self) -> None:
+        """Nothing is kept between decisions."""
+
+    def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
+        return {
+            junction_id: self._choose(JUNCTIONS[junction_id], observation)
+            for junction_id, observation in observations.items()
+        }
+
+    def _choose(self, junction: Junction, observation: Observation) -> int:
+        current = int(observation[: junction.n_phases].argmax())
+        pressures = self._queues_served[junction.id] @ observation[junction.n_phases + 1 :]
+        best = int(pressures.argmax())
+        return best if pressures[best] > pressures[current] + self._hysteresis else current
+
+
+def _served_lanes(network: RoadNetwork, junction_id: str) -> np.ndarray:
+    """(n_phases, n_lanes): lane capacity where the phase gives the lane green, else 0."""
+    layout = network.junctions[junction_id]
+    served = np.zeros((len(layout.phases), len(layout.lanes)))
+    for column, lane in enumerate(layout.lanes):
+        for approach in layout.approaches:
+            if lane.id in approach.lanes:
+                for phase, green in enumerate(approach.greens):
+                    if green in "Gg":
+                        served[phase, column] = lane.capacity
+    return served
+
+
+class PolicyController:
+    """The recurrent policy in this process, with one hidden state per junction."""
+
+    def __init__(self, policy: RecurrentPolicy) -> None:
+        self._policy = policy
+        self._avail_actions = torch.tensor(
+            [junction.avail_actions for junction in JUNCTIONS.values()]
+        )
+        self.reset()
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Self:
+        """Read the weights; raises InvalidPolicyFileError when they are not this network's."""
+        policy = RecurrentPolicy()
+        policy.load_state_dict(read_state_dict(path))
+        return cls(policy)
+
+    def reset(self) -> None:
+        self._hidden = torch.zeros(N_AGENTS, HIDDEN_DIM)
+
+    @torch.inference_mode()
+    def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
+        inputs = torch.from_numpy(policy_inputs(observations))
+        logits, self._hidden = self._policy(inputs, self._hidden)
+        actions = mask_logits(logits, self._avail_actions).argmax(1).tolist()
+        return dict(zip(JUNCTIONS, actions, strict=True))
+
+
+def policy_inputs(observations: Mapping[str, Observation]) -> np.ndarray:
+    """(N_AGENTS, INPUT_DIM): padded observations and one-hot agent indices, in table order."""
+    inputs = np.zeros((N_AGENTS, INPUT_DIM), np.float32)
+    for junction in JUNCTIONS.values():
+        inputs[junction.agent_index, : junction.obs_size] = observations[junction.id]
+        inputs[junction.agent_index, MAX_OBS + junction.agent_index] = 1
+    return inputs

@@ -1,0 +1,1 @@
+"""How the weights were made; needs SUMO, which serving does not."""

@@ -1,0 +1,1 @@
+"""How the two traffic forecasts were made: simulated days, data sets, training, reports."""

@@ -1,0 +1,61 @@
+"""Simulate the calendar, one file per day, then join them: ``make data``.
+
+Days that are there already are kept, so it can be interrupted at any time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+
+from tqdm import tqdm
+
+from models.junctions import JUNCTIONS
+from models.simulation.road_network import read_network
+from models.training.forecasts.dataset import DATA_FILE, Calendar, join_days
+from models.training.forecasts.days import draw_day
+from models.training.forecasts.simulate import Measurements, simulate_day
+
+DAYS_FOLDER = Path(__file__).parents[3] / ".data" / "days"
+N_DAYS = 84  # twelve weeks
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--days", type=int, default=N_DAYS, help="length of the calendar")
+    parser.add_argument("--folder", type=Path, default=DAYS_FOLDER)
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes")
+    parser.add_argument("--output", type=Path, default=DATA_FILE, help="all days in one file")
+    options = parser.parse_args(arguments)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    generate(options.folder, options.days, options.workers)
+    days = [Measurements.load(day_file(options.folder, number)) for number in range(options.days)]
+    edges = tuple(read_network().edge_lengths_m)
+    Calendar(edges, tuple(JUNCTIONS), join_days(days)).save(options.output)
+
+
+def generate(folder: Path, n_days: int, workers: int) -> None:
+    """Simulate the days that have no file yet."""
+    missing = [number for number in range(n_days) if not day_file(folder, number).exists()]
+    # SUMO keeps one simulation per process, and a fresh process inherits nothing of another's.
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        running = [pool.submit(_simulate_to_file, folder, number) for number in missing]
+        done = tqdm(as_completed(running), total=n_days, initial=n_days - len(missing), unit="day")
+        for future in done:
+            future.result()
+
+
+def day_file(folder: Path, number: int) -> Path:
+    return folder / f"day-{number:03d}.npz"
+
+
+def _simulate_to_file(folder: Path, number: int) -> None:
+    simulate_day(draw_day(number)).save(day_file(folder, number))
+
+
+if __name__ == "__main__":
+    main()

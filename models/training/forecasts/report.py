@@ -1,0 +1,72 @@
+"""What a training run tells: where the data come from, and how the methods compare."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from models.training.forecasts.dataset import Calendar, Split
+
+REPORTS = Path(__file__).parents[2] / "reports"
+
+Comparison = dict[str, dict[str, float]]
+
+
+def describe_data(calendar: Calendar, split: Split) -> dict[str, Any]:
+    """The data's origin, checksum and split, for the card."""
+    digest = hashlib.sha256()
+    for column in (calendar.measurements.density, calendar.measurements.vehicle_count):
+        digest.update(np.ascontiguousarray(column).tobytes())
+    return {
+        "source": "SUMO, models.training.forecasts.generate",
+        "days": calendar.n_days,
+        "sha256": digest.hexdigest(),
+        **{f"{part}_days": [days.start, days.stop - 1] for part, days in split._asdict().items()},
+    }
+
+
+def today() -> str:
+    """ISO 8601 date in UTC."""
+    return datetime.now(UTC).date().isoformat()
+
+
+def git_revision() -> str:
+    """Of the code that trains; ``unknown`` outside a repository."""
+    command = ["git", "rev-parse", "--short=12", "HEAD"]
+    try:
+        found = subprocess.run(
+            command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10
+        )
+    except OSError:
+        return "unknown"
+    return found.stdout.strip() or "unknown"
+
+
+def write_report(path: Path, title: str, comparison: Comparison, text: str) -> None:
+    """A Markdown page: a table of methods by column, then the text."""
+    header = f"| | {' | '.join(comparison)} |"
+    rows = [
+        f"| {column} | {' | '.join(f'{errors[column]:.3f}' for errors in comparison.values())} |"
+        for column in comparison["LSTM"]
+    ]
+    rule = "|---" + "|---:" * len(comparison) + "|"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join([f"# {title}", "", header, rule, *rows, "", text.strip(), ""]))
+
+
+def print_comparison(title: str, comparison: Comparison) -> None:
+    """A table of methods by column."""
+    table = Table(title=title)
+    table.add_column("")
+    for method in comparison:
+        table.add_column(method, justify="right")
+    for column in next(iter(comparison.values())):
+        table.add_row(column, *(f"{errors[column]:.3f}" for errors in comparison.values()))
+    Console().print(table)

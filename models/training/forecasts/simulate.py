@@ -1,0 +1,138 @@
+"""Simulate one day under fixed-time signals and measure it minute by minute."""
+
+from __future__ import annotations
+
+import os
+import xml.etree.ElementTree as ET
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.junctions import JUNCTIONS
+from models.network.layout import SPEED_LIMIT
+from models.simulation.demand import DAY_S
+from models.simulation.environment import Scenario
+from models.simulation.episode import run_episode
+from models.simulation.fixed_time import FixedTime
+from models.simulation.road_network import RoadNetwork, read_network
+from models.training.forecasts.days import Breakdown, Day
+
+MINUTES = 24 * 60
+SLOT_MINUTES = 5
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """What detectors would have measured on a stretch of days.
+
+    Attributes:
+        density: (slots, edges) mean vehicles per kilometre of edge, all lanes together, in slots of
+            five minutes; an hour's density is the mean of its twelve.
+        vehicle_count: (minutes, junctions) vehicles that crossed the stop lines of the junction's
+            incoming lanes in the minute.
+        avg_speed: (minutes, junctions) km/h, mean over the time that vehicles spent on the
+            incoming edges in the minute; the speed limit when there was none.
+        occupancy: (minutes, junctions) share of the incoming lanes' length under vehicles, mean.
+    """
+
+    density: NDArray[np.float32]
+    vehicle_count: NDArray[np.int16]
+    avg_speed: NDArray[np.float32]
+    occupancy: NDArray[np.float32]
+
+    def save(self, path: Path) -> None:
+        """Write all or nothing."""
+        partial = path.with_suffix(".partial")
+        with partial.open("wb") as file:
+            np.savez_compressed(file, **asdict(self))
+        os.replace(partial, path)
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        with np.load(path) as arrays:
+            return cls(**arrays)
+
+
+def simulate_day(day: Day, network: RoadNetwork | None = None) -> Measurements:
+    """Run SUMO through a day; takes about 20 s of one core."""
+    network = network or read_network()
+    with TemporaryDirectory(prefix="greenwave-day-") as folder:
+        output, additional = Path(folder, "minutes.xml"), Path(folder, "additional.xml")
+        additional.write_text(_additional_file(day, network, output))
+        options = (f"--additional-files={additional}",)
+        expected = Scenario(0, DAY_S, profile=day.expected)
+        actual = Scenario(0, DAY_S, profile=day.profile, sumo_options=options)
+        run_episode(FixedTime(network, expected), actual, day.seed, network)
+        return _measure(output, network)
+
+
+def _additional_file(day: Day, network: RoadNetwork, output: Path) -> str:
+    root = ET.Element("additional")
+    ET.SubElement(
+        root, "edgeData", id="minutes", period="60", file=str(output), excludeEmpty="true"
+    )
+    ordered = sorted(day.breakdowns, key=lambda each: each.depart_s)
+    for number, breakdown in enumerate(ordered):
+        vehicle = ET.SubElement(
+            root, "vehicle", id=f"breakdown{number}", depart=f"{breakdown.depart_s}"
+        )
+        ET.SubElement(vehicle, "route", edges=" ".join(_route_over(breakdown, network)))
+        ET.SubElement(
+            vehicle,
+            "stop",
+            lane=f"{breakdown.edge}_{breakdown.lane}",
+            endPos=f"{breakdown.position * network.edge_lengths_m[breakdown.edge]:.1f}",
+            duration=f"{breakdown.duration_s}",
+        )
+    return ET.tostring(root, encoding="unicode")
+
+
+def _route_over(breakdown: Breakdown, network: RoadNetwork) -> tuple[str, ...]:
+    """From some entry over the edge of the breakdown to some exit."""
+    there = min(
+        (route for entry in network.entries if (route := network.route(entry, breakdown.edge))),
+        key=len,
+    )
+    onward = min(
+        (route for end in network.exits if (route := network.route(breakdown.edge, end))), key=len
+    )
+    return there + onward[1:]
+
+
+def _measure(output: Path, network: RoadNetwork) -> Measurements:
+    edges = list(network.edge_lengths_m)
+    columns = {edge: column for column, edge in enumerate(edges)}
+    # per minute and edge: vehicle seconds, speed in m/s, occupancy in percent, vehicles that left
+    raw = np.zeros((MINUTES, len(edges), 4))
+    minute = 0
+    for event, element in ET.iterparse(output, events=("start", "end")):
+        if event == "start" and element.tag == "interval":
+            minute = int(float(element.attrib["begin"])) // 60
+        elif event == "end" and element.tag == "edge" and element.attrib["id"] in columns:
+            names = ("sampledSeconds", "speed", "occupancy", "left")
+            values = [float(element.attrib.get(name, 0)) for name in names]
+            raw[minute, columns[element.attrib["id"]]] = values
+        elif event == "end" and element.tag == "interval":
+            element.clear()
+    seconds, speed, occupancy, left = np.moveaxis(raw, 2, 0)
+    kilometres = np.array([network.edge_lengths_m[edge] for edge in edges]) / 1000
+    density = (seconds / 60 / kilometres).reshape(-1, SLOT_MINUTES, len(edges)).mean(axis=1)
+    lane_metres = np.zeros((len(JUNCTIONS), len(edges)))
+    for row, junction_id in enumerate(JUNCTIONS):
+        for lane in network.junctions[junction_id].lanes:
+            lane_metres[row, columns[lane.edge]] += lane.length_m
+    incoming = (lane_metres > 0).astype(float)
+    there = seconds @ incoming.T
+    mean_speed = 3.6 * (speed * seconds @ incoming.T) / np.maximum(there, 1e-9)
+    return Measurements(
+        density=density.round(2).astype(np.float32),
+        vehicle_count=(left @ incoming.T).round().astype(np.int16),
+        avg_speed=np.where(there > 0, mean_speed, 3.6 * SPEED_LIMIT).round(1).astype(np.float32),
+        occupancy=(occupancy / 100 @ lane_metres.T / lane_metres.sum(1))
+        .round(4)
+        .astype(np.float32),
+    )

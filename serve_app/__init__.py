@@ -1,0 +1,1 @@
+"""What runs and how it is started: builders, settings, command line, edge."""

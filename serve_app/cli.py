@@ -1,0 +1,210 @@
+"""The command line: ``greenwave up``, ``down``, ``status``, ``check``, ``users``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import httpx
+from rich.console import Console
+
+from deployments.gateway.users import UserError
+from deployments.store import StoreError
+from serve_app import records_cli, users_cli
+from serve_app.config import InvalidServeConfigError, read_config
+from serve_app.deploy import DeployError, deploy, statuses, wait_until_running
+from serve_app.edge import Edge, EdgeError, EdgePorts
+from serve_app.first_user import FIRST_USER, create_first_user
+from serve_app.instance import Instance, InstanceError, Ports
+from serve_app.settings import Settings
+from serve_app.signing_key import InsecureSettingsError, signing_key
+
+ROOT = Path(__file__).resolve().parent.parent
+DEFAULT_CONFIG = ROOT / "serve_config.yaml"
+_GATEWAY = "serve_app.gateway:build"
+_USER_ERRORS = (
+    InvalidServeConfigError,
+    InstanceError,
+    DeployError,
+    InsecureSettingsError,
+    StoreError,
+    UserError,
+)
+
+console = Console(highlight=False, soft_wrap=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; errors that a user can meet end in one sentence and exit code 1."""
+    options = _parser().parse_args(arguments)
+    try:
+        options.run(options)
+    except _USER_ERRORS as error:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(
+            str(error), style="red", markup=False
+        )
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="greenwave", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, run: object, help: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=help, description=help)
+        added.set_defaults(run=run)
+        return added
+
+    up = command("up", _up, "start Ray, deploy the config, wait until every application runs")
+    down = command("down", _down, "stop what 'up' started")
+    status = command("status", _status, "show the applications and their state")
+    for each in (up, down, status):
+        each.add_argument(
+            "--port-base",
+            type=int,
+            help="use ports from here on (500 of them) instead of the usual ones",
+        )
+    up.add_argument("--no-edge", action="store_true", help="leave the documents' ports alone")
+    up.add_argument("--timeout", type=float, default=180.0, help="seconds until giving up")
+    check = command("check", _check, "check serve configs for unknown keys and wrong values")
+    for each in (up, check):
+        each.add_argument("config", nargs="*", type=Path, default=[DEFAULT_CONFIG])
+    users_cli.add_commands(commands, _settings)
+    records_cli.add_commands(commands)
+    return parser
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    """A second instance has everything in a folder of its own."""
+    settings = Settings()
+    if options.port_base:
+        return Settings(data_dir=settings.data_dir / f"ports-{options.port_base}")
+    return settings
+
+
+def _instance(options: argparse.Namespace) -> Instance:
+    data_dir = _settings(options).data_dir
+    if options.port_base:
+        temp_dir = Path(f"/tmp/greenwave-{options.port_base}")
+        return Instance(data_dir, Ports.from_base(options.port_base), temp_dir)
+    return Instance(data_dir)
+
+
+def _edge(options: argparse.Namespace) -> Edge:
+    settings = _settings(options)
+    ports = EdgePorts.from_base(options.port_base) if options.port_base else EdgePorts()
+    return Edge(_instance(options), ports, settings.edge_host, settings.edge_certificate)
+
+
+def _up(options: argparse.Namespace) -> None:
+    started = time.monotonic()
+    config = read_config(options.config[0])
+    instance = _instance(options)
+    has_gateway = any(each["import_path"] == _GATEWAY for each in config["applications"])
+    if has_gateway:
+        signing_key(_settings(options))  # refuses unsafe settings before anything is started
+    if options.port_base:
+        config.setdefault("http_options", {})["port"] = instance.ports.http
+    if instance.is_running():
+        console.print("Ray is running already.")
+    else:
+        instance.stop()  # what is left of one that died
+        console.print("Starting Ray ...")
+        instance.start()
+    names = [application["name"] for application in config["applications"]]
+    deploy(instance.dashboard_url, config)
+    wait_until_running(instance.dashboard_url, names, options.timeout, _report)
+    _first_prediction(instance.base_url)
+    edge = None if options.no_edge else _start_edge(options)
+    _print_summary(instance, config["applications"], edge, time.monotonic() - started)
+    if has_gateway:
+        _introduce_first_user(options)
+
+
+def _start_edge(options: argparse.Namespace) -> Edge | None:
+    edge = _edge(options)
+    try:
+        edge.start()
+    except EdgeError as error:
+        console.print(f"{error} Everything else runs.", style="yellow", markup=False)
+        return None
+    return edge
+
+
+def _introduce_first_user(options: argparse.Namespace) -> None:
+    if credentials := create_first_user(_settings(options)):
+        console.print(
+            f"\nUser of the gateway: {credentials.username}, password: {credentials.password}\n"
+            f"This is shown only once; change it with: greenwave users passwd {FIRST_USER}",
+            markup=False,
+        )
+
+
+def _report(name: str, status: str, seconds: float) -> None:
+    colour = "green" if status == "RUNNING" else "yellow"
+    console.print(f"  {name:<12} [{colour}]{status}[/{colour}] after {seconds:.1f} s")
+
+
+def _first_prediction(base_url: str) -> None:
+    """Prove the way of a request end to end, in a run of its own that is forgotten again."""
+    run = {"X-Simulation-Run": "first-prediction"}
+    body = {"junction_id": "300839359", "obs_data": [1, 0, 1, 0.4, 0.2, 0, 0, 0.1]}
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            answer = httpx.post(f"{base_url}/predict_action", json=body, headers=run, timeout=5)
+            if answer.is_success:
+                httpx.post(f"{base_url}/reset_hidden", headers=run, timeout=15)
+                console.print(f"First prediction: {answer.text}")
+                return
+            trouble = f"{answer.status_code} {answer.text[:200]}"
+        except httpx.HTTPError as error:
+            trouble = str(error)
+        if time.monotonic() > deadline:
+            raise DeployError(f"The applications run, but a prediction fails: {trouble}")
+        time.sleep(0.2)
+
+
+def _print_summary(
+    instance: Instance, applications: list[dict[str, str]], edge: Edge | None, seconds: float
+) -> None:
+    console.print(f"\n[bold green]Ready[/bold green] after {seconds:.0f} s.\n")
+    for application in applications:
+        url = instance.base_url + application["route_prefix"]
+        console.print(f"  {application['name']:<12} {url}")
+    for name, url in edge.urls().items() if edge else ():
+        console.print(f"  {name + ' edge':<12} {url}")
+    console.print(f"  {'dashboard':<12} {instance.dashboard_url}")
+    console.print(f"  {'metrics':<12} http://127.0.0.1:{instance.ports.metrics}/metrics")
+    console.print("\nStop it with: make down")
+
+
+def _down(options: argparse.Namespace) -> None:
+    stopped = _instance(options).stop()
+    console.print("Stopped." if stopped else "Nothing was running.")
+
+
+def _status(options: argparse.Namespace) -> None:
+    instance = _instance(options)
+    if not instance.is_running():
+        raise InstanceError("Greenwave is not running; start it with: make up")
+    for name, (status, message) in statuses(instance.dashboard_url).items():
+        console.print(f"{name:<12} {status} {message}".rstrip(), markup=False)
+    console.print(f"{'edge':<12} {'RUNNING' if _edge(options).is_running() else 'STOPPED'}")
+
+
+def _check(options: argparse.Namespace) -> None:
+    for path in options.config:
+        read_config(path)
+        console.print(f"{os.path.relpath(path)}: valid")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

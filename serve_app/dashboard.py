@@ -1,0 +1,34 @@
+"""Calls of Ray's dashboard, with Ray's token where the user has one.
+
+Ray 2.60 asks for a token as soon as one exists for the user, and ``ray.init`` makes one unasked.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+APPLICATIONS = "/api/serve/applications/"
+
+
+def get(dashboard_url: str, path: str, timeout_s: float) -> httpx.Response:
+    return httpx.get(dashboard_url + path, headers=_token_header(), timeout=timeout_s)
+
+
+def put(dashboard_url: str, path: str, body: Any, timeout_s: float) -> httpx.Response:
+    return httpx.put(dashboard_url + path, json=body, headers=_token_header(), timeout=timeout_s)
+
+
+def _token_header() -> dict[str, str]:
+    """The token from the places that Ray itself looks in, in the same order."""
+    token = os.environ.get("RAY_AUTH_TOKEN")
+    if not token:
+        path = os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token"
+        try:
+            token = Path(path).read_text(encoding="utf-8")
+        except OSError:
+            return {}
+    return {"Authorization": f"Bearer {token.strip()}"}

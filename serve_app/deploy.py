@@ -1,0 +1,83 @@
+"""Puts a serve config on a running cluster and waits until every application answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+
+from serve_app import dashboard
+
+RUNNING = "RUNNING"
+_FAILED = {"DEPLOY_FAILED", "UNHEALTHY"}
+
+
+class DeployError(RuntimeError):
+    """The cluster refused the config, or an application failed or took too long."""
+
+
+def deploy(dashboard_url: str, config: dict[str, Any]) -> None:
+    """Send the config, as ``serve deploy`` does."""
+    answer = dashboard.put(dashboard_url, dashboard.APPLICATIONS, config, timeout_s=60.0)
+    if answer.is_error:
+        raise DeployError(f"The cluster refused the config: {_reason(answer.text)}")
+
+
+def statuses(dashboard_url: str) -> dict[str, tuple[str, str]]:
+    """Status and message of every application."""
+    answer = dashboard.get(dashboard_url, dashboard.APPLICATIONS, timeout_s=10.0)
+    answer.raise_for_status()
+    applications = answer.json()["applications"]
+    return {name: (each["status"], each["message"]) for name, each in applications.items()}
+
+
+def wait_until_running(
+    dashboard_url: str,
+    names: list[str],
+    timeout_s: float,
+    report: Callable[[str, str, float], None] = lambda name, status, seconds: None,
+) -> None:
+    """Return when every named application is RUNNING.
+
+    Args:
+        report: called with name, status and seconds since the start at each change of status.
+
+    Raises:
+        DeployError: an application failed, or the time is over.
+    """
+    started = time.monotonic()
+    seen: dict[str, str] = {}
+    while True:
+        elapsed = time.monotonic() - started
+        now = _poll(dashboard_url)
+        for name in names:
+            status, message = now.get(name, ("NOT_STARTED", ""))
+            if seen.get(name) != status:
+                seen[name] = status
+                report(name, status, elapsed)
+            if status in _FAILED:
+                raise DeployError(f"Application {name} is {status}: {_reason(message)}")
+        if all(status == RUNNING for status in seen.values()):
+            return
+        if elapsed > timeout_s:
+            slow = [name for name, status in seen.items() if status != RUNNING]
+            raise DeployError(f"Not running after {timeout_s:.0f} s: {', '.join(slow)}")
+        time.sleep(0.2)
+
+
+def _poll(dashboard_url: str) -> dict[str, tuple[str, str]]:
+    try:
+        return statuses(dashboard_url)
+    except httpx.HTTPError:
+        return {}
+
+
+def _reason(message: str) -> str:
+    """The last line that says something, which of a traceback is the error itself."""
+
+    def lines() -> Iterator[str]:
+        yield from (line.strip() for line in reversed(message.splitlines()) if line.strip())
+
+    return next(lines(), "no reason given; see the Ray dashboard")

@@ -1,0 +1,62 @@
+"""The user of a quick start: named by the environment, or made by the launcher."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import NamedTuple
+
+from deployments.gateway.passwords import hash_password
+from deployments.gateway.users import Users
+from deployments.store import open_store
+from serve_app.settings import Settings
+from serve_app.signing_key import InsecureSettingsError
+
+FIRST_USER = "operator"
+
+
+class Credentials(NamedTuple):
+    username: str
+    password: str
+
+
+def configured_users(settings: Settings) -> dict[str, str]:
+    """The user of JWT_AUTH_USERNAME with the hash of its password; empty when there is none.
+
+    Raises:
+        InsecureSettingsError: only one of the two variables is set, or one is blank.
+    """
+    username, password = settings.jwt_auth_username, settings.jwt_auth_password
+    if username is None and password is None:
+        return {}
+    if not (username or "").strip() or password is None or not password.get_secret_value().strip():
+        raise InsecureSettingsError(
+            "JWT_AUTH_USERNAME and JWT_AUTH_PASSWORD must be set together, and not blank."
+        )
+    return {str(username): hash_password(password.get_secret_value())}
+
+
+def create_first_user(settings: Settings) -> Credentials | None:
+    """Make a user with a random password if there is no user at all.
+
+    The store keeps the hash alone, so this is the one moment at which the password can be shown.
+
+    Raises:
+        StoreUnavailable: the store does not answer.
+    """
+    if settings.jwt_auth_username is not None:
+        return None
+    return asyncio.run(_create_first_user(settings.resolved_store_url))
+
+
+async def _create_first_user(store_url: str) -> Credentials | None:
+    store = open_store(store_url)
+    try:
+        users = Users(store)
+        if await users.names():
+            return None
+        credentials = Credentials(FIRST_USER, secrets.token_urlsafe(12))
+        await users.add(*credentials)
+        return credentials
+    finally:
+        await store.close()

@@ -1,0 +1,258 @@
+"""One Ray cluster on this machine that belongs to Greenwave: started, found again and stopped by
+its data folder.
+
+``ray stop`` would stop every Ray process of the machine. So our processes are told by the session
+they were started in and by a mark in their environment, and no other is ever signalled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import httpx
+import psutil
+
+from serve_app import dashboard
+
+MARK = "GREENWAVE_INSTANCE"
+START_TIMEOUT_S = 120.0
+STOP_TIMEOUT_S = 15.0
+FREE_DISK_BYTES = 1 << 30
+OBJECT_STORE_BYTES = 256 << 20  # nothing here travels through the object store
+
+
+class InstanceError(RuntimeError):
+    """The cluster cannot be started or stopped; the message is one clear sentence."""
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Every port of an instance; none is a default port of the services' documents but ``http``."""
+
+    http: int = 8000
+    dashboard: int = 8265
+    gcs: int = 6390  # not Ray's usual 6379, which is also Redis'
+    ray_client: int = 10001
+    agent: int = 52365
+    metrics: int = 9105
+    haproxy_metrics: int = 9101
+    haproxy_stats: int = 8404
+    fallback_http: int = 8500  # Ray's Python proxy, behind HAProxy
+    fallback_grpc: int = 9500
+    workers: tuple[int, int] = (20000, 20999)
+    replicas: tuple[int, int] = (30000, 30999)
+
+    @classmethod
+    def from_base(cls, base: int) -> Ports:
+        """A set of its own, from ``base`` to ``base`` + 499, for a second instance on one
+        machine."""
+        single = dict(zip(list(cls.__dataclass_fields__)[:10], range(base, base + 10), strict=True))
+        workers, replicas = (base + 100, base + 299), (base + 300, base + 499)
+        return cls(**single, workers=workers, replicas=replicas)
+
+    def single(self) -> dict[str, int]:
+        return {name: port for name, port in asdict(self).items() if isinstance(port, int)}
+
+
+@dataclass(frozen=True)
+class Instance:
+    """Where an instance lives.
+
+    Attributes:
+        data_dir: state that outlives the instance, and the note of the running one.
+        temp_dir: Ray's logs and sockets; short, because socket paths are limited to 107 bytes.
+    """
+
+    data_dir: Path
+    ports: Ports = field(default_factory=Ports)
+    temp_dir: Path | None = None
+    env: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.ports.http}"
+
+    @property
+    def dashboard_url(self) -> str:
+        return f"http://127.0.0.1:{self.ports.dashboard}"
+
+    @property
+    def mark(self) -> str:
+        """The value of GREENWAVE_INSTANCE in the environment of each process of the instance."""
+        return str(self.data_dir.resolve())
+
+    @property
+    def _note(self) -> Path:
+        return self.data_dir / "instance.json"
+
+    @property
+    def log(self) -> Path:
+        return self.data_dir / "ray-start.log"
+
+    def is_running(self) -> bool:
+        """Whether the instance's head process lives and its dashboard answers."""
+        return bool(self.processes()) and self._dashboard_answers()
+
+    def start(self) -> None:
+        """Start the Ray head and return when its dashboard answers."""
+        self.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._check_disk()
+        self._check_ports()
+        with self.log.open("wb") as log:
+            head = subprocess.Popen(
+                self._command(),
+                env=os.environ | self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        note = {"pid": head.pid, "boot_time": psutil.boot_time(), "ports": self.ports.single()}
+        self._note.write_text(json.dumps(note))
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not self._dashboard_answers():
+            if head.poll() is not None or time.monotonic() > deadline:
+                tail = self.log.read_text(errors="replace").strip().splitlines()[-5:]
+                self.stop()
+                raise InstanceError(
+                    f"Ray did not start; {self.log} ends with:\n  " + "\n  ".join(tail)
+                )
+            time.sleep(0.1)
+
+    def stop(self) -> bool:
+        """Stop every process of the instance; False when there was none."""
+        processes = self.processes()
+        for signal_number, wait_s in ((signal.SIGTERM, STOP_TIMEOUT_S), (signal.SIGKILL, 5.0)):
+            for process in self.processes():
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.send_signal(signal_number)
+            psutil.wait_procs(self.processes(), timeout=wait_s)
+        self._note.unlink(missing_ok=True)
+        return bool(processes)
+
+    def processes(self) -> list[psutil.Process]:
+        """Every living process of the instance."""
+        session = self._noted_session()
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, OSError):
+                in_session = session is not None and os.getsid(process.pid) == session
+                ours = process.pid != os.getpid() and (in_session or self._is_marked(process))
+                if ours and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+        return found
+
+    def _noted_session(self) -> int | None:
+        """The session that the head was started in, if the note is of this boot of the machine."""
+        try:
+            note = json.loads(self._note.read_text())
+        except (OSError, ValueError):
+            return None
+        return note["pid"] if note.get("boot_time") == psutil.boot_time() else None
+
+    def _is_marked(self, process: psutil.Process) -> bool:
+        """For what has left the session. Ray may wipe the environment of processes that it
+        renames."""
+        environment = Path(f"/proc/{process.pid}/environ")
+        if environment.exists():
+            # psutil stops at the gap that a renaming leaves in there
+            return f"{MARK}={self.mark}".encode() in environment.read_bytes().split(b"\0")
+        return process.environ().get(MARK) == self.mark
+
+    def _dashboard_answers(self) -> bool:
+        try:
+            answer = dashboard.get(self.dashboard_url, dashboard.APPLICATIONS, timeout_s=5.0)
+        except httpx.HTTPError:
+            return False
+        return answer.is_success
+
+    def _command(self) -> list[str]:
+        ports = self.ports
+        ray = str(Path(sys.executable).with_name("ray"))
+        command = [ray, "start", "--head", "--block", "--disable-usage-stats"]
+        options = {
+            "port": ports.gcs,
+            "dashboard-host": "127.0.0.1",
+            "dashboard-port": ports.dashboard,
+            "dashboard-agent-listen-port": ports.agent,
+            "ray-client-server-port": ports.ray_client,
+            "metrics-export-port": ports.metrics,
+            "min-worker-port": ports.workers[0],
+            "max-worker-port": ports.workers[1],
+            "node-ip-address": "127.0.0.1",
+            "object-store-memory": OBJECT_STORE_BYTES,
+        }
+        if self.temp_dir:
+            options["temp-dir"] = str(self.temp_dir)
+        return command + [f"--{name}={value}" for name, value in options.items()]
+
+    def _environment(self) -> dict[str, str]:
+        ports = self.ports
+        # Serve adds the node's id, and a socket's path may have 97 bytes: hence the short name.
+        haproxy = self.temp_dir / "ha" if self.temp_dir else Path("/tmp/haproxy-serve")
+        return {
+            MARK: self.mark,
+            "DATA_DIR": str(self.data_dir.resolve()),
+            "RAY_SERVE_HAPROXY_METRICS_PORT": str(ports.haproxy_metrics),
+            "RAY_SERVE_HAPROXY_STATS_PORT": str(ports.haproxy_stats),
+            "RAY_SERVE_FALLBACK_PROXY_HTTP_PORT": str(ports.fallback_http),
+            "RAY_SERVE_FALLBACK_PROXY_GRPC_PORT": str(ports.fallback_grpc),
+            "RAY_SERVE_HAPROXY_CONFIG_FILE_LOC": str(haproxy / "haproxy.cfg"),
+            "RAY_SERVE_HAPROXY_SOCKET_PATH": str(haproxy / "admin.sock"),
+            "RAY_SERVE_HAPROXY_METRICS_SOCKET_PATH": str(haproxy / "metrics.sock"),
+            "RAY_SERVE_HAPROXY_SERVER_STATE_BASE": str(haproxy),
+            "RAY_SERVE_HAPROXY_SERVER_STATE_FILE": str(haproxy / "server-state"),
+            "RAY_SERVE_DIRECT_INGRESS_MIN_HTTP_PORT": str(ports.replicas[0]),
+            "RAY_SERVE_DIRECT_INGRESS_MAX_HTTP_PORT": str(ports.replicas[1]),
+            **self.env,
+        }
+
+    def _check_disk(self) -> None:
+        for place in {self.data_dir, self.temp_dir or Path("/tmp")}:
+            free = shutil.disk_usage(place).free if place.exists() else FREE_DISK_BYTES
+            if free < FREE_DISK_BYTES:
+                raise InstanceError(
+                    f"Only {free >> 20} MB are free on the disk of {place}; 1 GB is needed."
+                )
+
+    def _check_ports(self) -> None:
+        for name, port in self.ports.single().items():
+            if not is_free(port):
+                raise InstanceError(
+                    f"Port {port} (for {name.replace('_', ' ')}) is taken"
+                    f"{holder(port)}; stop that program, or choose other ports with --port-base."
+                )
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return False
+    return True
+
+
+def holder(port: int) -> str:
+    def holders() -> Iterator[psutil.Process]:
+        for connection in psutil.net_connections("tcp"):
+            listens = connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
+            if listens and connection.pid:
+                yield psutil.Process(connection.pid)
+
+    with contextlib.suppress(psutil.Error, StopIteration):
+        process = next(holders())
+        return f" by {process.name()} (process {process.pid})"
+    return ""

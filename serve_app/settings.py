@@ -1,0 +1,64 @@
+"""Every environment variable that the services read, typed, in one place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+_WEIGHTS = Path(__file__).resolve().parent.parent / "models" / "weights"
+
+
+def _default_data_dir() -> Path:
+    return Path.home() / ".local" / "share" / "greenwave"
+
+
+class Settings(BaseSettings):
+    """Read when an application is built, in the process that deploys it."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True)
+
+    data_dir: Path = Field(
+        default_factory=_default_data_dir, description="Where the embedded store and secrets live."
+    )
+    mappo_agent_path: Path = Field(
+        _WEIGHTS / "agent.th", description="The policy's file, a state dict in the agent.th form."
+    )
+    density_model_path: Path = Field(
+        _WEIGHTS / "density.safetensors", description="The density model; its card lies beside it."
+    )
+    flow_model_path: Path = Field(
+        _WEIGHTS / "flow.safetensors", description="The flow model; its card lies beside it."
+    )
+    store_url: str | None = Field(
+        None,
+        description="sqlite:///PATH, redis://… or rediss://…; unset: a database in DATA_DIR.",
+    )
+
+    loans_update_validation_status: Annotated[Literal[200, 400], BeforeValidator(int)] = Field(
+        200, description="Status of a loans update with invalid fields; the contract shows 200."
+    )
+    rl_inference_service_url: str | None = Field(
+        None,
+        description="Full /predict_action URL for the gateway; a Serve handle is used if unset.",
+    )
+    jwt_secret: SecretStr | None = Field(
+        None,
+        description="Signs access tokens, 32 bytes or more; made and kept if unset.",
+    )
+    jwt_expiration_minutes: int = Field(60, ge=1, le=60 * 24 * 365)
+    jwt_auth_username: str | None = Field(None, description="One user, for a quick start.")
+    jwt_auth_password: SecretStr | None = None
+    environment: Literal["development", "production"] = Field(
+        "development", description="In production a generated signing key is refused."
+    )
+    edge_host: str = Field("127.0.0.1", description="Address that the edge listens on.")
+    edge_certificate: Path | None = Field(
+        None, description="PEM file with certificate and key; the edge then speaks HTTPS alone."
+    )
+
+    @property
+    def resolved_store_url(self) -> str:
+        return self.store_url or f"sqlite:///{self.data_dir / 'greenwave.db'}"

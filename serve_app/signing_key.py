@@ -1,0 +1,63 @@
+"""The key that signs access tokens: from the environment, or made once and kept."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import tempfile
+from pathlib import Path
+
+from deployments.gateway.tokens import MIN_SECRET_BYTES
+from serve_app.settings import Settings
+
+FILE_NAME = "jwt-secret"
+
+
+class InsecureSettingsError(ValueError):
+    """The settings would make an unsafe system; the message is one clear sentence."""
+
+
+def signing_key(settings: Settings) -> bytes:
+    """JWT_SECRET's own bytes, or else those of a random key in the data folder.
+
+    Any number of processes may call this at once: all of them get the same key.
+
+    Raises:
+        InsecureSettingsError: the key is too short, or production has none of its own.
+    """
+    if settings.jwt_secret is not None:
+        key, source = settings.jwt_secret.get_secret_value().encode(), "JWT_SECRET"
+    elif settings.environment == "production":
+        raise InsecureSettingsError(
+            "ENVIRONMENT is production, so JWT_SECRET must be set; a generated key will not do."
+        )
+    else:
+        path = settings.data_dir / FILE_NAME
+        key, source = _kept_key(path), str(path)
+    if len(key) < MIN_SECRET_BYTES:
+        raise InsecureSettingsError(
+            f"{source} has {len(key)} bytes; a signing key needs at least {MIN_SECRET_BYTES}."
+        )
+    return key
+
+
+def _kept_key(path: Path) -> bytes:
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _create(path, secrets.token_urlsafe(48).encode())
+    return path.read_bytes().strip()
+
+
+def _create(path: Path, content: bytes) -> None:
+    """Create a file whole and with mode 0600, unless somebody else was first."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent)  # makes it with mode 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):
+            os.link(temporary, path)
+    finally:
+        os.unlink(temporary)

@@ -1,0 +1,92 @@
+"""``greenwave users``: who may log in at the gateway."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import getpass
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from deployments.gateway.users import UserError, Users
+from deployments.store import open_store
+from serve_app.settings import Settings
+
+Commands = Any  # argparse's subparsers have no public type
+Work = Callable[[Users], Awaitable[None]]
+
+
+def add_commands(commands: Commands, settings_of: Callable[[argparse.Namespace], Settings]) -> None:
+    """Add ``users`` and its subcommands to a command line.
+
+    Args:
+        settings_of: from the parsed options to the settings of the instance that they name.
+    """
+    help = "add, list and remove the gateway's users"
+    users = commands.add_parser("users", help=help, description=help)
+    actions = users.add_subparsers(required=True, metavar="ACTION")
+
+    def action(name: str, work: Callable[[argparse.Namespace], Work], help: str) -> None:
+        added = actions.add_parser(name, help=help, description=help)
+        added.add_argument("--port-base", type=int, help="of the instance, as for 'up'")
+        if name != "list":
+            added.add_argument("name", help="user name")
+        added.set_defaults(
+            run=lambda options: asyncio.run(_with_users(settings_of(options), work(options)))
+        )
+
+    password_help = "; the password is asked for, or read from standard input"
+    action("add", _add, "add a user" + password_help)
+    action("passwd", _passwd, "change a user's password" + password_help)
+    action("remove", _remove, "remove a user; tokens already issued stay valid until they expire")
+    action("list", _list, "list the users")
+
+
+async def _with_users(settings: Settings, work: Work) -> None:
+    store = open_store(settings.resolved_store_url)
+    try:
+        await work(Users(store))
+    finally:
+        await store.close()
+
+
+def _add(options: argparse.Namespace) -> Work:
+    password = read_password()
+    return lambda users: _tell(users.add(options.name, password), f"Added '{options.name}'.")
+
+
+def _passwd(options: argparse.Namespace) -> Work:
+    password = read_password()
+    changed = f"Changed the password of '{options.name}'."
+    return lambda users: _tell(users.set_password(options.name, password), changed)
+
+
+def _remove(options: argparse.Namespace) -> Work:
+    return lambda users: _tell(users.remove(options.name), f"Removed '{options.name}'.")
+
+
+def _list(options: argparse.Namespace) -> Work:
+    async def write(users: Users) -> None:
+        sys.stdout.writelines(f"{name}\n" for name in await users.names())
+
+    return write
+
+
+async def _tell(work: Awaitable[None], success: str) -> None:
+    await work
+    sys.stdout.write(f"{success}\n")
+
+
+def read_password() -> str:
+    """Typed twice on a terminal, or the first line of standard input; never an argument.
+
+    Raises:
+        UserError: the two differ.
+    """
+    if not sys.stdin.isatty():
+        return sys.stdin.readline().rstrip("\r\n")
+    password = getpass.getpass("Password: ")
+    if getpass.getpass("Once more: ") != password:
+        raise UserError("The two passwords differ.")
+    return password

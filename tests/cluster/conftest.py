@@ -1,0 +1,73 @@
+"""The running system that all cluster tests share."""
+
+from __future__ import annotations
+
+import collections
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import torch
+
+from models.policy import RecurrentPolicy
+from tests.cluster.system import System, application, make_instance
+
+Weights = dict[str, torch.Tensor]
+
+
+def save_policy(path: Path, seed: int) -> Weights:
+    """A policy of random weights, larger than usual so that states and confidences differ
+    clearly."""
+    torch.manual_seed(seed)
+    state_dict = RecurrentPolicy().state_dict()
+    weights = collections.OrderedDict((name, 3 * value) for name, value in state_dict.items())
+    torch.save(weights, path)
+    return weights
+
+
+@pytest.fixture(scope="session")
+def policy_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("policy") / "agent.th"
+    save_policy(path, seed=1)
+    return path
+
+
+@pytest.fixture(scope="session")
+def weights(policy_file: Path) -> Weights:
+    loaded: Weights = torch.load(policy_file, weights_only=True)
+    return loaded
+
+
+@pytest.fixture(scope="session")
+def system(tmp_path_factory: pytest.TempPathFactory, policy_file: Path) -> Iterator[System]:
+    temp_dir = Path(tempfile.mkdtemp(prefix="gw-", dir="/tmp"))
+    folder = tmp_path_factory.mktemp("data")
+    instance = make_instance(folder, temp_dir, MAPPO_AGENT_PATH=str(policy_file))
+    running = System(instance)
+    try:
+        instance.start()
+        running.deploy(
+            application("inference", "/"),
+            application("many", "/many", replicas=3),
+            application("strict", "/strict", replicas=2, strict=True, shards=2),
+        )
+        yield running
+    finally:
+        instance.stop()
+        shutil.rmtree(temp_dir, ignore_errors=True)
+
+
+@pytest.fixture
+def client(system: System) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=system.url, timeout=10) as client:
+        yield client
+
+
+@pytest.fixture
+def run_id(request: pytest.FixtureRequest) -> str:
+    """A simulation run of the test's own."""
+    return f"{request.node.originalname[:30]}.{uuid.uuid4().hex[:8]}"

@@ -1,0 +1,159 @@
+"""Customer records behind several Serve replicas: races, and kill -9 of whatever can be killed."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from tests import races
+from tests.cluster.system import ROOT, System, make_instance
+from tests.redis_server import RedisServer
+
+WRITES = 2_000
+STORES = ["sqlite", "redis"]
+
+
+def loans(store_url: str) -> dict[str, Any]:
+    """The loans application of serve_config.yaml, two replicas on a store of the test's own."""
+    config = yaml.safe_load((ROOT / "serve_config.yaml").read_text())
+    found = next(each for each in config["applications"] if each["name"] == "loans")
+    changed: dict[str, Any] = copy.deepcopy(found)
+    changed["runtime_env"]["env_vars"] |= {"STORE_URL": store_url}
+    deployment = changed["deployments"][0]
+    deployment.pop("autoscaling_config", None)
+    deployment["num_replicas"] = 2
+    return changed
+
+
+@pytest.fixture(scope="module")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path_factory.mktemp("redis")).start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module", params=STORES)
+def url(
+    request: pytest.FixtureRequest,
+    system: System,
+    redis_server: RedisServer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[str]:
+    """Loans on two replicas, once on each store."""
+    sqlite = f"sqlite:///{tmp_path_factory.mktemp('records') / 'records.db'}"
+    store_url = sqlite if request.param == "sqlite" else redis_server.url
+    system.deploy(loans(store_url))
+    yield f"{system.url}/api/loans"
+    system.remove("loans")
+
+
+async def test_of_50_concurrent_creates_one_succeeds(url: str) -> None:
+    await races.creates_of_one_mobile_number([url], "4354437001")
+
+
+async def test_concurrent_updates_never_mix_fields(url: str) -> None:
+    await races.updates_of_one_record([url], "4354437002")
+
+
+async def test_one_of_many_updates_gets_a_mobile_number(url: str) -> None:
+    await races.updates_to_one_mobile_number([url], [f"43544371{n:02}" for n in range(9)])
+
+
+class Writers:
+    """Clients that create records until told to stop, and note what was acknowledged."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.acknowledged: list[str] = []
+        self._numbers = iter(range(10**9))
+        self._stop = asyncio.Event()
+
+    async def run_until(self, events: list[tuple[int, Callable[[], Awaitable[object]]]]) -> None:
+        """Write; call each event once so many writes are acknowledged; stop after the last."""
+        async with httpx.AsyncClient(timeout=10) as client, asyncio.TaskGroup() as group:
+            for _ in range(8):
+                group.create_task(self._write(client))
+            for count, event in events:
+                async with asyncio.timeout(100):
+                    while len(self.acknowledged) < count:
+                        await asyncio.sleep(0.02)
+                await event()
+            self._stop.set()
+
+    async def _write(self, client: httpx.AsyncClient) -> None:
+        while not self._stop.is_set():
+            mobile = f"{next(self._numbers):010}"
+            try:
+                answer = await client.post(self.url, params={"mobileNumber": mobile})
+            except httpx.HTTPError:
+                await asyncio.sleep(0.05)
+                continue
+            if answer.status_code == 201:
+                self.acknowledged.append(mobile)
+            else:
+                await asyncio.sleep(0.05)
+
+    async def lost(self) -> list[str]:
+        """Acknowledged records that cannot be fetched."""
+        gate = asyncio.Semaphore(16)
+        async with httpx.AsyncClient(timeout=20) as client:
+
+            async def is_lost(mobile: str) -> bool:
+                async with gate:
+                    answer = await client.get(self.url, params={"mobileNumber": mobile})
+                return answer.status_code != 200
+
+            lost = await asyncio.gather(*(is_lost(mobile) for mobile in self.acknowledged))
+        return [mobile for mobile, gone in zip(self.acknowledged, lost, strict=True) if gone]
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("kind", STORES)
+async def test_every_acknowledged_write_survives_kills_of_replica_store_and_ray(
+    kind: str, tmp_path: Path
+) -> None:
+    temp_dir = Path(tempfile.mkdtemp(prefix="gw-", dir="/tmp"))
+    instance = make_instance(tmp_path / "data", temp_dir)
+    system = System(instance)
+    redis_server = RedisServer(tmp_path / "redis")
+    sqlite = f"sqlite:///{tmp_path / 'records.db'}"
+
+    async def kill_replica() -> None:
+        system.kill(system.replicas("loans")[0])
+
+    async def kill_store() -> None:
+        if kind == "redis":
+            redis_server.kill()
+            await asyncio.to_thread(redis_server.start)
+
+    async def kill_ray() -> None:
+        for process in instance.processes():
+            system.kill(process)
+
+    try:
+        redis_server.start()
+        await asyncio.to_thread(instance.start)
+        store_url = sqlite if kind == "sqlite" else redis_server.url
+        await asyncio.to_thread(system.deploy, loans(store_url))
+        writers = Writers(f"{system.url}/api/loans")
+        await writers.run_until(
+            [(WRITES // 3, kill_replica), (WRITES * 2 // 3, kill_store), (WRITES, kill_ray)]
+        )
+        await asyncio.to_thread(instance.stop)
+        await asyncio.to_thread(instance.start)
+        await asyncio.to_thread(system.deploy)
+        assert len(writers.acknowledged) >= WRITES
+        assert await writers.lost() == []
+    finally:
+        instance.stop()
+        redis_server.stop()
+        shutil.rmtree(temp_dir, ignore_errors=True)

@@ -1,0 +1,84 @@
+"""Gateways on the running system: one that calls by handle, one that calls a fake over HTTP."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from tests.cluster.gateway.fake_inference import FakeInference
+from tests.cluster.system import ROOT, System
+
+USER = {"username": "ann", "password": "correct horse"}
+ENVIRONMENT = {
+    "JWT_SECRET": "0123456789abcdef0123456789abcdef",
+    "JWT_AUTH_USERNAME": USER["username"],
+    "JWT_AUTH_PASSWORD": USER["password"],
+}
+
+
+def gateway(
+    name: str, prefix: str, replicas: int = 1, env: dict[str, str] | None = None, **args: object
+) -> dict[str, Any]:
+    """The gateway of serve_config.yaml, with another name, place, environment and arguments."""
+    config = yaml.safe_load((ROOT / "serve_config.yaml").read_text())
+    found = next(each for each in config["applications"] if each["name"] == "gateway")
+    changed: dict[str, Any] = copy.deepcopy(found)
+    changed |= {"name": name, "route_prefix": prefix, "args": changed["args"] | args}
+    changed["runtime_env"]["env_vars"] |= ENVIRONMENT | (env or {})
+    deployment = changed["deployments"][0]
+    deployment.pop("autoscaling_config", None)
+    deployment["num_replicas"] = replicas
+    return changed
+
+
+@pytest.fixture(scope="session")
+def fake() -> Iterator[FakeInference]:
+    fake = FakeInference()
+    yield fake
+    fake.close()
+
+
+@pytest.fixture(scope="session")
+def gateways(system: System, fake: FakeInference) -> System:
+    system.deploy(
+        gateway("gateway", "/api", replicas=2),
+        gateway(
+            "gateway-http",
+            "/http/api",
+            env={"RL_INFERENCE_SERVICE_URL": fake.url},
+            deadline_s=0.5,
+            breaker_pause_s=0.2,
+        ),
+        gateway("gateway-late", "/late/api", inference_app="late", breaker_pause_s=0.2),
+    )
+    return system
+
+
+@pytest.fixture
+def connect(gateways: System) -> Iterator[Callable[[str], httpx.Client]]:
+    """A client of a gateway by its prefix, with a token."""
+    opened: list[httpx.Client] = []
+
+    def connect(prefix: str) -> httpx.Client:
+        client = httpx.Client(base_url=gateways.url + prefix, timeout=10)
+        opened.append(client)
+        token = client.post("/auth/login", json=USER).raise_for_status().json()["accessToken"]
+        client.headers["Authorization"] = f"Bearer {token}"
+        return client
+
+    yield connect
+    for client in opened:
+        client.close()
+
+
+def wait_for(condition: Callable[[], bool], timeout_s: float = 30) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true in time"
+        time.sleep(0.05)

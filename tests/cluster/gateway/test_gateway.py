@@ -1,0 +1,167 @@
+"""The gateway on a real cluster: by handle and over HTTP, with the inference up and down."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import time
+
+import httpx
+import pytest
+
+from deployments.gateway.signals import FALLBACK_STATUS
+from tests.cluster.gateway.conftest import USER, gateway, wait_for
+from tests.cluster.system import application
+
+JUNCTION = "300839359"
+BODY = {"junctionId": JUNCTION, "observations": [1, 0, 1, 0.4, 0.2]}
+
+
+def status_of(client: httpx.Client) -> str:
+    answer = client.post("/traffic/action", json=BODY)
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["status"])
+
+
+def assert_down(client: httpx.Client) -> None:
+    """RED on both routes, degraded health, and a reset that fails."""
+    for answer in (client.post("/traffic/action", json=BODY), client.get("/traffic/action")):
+        assert answer.status_code == 200
+        body = answer.json()
+        assert (body["predictedAction"], body["signalState"]) == (0, "RED")
+        assert body["status"] == FALLBACK_STATUS
+    health = client.get("/traffic/health")
+    assert health.status_code == 503
+    assert health.json()["status"] == "degraded"
+    assert client.post("/traffic/reset").status_code == 503
+
+
+class TestByHandle:
+    @pytest.fixture
+    def client(self, connect):
+        return connect("/api")
+
+    def test_it_is_healthy_and_decides(self, client):
+        assert client.get("/traffic/health").json()["inferenceService"] == "up"
+        assert status_of(client) == "success"
+        assert client.get("/traffic/action").json()["status"] == "success"
+
+    def test_a_run_is_the_same_run_through_the_gateway_and_without(self, client, system, run_id):
+        run = {"X-Simulation-Run": run_id}
+        direct = httpx.Client(base_url=system.url, headers=run, timeout=10)
+        obs = {"junction_id": JUNCTION, "obs_data": BODY["observations"]}
+        for _ in range(3):
+            client.post("/traffic/action", json=BODY, headers=run).raise_for_status()
+        step = direct.post("/predict_action", json=obs).headers["x-hidden-state-step"]
+        assert step == "4"
+        client.post("/traffic/reset", headers=run).raise_for_status()
+        step = direct.post("/predict_action", json=obs).headers["x-hidden-state-step"]
+        assert step == "1"
+
+    def test_simultaneous_requests_are_one_step_each(self, client, system, run_id):
+        run = {"X-Simulation-Run": run_id}
+
+        def act(_: int) -> str:
+            answer = client.post("/traffic/action", json=BODY, headers=run)
+            return str(answer.json()["status"])
+
+        with concurrent.futures.ThreadPoolExecutor(16) as threads:
+            assert set(threads.map(act, range(200))) == {"success"}
+        obs = {"junction_id": JUNCTION, "obs_data": BODY["observations"]}
+        answer = httpx.post(f"{system.url}/predict_action", json=obs, headers=run, timeout=10)
+        assert answer.headers["x-hidden-state-step"] == "201"
+
+    def test_the_death_of_the_inference_replica_never_shows_as_an_error(self, client, gateways):
+        (replica,) = gateways.replicas("inference")
+        assert status_of(client) == "success"
+        gateways.kill(replica)
+        seen = set()
+
+        def back() -> bool:
+            seen.add(status_of(client))
+            return "success" in seen and len(gateways.replicas("inference")) == 1
+
+        wait_for(lambda: not replica.is_running() and back(), timeout_s=60)
+        wait_for(lambda: status_of(client) == "success", timeout_s=60)
+
+    def test_login_attempts_are_counted_across_replicas(self, gateways):
+        def login(_: int) -> int:
+            body = {"username": "mallory", "password": "guess"}
+            # a connection each, so that both replicas are asked
+            return httpx.post(f"{gateways.url}/api/auth/login", json=body, timeout=10).status_code
+
+        statuses = [login(n) for n in range(14)]
+        assert statuses == [401] * 10 + [429] * 4
+
+    def test_the_metrics_tell_of_decisions_and_logins(self, client, gateways):
+        status_of(client)
+        url = f"http://127.0.0.1:{gateways.instance.ports.metrics}/metrics"
+
+        def published() -> bool:
+            text = httpx.get(url, timeout=10).text
+            names = ("actions_total", "logins_total", "breaker_state", "inference_latency_ms_count")
+            return all(f"ray_gateway_{name}{{" in text for name in names)
+
+        wait_for(published)
+
+
+def test_an_inference_application_that_starts_later_is_found(connect, gateways):
+    client = connect("/late/api")
+    assert_down(client)
+    gateways.deploy(application("late", "/late"))
+    wait_for(lambda: status_of(client) == "success")
+    gateways.remove("late")
+    wait_for(lambda: status_of(client) == FALLBACK_STATUS)
+    assert_down(client)
+
+
+class TestOverHttp:
+    @pytest.fixture
+    def client(self, connect, fake):
+        fake.status, fake.body, fake.hanging = 200, {"action": 1, "status": "healthy"}, False
+        client = connect("/http/api")
+        wait_for(lambda: status_of(client) == "success")
+        return client
+
+    def test_it_forwards_run_and_request_id(self, client, fake):
+        headers = {"X-Simulation-Run": "run-7", "x-request-id": "abc"}
+        client.post("/traffic/action", json=BODY, headers=headers).raise_for_status()
+        path, sent = fake.requests[-1]
+        assert path == "/predict_action"
+        assert (sent["x-simulation-run"], sent["x-request-id"]) == ("run-7", "abc")
+
+    @pytest.mark.parametrize(
+        ("status", "detail"), [(500, "broken"), (503, "Model not loaded"), (404, "Not Found")]
+    )
+    def test_errors_lead_to_the_fallback_and_recovery_out_of_it(self, client, fake, status, detail):
+        fake.status, fake.body = status, {"detail": detail}
+        assert_down(client)
+        fake.status, fake.body = 200, {"action": 2}
+        wait_for(lambda: status_of(client) == "success")
+
+    def test_a_hanging_service_soon_costs_next_to_nothing(self, client, fake):
+        fake.hanging = True
+        started = time.monotonic()
+        assert status_of(client) == FALLBACK_STATUS
+        assert 0.4 < time.monotonic() - started < 3
+        with concurrent.futures.ThreadPoolExecutor(8) as threads:
+            list(threads.map(lambda _: status_of(client), range(8)))  # opens the breaker
+        asked = len(fake.requests)
+        for _ in range(20):
+            assert status_of(client) == FALLBACK_STATUS
+        assert len(fake.requests) - asked <= 5  # probes, not every request
+        fake.hanging = False
+        wait_for(lambda: status_of(client) == "success")
+
+
+def test_a_short_secret_is_refused_at_the_start(gateways):
+    broken = gateway("broken", "/broken/api", env={"JWT_SECRET": "short"})
+    with pytest.raises(Exception, match="JWT_SECRET has 5 bytes"):
+        gateways.deploy(broken)
+    gateways.remove("broken")
+
+
+def test_the_configured_user_is_the_only_way_in(gateways):
+    answer = httpx.post(
+        f"{gateways.url}/api/auth/login", json=USER | {"password": "no"}, timeout=10
+    )
+    assert answer.status_code == 401

@@ -1,0 +1,93 @@
+"""A running system of the tests' own: one Ray cluster, its own ports and folders, apart from any
+other."""
+
+from __future__ import annotations
+
+import copy
+import signal
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import yaml
+
+from serve_app.deploy import deploy, wait_until_running
+from serve_app.instance import Instance, Ports
+
+ROOT = Path(__file__).resolve().parents[2]
+_BASES = range(27000, 30000, 500)
+
+
+def free_port_base() -> int:
+    """The first range of ports that no one listens in."""
+    taken = {
+        connection.laddr.port
+        for connection in psutil.net_connections("tcp")
+        if connection.status == psutil.CONN_LISTEN
+    }
+    return next(base for base in _BASES if not taken & set(range(base, base + 500)))
+
+
+def application(
+    name: str,
+    prefix: str,
+    replicas: int = 1,
+    user_config: dict[str, Any] | None = None,
+    **args: object,
+) -> dict[str, Any]:
+    """An inference application as in serve_config.yaml, with another name, place and arguments."""
+    config = yaml.safe_load((ROOT / "serve_config.yaml").read_text())
+    found = next(each for each in config["applications"] if each["name"] == "inference")
+    changed: dict[str, Any] = copy.deepcopy(found)
+    changed |= {"name": name, "route_prefix": prefix, "args": changed.get("args", {}) | args}
+    deployment = changed["deployments"][0]
+    deployment.pop("autoscaling_config", None)
+    deployment |= {"num_replicas": replicas, "user_config": user_config or {}}
+    return changed
+
+
+@dataclass
+class System:
+    """An instance and the applications deployed on it."""
+
+    instance: Instance
+    applications: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        return self.instance.base_url
+
+    def deploy(self, *applications: dict[str, Any], timeout_s: float = 90) -> None:
+        """Add or change applications and wait until all run."""
+        self.applications |= {each["name"]: each for each in applications}
+        config = yaml.safe_load((ROOT / "serve_config.yaml").read_text())
+        config["http_options"] = {"host": "127.0.0.1", "port": self.instance.ports.http}
+        config["applications"] = list(self.applications.values())
+        deploy(self.instance.dashboard_url, config)
+        wait_until_running(self.instance.dashboard_url, list(self.applications), timeout_s)
+
+    def remove(self, name: str) -> None:
+        del self.applications[name]
+        self.deploy()
+
+    def processes(self, title: str) -> list[psutil.Process]:
+        """This system's Ray processes whose title starts with ``title``, oldest first."""
+        found = [
+            process
+            for process in self.instance.processes()
+            if "".join(process.cmdline()[:1]).startswith(title)
+        ]
+        return sorted(found, key=lambda process: process.create_time())
+
+    def replicas(self, name: str) -> list[psutil.Process]:
+        return self.processes(f"ray::ServeReplica:{name}:")
+
+    def kill(self, process: psutil.Process) -> None:
+        process.send_signal(signal.SIGKILL)
+
+
+def make_instance(folder: Path, temp_dir: Path, **env: str) -> Instance:
+    # Two seconds of draining instead of thirty: the tests scale down and wait for it.
+    env = {"RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "2"} | env
+    return Instance(folder, Ports.from_base(free_port_base()), temp_dir=temp_dir, env=env)

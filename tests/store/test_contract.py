@@ -1,0 +1,270 @@
+"""What every store must do, on SQLite and on Redis alike."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+
+import pytest
+
+from deployments.store import (
+    Document,
+    DocumentNotFound,
+    DuplicateIndex,
+    DuplicateKey,
+    Store,
+    open_store,
+)
+
+TABLE = "loans"
+
+
+async def scanned(store: Store, table: str = TABLE) -> dict[str, bytes]:
+    return {key: value async for key, value in store.scan(table)}
+
+
+class TestCreate:
+    async def test_a_created_document_is_found_by_key_and_by_index(self, store: Store):
+        await store.create(TABLE, Document("1", b"one", "4354437687"))
+        assert await store.get(TABLE, "1") == b"one"
+        assert await store.get_by_index(TABLE, "4354437687") == b"one"
+
+    async def test_a_taken_index_is_refused_and_nothing_written(self, store: Store):
+        await store.create(TABLE, Document("1", b"one", "i"))
+        with pytest.raises(DuplicateIndex):
+            await store.create(TABLE, Document("2", b"two", "i"))
+        assert await scanned(store) == {"1": b"one"}
+
+    async def test_a_taken_key_is_refused_and_nothing_written(self, store: Store):
+        await store.create(TABLE, Document("1", b"one", "i"))
+        with pytest.raises(DuplicateKey):
+            await store.create(TABLE, Document("1", b"two", "j"))
+        assert await store.get(TABLE, "1") == b"one"
+        assert await store.get_by_index(TABLE, "j") is None
+
+    async def test_both_taken_reports_the_index(self, store: Store):
+        await store.create(TABLE, Document("1", b"one", "i"))
+        with pytest.raises(DuplicateIndex):
+            await store.create(TABLE, Document("1", b"two", "i"))
+
+    async def test_documents_without_an_index_do_not_collide(self, store: Store):
+        await store.create(TABLE, Document("1", b"one"))
+        await store.create(TABLE, Document("2", b"two"))
+        assert await scanned(store) == {"1": b"one", "2": b"two"}
+        with pytest.raises(DuplicateKey):
+            await store.create(TABLE, Document("1", b"again"))
+
+    async def test_tables_do_not_share_keys_or_indexes(self, store: Store):
+        await store.create("loans", Document("1", b"loan", "i"))
+        await store.create("cards", Document("1", b"card", "i"))
+        assert await store.get_by_index("loans", "i") == b"loan"
+        assert await store.get_by_index("cards", "i") == b"card"
+
+    async def test_values_are_any_bytes_and_names_any_text(self, store: Store):
+        value = bytes(range(256))
+        await store.create(TABLE, Document("ключ {x} 'y' \" \n", value, "índice\n:*?"))
+        assert await store.get_by_index(TABLE, "índice\n:*?") == value
+        assert await scanned(store) == {"ключ {x} 'y' \" \n": value}
+
+
+class TestCreateMany:
+    async def test_each_is_created_or_refused_in_its_own_position(self, store: Store):
+        await store.create(TABLE, Document("1", b"one", "i"))
+        errors = await store.create_many(
+            TABLE,
+            [
+                Document("2", b"two", "j"),
+                Document("1", b"x", "k"),
+                Document("3", b"x", "i"),
+                Document("4", b"x", "j"),
+                Document("5", b"five", "l"),
+            ],
+        )
+        kinds = [type(error) for error in errors]
+        assert kinds == [type(None), DuplicateKey, DuplicateIndex, DuplicateIndex, type(None)]
+        assert await scanned(store) == {"1": b"one", "2": b"two", "5": b"five"}
+
+    async def test_more_than_one_batch(self, store: Store):
+        documents = [Document(f"{n}", b"%d" % n, f"i{n}") for n in range(2500)]
+        assert await store.create_many(TABLE, documents) == [None] * 2500
+        assert len(await scanned(store)) == 2500
+        assert await store.get_by_index(TABLE, "i2499") == b"2499"
+
+    async def test_nothing_to_create(self, store: Store):
+        assert await store.create_many(TABLE, []) == []
+
+
+class TestGet:
+    async def test_an_unknown_key_or_index_is_none(self, store: Store):
+        await store.create(TABLE, Document("1", b"one", "i"))
+        assert await store.get(TABLE, "i") is None
+        assert await store.get_by_index(TABLE, "1") is None
+
+
+class TestReplace:
+    async def test_the_value_changes_and_the_index_stays(self, store: Store):
+        await store.create(TABLE, Document("1", b"one", "i"))
+        await store.replace(TABLE, Document("1", b"new", "i"))
+        assert await store.get_by_index(TABLE, "i") == b"new"
+
+    async def test_a_new_index_replaces_the_old_one_which_becomes_free(self, store: Store):
+        await store.create(TABLE, Document("1", b"one", "i"))
+        await store.replace(TABLE, Document("1", b"new", "j"))
+        assert await store.get_by_index(TABLE, "i") is None
+        assert await store.get_by_index(TABLE, "j") == b"new"
+        await store.create(TABLE, Document("2", b"two", "i"))
+
+    async def test_an_index_can_be_taken_away_and_given(self, store: Store):
+        await store.create(TABLE, Document("1", b"one", "i"))
+        await store.replace(TABLE, Document("1", b"bare"))
+        assert await store.get_by_index(TABLE, "i") is None
+        await store.replace(TABLE, Document("1", b"named", "k"))
+        assert await store.get_by_index(TABLE, "k") == b"named"
+
+    async def test_an_unknown_key_is_an_error_even_with_a_taken_index(self, store: Store):
+        await store.create(TABLE, Document("1", b"one", "i"))
+        with pytest.raises(DocumentNotFound):
+            await store.replace(TABLE, Document("2", b"two", "i"))
+        assert await scanned(store) == {"1": b"one"}
+
+    async def test_an_index_of_another_document_is_refused_and_nothing_changes(self, store: Store):
+        await store.create(TABLE, Document("1", b"one", "i"))
+        await store.create(TABLE, Document("2", b"two", "j"))
+        with pytest.raises(DuplicateIndex):
+            await store.replace(TABLE, Document("2", b"new", "i"))
+        assert await store.get_by_index(TABLE, "i") == b"one"
+        assert await store.get_by_index(TABLE, "j") == b"two"
+
+    async def test_concurrent_replacements_leave_one_whole_document(self, store: Store):
+        await store.create(TABLE, Document("1", b"start", "start"))
+        names = [f"n{n}" for n in range(20)]
+        await asyncio.gather(
+            *(store.replace(TABLE, Document("1", name.encode(), name)) for name in names)
+        )
+        found = [name for name in names if await store.get_by_index(TABLE, name) is not None]
+        assert len(found) == 1
+        assert await store.get(TABLE, "1") == found[0].encode()
+
+
+class TestDelete:
+    async def test_by_index_frees_key_and_index(self, store: Store):
+        await store.create(TABLE, Document("1", b"one", "i"))
+        assert await store.delete_by_index(TABLE, "i") is True
+        assert await store.delete_by_index(TABLE, "i") is False
+        assert await store.get(TABLE, "1") is None
+        await store.create(TABLE, Document("1", b"again", "i"))
+
+    async def test_many_counts_what_was_there_and_frees_indexes(self, store: Store):
+        await store.create(TABLE, Document("1", b"one", "i"))
+        await store.put_many(TABLE, {"2": b"two", "3": b"three"})
+        assert await store.delete_many(TABLE, ["1", "2", "9"]) == 2
+        assert await scanned(store) == {"3": b"three"}
+        await store.create(TABLE, Document("4", b"four", "i"))
+
+    async def test_many_in_more_than_one_batch(self, store: Store):
+        keys = [f"{n}" for n in range(2500)]
+        await store.put_many(TABLE, dict.fromkeys(keys, b"x"))
+        assert await store.delete_many(TABLE, keys) == 2500
+        assert await scanned(store) == {}
+
+    async def test_nothing_to_delete(self, store: Store):
+        assert await store.delete_many(TABLE, []) == 0
+
+
+class TestPutMany:
+    async def test_writes_new_documents_and_overwrites_old_ones(self, store: Store):
+        await store.put_many(TABLE, {"1": b"one", "2": b"two"})
+        await store.put_many(TABLE, {"2": b"new", "3": b"three"})
+        assert await scanned(store) == {"1": b"one", "2": b"new", "3": b"three"}
+
+    async def test_keeps_the_index_of_an_old_document(self, store: Store):
+        await store.create(TABLE, Document("1", b"one", "i"))
+        await store.put_many(TABLE, {"1": b"new"})
+        assert await store.get_by_index(TABLE, "i") == b"new"
+
+    async def test_nothing_to_put(self, store: Store):
+        await store.put_many(TABLE, {})
+        assert await scanned(store) == {}
+
+
+class TestScan:
+    async def test_yields_each_document_of_its_table_once(self, store: Store):
+        await store.put_many(TABLE, {f"{n}": b"%d" % n for n in range(3210)})
+        await store.put_many("cards", {"other": b"x"})
+        keys = [key async for key, _ in store.scan(TABLE)]
+        assert sorted(keys) == sorted(f"{n}" for n in range(3210))
+
+    async def test_an_unknown_table_is_empty(self, store: Store):
+        assert await scanned(store, "nothing") == {}
+
+    async def test_sees_the_table_as_it_was_when_the_scan_began(self, store: Store):
+        before = {f"{n}": b"old" for n in range(3000)}
+        await store.put_many(TABLE, before)
+        seen: dict[str, bytes] = {}
+        async for key, value in store.scan(TABLE):
+            if not seen:
+                await store.put_many(TABLE, dict.fromkeys(before, b"new"))
+                await store.put_many(TABLE, {"late": b"new"})
+                await store.delete_many(TABLE, list(before)[::2])
+            seen[key] = value
+        assert seen == before
+
+    async def test_can_be_left_early(self, store: Store):
+        await store.put_many(TABLE, {f"{n}": b"x" for n in range(3000)})
+        scan = store.scan(TABLE)
+        assert await anext(scan)
+        await scan.aclose()  # type: ignore[attr-defined]
+        assert len(await scanned(store)) == 3000
+
+
+class TestCounter:
+    async def test_counts_from_one(self, store: Store):
+        assert [await store.increment("login:ann", 60) for _ in range(3)] == [1, 2, 3]
+        assert await store.increment("login:bob", 60) == 1
+
+    async def test_concurrent_steps_get_different_counts(self, store: Store):
+        counts = await asyncio.gather(*(store.increment("c", 60) for _ in range(30)))
+        assert sorted(counts) == list(range(1, 31))
+
+    async def test_is_forgotten_after_its_lifetime_counted_from_the_first_step(self, store: Store):
+        await store.increment("short", 0.05)
+        async with asyncio.timeout(5):
+            while await store.increment("short", 0.05) != 1:
+                await asyncio.sleep(0.01)
+
+    async def test_reset_forgets(self, store: Store):
+        await store.increment("c", 60)
+        await store.reset("c")
+        assert await store.increment("c", 60) == 1
+        await store.reset("never seen")
+
+
+class TestLifeCycle:
+    async def test_what_was_written_is_there_after_close(self, store: Store, store_url: str):
+        await store.create(TABLE, Document("1", b"one", "i"))
+        await store.close()
+        assert await store.get(TABLE, "1") == b"one"
+        other = open_store(store_url)
+        assert await other.get(TABLE, "1") == b"one"
+        await other.close()
+
+    async def test_closing_twice_or_unused_is_harmless(self, store_url: str):
+        store = open_store(store_url)
+        await store.close()
+        await store.close()
+
+    async def test_a_pickled_store_works_elsewhere(self, store: Store):
+        await store.create(TABLE, Document("1", b"one", "i"))
+        copy: Store = pickle.loads(pickle.dumps(store))
+        assert await copy.get(TABLE, "1") == b"one"
+        await copy.close()
+
+    async def test_a_cancelled_call_leaves_the_store_usable(self, store: Store):
+        call = asyncio.create_task(store.create(TABLE, Document("1", b"one", "i")))
+        await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        await store.create(TABLE, Document("2", b"two", "j"))
+        assert await store.get(TABLE, "2") == b"two"
+        for key, index in (("1", "i"), ("2", "j")):
+            assert await store.get(TABLE, key) == await store.get_by_index(TABLE, index)

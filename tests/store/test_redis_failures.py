@@ -1,0 +1,146 @@
+"""What happens when the Redis server goes away, hangs, is full, or refuses the user."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from deployments.store import Document, Store, StoreUnavailable, open_store
+from tests.redis_server import RedisServer
+
+TABLE = "cards"
+ERROR_WITHIN_S = 2.0
+
+CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
+    "create": lambda store: store.create(TABLE, Document("9", b"nine", "nine")),
+    "get": lambda store: store.get(TABLE, "1"),
+    "get_by_index": lambda store: store.get_by_index(TABLE, "i"),
+    "replace": lambda store: store.replace(TABLE, Document("1", b"new", "j")),
+    "delete_by_index": lambda store: store.delete_by_index(TABLE, "i"),
+    "put_many": lambda store: store.put_many(TABLE, {"1": b"x"}),
+    "delete_many": lambda store: store.delete_many(TABLE, ["1"]),
+    "scan": lambda store: anext(store.scan(TABLE)),
+    "increment": lambda store: store.increment("c", 60),
+    "reset": lambda store: store.reset("c"),
+}
+
+
+@pytest.fixture
+async def store(redis_server: RedisServer) -> AsyncIterator[Store]:
+    opened = open_store(redis_server.url)
+    await opened.create(TABLE, Document("1", b"one", "i"))
+    yield opened
+    await opened.close()
+
+
+async def until_it_serves(store: Store) -> None:
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                await store.get(TABLE, "1")
+                return
+            except StoreUnavailable:
+                await asyncio.sleep(0.05)
+
+
+async def test_while_down_every_call_fails_in_time_and_afterwards_all_is_as_before(
+    redis_server: RedisServer, store: Store
+):
+    redis_server.kill()
+    for name, call in CALLS.items():
+        started = time.monotonic()
+        with pytest.raises(StoreUnavailable):
+            await call(store)
+        assert time.monotonic() - started < ERROR_WITHIN_S, name
+
+    redis_server.start()
+    await until_it_serves(store)
+    assert await store.get_by_index(TABLE, "i") == b"one"
+    assert {key async for key, _ in store.scan(TABLE)} == {"1"}
+    await store.create(TABLE, Document("9", b"nine", "nine"))
+
+
+async def test_many_callers_at_once_also_fail_in_time(redis_server: RedisServer, store: Store):
+    redis_server.kill()
+    started = time.monotonic()
+    results = await asyncio.gather(
+        *(store.get(TABLE, "1") for _ in range(200)), return_exceptions=True
+    )
+    assert {type(result) for result in results} == {StoreUnavailable}
+    assert time.monotonic() - started < ERROR_WITHIN_S
+
+
+async def test_a_hanging_server_is_an_error_in_time_and_no_answer_reaches_another_call(
+    redis_server: RedisServer, store: Store
+):
+    await store.put_many(TABLE, {f"{n}": b"%d" % n for n in range(2, 40)})
+    redis_server.pause()
+    started = time.monotonic()
+    results = await asyncio.gather(
+        *(store.get(TABLE, f"{n}") for n in range(2, 40)), return_exceptions=True
+    )
+    assert {type(result) for result in results} == {StoreUnavailable}
+    assert time.monotonic() - started < ERROR_WITHIN_S
+
+    redis_server.resume()
+    await until_it_serves(store)
+    for n in range(2, 40):
+        assert await store.get(TABLE, f"{n}") == b"%d" % n
+
+
+async def test_a_restart_between_calls_is_not_noticed(redis_server: RedisServer, store: Store):
+    await asyncio.gather(*(store.get(TABLE, "1") for _ in range(60)))  # fills the pool
+    redis_server.kill()
+    await asyncio.to_thread(redis_server.start)
+    values = await asyncio.gather(*(store.get(TABLE, "1") for _ in range(60)))
+    assert values == [b"one"] * 60
+
+
+async def test_more_callers_than_connections_are_all_served(store: Store):
+    values = await asyncio.gather(*(store.get(TABLE, "1") for _ in range(500)))
+    assert values == [b"one"] * 500
+
+
+async def test_a_full_server_refuses_and_writes_nothing(redis_server: RedisServer, store: Store):
+    with redis.Redis(port=redis_server.port) as admin:
+        admin.config_set("maxmemory", "1")
+        with pytest.raises(StoreUnavailable, match="maxmemory"):
+            await store.create(TABLE, Document("2", b"two", "j"))
+        with pytest.raises(StoreUnavailable, match="maxmemory"):
+            await store.replace(TABLE, Document("1", b"new", "i"))
+        assert await store.get_by_index(TABLE, "i") == b"one"
+        admin.config_set("maxmemory", "0")
+    assert await store.get_by_index(TABLE, "j") is None
+    await store.create(TABLE, Document("2", b"two", "j"))
+
+
+class TestUser:
+    RULE = "~greenwave:* +@connection +@hash +@scripting +copy +pexpire +incr +unlink"
+
+    @pytest.fixture
+    def guarded(self, tmp_path: Path) -> Iterator[RedisServer]:
+        user = ["--user", *f"records on >p@ss/word {self.RULE}".split()]
+        server = RedisServer(tmp_path / "guarded", *user, "--user", "default", "off").start()
+        yield server
+        server.stop()
+
+    async def test_the_documented_permissions_suffice_for_every_call(self, guarded: RedisServer):
+        store = open_store(f"redis://records:p%40ss%2Fword@127.0.0.1:{guarded.port}/0")
+        await store.create(TABLE, Document("1", b"one", "i"))
+        for call in CALLS.values():
+            await call(store) if call is not CALLS["scan"] else None
+        await store.put_many(TABLE, {"5": b"five"})
+        assert "5" in {key async for key, _ in store.scan(TABLE)}
+        await store.close()
+
+    async def test_a_wrong_password_is_an_error_that_does_not_show_it(self, guarded: RedisServer):
+        store = open_store(f"redis://records:secret-guess@127.0.0.1:{guarded.port}/0")
+        with pytest.raises(StoreUnavailable) as caught:
+            await store.get(TABLE, "1")
+        assert "secret-guess" not in str(caught.value)
+        await store.close()

@@ -1,0 +1,223 @@
+"""What happens when the SQLite file is locked, full, read-only, damaged, or of another release."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deployments.store import Document, StoreUnavailable, open_store
+from deployments.store.sqlite_worker import MIGRATIONS, connect
+
+TABLE = "cards"
+ROOT = Path(__file__).parents[2]
+
+
+async def test_a_locked_file_is_an_error_in_time_while_reads_go_on(tmp_path: Path):
+    path = tmp_path / "store.db"
+    store = open_store(f"sqlite:///{path}")
+    await store.create(TABLE, Document("1", b"one", "i"))
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    async with asyncio.timeout(6):
+        with pytest.raises(StoreUnavailable, match="locked"):
+            await store.create(TABLE, Document("2", b"two", "j"))
+    assert await store.get(TABLE, "1") == b"one"
+    other.execute("ROLLBACK")
+    other.close()
+    await store.create(TABLE, Document("2", b"two", "j"))
+    await store.close()
+
+
+async def test_a_short_lock_is_waited_for(tmp_path: Path):
+    path = tmp_path / "store.db"
+    store = open_store(f"sqlite:///{path}")
+    await store.get(TABLE, "1")
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    write = asyncio.create_task(store.create(TABLE, Document("1", b"one")))
+    await asyncio.wait([write], timeout=0.2)
+    assert not write.done()
+    other.execute("COMMIT")
+    other.close()
+    await write
+    await store.close()
+
+
+FILL = """
+import asyncio, sys
+from deployments.store import Document, StoreUnavailable, open_store
+
+async def main():
+    store = open_store("sqlite:///" + sys.argv[1])
+    await store.create("cards", Document("0", b"small", "index"))
+    try:
+        for n in range(1, 1000):
+            await store.create("cards", Document(str(n), b"x" * 10_000, "index %d" % n))
+    except StoreUnavailable as error:
+        assert await store.get("cards", "0") == b"small"
+        found = {key async for key, value in store.scan("cards")}
+        assert found == {str(known) for known in range(n)}, (n, len(found))
+        sys.stdout.write(str(error))
+
+asyncio.run(main())
+"""
+
+
+def test_a_full_disk_is_an_error_that_says_so_and_what_was_written_stays(tmp_path: Path):
+    limit = 1_000_000
+
+    def small_disk() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    done = subprocess.run(
+        [sys.executable, "-c", FILL, str(tmp_path / "store.db")],
+        cwd=ROOT,
+        preexec_fn=small_disk,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "sqlite: " in done.stdout
+    assert any(reason in done.stdout for reason in ("full", "disk I/O error"))
+
+
+@pytest.fixture
+def as_ordinary_user() -> Iterator[Path]:
+    """A folder of an ordinary user, and their rights: root may write to read-only files."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if os.geteuid() != 0:
+            yield folder
+            return
+        os.chown(folder, 65534, 65534)
+        os.seteuid(65534)
+        yield folder
+        os.seteuid(0)
+
+
+async def test_a_read_only_file_is_an_error_that_says_so(as_ordinary_user: Path):
+    path = as_ordinary_user / "store.db"
+    store = open_store(f"sqlite:///{path}")
+    await store.create(TABLE, Document("1", b"one", "i"))
+    await store.close()
+    path.chmod(0o444)
+    with pytest.raises(StoreUnavailable, match="readonly"):
+        await store.create(TABLE, Document("2", b"two", "j"))
+    for file in as_ordinary_user.iterdir():  # SQLite gives its log the mode of the database
+        file.chmod(0o644)
+    await store.create(TABLE, Document("2", b"two", "j"))
+    await store.close()
+
+
+async def test_a_folder_that_cannot_be_written_is_an_error(as_ordinary_user: Path):
+    as_ordinary_user.chmod(0o555)
+    store = open_store(f"sqlite:///{as_ordinary_user / 'new' / 'store.db'}")
+    with pytest.raises(StoreUnavailable, match="Permission denied"):
+        await store.create(TABLE, Document("1", b"one"))
+    as_ordinary_user.chmod(0o755)
+    await store.create(TABLE, Document("1", b"one"))
+    await store.close()
+
+
+async def test_a_file_that_is_no_database_is_an_error_and_is_left_alone(tmp_path: Path):
+    path = tmp_path / "store.db"
+    path.write_bytes(b"a letter to my aunt " * 100)
+    store = open_store(f"sqlite:///{path}")
+    with pytest.raises(StoreUnavailable, match="not a database"):
+        await store.get(TABLE, "1")
+    await store.close()
+    assert path.read_bytes() == b"a letter to my aunt " * 100
+
+
+async def test_a_file_of_a_newer_release_is_refused_and_left_alone(tmp_path: Path):
+    path = tmp_path / "store.db"
+    connect(path).close()
+    newer = sqlite3.connect(path)
+    newer.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    newer.close()
+    store = open_store(f"sqlite:///{path}")
+    with pytest.raises(StoreUnavailable, match="newer release"):
+        await store.create(TABLE, Document("1", b"one"))
+    await store.close()
+
+
+def test_an_older_file_is_brought_forward_and_keeps_its_documents(tmp_path: Path):
+    path = tmp_path / "store.db"
+    old = connect(path)
+    old.execute("INSERT INTO documents (collection, key, value) VALUES ('t', 'k', 'v')")
+    old.close()
+    later = (*MIGRATIONS, ("ALTER TABLE documents ADD COLUMN note TEXT",))
+    new = connect(path, later)
+    assert new.execute("SELECT key, note FROM documents").fetchall() == [("k", None)]
+    assert new.execute("PRAGMA user_version").fetchone() == (2,)
+    new.close()
+    connect(path, later).close()
+
+
+def test_a_failed_migration_changes_nothing(tmp_path: Path):
+    path = tmp_path / "store.db"
+    connect(path).close()
+    broken = (*MIGRATIONS, ("CREATE TABLE extra (x)", "CREATE TABLE documents (x)"))
+    with pytest.raises(sqlite3.OperationalError, match="already exists"):
+        connect(path, broken)
+    db = connect(path)
+    assert db.execute("SELECT name FROM sqlite_master WHERE name = 'extra'").fetchall() == []
+    db.close()
+
+
+OPEN = """
+import asyncio, sys
+from deployments.store import Document, open_store
+
+async def main():
+    store = open_store("sqlite:///" + sys.argv[1])
+    sys.stdin.readline()
+    await store.create("cards", Document(sys.argv[2], b"x", sys.argv[2]))
+    await store.close()
+
+asyncio.run(main())
+"""
+
+
+def test_processes_that_make_the_file_at_once_all_succeed(tmp_path: Path):
+    path = tmp_path / "new" / "store.db"
+    starters = [
+        subprocess.Popen(
+            [sys.executable, "-c", OPEN, str(path), str(n)], cwd=ROOT, stdin=subprocess.PIPE
+        )
+        for n in range(6)
+    ]
+    for starter in starters:
+        assert starter.stdin is not None
+        starter.stdin.write(b"go\n")
+        starter.stdin.flush()
+    for starter in starters:
+        starter.communicate(timeout=60)
+    assert [starter.returncode for starter in starters] == [0] * 6
+    db = connect(path)
+    assert db.execute("SELECT count(*) FROM documents").fetchone() == (6,)
+    db.close()
+
+
+def test_the_file_is_for_its_owner_alone(tmp_path: Path):
+    db = connect(tmp_path / "store.db")
+    db.execute("INSERT INTO documents (collection, key, value) VALUES ('t', 'k', 'v')")
+    assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
+    db.close()
+
+
+def test_every_commit_is_synced_to_the_disk(tmp_path: Path):
+    db = connect(tmp_path / "store.db")
+    assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert db.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+    db.close()

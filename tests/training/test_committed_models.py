@@ -1,0 +1,65 @@
+"""The shipped models are those of their cards: they give the same figures on the committed days."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.density_forecast import DensityForecaster
+from models.flow_forecast import FlowForecaster
+from models.training.forecasts import train_density, train_flow
+from models.training.forecasts.dataset import (
+    HOUR_SLOTS,
+    Calendar,
+    density_windows,
+    flow_windows,
+    split_days,
+)
+from models.training.forecasts.flow_results import curves_of
+from models.training.forecasts.report import Comparison, describe_data
+
+
+@pytest.fixture(scope="module")
+def calendar() -> Calendar:
+    return Calendar.load()
+
+
+def beats_every_other(comparison: Comparison) -> bool:
+    ours = comparison["LSTM"]
+    others = [errors for method, errors in comparison.items() if method != "LSTM"]
+    return all(ours[column] < errors[column] for errors in others for column in ours)
+
+
+def test_density_figures_are_those_of_the_card(calendar: Calendar) -> None:
+    forecaster = DensityForecaster.load(train_density.WEIGHTS_FILE)
+    card, split = forecaster.card, split_days(calendar.n_days)
+    assert card.data == describe_data(calendar, split)
+    test = density_windows(calendar.density_of(forecaster.edges), split.test, HOUR_SLOTS)
+    errors = np.abs(forecaster(test.inputs) - test.targets).mean(axis=0)
+    told: dict[str, Any] = card.metrics["mae_vehicles_per_km"]
+    assert errors.tolist() == pytest.approx([told["LSTM"][e] for e in forecaster.edges], abs=1e-3)
+    assert errors.mean() == pytest.approx(card.test_mae, abs=1e-3)
+    assert beats_every_other(told)
+
+
+def test_density_edges_are_the_most_congested_of_the_training_days(calendar: Calendar) -> None:
+    forecaster = DensityForecaster.load(train_density.WEIGHTS_FILE)
+    days = split_days(calendar.n_days).train
+    assert forecaster.edges == train_density.most_congested(calendar, days)
+
+
+def test_flow_figures_are_those_of_the_card(calendar: Calendar) -> None:
+    forecaster = FlowForecaster.load(train_flow.WEIGHTS_FILE)
+    card, split = forecaster.card, split_days(calendar.n_days)
+    assert card.data == describe_data(calendar, split)
+    test = flow_windows(calendar.measurements, split.test, train_flow.TEST_STRIDE)
+    forecast, truth = curves_of(forecaster, test)
+    told = card.metrics["mae_vehicles_per_minute"]
+    for junction, row in forecaster.rows.items():
+        ours = test.junctions == row
+        error = np.abs(forecast[ours] - truth[ours]).mean()
+        assert error == pytest.approx(told["LSTM"][junction], abs=1e-3)
+    assert np.abs(forecast - truth).mean() == pytest.approx(card.test_mae, abs=1e-3)
+    assert beats_every_other(told)

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from models.artifacts import card_path
+from models.density_forecast import DensityForecaster
+from models.flow_forecast import FlowForecaster
+from models.training.forecasts import train_density, train_flow
+from models.training.forecasts.dataset import Split
+from models.training.forecasts.fit import FitSettings, fit
+from tests.calendars import wave_calendar
+
+CALENDAR = wave_calendar(5)
+SPLIT = Split(range(3), range(3, 4), range(4, 5))
+
+
+def test_density_training_learns_waves_and_writes_all_that_is_served(tmp_path: Path) -> None:
+    path = tmp_path / "density.safetensors"
+    settings = FitSettings(learning_rate=0.01, max_epochs=12)
+    train_density.train(CALENDAR, SPLIT, path, tmp_path, settings)
+    forecaster = DensityForecaster.load(path)
+    assert forecaster.edges == ("path", "lane", "ring", "west", "south")
+    errors = forecaster.card.metrics["mae_vehicles_per_km"]
+    assert errors["LSTM"]["all"] < 0.7 * errors["persistence"]["all"]
+    assert forecaster.card.test_mae == errors["LSTM"]["all"]
+    assert (tmp_path / "density.png").stat().st_size > 10_000
+    assert "| path |" in (tmp_path / "density.md").read_text()
+
+
+def test_density_training_is_reproducible(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("a.safetensors", "b.safetensors")]
+    for path in paths:
+        train_density.train(CALENDAR, SPLIT, path, tmp_path, FitSettings(max_epochs=2))
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_flow_training_writes_all_that_is_served(tmp_path: Path) -> None:
+    path = tmp_path / "flow.safetensors"
+    train_flow.train(CALENDAR, SPLIT, path, tmp_path, FitSettings(max_epochs=2))
+    forecaster = FlowForecaster.load(path)
+    metrics = forecaster.card.metrics
+    assert metrics["mae_vehicles_per_minute"]["LSTM"]["all"] == forecaster.card.test_mae
+    assert forecaster.card.test_mae < 5
+    assert 0 < metrics["within_tolerance"] < 1
+    assert metrics["calibration_error"] < 0.2
+    assert np.diff(forecaster.calibration.offsets).min() > 0
+    assert card_path(path).exists()
+    for name in ("flow.png", "flow_confidence.png", "flow.md"):
+        assert (tmp_path / name).stat().st_size > 100
+
+
+def test_training_ends_without_progress_and_keeps_the_best() -> None:
+    network = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.zeros_(network.weight)
+    errors = iter([3.0, 1.0, 2.0, 2.0, 2.0, 0.0])
+    weights = []
+
+    def validate() -> float:
+        weights.append(float(network.weight.detach()))
+        return next(errors)
+
+    def loss_of(batch: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.l1_loss(network(batch), 10 * batch)
+
+    settings = FitSettings(learning_rate=0.1, max_epochs=10, patience=3)
+    best = fit(network, lambda: [torch.ones(1, 1)], loss_of, validate, settings)
+    assert best == 1.0
+    assert len(weights) == 5
+    assert float(network.weight.detach()) == weights[1] != weights[-1]

@@ -1,0 +1,65 @@
+"""The three services in process, on an embedded store of their own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+
+from deployments.customers import record_types
+from deployments.customers.records.api import create_app
+from deployments.customers.records.record_type import RecordType
+from deployments.customers.records.service import RecordService
+from deployments.store import Store, open_store
+from tests.unit.customers.requests import Service
+
+MakeService = Callable[[RecordType], Service]
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    opened = open_store(f"sqlite:///{tmp_path / 'store.db'}")
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def make_service(store: Store) -> AsyncIterator[MakeService]:
+    """Makes the service of a record type, as Serve mounts it: below its base path."""
+    async with AsyncExitStack() as clients:
+        made: list[httpx.AsyncClient] = []
+
+        def make(record_type: RecordType) -> Service:
+            app = create_app(RecordService(record_type, store))
+            transport = httpx.ASGITransport(app, root_path=record_type.base_path)
+            client = httpx.AsyncClient(transport=transport, base_url="http://test")
+            made.append(client)
+            return Service(client, record_type)
+
+        yield make
+        for client in made:
+            clients.push_async_callback(client.aclose)
+
+
+@pytest.fixture(params=["accounts", "loans", "cards"])
+def service(request: pytest.FixtureRequest, make_service: MakeService) -> Service:
+    """Each of the three services in turn."""
+    return make_service(record_types()[request.param])
+
+
+@pytest.fixture
+def accounts(make_service: MakeService) -> Service:
+    return make_service(record_types()["accounts"])
+
+
+@pytest.fixture
+def loans(make_service: MakeService) -> Service:
+    return make_service(record_types()["loans"])
+
+
+@pytest.fixture
+def cards(make_service: MakeService) -> Service:
+    return make_service(record_types()["cards"])

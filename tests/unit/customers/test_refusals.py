@@ -1,0 +1,255 @@
+"""Requests that cannot be read: problem+json, and nothing changes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from deployments.customers.records.json_body import MAX_BODY_BYTES
+from tests.unit.customers.requests import MOBILE, Service, changed, new_customer
+
+JSON = {"content-type": "application/json"}
+
+
+def assert_problem(answer: httpx.Response, status: int, title: str, detail: str, path: str) -> None:
+    """The answer is RFC 9457's problem details."""
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.status_code == status
+    assert answer.json() == {"title": title, "status": status, "detail": detail, "instance": path}
+
+
+def assert_unreadable(answer: httpx.Response, service: Service) -> None:
+    path = service.record_type.base_path
+    assert_problem(answer, 400, "Bad Request", "Failed to read request", path)
+
+
+MALFORMED: dict[str, bytes] = {
+    "empty": b"",
+    "blank": b"  \n",
+    "text": b"name=Ann",
+    "cut off": b'{"name": "Madan',
+    "trailing comma": b'{"name": "Madan Reddy",}',
+    "two values": b"{} {}",
+    "single quotes": b"{'name': 'Madan Reddy'}",
+    "comment": b"{} // hello",
+    "array": b"[]",
+    "array of objects": b"[{}]",
+    "string": b'"x"',
+    "number": b"1",
+    "null": b"null",
+    "true": b"true",
+    "NaN": b'{"x": NaN}',
+    "Infinity": b'{"x": Infinity}',
+    "minus Infinity": b'{"x": -Infinity}',
+    "invalid UTF-8": b'{"name": "\xff\xfe"}',
+    "overlong UTF-8": b'{"name": "\xc0\xaf"}',
+    "UTF-16": '{"name": "Madan Reddy"}'.encode("utf-16"),
+    "byte order mark": b'\xef\xbb\xbf{"name": "Madan Reddy"}',
+    "raw control character": b'{"name": "Madan\x01Reddy"}',
+    "lone surrogate": b'{"name": "Madan\\ud800Reddy"}',
+    "lone surrogate as a name": b'{"\\udfff": 1}',
+    "too deep": b"[" * 30_000,
+    "too deep in a member": b'{"x": ' + b'{"x": ' * 5_000 + b"1" + b"}" * 5_001,
+    "member given twice": b'{"name": "Madan Reddy", "name": "Another"}',
+    "nested member given twice": b'{"accountsDto": {"accountType": "a", "accountType": "b"}}',
+    "beyond 64 bits": b'{"totalLoan": 9223372036854775808}',
+    "far beyond 64 bits": b'{"totalLoan": ' + b"9" * 50_000 + b"}",
+    "below 64 bits": b'{"totalLoan": -9223372036854775809}',
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+async def test_malformed_bodies(service: Service, name: str):
+    record = await service.created()
+    answer = await service.request("PUT", content=MALFORMED[name], headers=JSON)
+    assert_unreadable(answer, service)
+    assert (await service.fetch()).json() == record
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+async def test_malformed_bodies_of_accounts_create(accounts: Service, name: str):
+    answer = await accounts.request("POST", content=MALFORMED[name], headers=JSON)
+    assert_unreadable(answer, accounts)
+
+
+WRONG_TYPES: dict[str, dict[str, list[str]]] = {
+    "accounts": {
+        "name": ["1", "true", "[]", "{}", "1.5"],
+        "email": ["1", '["a@b"]'],
+        "mobileNumber": ["4354437687", "true", "{}"],
+        "accountsDto": ['"x"', "[]", "1", "true"],
+        "accountsDto.accountNumber": ['"1234567890"', "1234567890.0", "1.0", "true", "1e9", "[]"],
+        "accountsDto.accountType": ["1", "{}"],
+        "accountsDto.branchAddress": ["false", "[]"],
+    },
+    "loans": {
+        "mobileNumber": ["4354437687"],
+        "loanNumber": ["123456789012"],
+        "loanType": ["1"],
+        "totalLoan": [
+            '"100000"',
+            '""',
+            "1.0",
+            "100000.0",
+            "1e5",
+            "1.5",
+            "true",
+            "[]",
+            "{}",
+            "1e999",
+        ],
+        "amountPaid": ['"0"', "0.0", "-0.0", "false"],
+        "outstandingAmount": ['"0"', "0.0", "false"],
+    },
+    "cards": {
+        "mobileNumber": ["4354437687"],
+        "cardNumber": ["123456789012"],
+        "cardType": ["1"],
+        "totalLimit": ['"1"', "1.0", "true"],
+        "amountUsed": ['"0"', "0.0", "false"],
+        "availableAmount": ['"0"', "0.0", "false"],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("service", "path", "value"),
+    [
+        (name, path, value)
+        for name, fields in WRONG_TYPES.items()
+        for path, values in fields.items()
+        for value in values
+    ],
+    indirect=["service"],
+)
+async def test_a_field_of_the_wrong_json_type(service: Service, path: str, value: str):
+    record = await service.created()
+    body = json.dumps(changed(record, path, "@@")).replace('"@@"', value)
+    answer = await service.request("PUT", content=body, headers=JSON)
+    assert_unreadable(answer, service)
+    assert (await service.fetch()).json() == record
+
+
+class TestContentType:
+    @pytest.mark.parametrize(
+        "content_type",
+        [
+            *("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"),
+            *("application/xml", "application/jsonp", "text/json", "json", "", "*/*"),
+        ],
+    )
+    async def test_another_type_is_refused(self, service: Service, content_type: str):
+        record = await service.created()
+        answer = await service.request(
+            "PUT", content=json.dumps(record), headers={"content-type": content_type}
+        )
+        detail = f"Content-Type '{content_type}' is not supported."
+        path = service.record_type.base_path
+        assert_problem(answer, 415, "Unsupported Media Type", detail, path)
+
+    async def test_an_undeclared_body_counts_as_bytes(self, accounts: Service):
+        answer = await accounts.request("POST", content=json.dumps(new_customer()))
+        detail = "Content-Type 'application/octet-stream' is not supported."
+        assert_problem(answer, 415, "Unsupported Media Type", detail, "/api/accounts")
+
+    async def test_no_body_and_no_type_is_an_empty_body(self, accounts: Service):
+        assert_unreadable(await accounts.request("POST"), accounts)
+
+    @pytest.mark.parametrize(
+        "content_type",
+        ["application/json; charset=utf-8", "APPLICATION/JSON", "application/vnd.api+json"],
+    )
+    async def test_ways_to_declare_json(self, accounts: Service, content_type: str):
+        answer = await accounts.request(
+            "POST", content=json.dumps(new_customer()), headers={"content-type": content_type}
+        )
+        assert answer.status_code == 201
+
+
+class TestBodySize:
+    async def test_the_longest_body_is_read(self, accounts: Service):
+        body = json.dumps(new_customer()).encode().ljust(MAX_BODY_BYTES)
+        answer = await accounts.request("POST", content=body, headers=JSON)
+        assert answer.status_code == 201
+
+    @pytest.mark.parametrize("size", [MAX_BODY_BYTES + 1, 1_000_000])
+    async def test_a_longer_one_is_refused(self, accounts: Service, size: int):
+        body = json.dumps(new_customer()).encode().ljust(size)
+        answer = await accounts.request("POST", content=body, headers=JSON)
+        detail = "The body is longer than 65536 bytes."
+        assert_problem(answer, 413, "Request Entity Too Large", detail, "/api/accounts")
+        assert (await accounts.fetch()).status_code == 404
+
+    async def test_it_is_not_read_to_its_end(self, accounts: Service):
+        sent = 0
+
+        async def endless() -> Any:
+            nonlocal sent
+            while True:
+                sent += 1000
+                yield b" " * 1000
+
+        answer = await accounts.request("POST", content=endless(), headers=JSON)
+        assert answer.status_code == 413
+        assert sent < 2 * MAX_BODY_BYTES
+
+
+class TestMissingParameter:
+    @pytest.mark.parametrize("method", ["GET", "DELETE"])
+    @pytest.mark.parametrize("query", ["", "?", "?mobilenumber=4354437687", "?mobile=1"])
+    async def test_fetch_and_delete(self, service: Service, method: str, query: str):
+        answer = await service.request(method, query)
+        detail = "Required parameter 'mobileNumber' is not present."
+        assert_problem(answer, 400, "Bad Request", detail, service.record_type.base_path)
+
+    @pytest.mark.parametrize("service", ["loans", "cards"], indirect=True)
+    async def test_create_of_loans_and_cards(self, service: Service):
+        answer = await service.request("POST", json=new_customer())
+        detail = "Required parameter 'mobileNumber' is not present."
+        assert_problem(answer, 400, "Bad Request", detail, service.record_type.base_path)
+
+
+class TestMethodsAndPaths:
+    @pytest.mark.parametrize("method", ["PATCH", "OPTIONS", "TRACE", "BREW"])
+    async def test_another_method_names_the_allowed_ones(self, service: Service, method: str):
+        answer = await service.request(method)
+        path, detail = service.record_type.base_path, f"Method '{method}' is not supported."
+        assert_problem(answer, 405, "Method Not Allowed", detail, path)
+        assert answer.headers["allow"] == "DELETE, GET, POST, PUT"
+
+    async def test_head_is_another_method(self, service: Service):
+        answer = await service.request("HEAD", params={"mobileNumber": MOBILE})
+        assert answer.status_code == 405
+        assert answer.headers["allow"] == "DELETE, GET, POST, PUT"
+
+    async def test_another_method_of_the_greeting(self, service: Service):
+        answer = await service.request("POST", "/sayHello")
+        path = service.record_type.base_path + "/sayHello"
+        detail = "Method 'POST' is not supported."
+        assert_problem(answer, 405, "Method Not Allowed", detail, path)
+        assert answer.headers["allow"] == "GET"
+
+    @pytest.mark.parametrize("tail", ["/", "/nothing", "/account/", "/sayHello/", "/docs/x"])
+    async def test_unknown_paths(self, service: Service, tail: str):
+        answer = await service.request("GET", tail)
+        path = service.record_type.base_path + tail
+        assert_problem(answer, 404, "Not Found", f"There is no resource {path}.", path)
+
+    async def test_the_instance_is_a_valid_reference(self, service: Service):
+        answer = await service.request("GET", "/Zoë 1%2F?x=1")
+        assert answer.json()["instance"] == service.record_type.base_path + "/Zo%C3%AB%201/"
+
+    async def test_only_accounts_have_aliases(self, loans: Service, cards: Service):
+        query = {"mobileNumber": MOBILE}
+        for path in ("/api/account", "/api/loans/account", "/api/loan"):
+            assert (await loans.client.get(path, params=query)).status_code == 404
+        assert (await cards.client.get("/api/card", params=query)).status_code == 404
+
+    async def test_docs_are_below_the_base_path(self, service: Service):
+        page = await service.request("GET", "/docs")
+        assert page.status_code == 200
+        assert f"{service.record_type.base_path}/openapi.json" in page.text
+        assert (await service.request("GET", "/openapi.json")).status_code == 200

@@ -1,0 +1,124 @@
+"""The service itself: numbers, a failing store, and what it tells of its work."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import chain, repeat
+
+import httpx
+import pytest
+
+from deployments.customers import record_types
+from deployments.customers.records.api import create_app
+from deployments.customers.records.errors import InvalidFields, RecordError, RecordsUnavailable
+from deployments.customers.records.service import RecordService, random_number
+from deployments.store import Store, StoreUnavailable
+from tests.unit.customers.requests import MOBILE, OTHER_MOBILE
+
+LOANS = record_types()["loans"]
+
+
+class BrokenStore:
+    """A store that fails at every call."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __getattr__(self, name: str):
+        async def fail(*_: object) -> None:
+            raise self._error
+
+        return fail
+
+
+@pytest.mark.parametrize("length", [10, 12])
+def test_random_numbers_have_their_length_and_no_leading_zero(length: int):
+    numbers = [random_number(length) for _ in range(1000)]
+    assert {len(number) for number in numbers} == {length}
+    assert not any(number.startswith("0") for number in numbers)
+    assert len(set(numbers)) == 1000
+
+
+async def test_a_taken_number_is_drawn_again(store: Store):
+    draws = chain(["111111111111"] * 3, ["222222222222"])
+    service = RecordService(LOANS, store, draw_number=lambda _: next(draws))
+    await service.create(MOBILE)
+    await service.create(OTHER_MOBILE)
+    assert json.loads(await service.fetch(OTHER_MOBILE))["loanNumber"] == "222222222222"
+
+
+async def test_when_no_free_number_is_found_nothing_is_created(store: Store):
+    draws = repeat("111111111111")
+    service = RecordService(LOANS, store, draw_number=lambda _: next(draws))
+    await service.create(MOBILE)
+    with pytest.raises(RecordsUnavailable, match="number"):
+        await service.create(OTHER_MOBILE)
+    with pytest.raises(RecordError, match=OTHER_MOBILE):
+        await service.fetch(OTHER_MOBILE)
+
+
+async def test_operations_are_observed_with_their_outcome(store: Store):
+    seen: list[tuple[str, str]] = []
+    timings: list[float] = []
+
+    def observe(operation: str, outcome: str, latency_ms: float) -> None:
+        seen.append((operation, outcome))
+        timings.append(latency_ms)
+
+    service = RecordService(LOANS, store, observe)
+    await service.create(MOBILE)
+    record = json.loads(await service.fetch(MOBILE))
+    await service.update(record)
+    for call in (
+        service.create(MOBILE),
+        service.fetch("12"),
+        service.update({}),
+        service.update({**record, "loanNumber": "9" * 12}),
+        service.delete(OTHER_MOBILE),
+    ):
+        with pytest.raises((RecordError, InvalidFields)):
+            await call
+    await service.delete(MOBILE)
+    assert seen == [
+        ("create", "ok"),
+        ("fetch", "ok"),
+        ("update", "ok"),
+        ("create", "duplicate"),
+        ("fetch", "invalid"),
+        ("update", "invalid"),
+        ("update", "not_found"),
+        ("delete", "not_found"),
+        ("delete", "ok"),
+    ]
+    assert all(0 <= latency_ms < 10_000 for latency_ms in timings)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (StoreUnavailable("redis: /secret/path"), "The record store is not available"),
+        (ZeroDivisionError("/secret/path"), "An unexpected error occurred"),
+    ],
+)
+@pytest.mark.parametrize("name", ["accounts", "loans", "cards"])
+async def test_a_failing_store_is_an_error_response_without_details(name, error, message, caplog):
+    record_type = record_types()[name]
+    service = RecordService(record_type, BrokenStore(error))
+    transport = httpx.ASGITransport(create_app(service), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        answer = await client.get(record_type.base_path, params={"mobileNumber": MOBILE})
+    assert answer.status_code == 500
+    body = answer.json()
+    assert body["errorMessage"] == message
+    assert body["errorCode"].endswith("INTERNAL_SERVER_ERROR")
+    assert "secret" not in answer.text
+    if isinstance(error, StoreUnavailable):
+        assert "redis: /secret/path" in caplog.text  # whoever runs it can see why
+
+
+async def test_the_status_of_an_invalid_loans_update_can_be_made_consistent(make_service):
+    loans = make_service(replace(LOANS, invalid_update_status=400))
+    answer = await loans.update({})
+    assert answer.status_code == 400
+    assert "loanNumber" in answer.json()

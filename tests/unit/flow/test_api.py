@@ -1,0 +1,313 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from deployments.flow.api import create_app
+from deployments.flow.parsing import parse_question
+from deployments.flow.service import FlowService
+from models.junctions import JUNCTIONS
+from tests.unit.forecasters import CARD, write_flow
+
+JUNCTION = "300839359"
+
+
+@pytest.fixture
+async def service(tmp_path: Path) -> FlowService:
+    service = FlowService()
+    await service.slot.load(str(write_flow(tmp_path)))
+    return service
+
+
+@pytest.fixture
+async def client(service: FlowService) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(create_app(service))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        yield client
+
+
+@pytest.fixture
+async def client_without_model() -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(create_app(FlowService()))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        yield client
+
+
+def sample(minute: int, **changes: Any) -> dict[str, Any]:
+    usual = {"vehicle_count": 20 + minute % 7, "avg_speed": 35.5, "occupancy": 0.06}
+    return {"timestamp": 1_774_000_000 + 60 * minute} | usual | changes
+
+
+def body(n_samples: int = 60, junction_id: str = JUNCTION, **changes: Any) -> dict[str, Any]:
+    history = [sample(minute) for minute in range(n_samples)]
+    return {"junction_id": junction_id, "historical_data": history} | changes
+
+
+async def forecasts_of(
+    client: httpx.AsyncClient, *histories: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    requests = [body(historical_data=history) for history in histories]
+    return [(await client.post("/forecast", json=each)).json() for each in requests]
+
+
+class TestForecast:
+    @pytest.mark.parametrize("junction_id", JUNCTIONS)
+    async def test_valid(self, client: httpx.AsyncClient, junction_id: str) -> None:
+        before_ms = time.time_ns() // 1_000_000
+        answer = await client.post("/forecast", json=body(junction_id=junction_id))
+        assert answer.status_code == 200
+        forecast = answer.json()
+        assert list(forecast) == [
+            "junction_id",
+            "forecast_timestamp",
+            "predicted_flow",
+            "confidence",
+            "status",
+            "timestamp",
+        ]
+        assert forecast["junction_id"] == junction_id
+        assert forecast["forecast_timestamp"] == sample(59)["timestamp"] + 900
+        assert type(forecast["predicted_flow"]) is int
+        assert forecast["predicted_flow"] >= 0
+        assert 0 <= forecast["confidence"] <= 1
+        assert forecast["status"] == "success"
+        assert before_ms <= forecast["timestamp"] <= time.time_ns() // 1_000_000
+
+    @pytest.mark.parametrize("n_samples", [1, 2, 59, 61, 1440])
+    async def test_any_length_of_history(self, client: httpx.AsyncClient, n_samples: int) -> None:
+        answer = await client.post("/forecast", json=body(n_samples))
+        assert answer.status_code == 200
+        newest = sample(n_samples - 1)["timestamp"]
+        assert answer.json()["forecast_timestamp"] == newest + 900
+
+    async def test_the_newest_sixty_samples_count(self, client: httpx.AsyncClient) -> None:
+        history = [sample(minute) for minute in range(100)]
+        long, short = await forecasts_of(client, history, history[-60:])
+        assert long["predicted_flow"] == short["predicted_flow"]
+        assert long["confidence"] == short["confidence"]
+
+    async def test_confidence_falls_with_the_length_of_the_history(
+        self, client: httpx.AsyncClient
+    ) -> None:
+        steady = [sample(minute, vehicle_count=20) for minute in range(60)]
+        lengths = (1, 2, 5, 20, 40, 59, 60)
+        forecasts = await forecasts_of(client, *(steady[-length:] for length in lengths))
+        confidences = [forecast["confidence"] for forecast in forecasts]
+        assert confidences == sorted(set(confidences))
+
+    async def test_a_gap_lowers_the_confidence(self, client: httpx.AsyncClient) -> None:
+        steady = [sample(minute, vehicle_count=20) for minute in range(60)]
+        full, gap = await forecasts_of(client, steady, steady[:20] + steady[50:])
+        assert gap["predicted_flow"] == full["predicted_flow"]
+        assert gap["confidence"] < full["confidence"]
+
+    @pytest.mark.parametrize("newest", [0, 60, 4_000_000_000, 253_402_300_799])
+    async def test_past_and_future_timestamps_are_those_of_a_simulation(
+        self, client: httpx.AsyncClient, newest: int
+    ) -> None:
+        history = [sample(0, timestamp=newest)]
+        answer = await client.post("/forecast", json=body(historical_data=history))
+        assert answer.json()["forecast_timestamp"] == newest + 900
+
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [
+            ("vehicle_count", -1),
+            ("vehicle_count", "7"),
+            ("vehicle_count", True),
+            ("vehicle_count", 7.5),
+            ("vehicle_count", None),
+            ("vehicle_count", 10**30),
+            ("avg_speed", -0.1),
+            ("avg_speed", "fast"),
+            ("avg_speed", False),
+            ("avg_speed", None),
+            ("occupancy", 1.01),
+            ("occupancy", -0.01),
+            ("occupancy", [0.1]),
+            ("timestamp", "now"),
+            ("timestamp", 1.5),
+            ("timestamp", -60),
+            ("timestamp", True),
+            ("timestamp", 1_774_000_000_000),  # milliseconds
+            ("timestamp", 10**30),
+        ],
+    )
+    async def test_bad_value(self, client: httpx.AsyncClient, field: str, value: Any) -> None:
+        history = [sample(0), sample(1), sample(2, **{field: value}), sample(3)]
+        answer = await client.post("/forecast", json=body(historical_data=history))
+        assert answer.status_code == 400
+        assert answer.json()["detail"].startswith(f"historical_data[2].{field}: ")
+
+    @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e999"])
+    @pytest.mark.parametrize("field", ["avg_speed", "occupancy"])
+    async def test_not_finite(self, client: httpx.AsyncClient, field: str, value: str) -> None:
+        text = json.dumps(body(historical_data=[sample(0, **{field: 0.123})]))
+        answer = await client.post("/forecast", content=text.replace("0.123", value))
+        assert answer.status_code == 400
+        assert answer.json()["detail"].startswith(f"historical_data[0].{field}: ")
+
+    @pytest.mark.parametrize("field", ["timestamp", "vehicle_count", "avg_speed", "occupancy"])
+    async def test_missing_value(self, client: httpx.AsyncClient, field: str) -> None:
+        incomplete = sample(0)
+        del incomplete[field]
+        answer = await client.post("/forecast", json=body(historical_data=[incomplete]))
+        assert answer.status_code == 400
+        assert answer.json() == {"detail": f"historical_data[0].{field}: Field required"}
+
+    @pytest.mark.parametrize("minutes", [[0, 0], [1, 0], [0, 1, 2, 2], [0, 5, 3, 6]])
+    async def test_unordered_timestamps(
+        self, client: httpx.AsyncClient, minutes: list[int]
+    ) -> None:
+        history = [sample(minute) for minute in minutes]
+        answer = await client.post("/forecast", json=body(historical_data=history))
+        assert answer.status_code == 400
+        assert answer.json()["detail"].startswith("timestamps must strictly increase")
+
+    async def test_disorder_before_the_window_is_disorder(self, client: httpx.AsyncClient) -> None:
+        history = [sample(1), sample(0), *(sample(minute) for minute in range(2, 100))]
+        answer = await client.post("/forecast", json=body(historical_data=history))
+        assert answer.status_code == 400
+
+    async def test_empty(self, client: httpx.AsyncClient) -> None:
+        answer = await client.post("/forecast", json=body(historical_data=[]))
+        assert answer.status_code == 400
+        assert "empty" in answer.json()["detail"]
+
+    @pytest.mark.parametrize("junction_id", ["nowhere", "", "300839359 ", "x" * 10_000])
+    async def test_unknown_junction(self, client: httpx.AsyncClient, junction_id: str) -> None:
+        answer = await client.post("/forecast", json=body(junction_id=junction_id))
+        assert answer.status_code == 404
+        assert answer.json()["detail"].startswith("Unknown junction '")
+        assert len(answer.content) < 1000
+
+    @pytest.mark.parametrize("junction_id", [None, 300839359, True, ["300839359"]])
+    async def test_junction_id_of_another_type(
+        self, client: httpx.AsyncClient, junction_id: Any
+    ) -> None:
+        answer = await client.post("/forecast", json=body(junction_id=junction_id))
+        assert answer.status_code == 400
+        assert answer.json()["detail"].startswith("junction_id: ")
+
+    @pytest.mark.parametrize(
+        "text", [b"", b"{", b"\xff", b"[]", b"null", b"{}", b'{"junction_id": "300839359"}']
+    )
+    async def test_not_a_request(self, client: httpx.AsyncClient, text: bytes) -> None:
+        answer = await client.post("/forecast", content=text)
+        assert answer.status_code == 400
+        assert isinstance(answer.json()["detail"], str)
+
+    @pytest.mark.parametrize("history", [None, {}, "x", 3, [3], [None], [[]]])
+    async def test_history_of_another_type(self, client: httpx.AsyncClient, history: Any) -> None:
+        answer = await client.post("/forecast", json=body(historical_data=history))
+        assert answer.status_code == 400
+        assert answer.json()["detail"].startswith("historical_data")
+
+    async def test_model_not_loaded(self, client_without_model: httpx.AsyncClient) -> None:
+        answer = await client_without_model.post("/forecast", json=body())
+        assert (answer.status_code, answer.json()) == (503, {"detail": "Model not loaded"})
+
+    async def test_waiting_requests_share_a_batch(
+        self, service: FlowService, client: httpx.AsyncClient
+    ) -> None:
+        requests = [body(junction_id=junction_id) for junction_id in JUNCTIONS] * 3
+        together = await asyncio.gather(*(client.post("/forecast", json=r) for r in requests))
+        batches, _ = service.counts.take_batches()
+        assert sum(size for size, _ in batches) == len(requests)
+        assert len(batches) < len(requests)
+        for request, answer in zip(requests, together, strict=True):
+            alone = (await client.post("/forecast", json=request)).json()
+            assert answer.json()["junction_id"] == request["junction_id"]
+            assert answer.json()["predicted_flow"] == alone["predicted_flow"]
+
+
+class TestLongHistories:
+    async def test_a_hundred_thousand_samples_are_refused_at_once(
+        self, client: httpx.AsyncClient
+    ) -> None:
+        text = json.dumps(body(100_000)).encode()
+        started = time.process_time()
+        answer = await client.post("/forecast", content=text)
+        assert time.process_time() - started < 0.5
+        assert answer.status_code == 413
+
+    def test_a_week_is_read_in_milliseconds(self) -> None:
+        text = json.dumps(body(10_080)).encode()
+        assert len(text) < 1024 * 1024
+        started = time.process_time()
+        assert parse_question(text).window.observed == 60
+        assert time.process_time() - started < 0.5
+
+    async def test_many_faults_cost_no_more_than_one(self, client: httpx.AsyncClient) -> None:
+        text = json.dumps(body(historical_data=[{}] * 200_000))
+        started = time.process_time()
+        answer = await client.post("/forecast", content=text)
+        assert time.process_time() - started < 0.5
+        assert answer.status_code == 400
+        assert len(answer.content) < 1000
+
+
+class TestStatus:
+    async def test_health(self, client: httpx.AsyncClient) -> None:
+        health = (await client.get("/health")).json()
+        assert abs(health.pop("timestamp") - time.time_ns() // 1_000_000) < 60_000
+        assert health == {
+            "status": "healthy",
+            "model_loaded": True,
+            "model_version": CARD.version,
+            "forecast_horizon": 15,
+        }
+
+    async def test_health_without_model(self, client_without_model: httpx.AsyncClient) -> None:
+        answer = await client_without_model.get("/health")
+        assert answer.status_code == 200
+        assert answer.json()["status"] == "unhealthy"
+        assert answer.json()["model_loaded"] is False
+
+    async def test_model_info(self, client: httpx.AsyncClient) -> None:
+        info = (await client.get("/model_info")).json()
+        assert "90.0%" in info.pop("target_accuracy")
+        assert info == {
+            "model_type": "LSTM",
+            "model_version": CARD.version,
+            "input_features": 3,
+            "input_window": 60,
+            "output_window": 15,
+            "trained_on_junctions": list(JUNCTIONS),
+        }
+
+    async def test_model_info_without_model(self, client_without_model: httpx.AsyncClient) -> None:
+        answer = await client_without_model.get("/model_info")
+        assert answer.status_code == 200
+        assert answer.json()["trained_on_junctions"] == []
+
+    async def test_wrong_method_and_unknown_path(self, client: httpx.AsyncClient) -> None:
+        wrong = await client.put("/forecast")
+        assert (wrong.status_code, wrong.json()) == (405, {"detail": "Method Not Allowed"})
+        unknown = await client.get("/model-info")
+        assert (unknown.status_code, unknown.json()) == (404, {"detail": "Not Found"})
+
+    async def test_openapi_declares_the_body(self, client: httpx.AsyncClient) -> None:
+        route = (await client.get("/openapi.json")).json()["paths"]["/forecast"]["post"]
+        schema = route["requestBody"]["content"]["application/json"]["schema"]
+        assert (await client.post("/forecast", json=schema["example"])).status_code == 200
+        assert set(route["responses"]) == {"200", "400", "404", "408", "413", "500", "503"}
+
+
+async def test_drift_is_the_share_of_values_outside_the_training_range(
+    service: FlowService, client: httpx.AsyncClient
+) -> None:
+    history = [sample(minute, avg_speed=20.0, occupancy=0.5) for minute in range(60)]
+    for late in history[-6:]:
+        late["avg_speed"] = 500.0
+    await client.post("/forecast", json=body(historical_data=history))
+    _, drift = service.counts.take_batches()
+    assert drift == pytest.approx({"vehicle_count": 0, "avg_speed": 0.1, "occupancy": 0})
+    assert service.counts.predictions == {JUNCTION: 1}

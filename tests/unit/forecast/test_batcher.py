@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from deployments.forecast.batcher import MAX_BATCH, Batcher
+from deployments.forecast.errors import ModelNotLoadedError, PredictionFailedError
+
+
+class Doubler:
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+
+    def __call__(self, items: list[int]) -> list[int]:
+        self.batches.append(items)
+        return [2 * item for item in items]
+
+
+async def test_what_waits_in_one_turn_runs_together_and_in_order() -> None:
+    run = Doubler()
+    batcher = Batcher(run)
+    assert await asyncio.gather(*map(batcher.submit, range(5))) == [0, 2, 4, 6, 8]
+    assert run.batches == [[0, 1, 2, 3, 4]]
+
+
+async def test_one_alone_does_not_wait_for_others() -> None:
+    run = Doubler()
+    batcher = Batcher(run)
+    assert await batcher.submit(1) == 2
+    assert await batcher.submit(2) == 4
+    assert run.batches == [[1], [2]]
+
+
+async def test_a_batch_is_bounded() -> None:
+    run = Doubler()
+    batcher = Batcher(run)
+    await asyncio.gather(*map(batcher.submit, range(2 * MAX_BATCH + 1)))
+    assert [len(batch) for batch in run.batches] == [MAX_BATCH, MAX_BATCH, 1]
+
+
+async def test_a_cancelled_request_is_left_out_and_spoils_no_other() -> None:
+    run = Doubler()
+    batcher = Batcher(run)
+    gone, stays = batcher.submit(1), batcher.submit(2)
+    gone.cancel()
+    assert await stays == 4
+    assert run.batches == [[2]]
+
+
+async def test_a_failing_batch_answers_everyone_and_the_next_one_works() -> None:
+    broken = True
+
+    def run(items: list[int]) -> list[int]:
+        if broken:
+            raise ValueError("no such luck")
+        return items
+
+    batcher = Batcher(run)
+    answers = await asyncio.gather(batcher.submit(1), batcher.submit(2), return_exceptions=True)
+    assert all(isinstance(answer, PredictionFailedError) for answer in answers)
+    assert str(answers[0]) == "Prediction error: no such luck"
+    broken = False
+    assert await batcher.submit(3) == 3
+
+
+async def test_a_refusal_keeps_its_kind() -> None:
+    def run(items: list[int]) -> list[int]:
+        raise ModelNotLoadedError
+
+    with pytest.raises(ModelNotLoadedError):
+        await Batcher(run).submit(1)

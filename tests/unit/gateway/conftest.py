@@ -1,0 +1,102 @@
+"""A gateway in this process: real tokens, users and store; an inference that obeys the test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+import pytest_asyncio
+from fastapi import FastAPI
+
+from deployments.gateway.api import create_app
+from deployments.gateway.inference_client import InferenceClient, InferenceUnavailableError, Step
+from deployments.gateway.login import LoginLimits, Logins
+from deployments.gateway.passwords import hash_password
+from deployments.gateway.service import GatewayCounts, GatewayService
+from deployments.gateway.tokens import Tokens
+from deployments.gateway.users import Users
+from deployments.store import Store, open_store
+from serve_app.lane_capacities import LANE_CAPACITIES
+
+SECRET = b"0123456789abcdef0123456789abcdef"
+PASSWORD = "correct horse"
+PASSWORD_HASH = hash_password(PASSWORD)
+LIMITS = LoginLimits(per_user=3, per_address=6, window_s=60)
+
+
+@dataclass
+class FakeInference:
+    """A transport whose answers the test sets."""
+
+    action: int = 2
+    status: str = "healthy"
+    error: Exception | None = None
+    steps: list[Step] = field(default_factory=list)
+    resets: list[tuple[str | None, str | None]] = field(default_factory=list)
+
+    async def act(self, step: Step) -> int:
+        self.steps.append(step)
+        if self.error:
+            raise self.error
+        return self.action
+
+    async def reset(self, run: str | None, request_id: str | None) -> None:
+        self.resets.append((run, request_id))
+        if self.error:
+            raise self.error
+
+    async def health(self) -> str:
+        if isinstance(self.error, InferenceUnavailableError):
+            raise self.error
+        return self.status
+
+    async def close(self) -> None: ...
+
+
+@pytest.fixture
+def inference() -> FakeInference:
+    return FakeInference()
+
+
+@pytest.fixture
+def tokens() -> Tokens:
+    return Tokens(SECRET)
+
+
+@pytest_asyncio.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    opened = open_store(f"sqlite:///{tmp_path}/store.db")
+    yield opened
+    await opened.close()
+
+
+@pytest_asyncio.fixture
+async def service(
+    store: Store, tokens: Tokens, inference: FakeInference
+) -> AsyncIterator[GatewayService]:
+    logins = Logins(store, Users(store, {"ann": PASSWORD_HASH}), tokens, LIMITS)
+    counts = GatewayCounts()
+    client = InferenceClient(inference, on_answer=counts.latency)
+    made = GatewayService(logins, tokens, client, LANE_CAPACITIES, counts)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def app(service: GatewayService) -> FastAPI:
+    return create_app(service)
+
+
+@pytest_asyncio.fixture
+async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+        yield client
+
+
+@pytest.fixture
+def bearer(tokens: Tokens) -> dict[str, str]:
+    return {"Authorization": f"Bearer {tokens.issue('ann')}"}

@@ -1,0 +1,323 @@
+"""Every route of the gateway: answers, errors, and their one form."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+
+import httpx
+import pytest
+
+from deployments.gateway.api import create_app
+from deployments.gateway.errors import BadRequestError
+from deployments.gateway.inference_client import InferenceUnavailableError
+from deployments.gateway.signals import FALLBACK_STATUS
+from models.junctions import JUNCTIONS
+from tests.unit.gateway.conftest import LIMITS, PASSWORD
+
+ACTION = "/traffic/action"
+BODY = {"junctionId": "300839359", "observations": [1, 0, 1, 0.5], "metadata": "test"}
+DOWN = InferenceUnavailableError("unreachable", "nobody listens at 10.0.0.1")
+
+
+def assert_error(answer: httpx.Response, status: int, message: str) -> None:
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/json"
+    body = answer.json()
+    assert body == {"status": "error", "message": message, "timestamp": body["timestamp"]}
+    assert_now(body["timestamp"])
+    assert (answer.headers.get("www-authenticate") == "Bearer") == (status == 401)
+
+
+def assert_now(timestamp: object) -> None:
+    assert type(timestamp) is int
+    assert abs(timestamp - time.time() * 1000) < 60_000
+
+
+class TestLogin:
+    @pytest.fixture
+    def login(self, client):
+        def login(username="ann", password=PASSWORD, **headers):
+            body = {"username": username, "password": password}
+            return client.post("/auth/login", json=body, headers=headers)
+
+        return login
+
+    async def test_right_credentials_give_a_token_that_opens_the_gateway(self, login, client):
+        answer = await login()
+        assert answer.status_code == 200
+        body = answer.json()
+        token = body.pop("accessToken")
+        assert_now(body.pop("timestamp"))
+        assert body == {"tokenType": "Bearer", "expiresIn": 3600}
+        headers = {"Authorization": f"Bearer {token}"}
+        assert (await client.post(ACTION, json=BODY, headers=headers)).status_code == 200
+
+    @pytest.mark.parametrize("credentials", [("ann", "wrong"), ("nobody", PASSWORD), ("Ann", "x")])
+    async def test_wrong_credentials(self, login, credentials):
+        assert_error(await login(*credentials), 401, "Invalid username or password")
+
+    @pytest.mark.parametrize(
+        "body",
+        [{}, [], {"username": "ann"}, {"username": " ", "password": "x"}, {"password": "x"}]
+        + [{"username": "ann", "password": bad} for bad in ("", " \t", None, 7, ["x"])],
+    )
+    async def test_blank_credentials(self, client, body):
+        answer = await client.post("/auth/login", json=body)
+        assert_error(answer, 400, "Username and password are required")
+
+    async def test_malformed_json(self, client):
+        answer = await client.post("/auth/login", content=b'{"username": ')
+        assert_error(answer, 400, "Malformed JSON request body")
+
+    async def test_a_user_name_has_a_few_attempts_whatever_the_address(self, login):
+        for number in range(LIMITS.per_user):
+            answer = await login(password="wrong", **{"X-Forwarded-For": f"10.0.0.{number}"})
+            assert answer.status_code == 401
+        answer = await login(**{"X-Forwarded-For": "10.0.0.99"})
+        assert_error(answer, 429, "Too many login attempts; try again later")
+        assert answer.headers["retry-after"] == "60"
+
+    async def test_a_success_gives_the_user_name_its_attempts_back(self, login):
+        for _ in range(2):
+            for _ in range(LIMITS.per_user - 1):
+                await login(password="wrong", **{"X-Forwarded-For": "10.0.0.1"})
+            assert (await login(**{"X-Forwarded-For": "10.0.0.2"})).status_code == 200
+
+    async def test_an_address_has_a_few_attempts_whatever_the_user_name(self, login):
+        address = {"X-Forwarded-For": "6.6.6.6, 10.0.0.1"}
+        for number in range(LIMITS.per_address):
+            assert (await login(f"user-{number}", **address)).status_code == 401
+        assert (await login(**address)).status_code == 429
+        assert (await login(**{"X-Forwarded-For": "10.0.0.2"})).status_code == 200
+
+    async def test_a_client_cannot_choose_its_address_where_no_edge_is_trusted(self, service):
+        transport = httpx.ASGITransport(create_app(service, trust_forwarded_for=False))
+        async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+            statuses = [
+                (
+                    await client.post(
+                        "/auth/login",
+                        json={"username": f"user-{number}", "password": "x"},
+                        headers={"X-Forwarded-For": f"10.0.0.{number}"},
+                    )
+                ).status_code
+                for number in range(LIMITS.per_address + 1)
+            ]
+        assert statuses == [401] * LIMITS.per_address + [429]
+
+    async def test_simultaneous_guesses_are_all_counted(self, login):
+        answers = await asyncio.gather(*(login(password=f"guess {n}") for n in range(6)))
+        statuses = Counter(answer.status_code for answer in answers)
+        assert statuses == {401: LIMITS.per_user, 429: 6 - LIMITS.per_user}
+
+
+PROTECTED = [("GET", ACTION), ("POST", ACTION), ("POST", "/traffic/reset")]
+
+
+@pytest.mark.parametrize(("method", "path"), PROTECTED)
+class TestToken:
+    async def test_missing(self, client, method, path):
+        answer = await client.request(method, path)
+        assert_error(answer, 401, "A bearer token is required")
+
+    async def test_invalid(self, client, method, path, inference):
+        answer = await client.request(method, path, headers={"Authorization": "Bearer x.y.z"})
+        assert_error(answer, 401, "The token is invalid")
+        assert not inference.steps
+        assert not inference.resets
+
+
+async def test_the_token_is_looked_at_before_the_body(client):
+    assert_error(
+        await client.post(ACTION, content=b"{" * 100_000), 401, "A bearer token is required"
+    )
+
+
+class TestAction:
+    @pytest.fixture
+    def act(self, client, bearer):
+        def act(body=BODY, **headers):
+            return client.post(ACTION, json=body, headers=bearer | headers)
+
+        return act
+
+    @pytest.mark.parametrize(
+        ("action", "signal"), [(0, "RED"), (1, "YELLOW"), (2, "GREEN"), (3, "GREEN")]
+    )
+    async def test_the_action_becomes_a_signal(self, act, inference, action, signal):
+        inference.action = action
+        body = (await act()).json()
+        assert list(body) == [
+            "junctionId",
+            "predictedAction",
+            "signalState",
+            "timestamp",
+            "status",
+        ]
+        assert_now(body.pop("timestamp"))
+        assert body == {
+            "junctionId": "300839359",
+            "predictedAction": action,
+            "signalState": signal,
+            "status": "success",
+        }
+
+    async def test_observations_run_and_request_id_are_forwarded(self, act, inference):
+        await act(**{"X-Simulation-Run": "run-7", "x-request-id": "abc"})
+        assert inference.steps == [("run-7", "300839359", [1.0, 0.0, 1.0, 0.5], "abc")]
+
+    async def test_no_run_stays_no_run(self, act, inference):
+        await act(**{"x-request-id": "not sane"})
+        assert inference.steps[0].run is None
+        assert inference.steps[0].request_id is None
+
+    @pytest.mark.parametrize("run", ["", "a b", "x" * 65, "é"])
+    async def test_an_invalid_run_is_refused(self, client, bearer, inference, run):
+        headers = [(k.encode(), v.encode()) for k, v in bearer.items()]
+        headers.append((b"X-Simulation-Run", run.encode("latin-1")))
+        answer = await client.post(ACTION, json=BODY, headers=headers)
+        assert_error(answer, 400, "A run id is 1 to 64 characters of A-Z a-z 0-9 . _ : -")
+        assert not inference.steps
+
+    async def test_a_broken_rule_is_named_and_nothing_forwarded(self, act, inference):
+        answer = await act({"junctionId": "x", "observations": [1]})
+        assert_error(answer, 400, "Unknown junctionId 'x'")
+        assert not inference.steps
+
+    async def test_a_refusal_of_the_inference_service_is_a_bad_request(self, act, inference):
+        inference.error = BadRequestError("obs_data is so large ...")
+        assert_error(await act(), 400, "obs_data is so large ...")
+
+    async def test_without_inference_the_signal_is_red(self, act, inference):
+        inference.error = DOWN
+        answer = await act()
+        assert answer.status_code == 200
+        body = answer.json()
+        assert_now(body.pop("timestamp"))
+        assert body == {
+            "junctionId": "300839359",
+            "predictedAction": 0,
+            "signalState": "RED",
+            "status": FALLBACK_STATUS,
+        }
+
+    async def test_a_dead_inference_service_is_soon_left_alone(self, act, inference, service):
+        inference.error = DOWN
+        answers = [await act() for _ in range(20)]
+        assert {answer.json()["status"] for answer in answers} == {FALLBACK_STATUS}
+        assert len(inference.steps) == 5
+        assert service.counts.fallbacks == {"unreachable": 5, "breaker_open": 15}
+
+    async def test_a_defect_tells_nothing_of_the_inside(self, act, inference):
+        inference.error = KeyError("secret detail")
+        assert_error(await act(), 500, "Internal server error")
+
+    async def test_a_large_body_is_not_read(self, client, bearer):
+        answer = await client.post(ACTION, content=b" " * 70_000, headers=bearer)
+        assert_error(answer, 413, "The request body is larger than 65536 bytes")
+
+
+class TestDemo:
+    async def test_every_junction_comes_with_observations_of_its_own_size(
+        self, client, bearer, inference
+    ):
+        for _ in range(100):
+            answer = await client.get(ACTION, headers=bearer)
+            assert answer.json()["junctionId"] == inference.steps[-1].junction_id
+        assert {step.junction_id for step in inference.steps} == set(JUNCTIONS)
+        assert all(len(s.obs) == JUNCTIONS[s.junction_id].obs_size for s in inference.steps)
+
+    async def test_without_inference_the_signal_is_red(self, client, bearer, inference):
+        inference.error = DOWN
+        answer = await client.get(ACTION, headers=bearer)
+        assert answer.status_code == 200
+        body = answer.json()
+        assert body["junctionId"] in JUNCTIONS
+        assert (body["predictedAction"], body["signalState"]) == (0, "RED")
+        assert body["status"] == FALLBACK_STATUS
+
+    async def test_a_defect_tells_nothing_of_the_inside(self, client, bearer, inference):
+        inference.error = KeyError("secret detail")
+        assert_error(await client.get(ACTION, headers=bearer), 500, "Internal server error")
+
+
+class TestReset:
+    async def test_the_run_is_reset(self, client, bearer, inference):
+        headers = bearer | {"X-Simulation-Run": "run-7", "x-request-id": "abc"}
+        answer = await client.post("/traffic/reset", headers=headers)
+        assert answer.status_code == 200
+        assert answer.json() == {
+            "status": "ok",
+            "message": "Hidden states reset for all junctions",
+        }
+        assert inference.resets == [("run-7", "abc")]
+
+    async def test_an_invalid_run_is_refused(self, client, bearer, inference):
+        headers = bearer | {"X-Simulation-Run": "a b"}
+        answer = await client.post("/traffic/reset", headers=headers)
+        assert_error(answer, 400, "A run id is 1 to 64 characters of A-Z a-z 0-9 . _ : -")
+        assert not inference.resets
+
+    async def test_without_inference(self, client, bearer, inference):
+        inference.error = DOWN
+        answer = await client.post("/traffic/reset", headers=bearer)
+        assert_error(answer, 503, "The inference service is down; nothing was reset")
+
+
+class TestHealth:
+    async def test_healthy(self, client):
+        answer = await client.get("/traffic/health")
+        assert answer.status_code == 200
+        assert_now(answer.json().pop("timestamp"))
+        assert answer.json().items() >= {"status": "healthy", "inferenceService": "up"}.items()
+
+    @pytest.mark.parametrize(
+        ("status", "error"), [("no_model", None), ("unhealthy", None), ("healthy", DOWN)]
+    )
+    async def test_degraded(self, client, inference, status, error):
+        inference.status, inference.error = status, error
+        answer = await client.get("/traffic/health")
+        assert answer.status_code == 503
+        body = answer.json()
+        assert_now(body.pop("timestamp"))
+        assert body == {"status": "degraded", "inferenceService": "down"}
+
+
+class TestOneErrorForm:
+    @pytest.mark.parametrize("path", ["/", "/nowhere", "/traffic/action/", "/auth/login/x"])
+    async def test_unknown_path(self, client, path):
+        assert_error(await client.get(path), 404, "Not Found")
+
+    @pytest.mark.parametrize(
+        ("method", "path", "allow"),
+        [
+            ("DELETE", ACTION, "GET, POST"),
+            ("GET", "/auth/login", "POST"),
+            ("PUT", "/traffic/reset", "POST"),
+        ],
+    )
+    async def test_wrong_method(self, client, method, path, allow):
+        answer = await client.request(method, path)
+        assert_error(answer, 405, "Method Not Allowed")
+        assert answer.headers["allow"] == allow
+
+    async def test_overload(self, service, bearer):
+        transport = httpx.ASGITransport(create_app(service, max_waiting=0))
+        async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+            answer = await client.post(ACTION, json=BODY, headers=bearer)
+        assert_error(answer, 503, "Too many requests are waiting")
+        assert answer.headers["retry-after"] == "1"
+
+
+async def test_the_docs_page_can_authorize(client):
+    document = (await client.get("/openapi.json")).json()
+    assert document["components"]["securitySchemes"] == {
+        "HTTPBearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}
+    }
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            protected = (method.upper(), path) in PROTECTED
+            assert operation.get("security", []) == ([{"HTTPBearer": []}] if protected else [])
+    assert (await client.get("/docs")).status_code == 200

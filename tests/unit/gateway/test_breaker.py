@@ -1,0 +1,135 @@
+"""The circuit breaker, on a clock of the test's own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deployments.gateway.breaker import BreakerOpenError, CircuitBreaker, State
+
+
+class DownError(Exception):
+    pass
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Guarded:
+    """A breaker with what it guards."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.changes: list[State] = []
+        self.breaker = CircuitBreaker(
+            DownError, failures=3, pause_s=1.0, on_change=self.changes.append, clock=self.clock
+        )
+
+    def state(self) -> State:
+        return self.breaker.state
+
+    def call(self, error: BaseException | None = None) -> None:
+        with self.breaker.guard():
+            if error is not None:
+                raise error
+
+    def fail(self, times: int = 1) -> None:
+        for _ in range(times):
+            with pytest.raises(DownError):
+                self.call(DownError())
+
+
+@pytest.fixture
+def guarded():
+    return Guarded()
+
+
+def test_it_opens_after_the_failures_in_a_row(guarded):
+    guarded.fail(2)
+    guarded.call()
+    guarded.fail(2)
+    assert guarded.state() is State.CLOSED
+    guarded.fail(1)
+    assert guarded.state() is State.OPEN
+    assert guarded.changes == [State.OPEN]
+
+
+def test_while_open_nothing_is_called(guarded):
+    guarded.fail(3)
+    guarded.clock.now = 0.99
+    with pytest.raises(BreakerOpenError), guarded.breaker.guard():
+        pytest.fail("the call was made")
+
+
+def test_after_the_pause_one_probe_at_a_time_is_made(guarded):
+    guarded.fail(3)
+    guarded.clock.now = 1.0
+    assert guarded.state() is State.HALF_OPEN
+    with guarded.breaker.guard(), pytest.raises(BreakerOpenError):
+        guarded.call()
+    assert guarded.state() is State.CLOSED
+    assert guarded.changes == [State.OPEN, State.CLOSED]
+
+
+def test_a_failed_probe_starts_the_pause_anew(guarded):
+    guarded.fail(3)
+    guarded.clock.now = 1.5
+    guarded.fail()
+    guarded.clock.now = 2.4
+    assert guarded.state() is State.OPEN
+    guarded.clock.now = 2.5
+    guarded.call()
+    assert guarded.state() is State.CLOSED
+    assert guarded.changes == [State.OPEN, State.CLOSED]
+
+
+def test_a_cancelled_probe_is_no_verdict_and_lets_the_next_one_go(guarded):
+    guarded.fail(3)
+    guarded.clock.now = 1.0
+    with pytest.raises(asyncio.CancelledError):
+        guarded.call(asyncio.CancelledError())
+    assert guarded.state() is State.HALF_OPEN
+    guarded.call()
+    assert guarded.state() is State.CLOSED
+
+
+def test_another_error_is_an_answer(guarded):
+    guarded.fail(2)
+    with pytest.raises(KeyError):
+        guarded.call(KeyError())
+    guarded.fail(2)
+    assert guarded.state() is State.CLOSED
+
+
+def test_a_late_failure_of_a_call_from_before_does_not_disturb_the_probe(guarded):
+    late = guarded.breaker.guard()
+    late.__enter__()
+    guarded.fail(3)
+    guarded.clock.now = 1.0
+    with guarded.breaker.guard():
+        assert not late.__exit__(DownError, DownError(), None)
+        with pytest.raises(BreakerOpenError):
+            guarded.call()
+    assert guarded.state() is State.CLOSED
+
+
+@given(st.lists(st.sampled_from(["up", "down", "wait"]), max_size=60))
+def test_a_service_that_is_back_is_called_again_after_one_pause(events):
+    guarded = Guarded()
+    for event in events:
+        if event == "wait":
+            guarded.clock.now += 0.5
+        else:
+            with contextlib.suppress(DownError, BreakerOpenError):
+                guarded.call(DownError() if event == "down" else None)
+    guarded.clock.now += 1.0
+    guarded.call()
+    assert guarded.state() is State.CLOSED

@@ -1,0 +1,42 @@
+"""Lane capacities and made-up observations."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from deployments.gateway.observations import check_capacities, random_observation
+from models.junctions import JUNCTIONS
+from serve_app.lane_capacities import LANE_CAPACITIES
+
+
+def test_the_shipped_capacities_fit_the_junctions():
+    check_capacities(LANE_CAPACITIES)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"300839359": [1.0] * 4}, {"300839359": [0.0] * 5}, {"300839359": []}, {"nowhere": [1.0]}],
+)
+def test_capacities_that_do_not_fit_are_refused(change):
+    with pytest.raises(ValueError, match=next(iter(change))):
+        check_capacities(LANE_CAPACITIES | change)
+
+
+@pytest.mark.parametrize("junction", JUNCTIONS.values(), ids=lambda junction: junction.id)
+def test_a_made_up_observation_could_have_been_seen(junction):
+    source = random.Random(1)
+    for _ in range(50):
+        obs = random_observation(junction, source)
+        assert len(obs) == junction.obs_size
+        assert sorted(obs[: junction.n_phases]) == [0] * (junction.n_phases - 1) + [1]
+        assert obs[junction.n_phases] in (0, 1)
+        assert all(0 <= queue <= 1 for queue in obs[junction.n_phases + 1 :])
+
+
+def test_the_shipped_capacities_are_those_of_the_shipped_road_network():
+    road_network = pytest.importorskip("models.simulation.road_network")
+    for junction_id, layout in road_network.read_network().junctions.items():
+        capacities = [lane.capacity for lane in layout.lanes]
+        assert LANE_CAPACITIES[junction_id] == pytest.approx(capacities, abs=0.06)

@@ -1,0 +1,75 @@
+"""Requests made from the OpenAPI document, valid and broken: no answer that it does not tell of."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import schemathesis
+from fastapi import FastAPI
+from hypothesis import HealthCheck, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from deployments.gateway.api import create_app
+from deployments.gateway.breaker import CircuitBreaker
+from deployments.gateway.errors import UnauthorizedError
+from deployments.gateway.inference_client import InferenceClient, InferenceUnavailableError
+from deployments.gateway.login import Logins
+from deployments.gateway.service import GatewayCounts, GatewayService
+from deployments.gateway.tokens import Tokens
+from serve_app.lane_capacities import LANE_CAPACITIES
+from tests.unit.gateway.conftest import SECRET, FakeInference
+
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
+
+
+class LoginsOfAnn:
+    """Lets one password in, without a store, whose connections belong to one event loop."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+
+    async def login(self, username: object, password: object, address: str) -> str:
+        if password != "secret":
+            raise UnauthorizedError("Invalid username or password")
+        return self._tokens.issue(str(username))
+
+    async def close(self) -> None: ...
+
+
+def make_app() -> FastAPI:
+    tokens = Tokens(SECRET)
+    inference = InferenceClient(FakeInference(), CircuitBreaker(InferenceUnavailableError))
+    return create_app(
+        GatewayService(
+            cast(Logins, LoginsOfAnn(tokens)), tokens, inference, LANE_CAPACITIES, GatewayCounts()
+        )
+    )
+
+
+schema = schemathesis.openapi.from_asgi("/openapi.json", make_app())
+SETTINGS = settings(
+    max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+)
+
+
+@schema.parametrize()
+@SETTINGS
+def test_with_a_token_every_answer_is_documented(case):
+    token = Tokens(SECRET).issue("ann")
+    case.call_and_validate(headers={"Authorization": f"Bearer {token}"}, checks=CHECKS)
+
+
+@schema.parametrize()
+@SETTINGS
+def test_without_a_token_every_answer_is_documented(case):
+    case.call_and_validate(checks=CHECKS)

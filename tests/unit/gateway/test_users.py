@@ -1,0 +1,108 @@
+"""Users and their passwords."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from deployments.gateway.errors import UnavailableError
+from deployments.gateway.passwords import PasswordVerifier
+from deployments.gateway.users import UserError, Users
+from tests.unit.gateway.conftest import PASSWORD, PASSWORD_HASH
+
+
+@pytest.fixture
+def users(store):
+    return Users(store)
+
+
+@pytest.fixture
+def verifier():
+    verifier = PasswordVerifier(concurrency=1, max_waiting=2)
+    yield verifier
+    verifier.close()
+
+
+async def test_a_user_is_added_changed_and_removed(users, verifier):
+    async def can_log_in(password: str) -> bool:
+        return await verifier.verify(await users.password_hash("ann"), password)
+
+    assert not await can_log_in("first password")
+    await users.add("ann", "first password")
+    assert await can_log_in("first password")
+    await users.set_password("ann", "second password")
+    assert not await can_log_in("first password")
+    assert await can_log_in("second password")
+    await users.remove("ann")
+    assert not await can_log_in("second password")
+
+
+async def test_users_are_listed_in_order(users):
+    for name in ("bob", "ann"):
+        await users.add(name, "some password")
+    assert await users.names() == ["ann", "bob"]
+
+
+async def test_a_name_is_given_once(users):
+    await users.add("ann", "some password")
+    with pytest.raises(UserError, match="There is a user 'ann' already"):
+        await users.add("ann", "another password")
+
+
+async def test_unknown_users_cannot_be_changed(users):
+    with pytest.raises(UserError, match="There is no user 'ann'"):
+        await users.set_password("ann", "some password")
+    with pytest.raises(UserError, match="There is no user 'ann'"):
+        await users.remove("ann")
+
+
+@pytest.mark.parametrize("name", ["", " ", " ann", "a\nb", "x" * 65])
+async def test_odd_names_are_refused(users, name):
+    with pytest.raises(UserError, match="user name"):
+        await users.add(name, "some password")
+
+
+@pytest.mark.parametrize("password", ["", "short", " " * 12, "x" * 257])
+async def test_weak_passwords_are_refused(users, password):
+    with pytest.raises(UserError, match="A password has 8 to 256 characters"):
+        await users.add("ann", password)
+
+
+async def test_the_store_never_sees_a_password(users, store):
+    await users.add("ann", "some password")
+    (stored,) = [value async for _, value in store.scan("gateway_users")]
+    assert b"some password" not in stored
+    assert b"$argon2id$v=19$m=19456,t=2,p=1$" in stored
+
+
+async def test_a_configured_user_goes_before_one_of_the_store(store, verifier):
+    users = Users(store, {"ann": PASSWORD_HASH})
+    await users.add("ann", "another password")
+    assert await verifier.verify(await users.password_hash("ann"), PASSWORD)
+
+
+async def test_an_unknown_user_costs_a_hash_as_well(verifier, monkeypatch):
+    compared = []
+
+    def matches(*pair: str) -> bool:
+        compared.append(pair)
+        return True
+
+    monkeypatch.setattr("deployments.gateway.passwords._matches", matches)
+    assert not await verifier.verify(None, PASSWORD)
+    ((password_hash, password),) = compared
+    assert password_hash.split("$")[:4] == PASSWORD_HASH.split("$")[:4]  # same parameters
+    assert password == PASSWORD
+
+
+@pytest.mark.parametrize("password_hash", ["", "not a hash", "$argon2id$v=19$broken"])
+async def test_a_broken_hash_lets_nobody_in(verifier, password_hash):
+    assert not await verifier.verify(password_hash, PASSWORD)
+
+
+async def test_waiting_logins_are_bounded(verifier):
+    logins = [verifier.verify(PASSWORD_HASH, PASSWORD) for _ in range(4)]
+    outcomes = await asyncio.gather(*logins, return_exceptions=True)
+    assert outcomes[:2] == [True, True]
+    assert [type(each) for each in outcomes[2:]] == [UnavailableError] * 2

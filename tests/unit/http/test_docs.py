@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import re
+from urllib.parse import urljoin
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from deployments.http.docs import add_docs
+
+HOST = "http://service"
+
+
+def service() -> FastAPI:
+    app = FastAPI(title="Some service", docs_url=None, redoc_url=None)
+
+    @app.get("/hello")
+    async def hello() -> str:
+        return "hello"
+
+    add_docs(app)
+    return app
+
+
+@pytest.mark.parametrize("prefix", ["", "/api", "/api/cards"])
+async def test_the_page_finds_its_parts_and_its_schema_under_any_prefix(prefix):
+    transport = httpx.ASGITransport(service(), root_path=prefix)
+    async with httpx.AsyncClient(transport=transport, base_url=HOST) as client:
+        page = await client.get(f"{prefix}/docs")
+        assert page.status_code == 200
+        addresses = re.findall(
+            r"(?:src=\"|rel=\"stylesheet\" href=\"|\"?url\"?: ['\"])([^'\"]+)", page.text
+        )
+        assert len(addresses) == 3
+        for address in addresses:
+            found = await client.get(urljoin(f"{HOST}{prefix}/docs", address))
+            assert found.status_code == 200, address
+        assert (await client.get(f"{prefix}/openapi.json")).json()["paths"].keys() == {"/hello"}
+
+
+async def test_nothing_comes_from_another_host():
+    transport = httpx.ASGITransport(service())
+    async with httpx.AsyncClient(transport=transport, base_url=HOST) as client:
+        page = (await client.get("/docs")).text
+    assert re.findall(r"(?:src|href)=\"(?:https?:)?//", page) == []
+    assert "Some service" in page
+
+
+async def test_there_is_no_page_that_needs_a_cdn():
+    transport = httpx.ASGITransport(service())
+    async with httpx.AsyncClient(transport=transport, base_url=HOST) as client:
+        assert (await client.get("/redoc")).status_code == 404
+
+
+def test_an_app_with_fastapis_own_pages_is_refused():
+    with pytest.raises(ValueError, match="docs_url=None"):
+        add_docs(FastAPI())

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+import torch
+
+from deployments.inference.api import create_app
+from deployments.inference.authority import HiddenStateAuthority
+from deployments.inference.leases import StateLeases
+from deployments.inference.service import InferenceService
+from deployments.inference.shards import ShardedLeases
+from deployments.inference.states import LeaseSettings
+from models.policy import HIDDEN_DIM
+from tests.unit.inference.policies import WEIGHTS
+
+
+@pytest.fixture(scope="session")
+def policy_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("policy") / "agent.th"
+    torch.save(WEIGHTS, path)
+    return path
+
+
+@pytest.fixture
+async def empty_service() -> AsyncIterator[InferenceService]:
+    """A service without a policy, with its authority in the same event loop."""
+    settings = LeaseSettings()
+    leases = StateLeases(HiddenStateAuthority(settings), "replica", HIDDEN_DIM, settings)
+    service = InferenceService(ShardedLeases([leases]), settings)
+    await service.leases.start()
+    yield service
+    await service.close()
+
+
+@pytest.fixture
+async def service(empty_service: InferenceService, policy_file: Path) -> InferenceService:
+    await empty_service.slot.load(str(policy_file))
+    return empty_service
+
+
+@pytest.fixture
+async def client(service: InferenceService) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(create_app(service))
+    async with httpx.AsyncClient(transport=transport, base_url="http://inference") as client:
+        yield client

@@ -1,0 +1,39 @@
+"""Replicas that run a real network, and the comparison of their answers with the formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from deployments.inference.stepper import Decision
+from models.policy_step import PolicyStep
+from tests.unit.models.reference import ReferencePolicy, random_state_dict
+
+WEIGHTS = random_state_dict()
+POLICY = PolicyStep(WEIGHTS)
+REFERENCE = ReferencePolicy(WEIGHTS)
+
+BIG = "joinedS_265580996_300839357"
+SMALL = "300839359"
+
+
+def observations(n: int, seed: int = 0, size: int = 8) -> list[list[float]]:
+    """n distinct observations, exact in float32."""
+    values = np.random.default_rng(seed).random((n, size)).astype(np.float32)
+    return [[float(x) for x in row] for row in values]
+
+
+def assert_replays(
+    junction: str, asked: Sequence[tuple[list[float], Decision]], first_step: int = 1
+) -> None:
+    """The answers are those of one run from zeros in the order of their steps, each step once."""
+    in_order = sorted(asked, key=lambda each: each[1].step)
+    steps = [decision.step for _, decision in in_order]
+    assert steps == list(range(first_step, first_step + len(asked)))
+    expected = REFERENCE.replay(junction, [obs for obs, _ in in_order])
+    for (_, decision), (action, confidence) in zip(in_order, expected, strict=True):
+        assert decision.confidence == pytest.approx(confidence, abs=3e-4)
+        if confidence > 0.501:  # else two actions are as good as equal
+            assert decision.action == action

@@ -1,0 +1,580 @@
+"""Every route, field, status and message of the contract."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from deployments.inference.api import create_app
+from deployments.inference.service import InferenceService
+from deployments.inference.stepper import Decision
+from models.junctions import JUNCTIONS
+from tests.unit.inference.policies import BIG, REFERENCE, SMALL, observations
+from tests.unit.inference.world import until
+
+STEP_HEADER = "x-hidden-state-step"
+
+
+def body_of(junction: Any = SMALL, obs: Any = (0.5, 0.25), **more: Any) -> dict[str, Any]:
+    return {"junction_id": junction, "obs_data": obs, **more}
+
+
+async def post_text(client: httpx.AsyncClient, path: str, text: str | bytes) -> httpx.Response:
+    return await client.post(path, content=text, headers={"content-type": "application/json"})
+
+
+async def steps_made(client: httpx.AsyncClient, junction: str = SMALL, run: str = "default") -> int:
+    """Of the junction so far; makes one itself in the end."""
+    answer = await client.post(
+        "/predict_action", json=body_of(junction, [0.1]), headers={"X-Simulation-Run": run}
+    )
+    return int(answer.headers[STEP_HEADER]) - 1
+
+
+class TestPredictAction:
+    @pytest.mark.parametrize("junction", JUNCTIONS)
+    async def test_answers_are_those_of_the_formulas(self, client, junction):
+        size = JUNCTIONS[junction].obs_size
+        wanted = observations(10, size=size)
+        expected = REFERENCE.replay(junction, wanted)
+        for n, (obs, (action, confidence)) in enumerate(zip(wanted, expected, strict=True)):
+            answer = await client.post("/predict_action", json=body_of(junction, obs))
+            assert answer.status_code == 200
+            assert answer.headers["content-type"] == "application/json"
+            assert answer.headers[STEP_HEADER] == str(n + 1)
+            prediction = answer.json()
+            assert list(prediction) == ["junction_id", "action", "confidence"]
+            assert prediction["junction_id"] == junction
+            assert prediction["confidence"] == pytest.approx(confidence, abs=2e-4)
+            assert type(prediction["action"]) is int
+            if confidence > 0.501:
+                assert prediction["action"] == action
+            assert prediction["action"] in range(sum(JUNCTIONS[junction].avail_actions))
+
+    @pytest.mark.parametrize("obs", [[], [0], [1, 0, 1], [0.5] * 19, [-1e10], [3e20], [1e-300]])
+    async def test_up_to_19_finite_numbers_are_accepted(self, client, obs):
+        assert (await client.post("/predict_action", json=body_of(obs=obs))).status_code == 200
+
+    async def test_a_shorter_vector_is_padded_with_zeros(self, client):
+        short = await client.post("/predict_action", json=body_of(obs=[0.5], run_id="a"))
+        padded = await client.post(
+            "/predict_action", json=body_of(obs=[0.5] + [0.0] * 18, run_id="b")
+        )
+        assert short.json() == padded.json()
+
+    async def test_unknown_fields_and_content_types_do_no_harm(self, client):
+        answer = await client.post(
+            "/predict_action",
+            content=json.dumps(body_of(metadata={"a": 1})),
+            headers={"content-type": "text/plain"},
+        )
+        assert answer.status_code == 200
+
+    @pytest.mark.parametrize("junction", ["nope", "", "300839359 ", "J" * 5000, "\u0000", "ä€😀"])
+    async def test_an_unknown_junction_is_404_and_named(self, client, junction):
+        answer = await client.post("/predict_action", json=body_of(junction))
+        assert answer.status_code == 404
+        assert answer.json() == {
+            "detail": f"Unknown junction '{junction[:100]}'. Known: {list(JUNCTIONS)}"
+        }
+
+    @pytest.mark.parametrize("n", [20, 21, 5000])
+    async def test_too_many_values_are_400(self, client, n):
+        answer = await client.post("/predict_action", json=body_of(obs=[0.5] * n))
+        assert answer.status_code == 400
+        assert answer.json() == {"detail": f"obs_data has {n} values, expected <= 19"}
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            {},
+            {"junction_id": SMALL},
+            {"obs_data": [0.5]},
+            body_of(None),
+            body_of(300839359),
+            body_of([SMALL]),
+            body_of(obs=None),
+            body_of(obs="0.5"),
+            body_of(obs=0.5),
+            body_of(obs={"0": 0.5}),
+            body_of(obs=["0.5"]),
+            body_of(obs=[True]),
+            body_of(obs=[False, 0.5]),
+            body_of(obs=[None]),
+            body_of(obs=[[0.5]]),
+            body_of(run_id=5),
+            [],
+            [body_of()],
+            None,
+            "text",
+            5,
+        ],
+        ids=str,
+    )
+    async def test_a_body_of_another_form_is_422(self, client, body):
+        answer = await client.post("/predict_action", json=body)
+        assert answer.status_code == 422
+        for each in answer.json()["detail"]:
+            assert {"type", "loc", "msg"} <= each.keys()
+            assert each["loc"][0] == "body"
+            assert "input" not in each
+        assert await steps_made(client) == 0
+
+    @pytest.mark.parametrize(
+        "number",
+        [
+            "NaN",
+            "Infinity",
+            "-Infinity",
+            "1e39",
+            "-1e39",
+            "3.5e38",
+            "1e400",
+            "-1e400",
+            "1" + "0" * 50,
+            "-1" + "0" * 400,
+            "9" * 5000,
+        ],
+    )
+    async def test_a_number_that_is_no_finite_float32_is_422_as_valid_json(self, client, number):
+        text = f'{{"junction_id": "{SMALL}", "obs_data": [0.5, {number}]}}'
+        answer = await post_text(client, "/predict_action", text)
+        assert answer.status_code == 422
+        json.loads(answer.content, parse_constant=pytest.fail)
+        assert len(answer.content) < 1000
+        assert await steps_made(client) == 0
+
+    async def test_numbers_that_overflow_the_network_are_422_and_change_nothing(self, client):
+        expected = REFERENCE.replay(SMALL, [[0.5], [0.25]])
+        await client.post("/predict_action", json=body_of(obs=[0.5]))
+        answer = await client.post("/predict_action", json=body_of(obs=[1e38, -1e38] * 9))
+        assert answer.status_code == 422
+        assert "finite" in answer.json()["detail"]
+        answer = await client.post("/predict_action", json=body_of(obs=[0.25]))
+        assert answer.json()["confidence"] == pytest.approx(expected[1][1], abs=2e-4)
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            b"",
+            b"{",
+            b"not json",
+            b'{"junction_id": "300839359", "obs_data": [0.5,]}',
+            b"\xff\xfe",
+            b'{"junction_id": "\xff", "obs_data": []}',
+            b'{"junction_id": "\\ud800", "obs_data": []}',
+            b"[" * 10_000,
+            b'{"a":' * 10_000,
+        ],
+        ids=lambda text: repr(text[:30]),
+    )
+    async def test_what_is_no_json_is_422(self, client, text):
+        answer = await post_text(client, "/predict_action", text)
+        assert answer.status_code in (404, 422)  # a lone surrogate is at most an unknown junction
+        assert answer.json()["detail"]
+        assert await steps_made(client) == 0
+
+    async def test_10_megabytes_are_413(self, client):
+        answer = await post_text(client, "/predict_action", b" " * 10_000_000)
+        assert answer.status_code == 413
+        assert answer.json() == {"detail": "The request body is larger than 65536 bytes"}
+
+    @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH"])
+    @pytest.mark.parametrize("path", ["/predict_action", "/predict_actions", "/reset_hidden"])
+    async def test_a_wrong_method_is_405_in_json(self, client, method, path):
+        answer = await client.request(method, path)
+        assert answer.status_code == 405
+        assert answer.json() == {"detail": "Method Not Allowed"}
+        assert answer.headers["allow"] == "POST"
+
+    async def test_an_unknown_path_is_404_in_json(self, client):
+        answer = await client.post("/predict", json=body_of())
+        assert answer.status_code == 404
+        assert answer.json() == {"detail": "Not Found"}
+
+    async def test_64_clients_at_once_get_64_different_steps(self, client):
+        wanted = observations(64)
+        answers = await asyncio.gather(
+            *(client.post("/predict_action", json=body_of(BIG, obs)) for obs in wanted)
+        )
+        steps = [int(answer.headers[STEP_HEADER]) for answer in answers]
+        assert sorted(steps) == list(range(1, 65))
+        in_order = [obs for _, obs in sorted(zip(steps, wanted, strict=True))]
+        expected = dict(enumerate(REFERENCE.replay(BIG, in_order), start=1))
+        for step, answer in zip(steps, answers, strict=True):
+            assert answer.json()["confidence"] == pytest.approx(expected[step][1], abs=3e-4)
+
+
+class TestRuns:
+    async def test_header_and_body_name_the_same_runs(self, client):
+        for n in range(1, 5):
+            if n % 2:
+                answer = await client.post("/predict_action", json=body_of(run_id="sim-1"))
+            else:
+                answer = await client.post(
+                    "/predict_action", json=body_of(), headers={"X-Simulation-Run": "sim-1"}
+                )
+            assert answer.headers[STEP_HEADER] == str(n)
+        assert await steps_made(client) == 0
+
+    async def test_without_a_name_it_is_the_run_default(self, client):
+        await client.post("/predict_action", json=body_of())
+        await client.post("/predict_action", json=body_of(run_id=None))
+        assert await steps_made(client, run="default") == 2
+
+    async def test_both_alike_is_fine_and_both_different_is_400(self, client):
+        header = {"X-Simulation-Run": "a"}
+        same = await client.post("/predict_action", json=body_of(run_id="a"), headers=header)
+        other = await client.post("/predict_action", json=body_of(run_id="b"), headers=header)
+        assert same.status_code == 200
+        assert other.status_code == 400
+        assert other.json() == {"detail": "X-Simulation-Run and run_id name different runs"}
+        assert await steps_made(client, run="a") == 1
+        assert await steps_made(client, run="b") == 0
+
+    @pytest.mark.parametrize("run", ["a", "A-Z_0.9:x", "x" * 64, "...", "-"])
+    async def test_legal_names(self, client, run):
+        assert await steps_made(client, run=run) == 0
+        assert (await client.post("/predict_action", json=body_of(run_id=run))).status_code == 200
+
+    @pytest.mark.parametrize("run", ["", "x" * 65, "a b", "ä", "a/b", "a\n", "run\u0000", "😀"])
+    @pytest.mark.parametrize("path", ["/predict_action", "/predict_actions", "/reset_hidden"])
+    async def test_illegal_names_are_400(self, client, path, run):
+        body = body_of(run_id=run, items=[body_of()])
+        answer = await client.post(path, json=body)
+        assert answer.status_code == 400
+        assert answer.json() == {"detail": "A run id is 1 to 64 characters of A-Z a-z 0-9 . _ : -"}
+
+    @pytest.mark.parametrize("run", [b"", b"x" * 65, b"a b", b"\xff", b"\xc3\xa4"])
+    async def test_illegal_names_in_the_header_are_400(self, client, run):
+        answer = await client.post(
+            "/predict_action", json=body_of(), headers=[(b"X-Simulation-Run", run)]
+        )
+        assert answer.status_code == 400
+
+
+class TestResetHidden:
+    @pytest.mark.parametrize("body", [b"", b"  ", b"null", b"{}", b'{"run_id": null}'])
+    async def test_an_empty_body_resets_the_default_run(self, client, body):
+        for junction in JUNCTIONS:
+            await client.post("/predict_action", json=body_of(junction))
+        await client.post("/predict_action", json=body_of(run_id="other"))
+        answer = await post_text(client, "/reset_hidden", body)
+        assert answer.status_code == 200
+        assert answer.json() == {
+            "status": "ok",
+            "message": "Hidden states reset for all junctions",
+        }
+        for junction in JUNCTIONS:
+            assert await steps_made(client, junction) == 0
+        assert await steps_made(client, run="other") == 1
+
+    async def test_the_run_is_named_by_header_or_body(self, client):
+        for run in ("a", "b", "c"):
+            await client.post("/predict_action", json=body_of(run_id=run))
+        await client.post("/reset_hidden", json={"run_id": "a"})
+        await client.post("/reset_hidden", headers={"X-Simulation-Run": "b"})
+        assert [await steps_made(client, run=run) for run in ("a", "b", "c")] == [0, 0, 1]
+
+    @pytest.mark.parametrize(
+        "body", [b"{", b"[]", b"5", b'{"run_id": 5}', b"\xff", b'{"run_id": NaN}']
+    )
+    async def test_a_bad_body_is_422_and_resets_nothing(self, client, body):
+        await client.post("/predict_action", json=body_of())
+        answer = await post_text(client, "/reset_hidden", body)
+        assert answer.status_code == 422
+        assert isinstance(answer.json()["detail"], list)
+        assert await steps_made(client) == 1
+
+    async def test_a_lone_surrogate_is_refused(self, client):
+        answer = await post_text(client, "/reset_hidden", b'{"run_id": "\\ud800"}')
+        assert answer.status_code in (400, 422)
+        assert answer.json()["detail"]
+
+    async def test_10_megabytes_are_413(self, client):
+        assert (await post_text(client, "/reset_hidden", b" " * 10_000_000)).status_code == 413
+
+    async def test_without_a_model_it_is_200(self, empty_service):
+        transport = httpx.ASGITransport(create_app(empty_service))
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+            assert (await client.post("/reset_hidden")).status_code == 200
+
+
+class TestPredictActions:
+    async def test_items_are_answered_in_their_order(self, client):
+        wanted = [(junction, obs) for obs in observations(4) for junction in JUNCTIONS]
+        answer = await client.post(
+            "/predict_actions", json={"items": [body_of(*each) for each in wanted]}
+        )
+        assert answer.status_code == 200
+        items = answer.json()["items"]
+        assert [item["junction_id"] for item in items] == [junction for junction, _ in wanted]
+        for junction in JUNCTIONS:
+            expected = REFERENCE.replay(junction, [obs for j, obs in wanted if j == junction])
+            got = [item["confidence"] for item in items if item["junction_id"] == junction]
+            assert got == pytest.approx([confidence for _, confidence in expected], abs=2e-4)
+
+    async def test_a_bad_item_changes_nothing_and_spoils_no_other(self, client):
+        bad: list[tuple[Any, int, str | None, str]] = [
+            (body_of("nope"), 404, "nope", "Unknown junction 'nope'. Known: "),
+            (body_of(obs=[0.0] * 20), 400, SMALL, "obs_data has 20 values, expected <= 19"),
+            (body_of(obs=[True]), 422, SMALL, "obs_data.0: Input should be a valid number"),
+            (body_of(obs=[1e39]), 422, SMALL, "obs_data.0: "),
+            (body_of(obs=[1e38, -1e38] * 9), 422, SMALL, "obs_data is so large"),
+            (body_of(5), 422, None, "junction_id: Input should be a valid string"),
+            ({"junction_id": SMALL}, 422, SMALL, "obs_data: Field required"),
+            ({}, 422, None, "junction_id: Field required"),
+            (None, 422, None, "item: "),
+            ("text", 422, None, "item: "),
+            ([SMALL, [0.5]], 422, None, "item: "),
+        ]
+        items: list[Any] = [body_of(obs=[0.1])]
+        for item, *_ in bad:
+            items += [item, body_of(obs=[0.1])]
+        answer = await client.post("/predict_actions", json={"items": items, "run_id": "r"})
+        answered = answer.json()["items"]
+        assert len(answered) == len(items)
+        expected = REFERENCE.replay(SMALL, [[0.1]] * (len(bad) + 1))
+        confidences = [item["confidence"] for item in answered[::2]]
+        assert confidences == pytest.approx([c for _, c in expected], abs=3e-4)
+        for (_, status, junction, detail), got in zip(bad, answered[1::2], strict=True):
+            assert got.keys() == {"junction_id", "error"}
+            assert got["junction_id"] == junction
+            assert got["error"]["status"] == status
+            assert got["error"]["detail"].startswith(detail)
+        assert await steps_made(client, run="r") == len(bad) + 1
+
+    @pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e400", "1" + "0" * 400])
+    async def test_a_number_that_is_none_spoils_its_item_alone(self, client, number):
+        good = json.dumps(body_of())
+        bad = f'{{"junction_id": "{SMALL}", "obs_data": [{number}]}}'
+        answer = await post_text(
+            client, "/predict_actions", f'{{"items": [{good}, {bad}, {good}]}}'
+        )
+        assert answer.status_code == 200
+        items = json.loads(answer.content, parse_constant=pytest.fail)["items"]
+        assert [item.get("error", {}).get("status") for item in items] == [None, 422, None]
+        assert await steps_made(client) == 2
+
+    async def test_a_thousand_items_are_answered(self, client):
+        items = [body_of(obs=[n / 1000]) for n in range(1000)]
+        answer = await client.post("/predict_actions", json={"items": items})
+        assert answer.status_code == 200
+        assert len(answer.json()["items"]) == 1000
+        assert await steps_made(client) == 1000
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            {},
+            {"items": []},
+            {"items": [body_of()] * 1001},
+            {"items": body_of()},
+            {"items": None},
+            {"items": "x"},
+            {"items": [body_of()], "run_id": 5},
+            [body_of()],
+            None,
+        ],
+        ids=lambda body: str(body)[:40],
+    )
+    async def test_a_body_of_another_form_is_422_as_a_whole(self, client, body):
+        answer = await client.post("/predict_actions", json=body)
+        assert answer.status_code == 422
+        assert answer.json()["detail"][0]["loc"][0] == "body"
+        assert len(answer.content) < 1000
+        assert await steps_made(client) == 0
+
+    async def test_10_megabytes_are_413(self, client):
+        assert (await post_text(client, "/predict_actions", b" " * 10_000_000)).status_code == 413
+
+
+class TestStatus:
+    async def test_health_and_model_info(self, client):
+        answer = await client.get("/health")
+        assert answer.status_code == 200
+        assert answer.json() == {
+            "status": "healthy",
+            "model_loaded": True,
+            "junctions": list(JUNCTIONS),
+        }
+        info = (await client.get("/model_info")).json()
+        junctions = info.pop("junctions")
+        assert info == {
+            "architecture": "RNNAgent (GRU)",
+            "input_shape": 24,
+            "hidden_dim": 128,
+            "n_actions": 4,
+            "n_agents": 5,
+            "obs_agent_id": True,
+        }
+        assert junctions[BIG] == {
+            "agent_index": 0,
+            "avail_actions": [1, 1, 1, 1],
+            "valid_actions": 4,
+        }
+        assert [each["agent_index"] for each in junctions.values()] == [0, 1, 2, 3, 4]
+        assert all(
+            junctions[small]
+            == {"agent_index": n, "avail_actions": [1, 1, 0, 0], "valid_actions": 2}
+            for n, small in enumerate(JUNCTIONS)
+            if n
+        )
+
+    async def test_without_a_model_nothing_is_predicted_and_all_else_answers(self, empty_service):
+        transport = httpx.ASGITransport(create_app(empty_service))
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+            refused = await client.post("/predict_action", json=body_of())
+            assert (refused.status_code, refused.json()) == (503, {"detail": "Model not loaded"})
+            several = await client.post("/predict_actions", json={"items": [body_of()]})
+            assert several.json()["items"][0]["error"] == {
+                "status": 503,
+                "detail": "Model not loaded",
+            }
+            health = (await client.get("/health")).json()
+            assert (health["status"], health["model_loaded"]) == ("no_model", False)
+            assert (await client.get("/model_info")).status_code == 200
+
+    async def test_health_without_the_authority_is_unhealthy(self, service, client):
+        for shard in service.leases._shards:
+            shard._lease_until = 0.0
+        answer = await client.get("/health")
+        assert answer.status_code == 200
+        assert answer.json()["status"] == "unhealthy"
+
+    async def test_the_schema_lists_every_route_and_its_errors(self, client):
+        paths = (await client.get("/openapi.json")).json()["paths"]
+        assert set(paths) == {
+            "/predict_action",
+            "/predict_actions",
+            "/reset_hidden",
+            "/health",
+            "/model_info",
+        }
+        assert {"200", "400", "404", "422", "503"} <= paths["/predict_action"]["post"][
+            "responses"
+        ].keys()
+
+    async def test_the_landing_page_links_to_docs_status_and_gateway_alone(self, client):
+        page = await client.get("/")
+        assert page.status_code == 200
+        assert page.headers["content-type"].startswith("text/html")
+        for link in (
+            "docs",
+            "openapi.json",
+            "health",
+            "model_info",
+            "api/docs",
+            "api/traffic/health",
+        ):
+            assert f'href="{link}"' in page.text
+        for loads in ('src="http', 'href="http', "@import", "url(http"):
+            assert loads not in page.text
+
+
+class TestLoad:
+    async def test_too_many_waiting_are_503_with_retry_after_and_make_no_step(self, service):
+        transport = httpx.ASGITransport(create_app(service, max_waiting=3))
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+            answers = await asyncio.gather(
+                *(client.post("/predict_action", json=body_of()) for _ in range(10))
+            )
+            refused = [answer for answer in answers if answer.status_code == 503]
+            assert len(refused) == 7
+            assert refused[0].json() == {"detail": "Too many requests are waiting"}
+            assert refused[0].headers["retry-after"] == "1"
+            assert await steps_made(client) == 3
+
+    async def test_a_reset_passes_the_crowd(self, service):
+        transport = httpx.ASGITransport(create_app(service, max_waiting=0))
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+            assert (await client.post("/reset_hidden")).status_code == 200
+
+    async def test_a_prefix_of_the_routes_changes_nothing(self, service):
+        transport = httpx.ASGITransport(create_app(service), root_path="/inference")
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+            answer = await client.post("/inference/predict_action", json=body_of())
+            assert answer.status_code == 200
+            assert (await client.get("/inference/health")).status_code == 200
+
+
+class TestSlowAndGoneClients:
+    async def ask(self, service: InferenceService, messages: list[Any]) -> list[Any]:
+        """Call the application with these messages; the last one is repeated."""
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            message = messages.pop(0) if len(messages) > 1 else messages[0]
+            if message is None:
+                await asyncio.Event().wait()
+            return message
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": "/predict_action",
+            "root_path": "",
+            "query_string": b"",
+            "headers": [],
+        }
+        await create_app(service)(scope, receive, send)
+        return sent
+
+    async def test_a_body_in_pieces_is_put_together(self, service):
+        text = json.dumps(body_of()).encode()
+        pieces = [text[n : n + 7] for n in range(0, len(text), 7)]
+        messages = [{"type": "http.request", "body": p, "more_body": True} for p in pieces]
+        messages.append({"type": "http.request", "body": b"", "more_body": False})
+        sent = await self.ask(service, messages)
+        assert sent[0]["status"] == 200
+
+    async def test_a_body_that_never_ends_is_cut_off(self, service):
+        endless = [{"type": "http.request", "body": b"x" * 1000, "more_body": True}]
+        sent = await self.ask(service, endless)
+        assert sent[0]["status"] == 413
+
+    async def test_a_body_that_never_comes_is_408(self, service, monkeypatch):
+        monkeypatch.setattr("deployments.http.request.BODY_TIMEOUT_S", 0.01)
+        sent = await self.ask(service, [None])
+        assert sent[0]["status"] == 408
+        assert json.loads(sent[1]["body"]) == {"detail": "The request body did not arrive in time"}
+
+    async def test_a_client_that_left_during_its_body_makes_no_step(self, service, client):
+        messages = [
+            {"type": "http.request", "body": b'{"junction_id"', "more_body": True},
+            {"type": "http.disconnect"},
+        ]
+        with pytest.raises(asyncio.CancelledError):
+            await self.ask(service, messages)
+        assert await steps_made(client) == 0
+
+    async def test_a_client_that_left_before_its_steps_cancels_them_all(self, service):
+        steps: list[asyncio.Future[Decision]] = []
+
+        class Waiting(InferenceService):
+            def __init__(self) -> None:
+                self.counts = service.counts
+
+            def predict(self, run: str, junction_id: str, obs: list[float]) -> Any:
+                steps.append(asyncio.get_running_loop().create_future())
+                return steps[-1]
+
+        transport = httpx.ASGITransport(create_app(Waiting()))
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+            for path, body in (
+                ("/predict_action", body_of()),
+                ("/predict_actions", {"items": [body_of()] * 50}),
+            ):
+                asked = asyncio.create_task(client.post(path, json=body))
+                await until(lambda: bool(steps))
+                asked.cancel()
+                await asyncio.wait([asked])
+                assert all(step.cancelled() for step in steps)
+                steps.clear()

@@ -1,0 +1,103 @@
+"""Bounded memory: idle runs expire, the cap refuses clearly, nothing alive is evicted."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from deployments.inference.errors import OverloadedError
+from deployments.inference.recent import KEEP_S
+from deployments.inference.states import Key
+from tests.unit.inference.virtual_time import virtual_time
+from tests.unit.inference.world import World, settings, until
+
+JUNCTION = "300839359"
+
+
+@virtual_time
+async def test_an_idle_run_is_forgotten_and_a_used_one_is_not():
+    world = await World(settings=settings(run_ttl_s=1.0)).start(2)
+    used, idle = Key("used", JUNCTION), Key("idle", JUNCTION)
+    await world.predict(world.replicas[0], idle)
+    for n in range(1, 20):
+        assert (await world.predict(world.replicas[n % 2], used)).step == n
+        await asyncio.sleep(0.2)
+    assert world.shards[0].authority.n_states == 1
+    assert world.replicas[0].leases.owned(idle) is None
+    assert (await world.predict(world.replicas[0], idle)).step == 1
+
+
+@virtual_time
+async def test_one_used_junction_keeps_the_whole_run():
+    world = await World(settings=settings(run_ttl_s=1.0)).start()
+    quiet, busy = Key("run", JUNCTION), Key("run", "265580972")
+    await world.predict(world.replicas[0], quiet)
+    for _ in range(20):
+        await world.predict(world.replicas[0], busy)
+        await asyncio.sleep(0.2)
+    assert (await world.predict(world.replicas[0], quiet)).step == 2
+
+
+@virtual_time
+async def test_a_run_used_while_it_expires_is_kept():
+    world = await World(settings=settings(run_ttl_s=1.0, commit_delay_s=0.1)).start()
+    key, replica = Key("run", JUNCTION), world.replicas[0]
+    await world.predict(replica, key)  # committed, and so used, at 0.1
+    await asyncio.sleep(1.05)
+    assert (await world.predict(replica, key)).step == 2  # would be committed at 1.15
+    await asyncio.sleep(0.2)
+    assert replica.leases.counts.recalls == 1
+    assert (await world.predict(replica, key)).step == 3
+    world.history.check()
+
+
+@virtual_time
+async def test_a_thousand_runs_expire_together_without_a_stall():
+    world = await World(settings=settings(run_ttl_s=1.0)).start()
+    replica = world.replicas[0]
+    answers = [world.ask(replica, Key(f"run-{n}", JUNCTION))[1] for n in range(1000)]
+    await asyncio.wait(answers)
+    assert world.shards[0].authority.n_states == 1000
+    await asyncio.sleep(1)
+    await until(lambda: world.shards[0].authority.n_states == 0)
+    assert replica.leases.counts.sessions == 1, "the lease ran out meanwhile"
+
+
+@virtual_time
+async def test_the_cap_refuses_new_states_clearly_and_serves_the_old_ones():
+    world = await World(settings=settings(max_states=3)).start(2)
+    keys = [Key(f"run-{n}", JUNCTION) for n in range(3)]
+    for key in keys:
+        await world.predict(world.replicas[0], key)
+    _, answer = world.ask(world.replicas[1], Key("one too many", JUNCTION))
+    with pytest.raises(OverloadedError, match="3 hidden states are kept already"):
+        await answer
+    for key in keys:
+        assert (await world.predict(world.replicas[1], key)).step == 2
+    await world.reset(world.replicas[0], "run-0")
+    assert (await world.predict(world.replicas[1], Key("one too many", JUNCTION))).step == 1
+    world.history.check()
+
+
+@virtual_time
+async def test_new_bounds_hold_at_once_and_lease_times_do_not_change():
+    world = await World(settings=settings(max_states=1)).start()
+    authority = world.shards[0].authority
+    await world.predict(world.replicas[0], Key("a", JUNCTION))
+    authority.configure(settings(max_states=2, lease_s=99.0))
+    assert (await world.predict(world.replicas[0], Key("b", JUNCTION))).step == 1
+    late = await world.add_replica()
+    assert late.shards[0]._lease_until < 10
+
+
+@virtual_time
+async def test_resets_and_handovers_are_not_remembered_for_ever():
+    world = await World().start(2)
+    replica = world.replicas[0]
+    for n in range(50):
+        await world.predict(world.replicas[n % 2], Key(f"run-{n % 10}", JUNCTION))
+        await world.reset(replica, f"run-{n % 10}")
+    await asyncio.sleep(KEEP_S + 1)
+    assert all(not shard._recent.given_back() for r in world.replicas for shard in r.shards)
+    assert world.shards[0].authority.n_states == 0

@@ -1,0 +1,247 @@
+"""A replica's side alone, against an authority whose every answer the test decides."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from deployments.inference.leases import StateLeases
+from deployments.inference.states import (
+    Authority,
+    AuthorityUnavailableError,
+    Claim,
+    Grant,
+    Key,
+    OpenedSession,
+    StaleSessionError,
+    StateBatch,
+    Version,
+)
+from tests.unit.inference.virtual_time import virtual_time
+from tests.unit.inference.world import settings, until
+
+KEY = Key("run", "300839359")
+HIDDEN = np.ones(128, np.float32)
+
+
+@dataclass
+class Scripted(Authority):
+    """Grants at once, commits at once, and recalls nothing, unless told otherwise."""
+
+    claims: list[Claim] = field(default_factory=list)
+    commits: list[tuple[StateBatch, list[Key]]] = field(default_factory=list)
+    recalls: asyncio.Queue[list[Key] | Exception] = field(default_factory=asyncio.Queue)
+    grants: asyncio.Event = field(default_factory=asyncio.Event)
+    commit_gate: asyncio.Event = field(default_factory=asyncio.Event)
+    open_gate: asyncio.Event = field(default_factory=asyncio.Event)
+    checkouts: int = 0
+
+    def __post_init__(self) -> None:
+        for gate in (self.grants, self.commit_gate, self.open_gate):
+            gate.set()
+
+    async def open_session(self, replica: str, claim: Claim) -> OpenedSession:
+        self.claims.append(claim)
+        await self.open_gate.wait()
+        owned = claim.owned.keys
+        return OpenedSession(len(self.claims), 1, 1.0, owned, owned + claim.given_back.keys)
+
+    async def listen(self, session: int) -> list[Key]:
+        try:
+            said = await asyncio.wait_for(self.recalls.get(), 0.1)
+        except TimeoutError:
+            return []
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+    async def checkout(self, session: int, key: Key) -> Grant:
+        self.checkouts += 1
+        await self.grants.wait()
+        return Grant(Version(self.checkouts, 0), None)
+
+    async def commit(self, session: int, states: StateBatch, released: list[Key]) -> list[Key]:
+        await self.commit_gate.wait()
+        self.commits.append((states, released))
+        return []
+
+    async def reset(self, run: str) -> int:
+        return self.checkouts
+
+    async def close_session(self, session: int) -> None: ...
+
+
+async def start(strict: bool = False) -> tuple[Scripted, StateLeases]:
+    authority = Scripted()
+    lease = settings(lease_s=1.0, listen_s=0.1, strict=strict)
+    leases = StateLeases(authority, "replica", 128, lease)
+    await leases.start()
+    return authority, leases
+
+
+def step(leases: StateLeases, key: Key = KEY) -> int:
+    state = leases.owned(key)
+    assert state is not None
+    state.advance(HIDDEN)
+    return state.version.step
+
+
+@virtual_time
+async def test_what_is_about_to_be_given_back_is_offered_and_not_claimed():
+    authority, leases = await start()
+    await leases.acquire(KEY)
+    step(leases)
+    authority.commit_gate.clear()
+    authority.recalls.put_nowait([KEY])
+    await until(lambda: leases.owned(KEY) is None)
+    authority.recalls.put_nowait(AuthorityUnavailableError("gone"))
+    await until(lambda: len(authority.claims) == 2)
+    claim = authority.claims[1]
+    assert claim.owned.keys == []
+    assert claim.given_back.keys == [KEY]
+    assert claim.given_back.versions == [Version(1, 1)]
+
+
+@virtual_time
+async def test_an_owner_whose_session_has_ended_stops_although_its_lease_is_valid():
+    authority, leases = await start()
+    await leases.acquire(KEY)
+    authority.open_gate.clear()
+    authority.recalls.put_nowait(StaleSessionError("ended"))
+    await until(lambda: len(authority.claims) == 2)
+    assert authority.claims[1].lease_valid
+    assert leases.owned(KEY) is None
+    authority.open_gate.set()
+    await until(lambda: leases.owned(KEY) is not None)
+
+
+@virtual_time
+async def test_an_owner_whose_authority_is_silent_goes_on_until_its_lease_is_over():
+    authority, leases = await start()
+    await leases.acquire(KEY)
+    authority.open_gate.clear()
+    authority.recalls.put_nowait(AuthorityUnavailableError("gone"))
+    await until(lambda: len(authority.claims) == 2)
+    assert leases.owned(KEY) is not None
+    await asyncio.sleep(1.0)
+    assert leases.owned(KEY) is None
+    assert not leases.connected
+
+
+@virtual_time
+async def test_a_recall_that_overtakes_its_grant_is_obeyed_after_one_step():
+    authority, leases = await start()
+    authority.grants.clear()
+
+    async def acquire_and_step() -> int:
+        await leases.acquire(KEY)
+        return step(leases)
+
+    acquiring = asyncio.create_task(acquire_and_step())
+    await until(lambda: authority.checkouts == 1)
+    authority.recalls.put_nowait([KEY])
+    await asyncio.sleep(0.01)
+    authority.grants.set()
+    assert await acquiring == 1
+    await asyncio.sleep(0.001)
+    assert leases.owned(KEY) is None
+    (states, released), *_ = authority.commits
+    assert released == [KEY]
+    assert states.versions == [Version(1, 1)]
+
+
+@virtual_time
+async def test_a_grant_that_crosses_a_claim_is_not_used():
+    authority, leases = await start()
+    authority.grants.clear()
+    acquiring = asyncio.create_task(leases.acquire(KEY))
+    await until(lambda: authority.checkouts == 1)
+    authority.open_gate.clear()
+    authority.recalls.put_nowait(AuthorityUnavailableError("gone"))
+    await until(lambda: len(authority.claims) == 2)
+    authority.grants.set()
+    await asyncio.sleep(0.01)
+    assert leases.owned(KEY) is None
+    authority.open_gate.set()
+    await acquiring
+    state = leases.owned(KEY)
+    assert state is not None
+    assert state.version.epoch == authority.checkouts > 1
+
+
+@virtual_time
+async def test_a_commit_acknowledges_only_the_steps_that_it_carried():
+    authority, leases = await start(strict=True)
+    await leases.acquire(KEY)
+    answered: list[int] = []
+    state = leases.owned(KEY)
+    assert state is not None
+
+    def ask() -> None:
+        number = step(leases)
+        state.unacknowledged.append((number, lambda error: answered.append(number)))
+
+    authority.commit_gate.clear()
+    ask()
+    await asyncio.sleep(0.001)
+    ask()
+    gate, authority.commit_gate = authority.commit_gate, asyncio.Event()
+    gate.set()
+    await asyncio.sleep(0.001)
+    assert answered == [1]
+    authority.commit_gate.set()
+    await asyncio.sleep(0.001)
+    assert answered == [1, 2]
+
+
+@virtual_time
+async def test_steps_during_a_commit_are_in_the_next_one():
+    authority, leases = await start()
+    await leases.acquire(KEY)
+    step(leases)
+    authority.commit_gate.clear()
+    await asyncio.sleep(0.01)
+    step(leases)
+    authority.commit_gate.set()
+    await asyncio.sleep(0.02)
+    assert [states.versions for states, _ in authority.commits] == [
+        [Version(1, 1)],
+        [Version(1, 2)],
+    ]
+
+
+@virtual_time
+async def test_steps_are_committed_together_and_soon():
+    authority, leases = await start()
+    for junction in ("a", "b", "c"):
+        await leases.acquire(Key("run", junction))
+        step(leases, Key("run", junction))
+        step(leases, Key("run", junction))
+    await asyncio.sleep(0.005)
+    (states, released), *more = authority.commits
+    assert more == []
+    assert released == []
+    assert [version.step for version in states.versions] == [2, 2, 2]
+
+
+@virtual_time
+async def test_a_reset_is_told_to_the_next_life_of_the_authority():
+    authority, leases = await start()
+    await leases.acquire(KEY)
+    await leases.reset("run")
+    authority.recalls.put_nowait(AuthorityUnavailableError("gone"))
+    await until(lambda: len(authority.claims) == 2)
+    assert authority.claims[1].resets == {"run": 1}
+
+
+@virtual_time
+async def test_a_background_loop_that_died_of_a_defect_is_told_by_the_health_check():
+    authority, leases = await start()
+    leases.check_health()
+    authority.recalls.put_nowait(ZeroDivisionError())
+    await asyncio.sleep(0.2)
+    with pytest.raises(RuntimeError, match="background loop"):
+        leases.check_health()

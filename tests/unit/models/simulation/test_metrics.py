@@ -1,0 +1,37 @@
+"""Everyone who wanted to drive counts: arrived, still under way, and never let in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from models.simulation.metrics import read_trip_metrics
+
+TRIPS = """<tripinfos>
+<tripinfo id="0" depart="10.00" departDelay="2.00" arrival="110.00" duration="100.00"
+    waitingTime="20.00" timeLoss="30.00"/>
+<tripinfo id="1" depart="50.00" departDelay="0.00" arrival="-1.00" duration="60.00"
+    waitingTime="10.00" timeLoss="15.00"/>
+<tripinfo id="2" depart="-1" departDelay="90.00" arrival="-1.00" duration="0.00"
+    waitingTime="0.00" timeLoss="0.00"/>
+</tripinfos>
+"""
+
+
+def test_depart_delay_and_unfinished_trips_count(tmp_path: Path) -> None:
+    path = tmp_path / "trips.xml"
+    path.write_text(TRIPS)
+    metrics = read_trip_metrics(path, {"300839359": 1.5})
+    assert metrics.waiting_s == pytest.approx((22 + 10 + 90) / 3)
+    assert metrics.travel_s == pytest.approx((102 + 60 + 90) / 3)
+    assert metrics.time_loss_s == pytest.approx((32 + 15 + 90) / 3)
+    assert (metrics.demanded, metrics.arrived) == (3, 1)
+    assert metrics.queues == {"300839359": 1.5}
+
+
+def test_no_trips_give_zeros(tmp_path: Path) -> None:
+    path = tmp_path / "trips.xml"
+    path.write_text("<tripinfos></tripinfos>")
+    metrics = read_trip_metrics(path, {})
+    assert (metrics.waiting_s, metrics.demanded, metrics.arrived) == (0, 0, 0)

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.artifacts import InvalidArtifactError, card_path, write_artifact
+from models.density_forecast import DensityForecaster
+from tests.unit.forecasters import CARD, density_config, density_network, write_density
+
+
+def tensors_of(seed: int = 0) -> dict[str, np.ndarray]:
+    return {k: v.numpy() for k, v in density_network(seed).state_dict().items()}
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    forecaster = DensityForecaster.load(write_density(tmp_path))
+    assert forecaster.edges == density_config().edges
+    assert forecaster.card.test_mae == CARD.test_mae
+
+
+def test_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArtifactError, match="cannot be read"):
+        DensityForecaster.load(tmp_path / "none.safetensors")
+
+
+def test_missing_card_is_refused(tmp_path: Path) -> None:
+    path = write_density(tmp_path)
+    card_path(path).unlink()
+    with pytest.raises(InvalidArtifactError, match="cannot be read"):
+        DensityForecaster.load(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00" * 100, b"PK\x03\x04", b"{}" * 50])
+def test_file_of_another_form_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = write_density(tmp_path)
+    path.write_bytes(content)
+    with pytest.raises(InvalidArtifactError, match="cannot be read"):
+        DensityForecaster.load(path)
+
+
+def test_card_of_another_file_is_refused(tmp_path: Path) -> None:
+    first, second = write_density(tmp_path, 1), write_density(tmp_path, 2)
+    card_path(second).write_bytes(card_path(first).read_bytes())
+    with pytest.raises(InvalidArtifactError, match="card of another file"):
+        DensityForecaster.load(second)
+
+
+def test_missing_tensor_is_refused(tmp_path: Path) -> None:
+    tensors = tensors_of()
+    del tensors["head.bias"]
+    path = tmp_path / "x.safetensors"
+    write_artifact(path, tensors, density_config(), CARD)
+    with pytest.raises(InvalidArtifactError, match=r"head\.bias"):
+        DensityForecaster.load(path)
+
+
+def test_tensor_of_another_shape_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    write_artifact(path, tensors_of(), density_config(hidden_dim=16), CARD)
+    with pytest.raises(InvalidArtifactError, match="expected float32"):
+        DensityForecaster.load(path)
+
+
+def test_non_finite_weight_is_refused(tmp_path: Path) -> None:
+    tensors = tensors_of()
+    tensors["head.bias"] = np.array([0, 0, np.nan, 0, 0], np.float32)
+    path = tmp_path / "x.safetensors"
+    write_artifact(path, tensors, density_config(), CARD)
+    with pytest.raises(InvalidArtifactError, match="not finite"):
+        DensityForecaster.load(path)

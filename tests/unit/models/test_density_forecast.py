@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+
+from models.density_forecast import DensityForecaster
+from tests.unit.forecasters import (
+    CARD,
+    EDGES,
+    density_config,
+    density_network,
+    scale,
+    write_density,
+)
+
+RANDOM = np.random.default_rng(0)
+
+
+def test_numpy_forecast_equals_the_network() -> None:
+    network, config = density_network(3), density_config()
+    tensors = {k: v.numpy() for k, v in network.state_dict().items()}
+    densities = RANDOM.uniform(0, 40, (32, 3, 5))
+    mean, std = config.column("mean"), config.column("std")
+    with torch.inference_mode():
+        scaled = network(torch.from_numpy(((densities - mean) / std).astype(np.float32)))
+    expected = np.maximum(scaled.numpy() * std + mean, 0)
+    np.testing.assert_allclose(
+        DensityForecaster(tensors, config, CARD)(densities), expected, atol=1e-4
+    )
+
+
+def test_scales_are_bound_to_edges_by_name(tmp_path: Path) -> None:
+    scales = {edge: scale(n) for n, edge in enumerate(EDGES)}
+    reordered = dict(sorted(scales.items(), reverse=True))
+    (tmp_path / "other").mkdir()
+    densities = RANDOM.uniform(0, 40, (4, 3, 5))
+    np.testing.assert_array_equal(
+        DensityForecaster.load(write_density(tmp_path))(densities),
+        DensityForecaster.load(write_density(tmp_path / "other", scales=reordered))(densities),
+    )
+
+
+def test_scales_of_exchanged_edges_change_the_forecast(tmp_path: Path) -> None:
+    exchanged = {edge: scale(n) for edge, n in zip(EDGES, (1, 0, 2, 3, 4), strict=True)}
+    (tmp_path / "other").mkdir()
+    densities = RANDOM.uniform(0, 40, (4, 3, 5))
+    one = DensityForecaster.load(write_density(tmp_path))(densities)
+    other = DensityForecaster.load(write_density(tmp_path / "other", scales=exchanged))(densities)
+    assert not np.allclose(one, other)
+
+
+@pytest.mark.parametrize("edges", [("a", "b", "c", "d", "x"), ("a", "b", "c", "d", "d")])
+def test_edge_without_its_own_scale_is_refused(edges: tuple[str, ...]) -> None:
+    with pytest.raises(ValidationError, match="differ"):
+        density_config(edges=edges)
+
+
+@pytest.mark.parametrize("value", [0.0, -1e308, 1e308, 1e39])
+def test_extreme_densities_give_finite_forecasts_that_are_not_negative(value: float) -> None:
+    tensors = {k: v.numpy() for k, v in density_network(0).state_dict().items()}
+    forecast = DensityForecaster(tensors, density_config(), CARD)(np.full((1, 3, 5), value))
+    assert np.isfinite(forecast).all()
+    assert (forecast >= 0).all()
+
+
+def test_rows_of_a_batch_do_not_meet() -> None:
+    tensors = {k: v.numpy() for k, v in density_network(0).state_dict().items()}
+    forecaster = DensityForecaster(tensors, density_config(), CARD)
+    densities = RANDOM.uniform(0, 40, (7, 3, 5))
+    singly = np.concatenate([forecaster(densities[n : n + 1]) for n in range(7)])
+    np.testing.assert_allclose(forecaster(densities), singly, atol=1e-4)

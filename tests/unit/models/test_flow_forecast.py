@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from models.flow_forecast import Calibration, FlowConfig, FlowForecaster
+from models.flow_window import WINDOW
+from models.junctions import JUNCTIONS
+from tests.unit.forecasters import flow_config, write_flow
+
+RANDOM = np.random.default_rng(0)
+
+
+@pytest.fixture
+def forecaster(tmp_path: Path) -> FlowForecaster:
+    return FlowForecaster.load(write_flow(tmp_path))
+
+
+def windows(n: int) -> np.ndarray:
+    return RANDOM.uniform(0, 30, (n, WINDOW, 3))
+
+
+def test_rows_of_a_batch_do_not_meet(forecaster: FlowForecaster) -> None:
+    inputs, rows, observed = windows(5), np.arange(5), np.full(5, 60)
+    together = forecaster(inputs, rows, observed)
+    for n in range(5):
+        alone = forecaster(inputs[n : n + 1], rows[n : n + 1], observed[:1])
+        assert alone.flows[0] == pytest.approx(together.flows[n], abs=1e-4)
+        assert alone.confidences[0] == pytest.approx(together.confidences[n], abs=1e-5)
+
+
+def test_each_junction_has_its_own_forecast(forecaster: FlowForecaster) -> None:
+    inputs = np.repeat(windows(1), 5, axis=0)
+    forecasts = forecaster(inputs, np.arange(5), np.full(5, 60))
+    assert len(set(forecasts.flows.round(3).tolist())) == 5
+
+
+def test_confidence_falls_with_every_minute_that_is_missing(forecaster: FlowForecaster) -> None:
+    inputs = np.repeat(windows(1), WINDOW, axis=0)
+    observed = np.arange(1, WINDOW + 1)
+    confidences = forecaster(inputs, np.zeros(WINDOW, np.int64), observed).confidences
+    assert (np.diff(confidences) > 0).all()
+
+
+@pytest.mark.parametrize("value", [0.0, 1e9, 1e300])
+def test_extreme_inputs_give_finite_forecasts(forecaster: FlowForecaster, value: float) -> None:
+    forecasts = forecaster(np.full((1, WINDOW, 3), value), np.array([0]), np.array([60]))
+    assert np.isfinite(forecasts.flows).all()
+    assert 0 <= forecasts.confidences[0] <= 1
+
+
+def test_order_of_the_scales_does_not_matter(tmp_path: Path) -> None:
+    config = flow_config()
+    reordered = FlowConfig.model_validate(
+        config.model_dump() | {"scales": dict(reversed(config.model_dump()["scales"].items()))}
+    )
+    np.testing.assert_array_equal(config.table("mean"), reordered.table("mean"))
+
+
+def test_a_junction_without_scales_is_refused() -> None:
+    fields = flow_config().model_dump()
+    del fields["scales"][next(iter(JUNCTIONS))]
+    with pytest.raises(ValidationError, match="scale of every feature"):
+        FlowConfig.model_validate(fields)
+
+
+def test_offsets_that_do_not_rise_are_refused() -> None:
+    with pytest.raises(ValidationError, match="strictly rise"):
+        Calibration(vehicles=1, share=0.1, slope=1, observed=(1, 60), offsets=(0.5, 0.5))
+
+
+def test_tolerance_is_the_larger_of_both() -> None:
+    calibration = Calibration(vehicles=1, share=0.1, slope=1, observed=(60,), offsets=(0,))
+    assert calibration.tolerance(np.array([5.0, 10.0, 50.0])).tolist() == [1, 1, 5]

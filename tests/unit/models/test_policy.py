@@ -1,0 +1,121 @@
+import os
+import pickle
+from collections import OrderedDict
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from models.policy import (
+    STATE_DICT_SHAPES,
+    InvalidPolicyFileError,
+    RecurrentPolicy,
+    read_state_dict,
+)
+from tests.unit.models.reference import random_state_dict
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "agent.th"
+
+
+def test_the_networks_own_state_dict_is_a_policy_file(path):
+    torch.save(RecurrentPolicy().state_dict(), path)
+    read = read_state_dict(path)
+    assert {name: tuple(w.shape) for name, w in read.items()} == STATE_DICT_SHAPES
+    assert sum(w.numel() for w in read.values()) == 102_788
+
+
+def test_values_survive_saving_and_reading(path):
+    weights = random_state_dict()
+    torch.save(OrderedDict(weights), path)
+    assert all(torch.equal(weights[name], w) for name, w in read_state_dict(path).items())
+
+
+def test_parameters_are_read_as_plain_tensors(path):
+    torch.save({name: nn.Parameter(w) for name, w in random_state_dict().items()}, path)
+    assert not any(w.requires_grad for w in read_state_dict(path).values())
+
+
+def without(name: str) -> dict[str, Tensor]:
+    weights = random_state_dict()
+    del weights[name]
+    return weights
+
+
+def changed(name: str, tensor: object) -> dict[str, object]:
+    return random_state_dict() | {name: tensor}
+
+
+NAN_BIAS = torch.full((4,), float("nan"))
+INF_BIAS = torch.full((4,), float("inf"))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (without("fc2.bias"), "missing ['fc2.bias']"),
+        (changed("fc3.bias", torch.zeros(4)), "unknown ['fc3.bias']"),
+        (changed("fc2.bias", torch.zeros(5)), "fc2.bias has shape (5,), expected (4,)"),
+        (changed("fc1.weight", torch.zeros(24, 128)), "fc1.weight has shape (24, 128)"),
+        (changed("fc2.bias", torch.zeros(4).double()), "fc2.bias is not a float32 tensor"),
+        (changed("fc2.bias", [0.0] * 4), "fc2.bias is not a float32 tensor"),
+        (changed("fc2.bias", NAN_BIAS), "fc2.bias has values that are not finite"),
+        (changed("fc2.bias", INF_BIAS), "fc2.bias has values that are not finite"),
+        (changed("fc2.bias", torch.zeros(4).to_sparse()), "fc2.bias is not a dense tensor"),
+        ([1, 2, 3], "expected a state dict, found list"),
+        ({}, "missing"),
+    ],
+)
+def test_another_content_is_refused_with_its_reason(path, content, reason):
+    torch.save(content, path)
+    with pytest.raises(InvalidPolicyFileError) as refusal:
+        read_state_dict(path)
+    assert reason in str(refusal.value)
+    assert str(path) in str(refusal.value)
+
+
+def test_a_missing_file_is_refused(path):
+    with pytest.raises(InvalidPolicyFileError, match="no such file"):
+        read_state_dict(path)
+
+
+def test_a_folder_is_refused(tmp_path):
+    with pytest.raises(InvalidPolicyFileError, match="not a PyTorch state dict"):
+        read_state_dict(tmp_path)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 100, 5000])
+def test_a_truncated_file_is_refused(path, kept):
+    torch.save(random_state_dict(), path)
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(InvalidPolicyFileError, match="not a PyTorch state dict"):
+        read_state_dict(path)
+
+
+class Hostile:
+    def __init__(self, witness: Path) -> None:
+        self.witness = witness
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.mkdir, (str(self.witness),)
+
+
+@pytest.mark.filterwarnings("ignore:Detected pickle protocol")
+@pytest.mark.parametrize(
+    "save", [torch.save, lambda value, path: path.write_bytes(pickle.dumps(value))]
+)
+def test_a_hostile_pickle_runs_no_code(path, tmp_path, save):
+    witness = tmp_path / "witness"
+    save({"fc1.weight": Hostile(witness)}, path)
+    with pytest.raises(InvalidPolicyFileError):
+        read_state_dict(path)
+    assert not witness.exists()
+
+
+def test_a_whole_module_in_place_of_its_state_dict_is_refused(path):
+    torch.save(RecurrentPolicy(), path)
+    with pytest.raises(InvalidPolicyFileError):
+        read_state_dict(path)

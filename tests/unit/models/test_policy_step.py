@@ -1,0 +1,111 @@
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pytest
+import torch
+
+from models.junctions import JUNCTIONS
+from models.policy import RecurrentPolicy, mask_logits
+from models.policy_step import Floats, PolicyStep
+from tests.unit.models.reference import Doubles, ReferencePolicy, random_state_dict
+
+UNAVAILABLE = np.array([[not a for a in j.avail_actions] for j in JUNCTIONS.values()])
+
+
+def inputs_of(agents: Sequence[int], observations: Iterable[Sequence[float]]) -> Floats:
+    inputs = np.zeros((len(agents), 24), np.float32)
+    for row, agent, obs in zip(inputs, agents, observations, strict=True):
+        row[: len(obs)] = obs
+        row[19 + agent] = 1.0
+    return inputs
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("scale", [0.5, 1.0, 5.0])
+def test_a_run_of_batched_steps_equals_the_formulas(seed, scale):
+    weights = random_state_dict(seed, scale)
+    step, reference = PolicyStep(weights), ReferencePolicy(weights)
+    rng = np.random.default_rng(seed)
+    agents = [0, 1, 2, 3, 4, 0, 2]
+    junctions = list(JUNCTIONS)
+    hidden = np.zeros((len(agents), 128), np.float32)
+    expected: list[Doubles | None] = [None] * len(agents)
+    for _ in range(40):
+        observations = [
+            rng.random(19 if agent == 0 else 8, np.float32).tolist() for agent in agents
+        ]
+        result = step(inputs_of(agents, observations), hidden, UNAVAILABLE[agents])
+        hidden = result.hidden
+        for row, agent in enumerate(agents):
+            action, confidence, expected[row] = reference.step(
+                junctions[agent], observations[row], expected[row]
+            )
+            assert result.confidences[row] == pytest.approx(confidence, abs=2e-4)
+            assert hidden[row] == pytest.approx(expected[row], abs=2e-4)
+            if confidence > 0.501:  # else two actions are as good as equal
+                assert result.actions[row] == action
+    assert result.finite.all()
+
+
+def test_numpy_and_torch_agree_on_one_step():
+    weights = random_state_dict()
+    network = RecurrentPolicy()
+    network.load_state_dict(weights)
+    rng = np.random.default_rng(1)
+    agents = [agent % 5 for agent in range(64)]
+    inputs = inputs_of(agents, rng.normal(size=(64, 19)).tolist())
+    hidden = np.tanh(rng.normal(size=(64, 128))).astype(np.float32)
+    result = PolicyStep(weights)(inputs, hidden, UNAVAILABLE[agents])
+    with torch.no_grad():
+        logits, new_hidden = network(torch.from_numpy(inputs), torch.from_numpy(hidden))
+        available = torch.from_numpy(~UNAVAILABLE[agents])
+        probabilities = torch.softmax(mask_logits(logits, available), dim=1)
+    assert np.allclose(result.hidden, new_hidden.numpy(), atol=1e-5)
+    assert np.allclose(result.confidences, probabilities.max(dim=1).values.numpy(), atol=1e-5)
+    assert (result.actions == probabilities.argmax(dim=1).numpy()).all()
+
+
+def test_an_unavailable_action_is_never_chosen_however_large_its_logit():
+    weights = random_state_dict()
+    weights["fc2.bias"][2:] = 1e6
+    result = PolicyStep(weights)(
+        inputs_of([1, 0], [[0.1], [0.1]]), np.zeros((2, 128), np.float32), UNAVAILABLE[[1, 0]]
+    )
+    assert result.actions[0] in (0, 1)
+    assert result.actions[1] in (2, 3)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_row_that_overflows_is_marked_and_spoils_no_other():
+    weights = random_state_dict()
+    step = PolicyStep(weights)
+    usual = inputs_of([3], [[0.5, 0.25]])
+    wild = inputs_of([3], [[3e38, -3e38] * 9])
+    hidden = np.zeros((2, 128), np.float32)
+    alone = step(usual, hidden[:1], UNAVAILABLE[[3]])
+    both = step(np.concatenate([wild, usual]), hidden, UNAVAILABLE[[3, 3]])
+    assert both.finite.tolist() == [False, True]
+    assert np.allclose(both.hidden[1], alone.hidden[0], atol=1e-6)
+
+
+@pytest.mark.filterwarnings("error")
+def test_finite_weights_whose_logits_overflow_are_marked():
+    weights = random_state_dict()
+    weights["fc2.weight"][:] = 3e38
+    weights["rnn.bias_ih"][:] = 5.0
+    result = PolicyStep(weights)(
+        inputs_of([0], [[1.0]]), np.full((1, 128), 0.9, np.float32), UNAVAILABLE[[0]]
+    )
+    assert not result.finite[0]
+
+
+@pytest.mark.filterwarnings("error")
+def test_saturated_gates_stay_finite():
+    weights = random_state_dict(scale=1000.0)
+    step = PolicyStep(weights)
+    result = step(
+        inputs_of([0], [[1e6] * 19]), np.full((1, 128), -1.0, np.float32), UNAVAILABLE[[0]]
+    )
+    assert result.finite[0]
+    assert np.abs(result.hidden).max() <= 1.0
+    assert 0.25 <= result.confidences[0] <= 1.0

@@ -1,0 +1,109 @@
+"""The strict check of serve configs, and that the shipped ones agree with each other."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from serve_app.config import InvalidServeConfigError, find_faults, read_config
+
+ROOT = Path(__file__).resolve().parents[3]
+SHIPPED = [ROOT / "serve_config.yaml", *sorted((ROOT / "configs").glob("*.yaml"))]
+
+
+@pytest.fixture(scope="module")
+def shipped() -> dict[str, Any]:
+    return read_config(ROOT / "serve_config.yaml")
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
+def test_shipped_configs_are_valid(path: Path) -> None:
+    read_config(path)
+
+
+def test_variants_hold_the_same_applications_in_the_same_places() -> None:
+    def places(path: Path) -> dict[str, tuple[str, str]]:
+        applications = read_config(path)["applications"]
+        return {each["name"]: (each["route_prefix"], each["import_path"]) for each in applications}
+
+    assert len(SHIPPED) == 3
+    assert places(SHIPPED[0]) == places(SHIPPED[1]) == places(SHIPPED[2])
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["http_optionss"], {"port": 1}),
+        (["http_options", "prot"], 8000),
+        (["applications", 0, "route_prefx"], "/"),
+        (["applications", 0, "deployments", 0, "max_ongoing_request"], 5),
+        (["applications", 0, "deployments", 0, "max_constructor_retry_count"], 5),
+        (["applications", 1, "deployments", 0, "autoscaling_config", "upscale_dely_s"], 3),
+        (["applications", 0, "deployments", 0, "ray_actor_options", "num_cpu"], 1),
+        (["logging_config", "enable_acces_log"], False),
+    ],
+    ids=lambda value: str(value[-1]) if isinstance(value, list) else "",
+)
+def test_an_unknown_key_is_named_with_its_place(
+    shipped: dict[str, Any], path: list[Any], value: object
+) -> None:
+    config = copy.deepcopy(shipped)
+    inner: Any = config
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    assert any(str(path[-1]) in fault and "unknown key" in fault for fault in find_faults(config))
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"args": {"shardz": 2}}, "shardz"),
+        ({"args": {"lease_s": "long"}}, "lease_s"),
+        ({"import_path": "serve_app.inference:bild"}, "import_path"),
+        ({"import_path": "serve_app.nowhere:build"}, "import_path"),
+    ],
+)
+def test_a_wrong_value_of_an_application_is_named(
+    shipped: dict[str, Any], changes: dict[str, Any], named: str
+) -> None:
+    config = copy.deepcopy(shipped)
+    config["applications"][0] |= changes
+    assert any(named in fault for fault in find_faults(config))
+
+
+def test_wrong_autoscaling_values_are_found_before_the_cluster_finds_them(
+    shipped: dict[str, Any],
+) -> None:
+    config = copy.deepcopy(shipped)
+    scaling = config["applications"][1]["deployments"][0]["autoscaling_config"]
+    scaling |= {"min_replicas": 5, "max_replicas": 2}
+    assert any("autoscaling_config" in fault for fault in find_faults(config))
+
+
+@pytest.mark.parametrize("text", ["", "a: [", "- 1", "\x00"])
+def test_a_file_that_is_no_config_is_refused_with_a_sentence(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    with pytest.raises(InvalidServeConfigError, match=r"config\.yaml"):
+        read_config(path)
+
+
+def test_a_missing_file_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(InvalidServeConfigError, match="cannot be read"):
+        read_config(tmp_path / "none.yaml")
+
+
+def test_every_stateless_part_scales_within_bounds(shipped: dict[str, Any]) -> None:
+    stateless = {"gateway", "density", "flow", "accounts", "loans", "cards"}
+    for application in shipped["applications"]:
+        (deployment,) = application["deployments"]
+        assert deployment["max_ongoing_requests"] > 0
+        assert deployment["max_queued_requests"] > 0
+        if application["name"] in stateless:
+            scaling = yaml.safe_load(yaml.safe_dump(deployment["autoscaling_config"]))
+            assert 1 <= scaling["min_replicas"] < scaling["max_replicas"]

@@ -1,0 +1,76 @@
+"""An instance's ports and processes are its own."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from serve_app.instance import MARK, Instance, InstanceError, Ports
+
+
+def test_default_ports_leave_the_documents_ports_alone() -> None:
+    assert not {8080, 8090, 9000, 8001} & set(Ports().single().values())
+
+
+def test_ports_from_a_base_do_not_overlap() -> None:
+    ports = Ports.from_base(27000)
+    single = set(ports.single().values())
+    assert len(single) == len(Ports().single())
+    ranges = [set(range(r[0], r[1] + 1)) for r in (ports.workers, ports.replicas)]
+    assert not single & ranges[0]
+    assert not single & ranges[1]
+    assert not ranges[0] & ranges[1]
+    assert all(27000 <= port < 27500 for port in single | ranges[0] | ranges[1])
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        yield holder.getsockname()[1]
+
+
+def test_a_taken_port_is_refused_in_one_sentence_and_nothing_is_started(
+    tmp_path: Path, taken_port: int
+) -> None:
+    instance = Instance(tmp_path, Ports(http=taken_port))
+    with pytest.raises(InstanceError, match=rf"Port {taken_port} \(for http\) is taken") as error:
+        instance.start()
+    assert "\n" not in str(error.value)
+    assert instance.processes() == []
+
+
+def test_only_marked_processes_are_found_and_stopped(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import sys; print('up', flush=True); sys.stdin.read()"]
+
+    def start(env: dict[str, str]) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            command,
+            env=os.environ | env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout
+        assert process.stdout.readline() == "up\n"
+        return process
+
+    instance = Instance(tmp_path)
+    ours, other = start({MARK: str(tmp_path.resolve())}), start({MARK: str(tmp_path / "other")})
+    try:
+        assert [process.pid for process in instance.processes()] == [ours.pid]
+        assert instance.stop() is True
+        assert ours.wait(10) != 0
+        assert other.poll() is None
+        assert instance.stop() is False
+    finally:
+        for process in (ours, other):
+            process.kill()
+            process.communicate()

@@ -1,0 +1,61 @@
+"""``greenwave users`` as a user types it."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from serve_app.cli import main
+
+
+@pytest.fixture
+def users(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    monkeypatch.delenv("STORE_URL", raising=False)
+
+    def run(*arguments: str, typed: str = "") -> tuple[int, str]:
+        monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+        code = main(["users", *arguments])
+        captured = capsys.readouterr()
+        return code, captured.out + captured.err
+
+    return run
+
+
+def test_users_are_added_listed_changed_and_removed(users):
+    assert users("add", "ann", typed="some password\n") == (0, "Added 'ann'.\n")
+    assert users("add", "bob", typed="some password\n") == (0, "Added 'bob'.\n")
+    assert users("list") == (0, "ann\nbob\n")
+    code, output = users("passwd", "ann", typed="another password\n")
+    assert (code, output) == (0, "Changed the password of 'ann'.\n")
+    assert users("remove", "ann") == (0, "Removed 'ann'.\n")
+    assert users("list") == (0, "bob\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "typed", "message"),
+    [
+        (("remove", "nobody"), "", "There is no user 'nobody'."),
+        (("passwd", "nobody"), "some password\n", "There is no user 'nobody'."),
+        (("add", "ann"), "short\n", "A password has 8 to 256 characters, not all of them blank."),
+        (("add", "ann"), "", "A password has 8 to 256 characters, not all of them blank."),
+        (("add", " "), "some password\n", "A user name is printable text without spaces"),
+    ],
+)
+def test_mistakes_end_in_one_sentence(users, arguments, typed, message):
+    code, output = users(*arguments, typed=typed)
+    assert code == 1
+    assert output.startswith(message)
+    assert "Traceback" not in output
+
+
+def test_each_instance_has_users_of_its_own(users):
+    users("add", "ann", typed="some password\n")
+    assert users("list", "--port-base", "31000") == (0, "")
+
+
+def test_a_password_is_no_argument(users, capsys):
+    with pytest.raises(SystemExit):
+        users("add", "ann", "some password")
+    assert "unrecognized arguments" in capsys.readouterr().err
