@@ -1,9 +1,7 @@
 """The shared recurrent policy: fc1 - GRU cell - fc2, with the agent's one-hot index in its input.
 
-The state dict has the form of EPyMARL's ``agent.th`` (Papoudakis et al., "Benchmarking Multi-Agent
-Deep Reinforcement Learning Algorithms in Cooperative Tasks", 2021; its ``RNNAgent``). This module
-is the definition that training uses and that the serving step in :mod:`models.policy_step` must
-agree with.
+This module is the definition that training uses and that the serving step in
+:mod:`models.policy_step` must agree with. The state dict has the form of :mod:`models.policy_form`.
 """
 
 from __future__ import annotations
@@ -14,26 +12,14 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from models.junctions import MAX_OBS, N_ACTIONS, N_AGENTS
-
-INPUT_DIM = MAX_OBS + N_AGENTS
-HIDDEN_DIM = 128
-MASKED_LOGIT = -1e10
-
-STATE_DICT_SHAPES: dict[str, tuple[int, ...]] = {
-    "fc1.weight": (HIDDEN_DIM, INPUT_DIM),
-    "fc1.bias": (HIDDEN_DIM,),
-    "rnn.weight_ih": (3 * HIDDEN_DIM, HIDDEN_DIM),
-    "rnn.weight_hh": (3 * HIDDEN_DIM, HIDDEN_DIM),
-    "rnn.bias_ih": (3 * HIDDEN_DIM,),
-    "rnn.bias_hh": (3 * HIDDEN_DIM,),
-    "fc2.weight": (N_ACTIONS, HIDDEN_DIM),
-    "fc2.bias": (N_ACTIONS,),
-}
-
-
-class InvalidPolicyFileError(ValueError):
-    """The file is not a policy that this network can run; the message says why."""
+from models.junctions import N_ACTIONS
+from models.policy_form import (
+    HIDDEN_DIM,
+    INPUT_DIM,
+    MASKED_LOGIT,
+    STATE_DICT_SHAPES,
+    InvalidPolicyFileError,
+)
 
 
 class RecurrentPolicy(nn.Module):

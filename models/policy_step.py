@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
-from models.policy import HIDDEN_DIM, MASKED_LOGIT
+from models.policy_form import HIDDEN_DIM, MASKED_LOGIT
+
+if TYPE_CHECKING:
+    from torch import Tensor  # two seconds to import
 
 Floats = NDArray[np.float32]
 

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,10 @@ from deployments.forecast.batcher import Batcher
 from deployments.forecast.counts import ForecastCounts
 from deployments.forecast.errors import ModelNotLoadedError
 from deployments.forecast.model_slot import ModelSlot
-from models.flow_forecast import FlowForecaster
 from models.flow_window import FEATURES, HORIZON, MINUTE_S, WINDOW
+
+if TYPE_CHECKING:
+    from models.flow_forecast import FlowForecaster
 
 
 class FlowAnswer(NamedTuple):
@@ -105,6 +107,11 @@ class FlowService:
 
 
 def _read(path: Path) -> FlowForecaster:
+    import torch  # two seconds, which only a replica shall spend
+
+    from models.flow_forecast import FlowForecaster
+
+    torch.set_num_threads(1)  # replicas are the unit of parallelism; a batch is too small to split
     forecaster = FlowForecaster.load(path)
     # the first call of a process is slow; no request shall wait for it
     empty = np.zeros((1, WINDOW, len(FEATURES)))

@@ -19,7 +19,7 @@ from deployments.inference.metrics import InferenceMetrics
 from deployments.inference.service import InferenceService
 from deployments.inference.shards import ShardedLeases
 from deployments.inference.states import LeaseSettings
-from models.policy import HIDDEN_DIM
+from models.policy_form import HIDDEN_DIM
 
 
 @dataclass(frozen=True)

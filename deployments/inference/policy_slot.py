@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from models.policy import InvalidPolicyFileError, read_state_dict
+from models.policy_form import InvalidPolicyFileError
 from models.policy_step import PolicyStep
 
 logger = logging.getLogger("ray.serve")
@@ -29,11 +29,17 @@ class PolicySlot:
         Hidden states stay: a policy that must start from zeros wants a reset call.
         """
         try:
-            state_dict = await asyncio.to_thread(read_state_dict, path)
+            policy = await asyncio.to_thread(_read, path)
         except InvalidPolicyFileError as error:
             self.problem = str(error)
             serving = "the policy before it stays in service" if self.policy else "no model"
             logger.error("The policy was not loaded (%s): %s", serving, error)
             return
-        self.policy, self.problem = PolicyStep(state_dict), None
+        self.policy, self.problem = policy, None
         logger.info("Serving the policy of %s.", path)
+
+
+def _read(path: str) -> PolicyStep:
+    from models.policy import read_state_dict  # PyTorch: two seconds, while leases are set up
+
+    return PolicyStep(read_state_dict(path))

@@ -20,7 +20,7 @@ from deployments.inference.shards import ShardedLeases
 from deployments.inference.states import HiddenStateError, Key, LeaseSettings
 from deployments.inference.stepper import Decision, Stepper
 from models.junctions import JUNCTIONS, MAX_OBS, N_ACTIONS, N_AGENTS
-from models.policy import HIDDEN_DIM, INPUT_DIM
+from models.policy_form import HIDDEN_DIM, INPUT_DIM
 
 DEFAULT_RUN = "default"
 _RUN_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")

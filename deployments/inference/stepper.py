@@ -21,7 +21,7 @@ from deployments.inference.leases import OwnedState
 from deployments.inference.shards import ShardedLeases
 from deployments.inference.states import HiddenStateError, Key, LeaseSettings
 from models.junctions import JUNCTIONS, MAX_OBS
-from models.policy import HIDDEN_DIM, INPUT_DIM
+from models.policy_form import HIDDEN_DIM, INPUT_DIM
 from models.policy_step import PolicyStep
 
 MAX_BATCH = 256

@@ -15,7 +15,8 @@ from fastapi import FastAPI, HTTPException
 from pydantic import BaseModel
 
 from models.junctions import JUNCTIONS, MAX_OBS
-from models.policy import HIDDEN_DIM, INPUT_DIM, RecurrentPolicy, mask_logits, read_state_dict
+from models.policy import RecurrentPolicy, mask_logits, read_state_dict
+from models.policy_form import HIDDEN_DIM, INPUT_DIM
 from models.policy_step import PolicyStep
 
 

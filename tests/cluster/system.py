@@ -3,6 +3,7 @@ other."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import signal
 from dataclasses import dataclass, field
@@ -73,11 +74,11 @@ class System:
 
     def processes(self, title: str) -> list[psutil.Process]:
         """This system's Ray processes whose title starts with ``title``, oldest first."""
-        found = [
-            process
-            for process in self.instance.processes()
-            if "".join(process.cmdline()[:1]).startswith(title)
-        ]
+        found = []
+        for process in self.instance.processes():
+            with contextlib.suppress(psutil.NoSuchProcess):  # it may end while we look
+                if "".join(process.cmdline()[:1]).startswith(title):
+                    found.append(process)
         return sorted(found, key=lambda process: process.create_time())
 
     def replicas(self, name: str) -> list[psutil.Process]:

@@ -13,7 +13,7 @@ from deployments.inference.leases import StateLeases
 from deployments.inference.service import InferenceService
 from deployments.inference.shards import ShardedLeases
 from deployments.inference.states import LeaseSettings
-from models.policy import HIDDEN_DIM
+from models.policy_form import HIDDEN_DIM
 from tests.unit.inference.policies import WEIGHTS
 
 

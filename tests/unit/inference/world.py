@@ -25,7 +25,7 @@ from deployments.inference.states import (
     StateBatch,
 )
 from deployments.inference.stepper import Decision, Stepper
-from models.policy import HIDDEN_DIM
+from models.policy_form import HIDDEN_DIM
 from models.policy_step import PolicyStep
 from tests.unit.inference.lineage import Asked, History, Outcome, ResetCall
 

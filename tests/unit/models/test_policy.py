@@ -7,12 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.policy import (
-    STATE_DICT_SHAPES,
-    InvalidPolicyFileError,
-    RecurrentPolicy,
-    read_state_dict,
-)
+from models.policy import RecurrentPolicy, read_state_dict
+from models.policy_form import STATE_DICT_SHAPES, InvalidPolicyFileError
 from tests.unit.models.reference import random_state_dict
 
 
