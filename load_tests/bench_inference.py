@@ -29,7 +29,8 @@ from rich.table import Table
 
 from load_tests.wrk import BenchmarkError, Samples, Target, measure, median, wait_for
 from serve_app.deploy import deploy, wait_until_running
-from serve_app.instance import Instance, Ports
+from serve_app.instance import Instance
+from serve_app.ports import Ports
 from serve_app.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -88,7 +88,7 @@ def run_wrk(target: Target, connections: int, seconds: float) -> Sample:
 
 
 def median(samples: Samples, name: str, connections: int, what: str) -> float:
-    return statistics.median(getattr(each, what) for each in samples[name, connections])
+    return float(statistics.median(getattr(each, what) for each in samples[name, connections]))
 
 
 def wait_for(url: str, timeout_s: float = 60) -> None:

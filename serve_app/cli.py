@@ -19,7 +19,8 @@ from serve_app.config import InvalidServeConfigError, read_config
 from serve_app.deploy import DeployError, deploy, statuses, wait_until_running
 from serve_app.edge import Edge, EdgeError, EdgePorts
 from serve_app.first_user import FIRST_USER, create_first_user
-from serve_app.instance import Instance, InstanceError, Ports
+from serve_app.instance import Instance, InstanceError
+from serve_app.ports import Ports
 from serve_app.settings import Settings
 from serve_app.signing_key import InsecureSettingsError, signing_key
 

@@ -17,7 +17,8 @@ from string import Template
 
 import psutil
 
-from serve_app.instance import MARK, Instance, holder, is_free
+from serve_app.instance import MARK, Instance
+from serve_app.ports import holder, is_free
 
 TEMPLATE = Path(__file__).resolve().parent.parent / "configs" / "edge.cfg.tmpl"
 START_TIMEOUT_S = 10.0

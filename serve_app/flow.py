@@ -31,5 +31,5 @@ def build(args: FlowArgs) -> Application:
     """Target of ``import_path`` in the serve config."""
     path = args.model_path or Settings().flow_model_path
     options = ForecastOptions(str(path), Limits(args.max_waiting, args.max_body))
-    application: Application = Flow.bind(options)
+    application: Application = Flow.bind(options)  # type: ignore[attr-defined]
     return application

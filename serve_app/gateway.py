@@ -74,5 +74,5 @@ def build(args: GatewayArgs) -> Application:
         max_waiting=args.max_waiting,
         trust_forwarded_for=args.trust_forwarded_for,
     )
-    application: Application = Gateway.bind(options)
+    application: Application = Gateway.bind(options)  # type: ignore[attr-defined]
     return application

@@ -49,5 +49,5 @@ def build(args: InferenceArgs) -> Application:
             restore_after_restart=args.restore_after_restart,
         ),
     )
-    application: Application = Inference.bind(options)
+    application: Application = Inference.bind(options)  # type: ignore[attr-defined]
     return application

@@ -12,18 +12,17 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 import psutil
 
 from serve_app import dashboard
+from serve_app.ports import Ports, holder, is_free
 
 MARK = "GREENWAVE_INSTANCE"
 START_TIMEOUT_S = 120.0
@@ -34,35 +33,6 @@ OBJECT_STORE_BYTES = 256 << 20  # nothing here travels through the object store
 
 class InstanceError(RuntimeError):
     """The cluster cannot be started or stopped; the message is one clear sentence."""
-
-
-@dataclass(frozen=True)
-class Ports:
-    """Every port of an instance; none is a default port of the services' documents but ``http``."""
-
-    http: int = 8000
-    dashboard: int = 8265
-    gcs: int = 6390  # not Ray's usual 6379, which is also Redis'
-    ray_client: int = 10001
-    agent: int = 52365
-    metrics: int = 9105
-    haproxy_metrics: int = 9101
-    haproxy_stats: int = 8404
-    fallback_http: int = 8500  # Ray's Python proxy, behind HAProxy
-    fallback_grpc: int = 9500
-    workers: tuple[int, int] = (20000, 20999)
-    replicas: tuple[int, int] = (30000, 30999)
-
-    @classmethod
-    def from_base(cls, base: int) -> Ports:
-        """A set of its own, from ``base`` to ``base`` + 499, for a second instance on one
-        machine."""
-        single = dict(zip(list(cls.__dataclass_fields__)[:10], range(base, base + 10), strict=True))
-        workers, replicas = (base + 100, base + 299), (base + 300, base + 499)
-        return cls(**single, workers=workers, replicas=replicas)
-
-    def single(self) -> dict[str, int]:
-        return {name: port for name, port in asdict(self).items() if isinstance(port, int)}
 
 
 @dataclass(frozen=True)
@@ -233,26 +203,3 @@ class Instance:
                     f"Port {port} (for {name.replace('_', ' ')}) is taken"
                     f"{holder(port)}; stop that program, or choose other ports with --port-base."
                 )
-
-
-def is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("", port))
-        except OSError:
-            return False
-    return True
-
-
-def holder(port: int) -> str:
-    def holders() -> Iterator[psutil.Process]:
-        for connection in psutil.net_connections("tcp"):
-            listens = connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
-            if listens and connection.pid:
-                yield psutil.Process(connection.pid)
-
-    with contextlib.suppress(psutil.Error, StopIteration):
-        process = next(holders())
-        return f" by {process.name()} (process {process.pid})"
-    return ""

@@ -23,7 +23,8 @@ WIDTH = 128
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
-    return 1.0 / (1.0 + np.exp(-x))
+    y: np.ndarray = 1.0 / (1.0 + np.exp(-x))
+    return y
 
 
 class ReferenceJunction:
@@ -47,7 +48,7 @@ class ReferenceJunction:
             from_input = w["rnn.weight_ih"][rows] @ x + w["rnn.bias_ih"][rows]
             from_hidden = w["rnn.weight_hh"][rows] @ self.hidden + w["rnn.bias_hh"][rows]
             gates[gate] = (from_input, from_hidden)
-        r, z = (_sigmoid(sum(gates[gate])) for gate in "rz")
+        r, z = (_sigmoid(gates[gate][0] + gates[gate][1]) for gate in "rz")
         n = np.tanh(gates["n"][0] + r * gates["n"][1])
         self.hidden = (1.0 - z) * n + z * self.hidden
         logits = w["fc2.weight"] @ self.hidden + w["fc2.bias"]

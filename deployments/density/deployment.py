@@ -17,7 +17,7 @@ from deployments.forecast.replica import ForecastReplica
 class Density(ForecastReplica):
     """One replica: serves the density model over HTTP."""
 
-    async def __init__(self, options: ForecastOptions) -> None:
+    async def __init__(self, options: ForecastOptions) -> None:  # type: ignore[misc]
         self._service = DensityService()
         metrics = ForecastMetrics("density", target="edges", column="edge")
         await self._start(options, self._service, metrics)

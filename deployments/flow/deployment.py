@@ -17,7 +17,7 @@ from deployments.forecast.replica import ForecastReplica
 class Flow(ForecastReplica):
     """One replica: serves the flow model over HTTP."""
 
-    async def __init__(self, options: ForecastOptions) -> None:
+    async def __init__(self, options: ForecastOptions) -> None:  # type: ignore[misc]
         self._service = FlowService()
         metrics = ForecastMetrics("flow", target="junction", column="feature")
         await self._start(options, self._service, metrics)

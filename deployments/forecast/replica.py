@@ -15,7 +15,7 @@ class ForecastService(Protocol):
     """What answers the requests."""
 
     slot: ModelSlot[Any]
-    counts: ForecastCounts
+    counts: ForecastCounts[Any]
 
 
 class ForecastReplica:

@@ -64,7 +64,7 @@ class GatewayOptions:
 class Gateway:
     """One replica: checks tokens and requests, asks the inference service, falls back to RED."""
 
-    async def __init__(self, options: GatewayOptions) -> None:
+    async def __init__(self, options: GatewayOptions) -> None:  # type: ignore[misc]
         self._options = options
         self._service = _build_service(options)
         self._metrics = asyncio.create_task(

@@ -54,7 +54,7 @@ class InferenceUserConfig(BaseModel):
 class Inference:
     """One replica: owns the hidden states it steps, serves the policy over HTTP."""
 
-    async def __init__(self, options: InferenceOptions) -> None:
+    async def __init__(self, options: InferenceOptions) -> None:  # type: ignore[misc]
         self._options = options
         self._leases = ShardedLeases(_connect(options))
         self._service = InferenceService(self._leases, options.leases)

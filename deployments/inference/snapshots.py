@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 import struct
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from typing import NamedTuple, Protocol
 from urllib.parse import quote
 
@@ -39,7 +39,7 @@ class BlobStore(Protocol):
 
     async def put_many(self, table: str, blobs: Mapping[str, bytes]) -> None: ...
 
-    async def delete_many(self, table: str, keys: Iterable[str]) -> None: ...
+    async def delete_many(self, table: str, keys: Collection[str]) -> int: ...
 
     def scan(self, table: str) -> AsyncIterator[tuple[str, bytes]]: ...
 

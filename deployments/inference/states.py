@@ -49,8 +49,9 @@ class StateBatch:
 
     def plain(self) -> tuple[list[tuple[str, str]], list[tuple[int, int]], bytes]:
         """The same in types that pickle fast."""
-        keys = [tuple(key) for key in self.keys]
-        return keys, [tuple(version) for version in self.versions], self.hidden.tobytes()
+        keys = [(key.run, key.junction) for key in self.keys]
+        versions = [(each.epoch, each.step) for each in self.versions]
+        return keys, versions, self.hidden.tobytes()
 
     @classmethod
     def from_plain(

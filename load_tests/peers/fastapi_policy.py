@@ -8,6 +8,7 @@ Run: ``MAPPO_AGENT_PATH=… uvicorn --factory load_tests.peers.fastapi_policy:cr
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -18,6 +19,8 @@ from models.junctions import JUNCTIONS, MAX_OBS
 from models.policy import RecurrentPolicy, mask_logits, read_state_dict
 from models.policy_form import HIDDEN_DIM, INPUT_DIM
 from models.policy_step import PolicyStep
+
+PeerStep = Callable[[str, list[float]], tuple[int, float]]
 
 
 class PredictionRequest(BaseModel):
@@ -49,7 +52,7 @@ def create_app() -> FastAPI:
     return app
 
 
-def _torch_step(weights):  # type: ignore[no-untyped-def]
+def _torch_step(weights: dict[str, torch.Tensor]) -> PeerStep:
     policy = RecurrentPolicy().eval()
     policy.load_state_dict(weights)
     states = {junction: torch.zeros(1, HIDDEN_DIM) for junction in JUNCTIONS}
@@ -68,7 +71,7 @@ def _torch_step(weights):  # type: ignore[no-untyped-def]
     return step
 
 
-def _numpy_step(weights):  # type: ignore[no-untyped-def]
+def _numpy_step(weights: dict[str, torch.Tensor]) -> PeerStep:
     policy = PolicyStep(weights)
     states = {junction: np.zeros((1, HIDDEN_DIM), np.float32) for junction in JUNCTIONS}
     unavailable = {j.id: np.array([[not a for a in j.avail_actions]]) for j in JUNCTIONS.values()}

@@ -31,4 +31,4 @@ class NoOp:
         return app
 
 
-app: Application = NoOp.bind()
+app: Application = NoOp.bind()  # type: ignore[attr-defined]

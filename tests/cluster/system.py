@@ -14,7 +14,8 @@ import psutil
 import yaml
 
 from serve_app.deploy import deploy, wait_until_running
-from serve_app.instance import Instance, Ports
+from serve_app.instance import Instance
+from serve_app.ports import Ports, listeners
 
 ROOT = Path(__file__).resolve().parents[2]
 _BASES = range(27000, 30000, 500)
@@ -22,11 +23,7 @@ _BASES = range(27000, 30000, 500)
 
 def free_port_base() -> int:
     """The first range of ports that no one listens in."""
-    taken = {
-        connection.laddr.port
-        for connection in psutil.net_connections("tcp")
-        if connection.status == psutil.CONN_LISTEN
-    }
+    taken = {port for port, _ in listeners()}
     return next(base for base in _BASES if not taken & set(range(base, base + 500)))
 
 

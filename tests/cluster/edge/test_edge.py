@@ -15,7 +15,8 @@ import httpx
 import pytest
 
 from serve_app.edge import Edge, EdgePorts
-from serve_app.instance import Instance, Ports
+from serve_app.instance import Instance
+from serve_app.ports import Ports
 
 
 class Echo(BaseHTTPRequestHandler):

@@ -15,7 +15,12 @@ import pytest
 from deployments.inference.snapshots import TABLE
 from deployments.store import open_store
 from tests.cluster.conftest import Weights
-from tests.cluster.inference.load import Load, assert_follows_reference, assert_is_serial_history
+from tests.cluster.inference.load import (
+    Answer,
+    Load,
+    assert_follows_reference,
+    assert_is_serial_history,
+)
 from tests.cluster.system import System, application, make_instance
 from tests.reference import JUNCTIONS
 
@@ -38,7 +43,7 @@ async def test_a_killed_replica_costs_no_more_than_the_last_uncommitted_steps(
         system.kill(system.replicas(name)[0])
         await load.until(lambda: len(system.replicas(name)) == replicas)
         await load.more(300)
-    survivors: dict[str, dict[int, object]] = defaultdict(dict)
+    survivors: dict[str, dict[int, Answer]] = defaultdict(dict)
     for answer in sorted(load.answers, key=lambda a: a.received):
         lost = survivors[answer.junction].get(answer.step)
         if lost is not None:  # answered, lost, and answered again

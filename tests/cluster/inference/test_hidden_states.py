@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import random
 
@@ -66,12 +67,15 @@ async def test_mixed_load_is_one_serial_history_per_junction(
 async def test_scaling_up_and_down_under_load_loses_and_repeats_nothing(
     system: System, weights: Weights, run_id: str
 ) -> None:
+    def has_replicas(wanted: int) -> bool:
+        return len(system.replicas("many")) == wanted
+
     async with Load(system.url + "/many", run_id, n_clients=4) as load:
         await load.more(100)
         for replicas in (1, 3):
             change = application("many", "/many", replicas=replicas)
             await asyncio.to_thread(system.deploy, change)
-            await load.until(lambda n=replicas: len(system.replicas("many")) == n)
+            await load.until(functools.partial(has_replicas, replicas))
             await load.more(100)
     # A request that reaches a stopping replica may fail on its way, never half.
     assert len(load.failures) <= 8, load.failures[:5]

@@ -26,7 +26,7 @@ def verifier():
 
 async def test_a_user_is_added_changed_and_removed(users, verifier):
     async def can_log_in(password: str) -> bool:
-        return await verifier.verify(await users.password_hash("ann"), password)
+        return bool(await verifier.verify(await users.password_hash("ann"), password))
 
     assert not await can_log_in("first password")
     await users.add("ann", "first password")

@@ -13,7 +13,7 @@ from deployments.inference.errors import (
     OverloadedError,
     UnknownJunctionError,
 )
-from deployments.inference.handle_calls import answer_reset, answer_steps
+from deployments.inference.handle_calls import Step, answer_reset, answer_steps
 from deployments.inference.service import InferenceService, ServiceCounts
 from deployments.inference.stepper import Decision
 
@@ -62,7 +62,7 @@ async def test_each_step_gets_its_own_outcome_in_order():
         NonFiniteStateError(),
         Decision(1, 0.5, 2),
     )
-    steps = [(None, JUNCTION, [1.0])] * 4 + [("run-7", JUNCTION, [2.0])]
+    steps: list[Step] = [(None, JUNCTION, [1.0])] * 4 + [("run-7", JUNCTION, [2.0])]
     outcomes = await answer_steps(as_service(fake), steps)
     assert outcomes[0] == (2, 0.9)
     assert [outcome[:2] for outcome in outcomes[1:4]] == [
@@ -87,7 +87,7 @@ async def test_an_invalid_run_is_an_error_of_its_step_alone():
 
 async def test_steps_of_a_caller_that_gave_up_are_not_made():
     fake = FakeService(None, None)
-    steps = [(None, JUNCTION, [1.0])] * 2
+    steps: list[Step] = [(None, JUNCTION, [1.0])] * 2
     call = asyncio.create_task(answer_steps(as_service(fake), steps))
     await asyncio.sleep(0)
     call.cancel()

