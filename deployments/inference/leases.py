@@ -10,75 +10,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
 
+from deployments.inference.owned_state import LeaseCounts, OwnedState, batch_of
 from deployments.inference.recent import RecentPast
 from deployments.inference.states import (
     Authority,
     AuthorityUnavailableError,
     Claim,
-    Floats,
     Grant,
     HiddenStateError,
     Key,
     LeaseSettings,
     StaleSessionError,
-    StateBatch,
-    Version,
 )
 
 logger = logging.getLogger(__name__)
 
 RECONNECT_PAUSE_S = 0.05
 CALL_TIMEOUT_S = 5.0
-
-
-@dataclass(slots=True)
-class OwnedState:
-    """One state in the owner's memory. A step replaces ``hidden`` (128,), never writes into it."""
-
-    home: StateLeases
-    version: Version
-    hidden: Floats
-    dirty: bool = False
-    # strict mode: answers that wait until their step is committed
-    unacknowledged: list[tuple[int, Callable[[Exception | None], None]]] = field(
-        default_factory=list
-    )
-
-    def advance(self, hidden: Floats) -> None:
-        """Record a step; its commit goes out behind the answer, or at once in strict mode."""
-        self.hidden = hidden
-        self.version = Version(self.version.epoch, self.version.step + 1)
-        self.dirty = True
-        self.home.schedule_commit()
-
-    def acknowledge(self, up_to_step: int) -> None:
-        due = [answer for step, answer in self.unacknowledged if step <= up_to_step]
-        self.unacknowledged = [each for each in self.unacknowledged if each[0] > up_to_step]
-        for answer in due:
-            answer(None)
-
-    def fail(self, error: Exception) -> None:
-        unacknowledged, self.unacknowledged = self.unacknowledged, []
-        for _, answer in unacknowledged:
-            answer(error)
-
-
-@dataclass
-class LeaseCounts:
-    """Counted since the start, for metrics."""
-
-    checkouts: int = 0
-    recalls: int = 0
-    commits: int = 0
-    states_committed: int = 0
-    states_refused: int = 0
-    sessions: int = 0
-    commit_lag_s: float = 0.0  # from the oldest step in the last commit to its acknowledgement
 
 
 class StateLeases:
@@ -167,7 +118,7 @@ class StateLeases:
     def _own(self, key: Key, grant: Grant) -> None:
         self.counts.checkouts += 1
         hidden = self._zeros if grant.hidden is None else grant.hidden
-        self._owned[key] = OwnedState(self, grant.version, hidden)
+        self._owned[key] = OwnedState(self.schedule_commit, grant.version, hidden)
         if key in self._recalled_early:
             self._recalled_early.discard(key)
             # not before whoever waited for the state has made a step
@@ -269,7 +220,7 @@ class StateLeases:
         if not (sent or leaving) or self._session is None:
             return
         session, sent_at, oldest = self._session, self._now(), self._oldest_dirty
-        batch = _batch({key: (state.version, state.hidden) for key, state in sent.items()})
+        batch = batch_of({key: (state.version, state.hidden) for key, state in sent.items()})
         for state in sent.values():
             state.dirty = False
         try:
@@ -322,8 +273,8 @@ class StateLeases:
         claim = Claim(
             self._incarnation,
             lease_valid=sent < self._lease_until,
-            owned=_batch({key: held[key] for key in owned}),
-            given_back=_batch(past | {key: held[key] for key in leaving}),
+            owned=batch_of({key: held[key] for key in owned}),
+            given_back=batch_of(past | {key: held[key] for key in leaving}),
             resets=dict(self._recent.resets),
         )
         held_states = owned | leaving
@@ -345,13 +296,3 @@ class StateLeases:
         self._given_back.set()
         self._lease_s = opened.lease_s
         self._lease_until = sent + self._lease_s
-
-
-def _batch(states: dict[Key, tuple[Version, Floats]]) -> StateBatch:
-    if not states:
-        return StateBatch()
-    return StateBatch(
-        list(states),
-        [version for version, _ in states.values()],
-        np.stack([hidden for _, hidden in states.values()]),
-    )

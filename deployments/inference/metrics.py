@@ -10,7 +10,7 @@ from dataclasses import fields
 
 from ray.serve import metrics
 
-from deployments.inference.leases import LeaseCounts
+from deployments.inference.owned_state import LeaseCounts
 from deployments.inference.service import InferenceService
 
 PERIOD_S = 1.0

@@ -7,7 +7,8 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import fields
 
-from deployments.inference.leases import LeaseCounts, OwnedState, StateLeases
+from deployments.inference.leases import StateLeases
+from deployments.inference.owned_state import LeaseCounts, OwnedState
 from deployments.inference.states import Key
 
 

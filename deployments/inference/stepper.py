@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from deployments.inference.errors import NonFiniteStateError, OverloadedError
-from deployments.inference.leases import OwnedState
+from deployments.inference.owned_state import OwnedState
 from deployments.inference.shards import ShardedLeases
 from deployments.inference.states import HiddenStateError, Key, LeaseSettings
 from models.junctions import JUNCTIONS, MAX_OBS
