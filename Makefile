@@ -20,7 +20,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help up down status check test unit lint demo bench data train-density train-flow lock clean
+.PHONY: help up down status check test unit lint demo bench load data train-density train-flow lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -53,8 +53,13 @@ check: $(VENV)/.serve  ## check the serve configs strictly
 demo: $(VENV)/.sim  ## an hour of simulated traffic, controlled by the running system
 	@$(BIN)/python -m serve_app.demo $(ARGS)
 
-bench: $(VENV)/.load  ## measure the speed figures of the README (needs wrk)
-	@$(BIN)/python -m load_tests.bench_inference $(ARGS)
+bench: bench-inference bench-gateway bench-forecasts bench-records  ## measure the speed figures of the README (needs wrk)
+
+bench-%: $(VENV)/.dev
+	@$(BIN)/python -m load_tests.bench_$* $(ARGS)
+
+load: $(VENV)/.load  ## load the running system with the journeys of clients (locust)
+	@$(BIN)/locust -f load_tests/locustfile.py $(ARGS)
 
 data: $(VENV)/.sim  ## simulate the days that the forecasts learn from (resumable; an hour on two cores)
 	@$(BIN)/python -m models.training.forecasts.generate $(ARGS)

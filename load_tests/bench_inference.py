@@ -4,155 +4,70 @@ Peers: (a) the same network on bare FastAPI and uvicorn with states in a dict, i
 one would write it and with the product's own NumPy step; (b) a FastAPI ingress on Serve, same
 settings, that does nothing.
 
-    make bench ARGS="--rounds 7 --seconds 5"
+    make bench-inference ARGS="--rounds 7 --seconds 5"
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import json
-import os
-import shutil
-import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Iterator
-from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
-import yaml
-from rich.console import Console
-from rich.table import Table
-
-from load_tests.wrk import BenchmarkError, Samples, Target, measure, median, wait_for
-from serve_app.deploy import deploy, wait_until_running
+from load_tests import harness
+from load_tests.harness import Bar, console
+from load_tests.wrk import Samples, Target, measure
 from serve_app.instance import Instance
-from serve_app.ports import Ports
 from serve_app.settings import Settings
+from tests.shipped import shipped_application
 
-ROOT = Path(__file__).resolve().parent.parent
-CONNECTIONS = [1, 16]
 PRODUCT, NO_OP = "greenwave", "Serve no-op"
 TORCH, NUMPY = "FastAPI, PyTorch step", "FastAPI, NumPy step"
-BARS = [  # (figure, connections, peer, comparison, bar)
-    ("requests_per_s", 16, TORCH, ">=", 0.85),
-    ("requests_per_s", 16, NO_OP, ">=", 0.90),
-    ("p50_ms", 1, NO_OP, "<=", 1.30),
+BARS = [
+    Bar(PRODUCT, "requests_per_s", 16, TORCH, ">=", 0.85),
+    Bar(PRODUCT, "requests_per_s", 16, NO_OP, ">=", 0.90),
+    Bar(PRODUCT, "p50_ms", 1, NO_OP, "<=", 1.30),
 ]
-
-console = Console(highlight=False, soft_wrap=True)
+PEER = "load_tests.peers.fastapi_policy:create_app"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=4.0, help="length of one run of wrk")
-    parser.add_argument("--port-base", type=int, default=22000)
-    parser.add_argument("--json", type=Path, help="write every sample to this file")
-    options = parser.parse_args()
-    try:
-        with (
-            _serving(options.port_base) as (instance, seconds_to_running),
-            _peers(options.port_base),
-        ):
-            targets = _targets(instance, options.port_base)
-            samples = measure(targets, CONNECTIONS, options.rounds, options.seconds, console.print)
-            memory = _replica_memory(instance)
-    except BenchmarkError as error:
-        console.print(f"[red]{error}[/red]")
-        return 1
-    _print_figures(samples)
-    _print_bars(samples)
-    console.print(f"memory of the inference replica: {memory >> 20} MB (bar: under 450 MB)")
-    console.print(f"deploy to RUNNING: {seconds_to_running:.1f} s (bar: under 30 s)")
-    if options.json:
-        rows = [
-            {"target": name, "connections": n, **asdict(sample)}
-            for (name, n), all_ in samples.items()
-            for sample in all_
+    return harness.run(__doc__, 22000, BARS, _measure)
+
+
+def _measure(options: argparse.Namespace) -> Samples:
+    inference = shipped_application("inference")
+    base, weights = options.port_base, str(Settings().mappo_agent_path)
+    with (
+        harness.serving(base, [inference, _no_op(inference)]) as (instance, seconds),
+        harness.uvicorn(PEER, base + 60, PEER_STEP="torch", MAPPO_AGENT_PATH=weights) as torch,
+        harness.uvicorn(PEER, base + 61, PEER_STEP="numpy", MAPPO_AGENT_PATH=weights) as numpy,
+    ):
+        url = instance.base_url
+        places = {PRODUCT: url, NO_OP: f"{url}/no-op", TORCH: torch, NUMPY: numpy}
+        targets = [
+            Target(name, f"{place}/predict_action", "predict_action.lua")
+            for name, place in places.items()
         ]
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(rows, indent=1))
-    return 0
+        samples = measure(
+            targets, harness.CONNECTIONS, options.rounds, options.seconds, console.print
+        )
+        memory = _replica_memory(instance)
+    console.print(f"memory of the inference replica: {memory >> 20} MB (bar: under 450 MB)")
+    console.print(f"deploy to RUNNING: {seconds:.1f} s (bar: under 30 s)")
+    return samples
 
 
-def _config(port: int) -> dict[str, Any]:
-    """The shipped inference application on one replica, beside the no-op with the same settings."""
-    config: dict[str, Any] = yaml.safe_load((ROOT / "serve_config.yaml").read_text())
-    (inference,) = [app for app in config["applications"] if app["name"] == "inference"]
+def _no_op(inference: dict[str, Any]) -> dict[str, Any]:
+    """The no-op ingress with the settings of the inference application."""
     deployment = inference["deployments"][0]
-    deployment.pop("autoscaling_config", None)
-    deployment["num_replicas"] = 1
     same = {key: deployment[key] for key in deployment if key not in ("name", "user_config")}
-    no_op = {
+    return {
         "name": "no-op",
         "route_prefix": "/no-op",
         "import_path": "load_tests.peers.serve_noop:app",
         "runtime_env": inference["runtime_env"],
         "deployments": [{"name": "NoOp", **same}],
     }
-    config["http_options"]["port"] = port
-    config["applications"] = [inference, no_op]
-    return config
-
-
-@contextlib.contextmanager
-def _serving(base: int) -> Iterator[tuple[Instance, float]]:
-    temp_dir = Path(tempfile.mkdtemp(prefix="gwb-", dir="/tmp"))
-    env = {"PYTHONPATH": str(ROOT)}
-    instance = Instance(temp_dir / "data", Ports.from_base(base), temp_dir=temp_dir, env=env)
-    try:
-        instance.start()
-        config = _config(instance.ports.http)
-        started = time.monotonic()
-        deploy(instance.dashboard_url, config)
-        names = [app["name"] for app in config["applications"]]
-        wait_until_running(instance.dashboard_url, names, 120)
-        yield instance, time.monotonic() - started
-    finally:
-        instance.stop()
-        shutil.rmtree(temp_dir, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _peers(base: int) -> Iterator[None]:
-    weights = str(Settings().mappo_agent_path)
-    processes = []
-    try:
-        for port, step in ((base + 60, "torch"), (base + 61, "numpy")):
-            command = [sys.executable, "-m", "uvicorn", "--factory", "--no-access-log"]
-            command += ["--port", str(port), "--log-level", "warning"]
-            command += ["load_tests.peers.fastapi_policy:create_app"]
-            env = os.environ | {
-                "MAPPO_AGENT_PATH": weights,
-                "PEER_STEP": step,
-                "OMP_NUM_THREADS": "1",
-            }
-            processes.append(subprocess.Popen(command, env=env, cwd=ROOT))
-            wait_for(f"http://127.0.0.1:{port}/docs")
-        yield
-    finally:
-        for process in processes:
-            process.terminate()
-            process.wait(10)
-
-
-def _targets(instance: Instance, base: int) -> list[Target]:
-    places = {
-        PRODUCT: instance.base_url,
-        NO_OP: f"{instance.base_url}/no-op",
-        TORCH: f"http://127.0.0.1:{base + 60}",
-        NUMPY: f"http://127.0.0.1:{base + 61}",
-    }
-    return [
-        Target(name, f"{place}/predict_action", "predict_action.lua")
-        for name, place in places.items()
-    ]
 
 
 def _replica_memory(instance: Instance) -> int:
@@ -160,26 +75,6 @@ def _replica_memory(instance: Instance) -> int:
     title = "ray::ServeReplica:inference:"
     replicas = [p for p in instance.processes() if "".join(p.cmdline()[:1]).startswith(title)]
     return max(replica.memory_info().rss for replica in replicas)
-
-
-def _print_figures(samples: Samples) -> None:
-    table = Table("target", "connections", "requests/s", "p50 ms", "p99 ms", title="medians")
-    for name, n in samples:
-        rate, p50, p99 = (
-            median(samples, name, n, what) for what in ("requests_per_s", "p50_ms", "p99_ms")
-        )
-        table.add_row(name, str(n), f"{rate:.0f}", f"{p50:.2f}", f"{p99:.2f}")
-    console.print(table)
-
-
-def _print_bars(samples: Samples) -> None:
-    table = Table("figure", "against", "ratio", "bar", "", title="ratios of medians")
-    for what, n, peer, comparison, bar in BARS:
-        ratio = median(samples, PRODUCT, n, what) / median(samples, peer, n, what)
-        met = ratio >= bar if comparison == ">=" else ratio <= bar
-        verdict = "[green]met[/green]" if met else "[red]missed[/red]"
-        table.add_row(f"{what} at {n}", peer, f"{ratio:.2f}", f"{comparison} {bar}", verdict)
-    console.print(table)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ and what counts is the ratio of medians, not the absolute figure.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -73,7 +74,8 @@ def run_wrk(target: Target, connections: int, seconds: float) -> Sample:
     """One run; any failed request makes it void."""
     command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "--latency"]
     command += ["-s", str(HERE / "scripts" / target.script), target.url]
-    output = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60)
+    env = os.environ | {"LUA_PATH": f"{HERE}/scripts/?.lua"}
+    output = subprocess.run(command, env=env, capture_output=True, text=True, timeout=seconds + 60)
     lines = [line for line in output.stdout.splitlines() if line.startswith("RESULT ")]
     if not lines:
         raise BenchmarkError(f"wrk failed on {target.name}: {output.stderr or output.stdout}")

@@ -12,6 +12,8 @@ from deployments.forecast.errors import InvalidRequestError, UnknownJunctionErro
 from models.flow_window import WINDOW, Window, make_window
 from models.junctions import JUNCTIONS
 
+CLOCK_SKEW_S = 300  # how far ahead of ours the clock of a controller may be
+
 _REQUEST = TypeAdapter(ForecastRequest)
 
 
@@ -28,11 +30,15 @@ class FlowQuestion:
     window: Window
 
 
-def parse_question(body: bytes) -> FlowQuestion:
+def parse_question(body: bytes, now_s: float) -> FlowQuestion:
     """Read and check a forecast request.
 
+    Args:
+        now_s: seconds since the epoch.
+
     Raises:
-        InvalidRequestError: not JSON, not of its form, no samples, or timestamps out of order.
+        InvalidRequestError: not JSON, not of its form, no samples, timestamps out of order or in
+            the future.
         UnknownJunctionError: not one of the five.
     """
     try:
@@ -46,6 +52,11 @@ def parse_question(body: bytes) -> FlowQuestion:
         raise InvalidRequestError("historical_data is empty, at least one sample is needed")
     timestamps = np.array([sample["timestamp"] for sample in samples], np.int64)
     _check_order(timestamps)
+    if timestamps[-1] > now_s + CLOCK_SKEW_S:
+        last = len(timestamps) - 1
+        raise InvalidRequestError(
+            f"timestamps must not be in the future: historical_data[{last}] has {timestamps[-1]}"
+        )
     features = np.array([_features(sample) for sample in samples[-WINDOW:]])
     return FlowQuestion(junction_id, int(timestamps[-1]), make_window(timestamps, features))
 

@@ -49,7 +49,7 @@ class FlowService:
         Raises:
             ForecastError: with the status and the detail of the answer.
         """
-        question = parse_question(body)
+        question = parse_question(body, time.time())
         if self.slot.model is None:
             raise ModelNotLoadedError
         answer = await self._batcher.submit(question)

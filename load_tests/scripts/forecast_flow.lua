@@ -1,4 +1,5 @@
 -- wrk: a full hour of one-minute samples, the five junctions in turn
+require("result")
 local junctions = {"joinedS_265580996_300839357", "300839359", "265580972", "1270712555", "8541180897"}
 local bodies = {}
 for i, junction in ipairs(junctions) do
@@ -9,16 +10,4 @@ for i, junction in ipairs(junctions) do
   end
   bodies[i] = string.format('{"junction_id":"%s","historical_data":[%s]}', junction, table.concat(samples, ","))
 end
-local turn = 0
-wrk.method = "POST"
-wrk.headers["Content-Type"] = "application/json"
-function request()
-  turn = turn % #bodies + 1
-  return wrk.format(nil, nil, nil, bodies[turn])
-end
-function done(summary, latency, requests)
-  local e = summary.errors
-  io.write(string.format('RESULT {"requests":%d,"duration_us":%d,"p50_us":%d,"p99_us":%d,"errors":%d}\n',
-    summary.requests, summary.duration, latency:percentile(50), latency:percentile(99),
-    e.connect + e.read + e.write + e.status + e.timeout))
-end
+post_in_turn(bodies)

@@ -1,4 +1,5 @@
 -- wrk: three hours of five edges, a few rush hours in turn
+require("result")
 local bodies = {}
 for i = 1, 5 do
   local rows = {}
@@ -9,16 +10,4 @@ for i = 1, 5 do
   end
   bodies[i] = '{"data":[' .. table.concat(rows, ",") .. "]}"
 end
-local turn = 0
-wrk.method = "POST"
-wrk.headers["Content-Type"] = "application/json"
-function request()
-  turn = turn % #bodies + 1
-  return wrk.format(nil, nil, nil, bodies[turn])
-end
-function done(summary, latency, requests)
-  local e = summary.errors
-  io.write(string.format('RESULT {"requests":%d,"duration_us":%d,"p50_us":%d,"p99_us":%d,"errors":%d}\n',
-    summary.requests, summary.duration, latency:percentile(50), latency:percentile(99),
-    e.connect + e.read + e.write + e.status + e.timeout))
-end
+post_in_turn(bodies)

@@ -4,20 +4,18 @@ other."""
 from __future__ import annotations
 
 import contextlib
-import copy
 import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
-import yaml
 
 from serve_app.deploy import deploy, wait_until_running
 from serve_app.instance import Instance
 from serve_app.ports import Ports, listeners
+from tests.shipped import shipped_application, shipped_config
 
-ROOT = Path(__file__).resolve().parents[2]
 _BASES = range(27000, 30000, 500)
 
 
@@ -34,15 +32,11 @@ def application(
     user_config: dict[str, Any] | None = None,
     **args: object,
 ) -> dict[str, Any]:
-    """An inference application as in serve_config.yaml, with another name, place and arguments."""
-    config = yaml.safe_load((ROOT / "serve_config.yaml").read_text())
-    found = next(each for each in config["applications"] if each["name"] == "inference")
-    changed: dict[str, Any] = copy.deepcopy(found)
-    changed |= {"name": name, "route_prefix": prefix, "args": changed.get("args", {}) | args}
-    deployment = changed["deployments"][0]
-    deployment.pop("autoscaling_config", None)
-    deployment |= {"num_replicas": replicas, "user_config": user_config or {}}
-    return changed
+    """The inference application, with another name, place and arguments."""
+    place = {"name": name, "route_prefix": prefix}
+    return shipped_application(
+        "inference", replicas=replicas, user_config=user_config or {}, args=args, **place
+    )
 
 
 @dataclass
@@ -59,14 +53,15 @@ class System:
     def deploy(self, *applications: dict[str, Any], timeout_s: float = 90) -> None:
         """Add or change applications and wait until all run."""
         self.applications |= {each["name"]: each for each in applications}
-        config = yaml.safe_load((ROOT / "serve_config.yaml").read_text())
+        config = shipped_config()
         config["http_options"] = {"host": "127.0.0.1", "port": self.instance.ports.http}
         config["applications"] = list(self.applications.values())
         deploy(self.instance.dashboard_url, config)
         wait_until_running(self.instance.dashboard_url, list(self.applications), timeout_s)
 
-    def remove(self, name: str) -> None:
-        del self.applications[name]
+    def remove(self, *names: str) -> None:
+        for name in names:
+            del self.applications[name]
         self.deploy()
 
     def processes(self, title: str) -> list[psutil.Process]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
@@ -12,11 +11,11 @@ from typing import Any
 
 import httpx
 import pytest
-import yaml
 
 from tests import races
-from tests.cluster.system import ROOT, System, make_instance
+from tests.cluster.system import System, make_instance
 from tests.redis_server import RedisServer
+from tests.shipped import shipped_application
 
 WRITES = 2_000
 STORES = ["sqlite", "redis"]
@@ -24,14 +23,7 @@ STORES = ["sqlite", "redis"]
 
 def loans(store_url: str) -> dict[str, Any]:
     """The loans application of serve_config.yaml, two replicas on a store of the test's own."""
-    config = yaml.safe_load((ROOT / "serve_config.yaml").read_text())
-    found = next(each for each in config["applications"] if each["name"] == "loans")
-    changed: dict[str, Any] = copy.deepcopy(found)
-    changed["runtime_env"]["env_vars"] |= {"STORE_URL": store_url}
-    deployment = changed["deployments"][0]
-    deployment.pop("autoscaling_config", None)
-    deployment["num_replicas"] = 2
-    return changed
+    return shipped_application("loans", replicas=2, env={"STORE_URL": store_url})
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from tests.cluster.gateway.fake_inference import FakeInference
-from tests.cluster.system import ROOT, System
+from tests.cluster.system import System
+from tests.shipped import ROOT
 
 USER = {"username": "ann", "password": "correct horse"}
 ENVIRONMENT = {

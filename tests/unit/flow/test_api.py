@@ -108,13 +108,22 @@ class TestForecast:
         assert gap["predicted_flow"] == full["predicted_flow"]
         assert gap["confidence"] < full["confidence"]
 
-    @pytest.mark.parametrize("newest", [0, 60, 4_000_000_000, 253_402_300_799])
-    async def test_past_and_future_timestamps_are_those_of_a_simulation(
+    @pytest.mark.parametrize("newest", [0, 60, int(time.time()) + 60])
+    async def test_timestamps_of_a_simulation_or_of_a_clock_a_little_ahead(
         self, client: httpx.AsyncClient, newest: int
     ) -> None:
         history = [sample(0, timestamp=newest)]
         answer = await client.post("/forecast", json=body(historical_data=history))
         assert answer.json()["forecast_timestamp"] == newest + 900
+
+    @pytest.mark.parametrize("ahead_s", [3600, 10 * 365 * 24 * 3600])
+    async def test_future_timestamps(self, client: httpx.AsyncClient, ahead_s: int) -> None:
+        future = int(time.time()) + ahead_s
+        history = [sample(0), sample(1, timestamp=future)]
+        answer = await client.post("/forecast", json=body(historical_data=history))
+        assert answer.status_code == 400
+        told = f"timestamps must not be in the future: historical_data[1] has {future}"
+        assert answer.json() == {"detail": told}
 
     @pytest.mark.parametrize(
         ("field", "value"),
@@ -242,7 +251,7 @@ class TestLongHistories:
         text = json.dumps(body(10_080)).encode()
         assert len(text) < 1024 * 1024
         started = time.process_time()
-        assert parse_question(text).window.observed == 60
+        assert parse_question(text, time.time()).window.observed == 60
         assert time.process_time() - started < 0.5
 
     async def test_many_faults_cost_no_more_than_one(self, client: httpx.AsyncClient) -> None:

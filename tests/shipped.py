@@ -1,0 +1,43 @@
+"""Applications of serve_config.yaml, with what a test or a benchmark wants otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def shipped_config() -> dict[str, Any]:
+    config: dict[str, Any] = yaml.safe_load((ROOT / "serve_config.yaml").read_text())
+    return config
+
+
+def shipped_application(
+    name: str,
+    *,
+    replicas: int = 1,
+    args: dict[str, object] | None = None,
+    env: dict[str, str] | None = None,
+    user_config: dict[str, Any] | None = None,
+    **changes: object,
+) -> dict[str, Any]:
+    """One application on a fixed number of replicas.
+
+    Args:
+        name: in serve_config.yaml.
+        args, env: added to the application's arguments and environment variables.
+        user_config: of its deployment, in place of the shipped one.
+        changes: of the application's own fields, as ``route_prefix``.
+    """
+    (application,) = [app for app in shipped_config()["applications"] if app["name"] == name]
+    application["args"] |= args or {}
+    application["runtime_env"]["env_vars"] |= env or {}
+    (deployment,) = application["deployments"]
+    deployment.pop("autoscaling_config", None)
+    deployment["num_replicas"] = replicas
+    if user_config is not None:
+        deployment["user_config"] = user_config
+    return dict(application | changes)
