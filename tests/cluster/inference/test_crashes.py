@@ -12,7 +12,7 @@ import httpx
 import psutil
 import pytest
 
-from deployments.inference.snapshots import TABLE
+from deployments.inference.snapshots import StoreSnapshots
 from deployments.store import open_store
 from tests.cluster.conftest import Weights
 from tests.cluster.inference.load import (
@@ -116,10 +116,11 @@ def test_a_full_restart_continues_from_the_snapshot_if_the_configuration_says_so
         answer = httpx.post(f"{system.url}/predict_action", json=body, timeout=10)
         return int(answer.headers["x-hidden-state-step"])
 
-    async def snapshots() -> int:
+    async def saved_steps() -> list[int]:
         store = open_store(f"sqlite:///{tmp_path / 'greenwave.db'}")
         try:
-            return len([key async for key, _ in store.scan(TABLE)])
+            snapshots = StoreSnapshots(store, b"", restore=True, app="inference")
+            return [snapshot.version.step for _, snapshot in await snapshots.load()]
         finally:
             await store.close()
 
@@ -128,8 +129,8 @@ def test_a_full_restart_continues_from_the_snapshot_if_the_configuration_says_so
         system.deploy(application("inference", "/", restore_after_restart=restore))
         assert [step(), step(), step()] == [1, 2, 3]
         deadline = time.monotonic() + 20
-        while asyncio.run(snapshots()) == 0:
-            assert time.monotonic() < deadline, "no snapshot was written"
+        while asyncio.run(saved_steps()) != [3]:
+            assert time.monotonic() < deadline, "the newest state was not saved"
             time.sleep(0.1)
         for process in instance.processes():
             system.kill(process)
