@@ -55,6 +55,7 @@ demo: $(VENV)/.sim  ## an hour of simulated traffic, controlled by the running s
 
 bench: $(VENV)/.load  ## measure the speed figures of the README (needs wrk)
 	@$(BIN)/python -m load_tests.bench_inference $(ARGS)
+	@$(BIN)/python -m load_tests.bench_gateway $(ARGS)
 
 data: $(VENV)/.sim  ## simulate the days that the forecasts learn from (resumable; an hour on two cores)
 	@$(BIN)/python -m models.training.forecasts.generate $(ARGS)

@@ -11,35 +11,29 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import yaml
 from rich.console import Console
-from rich.table import Table
 
-from load_tests.wrk import BenchmarkError, Samples, Target, measure, median, wait_for
-from serve_app.deploy import deploy, wait_until_running
-from serve_app.instance import Instance, Ports
+from load_tests.report import Bar, print_bars, print_figures, write_samples
+from load_tests.serving import ROOT, serving
+from load_tests.wrk import BenchmarkError, Target, measure, wait_for
+from serve_app.instance import Instance
 from serve_app.settings import Settings
 
-ROOT = Path(__file__).resolve().parent.parent
 CONNECTIONS = [1, 16]
 PRODUCT, NO_OP = "greenwave", "Serve no-op"
 TORCH, NUMPY = "FastAPI, PyTorch step", "FastAPI, NumPy step"
-BARS = [  # (figure, connections, peer, comparison, bar)
-    ("requests_per_s", 16, TORCH, ">=", 0.85),
-    ("requests_per_s", 16, NO_OP, ">=", 0.90),
-    ("p50_ms", 1, NO_OP, "<=", 1.30),
+BARS = [
+    Bar("requests_per_s", 16, PRODUCT, TORCH, ">=", 0.85),
+    Bar("requests_per_s", 16, PRODUCT, NO_OP, ">=", 0.90),
+    Bar("p50_ms", 1, PRODUCT, NO_OP, "<=", 1.30),
 ]
 
 console = Console(highlight=False, soft_wrap=True)
@@ -56,7 +50,7 @@ def main() -> int:
     options = parser.parse_args()
     try:
         with (
-            _serving(options.port_base) as (instance, seconds_to_running),
+            serving(_config(), options.port_base) as (instance, seconds_to_running),
             _peers(options.port_base),
         ):
             targets = _targets(instance, options.port_base)
@@ -65,22 +59,16 @@ def main() -> int:
     except BenchmarkError as error:
         console.print(f"[red]{error}[/red]")
         return 1
-    _print_figures(samples)
-    _print_bars(samples)
+    print_figures(console, samples)
+    print_bars(console, samples, BARS)
     console.print(f"memory of the inference replica: {memory >> 20} MB (bar: under 450 MB)")
     console.print(f"deploy to RUNNING: {seconds_to_running:.1f} s (bar: under 30 s)")
     if options.json:
-        rows = [
-            {"target": name, "connections": n, **asdict(sample)}
-            for (name, n), all_ in samples.items()
-            for sample in all_
-        ]
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(rows, indent=1))
+        write_samples(samples, options.json)
     return 0
 
 
-def _config(port: int) -> dict[str, Any]:
+def _config() -> dict[str, Any]:
     """The shipped inference application on one replica, beside the no-op with the same settings."""
     config: dict[str, Any] = yaml.safe_load((ROOT / "serve_config.yaml").read_text())
     (inference,) = [app for app in config["applications"] if app["name"] == "inference"]
@@ -95,27 +83,8 @@ def _config(port: int) -> dict[str, Any]:
         "runtime_env": inference["runtime_env"],
         "deployments": [{"name": "NoOp", **same}],
     }
-    config["http_options"]["port"] = port
     config["applications"] = [inference, no_op]
     return config
-
-
-@contextlib.contextmanager
-def _serving(base: int) -> Iterator[tuple[Instance, float]]:
-    temp_dir = Path(tempfile.mkdtemp(prefix="gwb-", dir="/tmp"))
-    env = {"PYTHONPATH": str(ROOT)}
-    instance = Instance(temp_dir / "data", Ports.from_base(base), temp_dir=temp_dir, env=env)
-    try:
-        instance.start()
-        config = _config(instance.ports.http)
-        started = time.monotonic()
-        deploy(instance.dashboard_url, config)
-        names = [app["name"] for app in config["applications"]]
-        wait_until_running(instance.dashboard_url, names, 120)
-        yield instance, time.monotonic() - started
-    finally:
-        instance.stop()
-        shutil.rmtree(temp_dir, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -159,26 +128,6 @@ def _replica_memory(instance: Instance) -> int:
     title = "ray::ServeReplica:inference:"
     replicas = [p for p in instance.processes() if "".join(p.cmdline()[:1]).startswith(title)]
     return max(replica.memory_info().rss for replica in replicas)
-
-
-def _print_figures(samples: Samples) -> None:
-    table = Table("target", "connections", "requests/s", "p50 ms", "p99 ms", title="medians")
-    for name, n in samples:
-        rate, p50, p99 = (
-            median(samples, name, n, what) for what in ("requests_per_s", "p50_ms", "p99_ms")
-        )
-        table.add_row(name, str(n), f"{rate:.0f}", f"{p50:.2f}", f"{p99:.2f}")
-    console.print(table)
-
-
-def _print_bars(samples: Samples) -> None:
-    table = Table("figure", "against", "ratio", "bar", "", title="ratios of medians")
-    for what, n, peer, comparison, bar in BARS:
-        ratio = median(samples, PRODUCT, n, what) / median(samples, peer, n, what)
-        met = ratio >= bar if comparison == ">=" else ratio <= bar
-        verdict = "[green]met[/green]" if met else "[red]missed[/red]"
-        table.add_row(f"{what} at {n}", peer, f"{ratio:.2f}", f"{comparison} {bar}", verdict)
-    console.print(table)
 
 
 if __name__ == "__main__":

@@ -101,20 +101,18 @@ def _transport(options: GatewayOptions) -> Transport:
         return HttpTransport(options.inference_url, options.deadline_s)
 
     async def resolve() -> Any:
-        handle = await asyncio.to_thread(serve.get_app_handle, options.inference_app)
-        return _RemoteMethods(handle)
+        return _Remote(await asyncio.to_thread(serve.get_app_handle, options.inference_app))
 
     return HandleTransport(resolve, options.deadline_s)
 
 
-class _RemoteMethods:
-    """Calls a handle's methods as if they were local."""
+class _Remote:
+    """The inference deployment's methods; Serve would look up each of them anew at each call."""
 
     def __init__(self, handle: Any) -> None:
-        self._handle = handle
-
-    def __getattr__(self, method: str) -> Any:
-        return getattr(self._handle, method).remote
+        self.act = handle.act.remote
+        self.reset_run = handle.reset_run.remote
+        self.health_status = handle.health_status.remote
 
 
 def _log_change(state: State) -> None:

@@ -8,9 +8,10 @@ import pytest
 
 from deployments.gateway.errors import BadRequestError
 from deployments.gateway.inference_client import InferenceUnavailableError, Step
-from deployments.gateway.inference_handle import HandleTransport
+from deployments.gateway.inference_handle import MAX_CALLS, HandleTransport
 
 DEADLINE_S = 0.05
+STEPS = [number % 4 for number in range(MAX_CALLS + 3)]
 
 
 class BackPressureError(Exception):
@@ -24,9 +25,12 @@ class FakeHandle:
         self.error: Exception | None = None
         self.hang = False
         self.cancelled = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
 
     async def act(self, steps):
         self.calls.append(steps)
+        await self.gate.wait()
         await self._trouble()
         return self.outcomes or [(step[2][0], 0.5) for step in steps]
 
@@ -73,6 +77,47 @@ async def test_steps_that_arrive_apart_do_not_wait_for_each_other():
     transport = transport_of(handle)
     assert [await transport.act(step(n)) for n in range(2)] == [0, 1]
     assert len(handle.calls) == 2
+
+
+async def held_back(handle: FakeHandle, transport: HandleTransport) -> list[asyncio.Task[int]]:
+    """As many calls on their way as there may be, and three steps that came later."""
+    tasks = []
+    for action in STEPS:
+        tasks.append(asyncio.create_task(transport.act(step(action))))
+        for _ in range(3):  # turns of the loop, until its call is made
+            await asyncio.sleep(0)
+    assert len(handle.calls) == MAX_CALLS
+    return tasks
+
+
+async def test_while_enough_calls_are_on_their_way_steps_gather_until_one_returns():
+    handle = FakeHandle()
+    handle.gate.clear()
+    tasks = await held_back(handle, transport_of(handle))
+    handle.gate.set()
+    assert await asyncio.gather(*tasks) == STEPS
+    assert [len(call) for call in handle.calls] == [1] * MAX_CALLS + [3]
+
+
+async def test_calls_that_hang_hold_up_the_others_for_milliseconds_alone():
+    handle = FakeHandle()
+    handle.gate.clear()
+    tasks = await held_back(handle, transport_of(handle))
+    async with asyncio.timeout(DEADLINE_S * 0.9):  # the calls before still hang
+        while len(handle.calls) == MAX_CALLS:
+            await asyncio.sleep(0.001)
+    handle.gate.set()
+    assert await asyncio.gather(*tasks) == STEPS
+
+
+async def test_closing_leaves_no_caller_waiting():
+    handle = FakeHandle()
+    handle.gate.clear()
+    transport = transport_of(handle)
+    tasks = await held_back(handle, transport)
+    await transport.close()
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(outcome, BaseException) for outcome in outcomes)
 
 
 async def test_a_refused_step_spoils_no_other():
