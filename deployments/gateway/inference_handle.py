@@ -1,8 +1,9 @@
 """Calls of the inference application through a Serve handle.
 
-A call of another replica costs several times what a step costs, so requests share calls: those that
-arrive in one turn of the event loop, and those that arrive while enough calls are on their way. These
-wait until one returns, as small packets do in Nagle's algorithm (RFC 896), but not for long.
+A call of another replica costs several times what a step costs, so requests share calls: those
+that arrive in one turn of the event loop, and those that arrive while enough calls are on their
+way. These wait until one returns, as small packets do in Nagle's algorithm (RFC 896), but not for
+long.
 """
 
 from __future__ import annotations
