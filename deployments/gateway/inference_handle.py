@@ -9,6 +9,7 @@ long.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -45,11 +46,19 @@ class HandleTransport:
     Args:
         resolve: finds the handle, anew until it succeeds: the application may start later.
         deadline_s: for finding the handle, queue and answer together.
+        context_of: from a request id to the context that a shared call is made in. It must not be
+            that of a request: Serve cancels a request's calls when its client goes away.
     """
 
-    def __init__(self, resolve: Callable[[], Awaitable[Handle]], deadline_s: float) -> None:
+    def __init__(
+        self,
+        resolve: Callable[[], Awaitable[Handle]],
+        deadline_s: float,
+        context_of: Callable[[str | None], contextvars.Context] = lambda _: contextvars.Context(),
+    ) -> None:
         self._resolve = resolve
         self._deadline_s = deadline_s
+        self._context_of = context_of
         self._handle: Handle | None = None
         self._arrived: deque[tuple[Step, asyncio.Future[int]]] = deque()
         self._calls: set[asyncio.Task[None]] = set()
@@ -69,7 +78,8 @@ class HandleTransport:
     def _send(self) -> None:
         batch = list(self._arrived)
         self._arrived.clear()
-        call = asyncio.create_task(self._act(batch))
+        context = self._context_of(batch[0][0].request_id)
+        call = asyncio.create_task(self._act(batch), context=context)
         self._calls.add(call)
         call.add_done_callback(self._returned)
 

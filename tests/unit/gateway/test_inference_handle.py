@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 
 import pytest
 
@@ -108,6 +109,30 @@ async def test_calls_that_hang_hold_up_the_others_for_milliseconds_alone():
             await asyncio.sleep(0.001)
     handle.gate.set()
     assert await asyncio.gather(*tasks) == STEPS
+
+
+async def test_a_call_is_made_in_no_requests_context_and_bears_the_first_ones_id():
+    client = contextvars.ContextVar("client", default="nobody")
+    ids: list[str | None] = []
+
+    def context_of(request_id: str | None) -> contextvars.Context:
+        ids.append(request_id)
+        return contextvars.Context()
+
+    class Handle(FakeHandle):
+        async def act(self, steps):
+            assert client.get() == "nobody"
+            return await super().act(steps)
+
+    async def resolve() -> FakeHandle:
+        return handle
+
+    handle = Handle()
+    transport = HandleTransport(resolve, DEADLINE_S, context_of)
+    client.set("ann")
+    steps = [Step(None, "300839359", [action], f"id-{action}") for action in (1, 2)]
+    assert await asyncio.gather(*map(transport.act, steps)) == [1, 2]
+    assert ids == ["id-1"]
 
 
 async def test_closing_leaves_no_caller_waiting():
