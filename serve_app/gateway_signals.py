@@ -47,7 +47,10 @@ class Login(httpx.Auth):
         with self._renewal:
             if self._token is None or self._token == refused:
                 body = self._credentials._asdict()
-                login = httpx.Request("POST", url.join("/api/auth/login"), json=body)
+                base = url.path.rpartition("/api/")[0]
+                login = httpx.Request(
+                    "POST", url.copy_with(path=f"{base}/api/auth/login"), json=body
+                )
                 response = yield login
                 response.raise_for_status()
                 response.read()
