@@ -58,7 +58,8 @@ class Page:
         return status.text.split()[0], json.loads(answer.text.removeprefix("Download").strip())
 
     def complaints(self) -> list[str]:
-        return [line["message"] for line in self._browser.get_log("browser")]
+        lines = self._browser.get_log("browser")  # type: ignore[no-untyped-call]
+        return [line["message"] for line in lines]
 
 
 @pytest.fixture

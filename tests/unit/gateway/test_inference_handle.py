@@ -19,10 +19,14 @@ class BackPressureError(Exception):
     """Named as Serve's own."""
 
 
+CLIENT = contextvars.ContextVar("CLIENT", default="nobody")
+
+
 class FakeHandle:
     def __init__(self, *outcomes: object) -> None:
         self.outcomes = list(outcomes)
         self.calls: list[list[tuple[str | None, str, list[float]]]] = []
+        self.clients: list[str] = []  # in whose context each call was made
         self.error: Exception | None = None
         self.hang = False
         self.cancelled = 0
@@ -31,6 +35,7 @@ class FakeHandle:
 
     async def act(self, steps):
         self.calls.append(steps)
+        self.clients.append(CLIENT.get())
         await self.gate.wait()
         await self._trouble()
         return self.outcomes or [(step[2][0], 0.5) for step in steps]
@@ -112,26 +117,21 @@ async def test_calls_that_hang_hold_up_the_others_for_milliseconds_alone():
 
 
 async def test_a_call_is_made_in_no_requests_context_and_bears_the_first_ones_id():
-    client = contextvars.ContextVar("client", default="nobody")
     ids: list[str | None] = []
 
     def context_of(request_id: str | None) -> contextvars.Context:
         ids.append(request_id)
         return contextvars.Context()
 
-    class Handle(FakeHandle):
-        async def act(self, steps):
-            assert client.get() == "nobody"
-            return await super().act(steps)
-
     async def resolve() -> FakeHandle:
         return handle
 
-    handle = Handle()
+    handle = FakeHandle()
     transport = HandleTransport(resolve, DEADLINE_S, context_of)
-    client.set("ann")
+    CLIENT.set("ann")
     steps = [Step(None, "300839359", [action], f"id-{action}") for action in (1, 2)]
     assert await asyncio.gather(*map(transport.act, steps)) == [1, 2]
+    assert handle.clients == ["nobody"]
     assert ids == ["id-1"]
 
 
