@@ -61,6 +61,10 @@ def test_the_junctions_go_on_without_the_policy_and_recover_by_themselves(late, 
     def wait_until_back() -> None:
         wait_for(lambda: status_of(client) == "success", timeout_s=60)
 
+    def take_away() -> None:
+        late.remove("late")
+        wait_for(lambda: status_of(client) != "success")  # once the replica has drained
+
     def bring_back() -> None:
         late.deploy(application("late", "/late"))
         wait_until_back()
@@ -69,7 +73,7 @@ def test_the_junctions_go_on_without_the_policy_and_recover_by_themselves(late, 
     demo.prepare(client, policy)
     events = {
         10: lambda: setattr(login, "_token", expired_token()),
-        20: lambda: late.remove("late"),
+        20: take_away,
         40: bring_back,
         60: kill,
         80: wait_until_back,
