@@ -32,8 +32,6 @@ BARS = [
     Bar("requests_per_s", 16, HANDLE, INFERENCE, ">=", 0.5),
     Bar("p50_ms", 1, HANDLE, INFERENCE, "<=", 4.0),
     Bar("p50_ms", 1, FALLBACK, HANDLE, "<=", 1.0),
-    Bar("requests_per_s", 16, HANDLE, HTTP, ">=", 1.0),
-    Bar("p50_ms", 1, HANDLE, HTTP, "<=", 1.0),
 ]
 PREFIXES = {HANDLE: "/api", HTTP: "/http/api", FALLBACK: "/down/api"}
 USER = {"username": "bench", "password": secrets.token_urlsafe()}
