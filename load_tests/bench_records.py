@@ -77,8 +77,9 @@ def _measure(options: argparse.Namespace) -> Samples:
 
 def _loans(store: str, url: str) -> dict[str, Any]:
     """The loans application on a store of its own."""
-    place = {"name": f"loans-{store}", "route_prefix": f"/{store}/loans"}
-    return shipped_application("loans", env={"STORE_URL": url}, **place)
+    return shipped_application(
+        "loans", called=f"loans-{store}", prefix=f"/{store}/loans", env={"STORE_URL": url}
+    )
 
 
 @contextlib.contextmanager

@@ -27,12 +27,13 @@ class BenchmarkError(RuntimeError):
 
 @dataclass(frozen=True)
 class Target:
-    """Something to load: a name for the table, a URL, and the wrk script that makes the
-    requests."""
+    """Something to load: a name for the table, a URL, the wrk script that makes the requests, and
+    headers for all of them."""
 
     name: str
     url: str
     script: str
+    headers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ def measure(
 def run_wrk(target: Target, connections: int, seconds: float) -> Sample:
     """One run; any failed request makes it void."""
     command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "--latency"]
+    command += [word for header in target.headers for word in ("-H", header)]
     command += ["-s", str(HERE / "scripts" / target.script), target.url]
     env = os.environ | {"LUA_PATH": f"{HERE}/scripts/?.lua"}
     output = subprocess.run(command, env=env, capture_output=True, text=True, timeout=seconds + 60)

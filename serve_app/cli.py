@@ -18,7 +18,7 @@ from serve_app import records_cli, users_cli
 from serve_app.config import InvalidServeConfigError, read_config
 from serve_app.deploy import DeployError, deploy, statuses, wait_until_running
 from serve_app.edge import Edge, EdgeError, EdgePorts
-from serve_app.first_user import FIRST_USER, create_first_user
+from serve_app.first_user import FILE_NAME, FIRST_USER, create_first_user
 from serve_app.instance import Instance, InstanceError
 from serve_app.ports import Ports
 from serve_app.settings import Settings
@@ -77,21 +77,13 @@ def _parser() -> argparse.ArgumentParser:
     check = command("check", _check, "check serve configs for unknown keys and wrong values")
     for each in (up, check):
         each.add_argument("config", nargs="*", type=Path, default=[DEFAULT_CONFIG])
-    users_cli.add_commands(commands, _settings)
+    users_cli.add_commands(commands)
     records_cli.add_commands(commands)
     return parser
 
 
-def _settings(options: argparse.Namespace) -> Settings:
-    """A second instance has everything in a folder of its own."""
-    settings = Settings()
-    if options.port_base:
-        return Settings(data_dir=settings.data_dir / f"ports-{options.port_base}")
-    return settings
-
-
 def _instance(options: argparse.Namespace) -> Instance:
-    data_dir = _settings(options).data_dir
+    data_dir = Settings.of_instance(options.port_base).data_dir
     if options.port_base:
         temp_dir = Path(f"/tmp/greenwave-{options.port_base}")
         return Instance(data_dir, Ports.from_base(options.port_base), temp_dir)
@@ -99,7 +91,7 @@ def _instance(options: argparse.Namespace) -> Instance:
 
 
 def _edge(options: argparse.Namespace) -> Edge:
-    settings = _settings(options)
+    settings = Settings.of_instance(options.port_base)
     ports = EdgePorts.from_base(options.port_base) if options.port_base else EdgePorts()
     return Edge(_instance(options), ports, settings.edge_host, settings.edge_certificate)
 
@@ -109,8 +101,8 @@ def _up(options: argparse.Namespace) -> None:
     config = read_config(options.config[0])
     instance = _instance(options)
     has_gateway = any(each["import_path"] == _GATEWAY for each in config["applications"])
-    if has_gateway:
-        signing_key(_settings(options))  # refuses unsafe settings before anything is started
+    if has_gateway:  # refuses unsafe settings before anything is started
+        signing_key(Settings.of_instance(options.port_base))
     if options.port_base:
         config.setdefault("http_options", {})["port"] = instance.ports.http
     if instance.is_running():
@@ -140,10 +132,12 @@ def _start_edge(options: argparse.Namespace) -> Edge | None:
 
 
 def _introduce_first_user(options: argparse.Namespace) -> None:
-    if credentials := create_first_user(_settings(options)):
+    settings = Settings.of_instance(options.port_base)
+    if credentials := create_first_user(settings):
         console.print(
             f"\nUser of the gateway: {credentials.username}, password: {credentials.password}\n"
-            f"This is shown only once; change it with: greenwave users passwd {FIRST_USER}",
+            f"Shown only once, and kept in {settings.data_dir / FILE_NAME} for `make demo`\n"
+            f"until you change it with: greenwave users passwd {FIRST_USER}",
             markup=False,
         )
 

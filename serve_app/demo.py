@@ -1,12 +1,17 @@
-"""The closed loop: SUMO drives a rush hour, the running service decides every five seconds.
+"""The closed loop: SUMO drives a rush hour, the running system decides every five seconds.
 
-The same hour with the same vehicles then runs under a fixed-time plan; a table compares them.
+Each junction asks the gateway, as a roadside controller would. The same hour with the same
+vehicles then runs under a fixed-time plan; the report compares the two, and says when the policy
+was not to be had.
 ``python -m serve_app.demo --help`` lists the options.
 """
 
 from __future__ import annotations
 
 import argparse
+import getpass
+import sys
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -18,7 +23,12 @@ from rich.console import Console
 from rich.table import Table
 from tqdm import tqdm
 
-from serve_app.remote_signals import TIMEOUT, InferenceController
+from serve_app.first_user import FIRST_USER, Credentials, known_credentials
+from serve_app.gateway_signals import GATEWAY_TIMEOUT, GatewayController, Login
+from serve_app.inference_signals import INFERENCE_TIMEOUT, InferenceController
+from serve_app.outages import Outage, OutageLog
+from serve_app.ports import Ports
+from serve_app.settings import Settings
 
 if TYPE_CHECKING:
     from models.simulation.controllers import Controller
@@ -26,6 +36,7 @@ if TYPE_CHECKING:
     from models.simulation.metrics import Metrics
 
 INTERRUPTED = 130  # the shell's exit code for Ctrl-C
+Remote = GatewayController | InferenceController
 console = Console()
 
 
@@ -47,7 +58,9 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--url", default="http://127.0.0.1:8000", help="inference service")
+    parser.add_argument("--port-base", type=int, help="of the instance, as for 'up'")
+    parser.add_argument("--url", help="of the gateway, or with --direct of the inference service")
+    parser.add_argument("--direct", action="store_true", help="past the gateway: without login")
     parser.add_argument("--begin", type=clock_time, default="7:30", help="H:MM (default 7:30)")
     parser.add_argument("--seconds", type=int, default=3600, help="length (default 3600)")
     parser.add_argument("--seed", type=int, default=1, help="draws the vehicles (default 1)")
@@ -55,6 +68,9 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     arguments = parser.parse_args(argv)
     if arguments.seconds < 5 or arguments.seconds % 5:
         parser.error("--seconds must be a positive multiple of 5")
+    if arguments.url is None:
+        ports = Ports.from_base(arguments.port_base) if arguments.port_base else Ports()
+        arguments.url = f"http://127.0.0.1:{ports.http}"
     return arguments
 
 
@@ -70,7 +86,7 @@ def run_demo(arguments: argparse.Namespace) -> int:
     """Check what is needed, run both controllers, print the comparison.
 
     Raises:
-        DemoError: SUMO is not installed, or the service is not ready.
+        DemoError: SUMO is not installed, or the system is not ready.
     """
     if find_spec("libsumo") is None:
         raise DemoError("SUMO is not installed. Install it with: pip install 'greenwave[sim]'")
@@ -80,12 +96,12 @@ def run_demo(arguments: argparse.Namespace) -> int:
 
     scenario = Scenario(begin_s=arguments.begin, duration_s=arguments.seconds)
     run_id = arguments.run_id or f"demo-{uuid.uuid4().hex[:12]}"
-    with httpx.Client(base_url=arguments.url, timeout=TIMEOUT) as client:
-        service = InferenceController(client, run_id)
-        prepare_service(client, service)
+    with make_client(arguments) as client:
+        policy = make_remote(client, run_id, scenario, arguments.direct)
+        prepare(client, policy)
         console.print(f"Run [bold]{run_id}[/bold] at {arguments.url}, seed {arguments.seed}")
         controllers: Mapping[str, Controller] = {
-            "policy": service,
+            "policy": policy,
             "fixed time": FixedTime(read_network(), scenario),
         }
         results: dict[str, Metrics] = {}
@@ -94,22 +110,63 @@ def run_demo(arguments: argparse.Namespace) -> int:
             results[name], interrupted = drive(name, controller, scenario, arguments.seed)
             if interrupted:
                 break
-    report(results, service, interrupted)
+    report(results, policy, interrupted)
     return INTERRUPTED if interrupted else 0
 
 
-def prepare_service(client: httpx.Client, service: InferenceController) -> None:
-    """Make sure that the service has a model, and reset the run.
+def make_client(arguments: argparse.Namespace) -> httpx.Client:
+    """A client of the gateway that logs in by itself, or of the inference service."""
+    if arguments.direct:
+        return httpx.Client(base_url=arguments.url, timeout=INFERENCE_TIMEOUT)
+    login = Login(credentials_of(Settings.of_instance(arguments.port_base)))
+    return httpx.Client(base_url=arguments.url, timeout=GATEWAY_TIMEOUT, auth=login)
+
+
+def credentials_of(settings: Settings) -> Credentials:
+    """Those that `make up` has set or kept, else typed on the terminal.
 
     Raises:
-        DemoError: it does not answer, is not healthy, or refuses the reset.
+        DemoError: there are none, and nobody to ask.
+    """
+    credentials = known_credentials(settings)
+    if credentials is None and sys.stdin.isatty():
+        username = input(f"User of the gateway [{FIRST_USER}]: ") or FIRST_USER
+        credentials = Credentials(username, getpass.getpass("Password: "))
+    if credentials is None:
+        raise DemoError("Who logs in? Set JWT_AUTH_USERNAME and JWT_AUTH_PASSWORD.")
+    return credentials
+
+
+def make_remote(client: httpx.Client, run_id: str, scenario: Scenario, direct: bool) -> Remote:
+    """The controller that asks the running system."""
+    from models.simulation.environment import DECISION_S
+    from models.simulation.fixed_time import FixedTime
+    from models.simulation.road_network import read_network
+
+    outages = OutageLog(scenario.begin_s, DECISION_S)
+    if direct:
+        return InferenceController(client, run_id, outages)
+    return GatewayController(client, run_id, FixedTime(read_network(), scenario), outages)
+
+
+def prepare(client: httpx.Client, policy: Remote) -> None:
+    """Make sure that the policy can be had, and reset the run.
+
+    Raises:
+        DemoError: nothing answers, it is not healthy, or it refuses the login or the reset.
     """
     try:
-        status = client.get("/health").raise_for_status().json()["status"]
+        answer = client.get(policy.HEALTH_PATH, auth=None)
+        status = answer.json()["status"]
         if status != "healthy":
             raise DemoError(f"The service at {client.base_url} is not ready: status {status}")
-        service.reset()
+        policy.reset()
     except httpx.HTTPStatusError as error:
+        if error.response.status_code == 401:
+            raise DemoError(
+                f"The gateway at {client.base_url} refuses this user and password. Set"
+                " JWT_AUTH_USERNAME and JWT_AUTH_PASSWORD to those of one of its users."
+            ) from error
         raise DemoError(f"The service at {client.base_url} refused: {error}") from error
     except httpx.HTTPError as error:
         raise DemoError(
@@ -133,8 +190,8 @@ def drive(name: str, controller: Controller, scenario: Scenario, seed: int) -> t
         return environment.metrics(), False
 
 
-def report(results: Mapping[str, Metrics], service: InferenceController, interrupted: bool) -> None:
-    """Print the comparison and how the service did."""
+def report(results: Mapping[str, Metrics], policy: Remote, interrupted: bool) -> None:
+    """Print the comparison and how the running system did."""
     table = Table(title="Interrupted: partial result" if interrupted else "The same hour, twice")
     table.add_column("per vehicle, and mean queue")
     for name in results:
@@ -145,19 +202,26 @@ def report(results: Mapping[str, Metrics], service: InferenceController, interru
         ratio = f"{values[0] / values[1]:.2f}" if comparable else "-"
         table.add_row(label, *(f"{value:,.1f}" for value in values), ratio)
     console.print(table)
-    if service.latencies_s:
-        median, slow = 1000 * np.percentile(service.latencies_s, [50, 99])
+    if policy.latencies_s:
+        median, slow = 1000 * np.percentile(policy.latencies_s, [50, 99])
         console.print(
-            f"{len(service.latencies_s)} requests of five junctions:"
+            f"{len(policy.latencies_s)} requests {policy.WAY}:"
             f" median {median:.1f} ms, 99th percentile {slow:.1f} ms"
         )
-    if service.lost_decisions:
-        console.print(
-            f"{service.lost_decisions} decisions lost, those junctions kept their phase."
-            f" Last reason: {service.last_problem}",
-            style="yellow",
-            markup=False,
-        )
+    if policy.outages.outages:
+        console.print(f"Without the policy, {policy.INSTEAD}:", style="yellow")
+        for outage in policy.outages.outages:
+            console.print(f"  {outage_line(outage)}", style="yellow", markup=False)
+
+
+def outage_line(outage: Outage) -> str:
+    """From when to when, in the simulation and by the clock, and why."""
+    simulated = [time.strftime("%H:%M:%S", time.gmtime(t)) for t in (outage.begin_s, outage.end_s)]
+    wall = [time.strftime("%H:%M:%S", time.localtime(t)) for t in (outage.began, outage.ended)]
+    return (
+        f"simulated {simulated[0]} to {simulated[1]}, by the clock {wall[0]} to {wall[1]}"
+        f" ({outage.ended - outage.began:.1f} s): {outage.decisions} decisions, {outage.reason}"
+    )
 
 
 def comparison_rows(results: Sequence[Metrics]) -> list[tuple[str, list[float]]]:

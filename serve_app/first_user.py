@@ -1,18 +1,22 @@
-"""The user of a quick start: named by the environment, or made by the launcher."""
+"""The user of a quick start: named by the environment, or made and kept by the launcher."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
+from pathlib import Path
 from typing import NamedTuple
 
 from deployments.gateway.passwords import hash_password
 from deployments.gateway.users import Users
 from deployments.store import open_store
+from serve_app.private_file import create_private
 from serve_app.settings import Settings
 from serve_app.signing_key import InsecureSettingsError
 
 FIRST_USER = "operator"
+FILE_NAME = "first-user.json"
 
 
 class Credentials(NamedTuple):
@@ -39,14 +43,38 @@ def configured_users(settings: Settings) -> dict[str, str]:
 def create_first_user(settings: Settings) -> Credentials | None:
     """Make a user with a random password if there is no user at all.
 
-    The store keeps the hash alone, so this is the one moment at which the password can be shown.
+    The store has the hash alone. The password is kept beside the signing key, with the same mode:
+    who can read the one could make any token with the other.
 
     Raises:
         StoreUnavailable: the store does not answer.
     """
     if settings.jwt_auth_username is not None:
         return None
-    return asyncio.run(_create_first_user(settings.resolved_store_url))
+    credentials = asyncio.run(_create_first_user(settings.resolved_store_url))
+    if credentials is not None:
+        path = settings.data_dir / FILE_NAME
+        path.unlink(missing_ok=True)
+        create_private(path, json.dumps(credentials._asdict()).encode())
+    return credentials
+
+
+def known_credentials(settings: Settings) -> Credentials | None:
+    """Those of the environment, else those of the first user while they are kept."""
+    username, password = settings.jwt_auth_username, settings.jwt_auth_password
+    if username is not None and password is not None:
+        return Credentials(username, password.get_secret_value())
+    try:
+        return Credentials(**json.loads((settings.data_dir / FILE_NAME).read_bytes()))
+    except FileNotFoundError:
+        return None
+
+
+def forget_first_user(data_dir: Path, username: str) -> None:
+    """Drop the kept password of this user, which is no longer the right one."""
+    path = data_dir / FILE_NAME
+    if path.exists() and json.loads(path.read_bytes())["username"] == username:
+        path.unlink()
 
 
 async def _create_first_user(store_url: str) -> Credentials | None:

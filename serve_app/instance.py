@@ -185,6 +185,9 @@ class Instance:
             "RAY_SERVE_HAPROXY_SERVER_STATE_FILE": str(haproxy / "server-state"),
             "RAY_SERVE_DIRECT_INGRESS_MIN_HTTP_PORT": str(ports.replicas[0]),
             "RAY_SERVE_DIRECT_INGRESS_MAX_HTTP_PORT": str(ports.replicas[1]),
+            # In Serve's 5 s a busy machine does not start a proxy, which is then killed, and the
+            # deploy with it.
+            "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
             **self.env,
         }
 

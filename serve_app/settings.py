@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -58,6 +58,14 @@ class Settings(BaseSettings):
     edge_certificate: Path | None = Field(
         None, description="PEM file with certificate and key; the edge then speaks HTTPS alone."
     )
+
+    @classmethod
+    def of_instance(cls, port_base: int | None) -> Self:
+        """Those of the instance at these ports: a second one has everything in its own folder."""
+        settings = cls()
+        if port_base:
+            return cls(data_dir=settings.data_dir / f"ports-{port_base}")
+        return settings
 
     @property
     def resolved_store_url(self) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import secrets
-import tempfile
 from pathlib import Path
 
 from deployments.gateway.tokens import MIN_SECRET_BYTES
+from serve_app.private_file import create_private
 from serve_app.settings import Settings
 
 FILE_NAME = "jwt-secret"
@@ -44,20 +42,5 @@ def signing_key(settings: Settings) -> bytes:
 
 def _kept_key(path: Path) -> bytes:
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _create(path, secrets.token_urlsafe(48).encode())
+        create_private(path, secrets.token_urlsafe(48).encode())
     return path.read_bytes().strip()
-
-
-def _create(path: Path, content: bytes) -> None:
-    """Create a file whole and with mode 0600, unless somebody else was first."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent)  # makes it with mode 0600
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        with contextlib.suppress(FileExistsError):
-            os.link(temporary, path)
-    finally:
-        os.unlink(temporary)

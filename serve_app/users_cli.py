@@ -11,18 +11,15 @@ from typing import Any
 
 from deployments.gateway.users import UserError, Users
 from deployments.store import open_store
+from serve_app.first_user import forget_first_user
 from serve_app.settings import Settings
 
 Commands = Any  # argparse's subparsers have no public type
 Work = Callable[[Users], Awaitable[None]]
 
 
-def add_commands(commands: Commands, settings_of: Callable[[argparse.Namespace], Settings]) -> None:
-    """Add ``users`` and its subcommands to a command line.
-
-    Args:
-        settings_of: from the parsed options to the settings of the instance that they name.
-    """
+def add_commands(commands: Commands) -> None:
+    """Add ``users`` and its subcommands to a command line."""
     help = "add, list and remove the gateway's users"
     users = commands.add_parser("users", help=help, description=help)
     actions = users.add_subparsers(required=True, metavar="ACTION")
@@ -32,9 +29,14 @@ def add_commands(commands: Commands, settings_of: Callable[[argparse.Namespace],
         added.add_argument("--port-base", type=int, help="of the instance, as for 'up'")
         if name != "list":
             added.add_argument("name", help="user name")
-        added.set_defaults(
-            run=lambda options: asyncio.run(_with_users(settings_of(options), work(options)))
-        )
+
+        def run(options: argparse.Namespace) -> None:
+            settings = Settings.of_instance(options.port_base)
+            asyncio.run(_with_users(settings, work(options)))
+            if name in ("passwd", "remove"):
+                forget_first_user(settings.data_dir, options.name)
+
+        added.set_defaults(run=run)
 
     password_help = "; the password is asked for, or read from standard input"
     action("add", _add, "add a user" + password_help)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +19,20 @@ def shipped_config() -> dict[str, Any]:
 def shipped_application(
     name: str,
     *,
+    called: str | None = None,
+    prefix: str | None = None,
     replicas: int = 1,
-    args: dict[str, object] | None = None,
-    env: dict[str, str] | None = None,
-    user_config: dict[str, Any] | None = None,
-    **changes: object,
+    args: Mapping[str, object] | None = None,
+    env: Mapping[str, str] | None = None,
+    user_config: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """One application on a fixed number of replicas.
 
     Args:
         name: in serve_config.yaml.
+        called, prefix: another name and place.
         args, env: added to the application's arguments and environment variables.
         user_config: of its deployment, in place of the shipped one.
-        changes: of the application's own fields, as ``route_prefix``.
     """
     (application,) = [app for app in shipped_config()["applications"] if app["name"] == name]
     application["args"] |= args or {}
@@ -40,4 +42,6 @@ def shipped_application(
     deployment["num_replicas"] = replicas
     if user_config is not None:
         deployment["user_config"] = user_config
-    return dict(application | changes)
+    application["name"] = called or name
+    application["route_prefix"] = prefix or application["route_prefix"]
+    return dict(application)

@@ -12,6 +12,7 @@ from deployments.forecast.fast_path import (
     answer_defects_in_json,
     declared_errors,
 )
+from deployments.http.docs import add_docs
 
 LIMITS = Limits(max_waiting=1000, max_body=64 * 1024)
 
@@ -27,8 +28,11 @@ def create_app(service: DensityService, limits: Limits = LIMITS) -> FastAPI:
         version="2.0.0",
         description=_DESCRIPTION,
         redirect_slashes=False,
+        docs_url=None,
+        redoc_url=None,
     )
     app.add_middleware(ForecastFastPath, path="/predict", forecast=service.predict, limits=limits)
+    add_docs(app)
     answer_defects_in_json(app)
 
     @app.post(

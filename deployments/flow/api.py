@@ -15,6 +15,7 @@ from deployments.forecast.fast_path import (
     answer_defects_in_json,
     declared_errors,
 )
+from deployments.http.docs import add_docs
 
 # A week of samples fits, a million do not.
 LIMITS = Limits(max_waiting=1000, max_body=1024 * 1024)
@@ -27,9 +28,15 @@ Timestamps may lie in the future or the distant past: they can be those of a sim
 def create_app(service: FlowService, limits: Limits = LIMITS) -> FastAPI:
     """Build the ASGI application around a service."""
     app = FastAPI(
-        title="Flow predictor", version="2.0.0", description=_DESCRIPTION, redirect_slashes=False
+        title="Flow predictor",
+        version="2.0.0",
+        description=_DESCRIPTION,
+        redirect_slashes=False,
+        docs_url=None,
+        redoc_url=None,
     )
     app.add_middleware(ForecastFastPath, path="/forecast", forecast=service.forecast, limits=limits)
+    add_docs(app)
     answer_defects_in_json(app)
 
     @app.post(

@@ -22,6 +22,7 @@ from deployments.gateway.schemas import (
     ResetResponse,
 )
 from deployments.gateway.service import GatewayService
+from deployments.http.docs import add_docs
 from deployments.http.request import BodyTooLargeError, read_body
 
 MAX_WAITING = 1000
@@ -69,11 +70,12 @@ def create_app(
         version="2.0.0",
         description=_DESCRIPTION,
         redirect_slashes=False,
+        docs_url=None,
         redoc_url=None,
-        swagger_ui_oauth2_redirect_url=None,
         swagger_ui_parameters={"persistAuthorization": True},
     )
     app.add_middleware(FrontDoor, service=service, max_waiting=max_waiting)
+    add_docs(app)
     _add_error_handlers(app)
 
     def authenticated(request: Request) -> None:
@@ -177,4 +179,5 @@ def _add_error_handlers(app: FastAPI) -> None:
 def _methods_of(app: FastAPI, request: Request) -> list[str]:
     path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
     routes = (route for route in app.routes if isinstance(route, Route) and route.path == path)
-    return sorted({method for route in routes for method in route.methods or ()})
+    methods = {method for route in routes for method in route.methods or ()}
+    return sorted(methods or {"GET", "HEAD"})  # the files of the docs page are no routes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any
 
 from fastapi import FastAPI
 from ray import serve
+from ray.serve.context import _RequestContext, _serve_request_context
 
 from deployments.gateway.api import MAX_WAITING, create_app
 from deployments.gateway.breaker import CircuitBreaker, State
@@ -101,20 +103,25 @@ def _transport(options: GatewayOptions) -> Transport:
         return HttpTransport(options.inference_url, options.deadline_s)
 
     async def resolve() -> Any:
-        handle = await asyncio.to_thread(serve.get_app_handle, options.inference_app)
-        return _RemoteMethods(handle)
+        return _Remote(await asyncio.to_thread(serve.get_app_handle, options.inference_app))
 
-    return HandleTransport(resolve, options.deadline_s)
+    return HandleTransport(resolve, options.deadline_s, _context_of)
 
 
-class _RemoteMethods:
-    """Calls a handle's methods as if they were local."""
+def _context_of(request_id: str | None) -> contextvars.Context:
+    """A context of no client's request, whose calls bear an id in the logs."""
+    context = contextvars.Context()
+    context.run(_serve_request_context.set, _RequestContext(request_id=request_id or ""))
+    return context
+
+
+class _Remote:
+    """The inference deployment's methods; Serve would look up each of them anew at each call."""
 
     def __init__(self, handle: Any) -> None:
-        self._handle = handle
-
-    def __getattr__(self, method: str) -> Any:
-        return getattr(self._handle, method).remote
+        self.act = handle.act.remote
+        self.reset_run = handle.reset_run.remote
+        self.health_status = handle.health_status.remote
 
 
 def _log_change(state: State) -> None:

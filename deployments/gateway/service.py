@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import random
 import re
 from collections import Counter
@@ -150,7 +151,9 @@ class GatewayService:
     async def health(self) -> HealthResponse:
         """Whether the inference service is healthy; simultaneous requests share one question."""
         if self._health_probe is None or self._health_probe.done():
-            self._health_probe = asyncio.create_task(self._inference.is_healthy())
+            # not in the context of the first request, with which Serve would cancel it
+            context = contextvars.Context()
+            self._health_probe = asyncio.create_task(self._inference.is_healthy(), context=context)
         healthy = await asyncio.shield(self._health_probe)
         return HealthResponse(
             status="healthy" if healthy else "degraded",

@@ -25,23 +25,25 @@ _ICON = (
 
 
 def add_docs(app: FastAPI) -> None:
-    """Serve Swagger UI at ``/docs``.
+    """Serve Swagger UI at ``docs`` beside the app's schema.
 
     Args:
         app: made with ``docs_url=None, redoc_url=None``, else FastAPI's own pages come first.
     """
     if app.docs_url or app.redoc_url or not app.openapi_url:
         raise ValueError("add_docs needs docs_url=None, redoc_url=None and an openapi_url")
+    folder, _, schema = app.openapi_url.rpartition("/")
     page = get_swagger_ui_html(
-        openapi_url=app.openapi_url.lstrip("/"),
+        openapi_url=schema,
         title=app.title,
         swagger_js_url=f"{_ASSETS}/swagger-ui-bundle.js",
         swagger_css_url=f"{_ASSETS}/swagger-ui.css",
         swagger_favicon_url=_ICON,
+        swagger_ui_parameters=app.swagger_ui_parameters,
     )
 
-    @app.get("/docs", include_in_schema=False)
+    @app.get(f"{folder}/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
         return page
 
-    app.mount(f"/{_ASSETS}", StaticFiles(packages=[_SWAGGER_UI]), name="docs assets")
+    app.mount(f"{folder}/{_ASSETS}", StaticFiles(packages=[_SWAGGER_UI]), name="docs assets")

@@ -99,9 +99,10 @@ class SqliteWorker:
 
 def connect(path: Path, migrations: Migrations = MIGRATIONS) -> sqlite3.Connection:
     """Open the file, made and brought to the newest schema where needed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    # Personal data and password hashes: for the owner alone. SQLite gives its log the file's mode.
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not path.exists():
-        path.touch(mode=0o600)  # personal data; SQLite gives its log the same mode
+        path.touch(mode=0o600)
     # isolation_level None: transactions begin and end only where the code says so.
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     try:

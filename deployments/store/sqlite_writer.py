@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -95,6 +96,7 @@ def _outcome(change: Change, db: sqlite3.Connection) -> Any:
 def _turn(lock_path: Path) -> Iterator[None]:
     # SQLite's own waiters poll, and starve for seconds beside a busy writer. The kernel wakes who
     # waits for a file lock, and takes the lock from a process that dies.
-    with lock_path.open("w") as lock:
+    # Mode 0600, because whoever can open the file can hold the lock.
+    with open(lock_path, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -33,9 +33,13 @@ def application(
     **args: object,
 ) -> dict[str, Any]:
     """The inference application, with another name, place and arguments."""
-    place = {"name": name, "route_prefix": prefix}
     return shipped_application(
-        "inference", replicas=replicas, user_config=user_config or {}, args=args, **place
+        "inference",
+        called=name,
+        prefix=prefix,
+        replicas=replicas,
+        user_config=user_config or {},
+        args=args,
     )
 
 

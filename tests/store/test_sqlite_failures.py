@@ -209,11 +209,19 @@ def test_processes_that_make_the_file_at_once_all_succeed(tmp_path: Path):
     db.close()
 
 
-def test_the_file_is_for_its_owner_alone(tmp_path: Path):
-    db = connect(tmp_path / "store.db")
-    db.execute("INSERT INTO documents (collection, key, value) VALUES ('t', 'k', 'v')")
-    assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
-    db.close()
+async def test_the_store_is_for_its_owner_alone(tmp_path: Path):
+    folder = tmp_path / "new" / "folder"
+    umask = os.umask(0)
+    try:
+        store = open_store(f"sqlite:///{folder}/store.db")
+        await store.create(TABLE, Document("1", b"one", "i"))
+        modes = {path.name: path.stat().st_mode & 0o777 for path in [folder, *folder.iterdir()]}
+    finally:
+        os.umask(umask)
+    await store.close()
+    assert modes.pop("folder") == 0o700
+    assert modes.keys() == {"store.db", "store.db-wal", "store.db-shm", "store.db-turn"}
+    assert set(modes.values()) == {0o600}
 
 
 def test_every_commit_is_synced_to_the_disk(tmp_path: Path):

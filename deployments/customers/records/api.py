@@ -23,6 +23,7 @@ from deployments.customers.records.responses import (
     update_responses,
 )
 from deployments.customers.records.service import RecordService
+from deployments.http.docs import add_docs
 
 
 class AbsolutePaths:
@@ -50,14 +51,14 @@ def create_app(service: RecordService) -> FastAPI:
 
     app = FastAPI(
         title=f"{record_type.name.capitalize()} service",
-        docs_url=f"{record_type.base_path}/docs",
         openapi_url=f"{record_type.base_path}/openapi.json",
+        docs_url=None,
         redoc_url=None,
-        swagger_ui_oauth2_redirect_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
     )
     app.add_middleware(AbsolutePaths)
+    add_docs(app)
     add_error_handlers(app, record_type)
     app.get(f"{record_type.base_path}/sayHello", summary="Liveness", tags=["liveness"])(say_hello)
     for path in (record_type.base_path, *record_type.aliases):

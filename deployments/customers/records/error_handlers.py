@@ -74,12 +74,13 @@ def _answer_no_route(request: Request, error: HTTPException) -> Response:
 def _methods(request: Request) -> set[str]:
     # The router's own Allow names one method only: each method of a path is a route of its own.
     routes = [route for route in request.app.routes if isinstance(route, Route)]
-    return {
+    methods = {
         method
         for route in routes
         if route.path == request.url.path
         for method in route.methods or ()
     }
+    return methods or {"GET", "HEAD"}  # the files of the docs page are no routes
 
 
 def _problem(request: Request, status: HTTPStatus, detail: str) -> Response:

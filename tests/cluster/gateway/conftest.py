@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
 import pytest
-import yaml
 
 from tests.cluster.gateway.fake_inference import FakeInference
 from tests.cluster.system import System
-from tests.shipped import ROOT
+from tests.shipped import shipped_application
 
 USER = {"username": "ann", "password": "correct horse"}
 ENVIRONMENT = {
@@ -27,15 +25,10 @@ def gateway(
     name: str, prefix: str, replicas: int = 1, env: dict[str, str] | None = None, **args: object
 ) -> dict[str, Any]:
     """The gateway of serve_config.yaml, with another name, place, environment and arguments."""
-    config = yaml.safe_load((ROOT / "serve_config.yaml").read_text())
-    found = next(each for each in config["applications"] if each["name"] == "gateway")
-    changed: dict[str, Any] = copy.deepcopy(found)
-    changed |= {"name": name, "route_prefix": prefix, "args": changed["args"] | args}
-    changed["runtime_env"]["env_vars"] |= ENVIRONMENT | (env or {})
-    deployment = changed["deployments"][0]
-    deployment.pop("autoscaling_config", None)
-    deployment["num_replicas"] = replicas
-    return changed
+    env = ENVIRONMENT | (env or {})
+    return shipped_application(
+        "gateway", called=name, prefix=prefix, replicas=replicas, args=args, env=env
+    )
 
 
 @pytest.fixture(scope="session")

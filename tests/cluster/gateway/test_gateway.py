@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import concurrent.futures
 import time
+from collections.abc import Iterator
 
 import httpx
 import pytest
 
 from deployments.gateway.signals import FALLBACK_STATUS
 from tests.cluster.gateway.conftest import USER, gateway, wait_for
-from tests.cluster.system import application
+from tests.cluster.system import System, application
 
 JUNCTION = "300839359"
 BODY = {"junctionId": JUNCTION, "observations": [1, 0, 1, 0.4, 0.2]}
@@ -112,6 +113,67 @@ def test_an_inference_application_that_starts_later_is_found(connect, gateways):
     gateways.remove("late")
     wait_for(lambda: status_of(client) == FALLBACK_STATUS)
     assert_down(client)
+
+
+@pytest.fixture
+def late(gateways: System) -> Iterator[System]:
+    """The inference application of the gateway ``late``, for tests that disturb it."""
+    gateways.deploy(application("late", "/late"))
+    yield gateways
+    gateways.remove("late")
+
+
+def test_a_hanging_inference_replica_leads_to_the_fallback_and_out_of_it(connect, late):
+    client = connect("/late/api")
+    wait_for(lambda: status_of(client) == "success")
+    (replica,) = late.replicas("late")
+    replica.suspend()
+    try:
+        started = time.monotonic()
+        assert status_of(client) == FALLBACK_STATUS
+        assert 1.8 < time.monotonic() - started < 5  # the deadline is 2 s
+        with concurrent.futures.ThreadPoolExecutor(8) as threads:
+            list(threads.map(lambda _: status_of(client), range(8)))  # opens the breaker
+        started = time.monotonic()
+        assert [status_of(client) for _ in range(3)] == [FALLBACK_STATUS] * 3
+        assert time.monotonic() - started < 5  # at most one of them was a probe
+    finally:
+        replica.resume()
+    wait_for(lambda: status_of(client) == "success")
+
+
+def test_clients_that_go_away_take_no_others_answer_with_them(connect, late):
+    client = connect("/late/api")
+    wait_for(lambda: status_of(client) == "success")
+    (replica,) = late.replicas("late")
+    replica.suspend()
+    with concurrent.futures.ThreadPoolExecutor(12) as threads:
+        try:
+            patient = []
+            for _ in range(4):  # interleaved, so that they share calls
+                threads.submit(client.post, "/traffic/action", json=BODY, timeout=0.3)
+                patient.append(threads.submit(status_of, client))
+            with pytest.raises(httpx.ReadTimeout):
+                client.post("/traffic/action", json=BODY, timeout=0.5)
+        finally:
+            replica.resume()
+        assert [each.result() for each in patient] == ["success"] * 4
+
+
+def test_an_inference_application_without_a_model_leads_to_the_fallback(connect, gateways):
+    without_model = application("late", "/late")
+    without_model["runtime_env"]["env_vars"]["MAPPO_AGENT_PATH"] = "/nowhere/agent.th"
+    gateways.deploy(without_model)
+    try:
+        client = connect("/late/api")
+        health = httpx.get(f"{gateways.url}/late/health", timeout=10).json()
+        assert health["status"] == "no_model"
+        answer = client.post("/traffic/action", json=BODY)
+        assert (answer.status_code, answer.json()["status"]) == (200, FALLBACK_STATUS)
+        assert client.get("/traffic/health").status_code == 503
+        assert client.post("/traffic/reset").status_code == 200  # zeros need no model
+    finally:
+        gateways.remove("late")
 
 
 class TestOverHttp:

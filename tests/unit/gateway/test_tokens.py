@@ -78,6 +78,7 @@ def test_what_is_no_bearer_token_is_refused(tokens, header):
         forge(sub=7),
         forge(exp="tomorrow"),
         forge(exp=True),
+        forge(nbf=NOW + 10**9),
         forge(aud="another-service"),
         forge()[:-4] + "AAAA",
         "not.a.token",

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import io
+from pathlib import Path
+
 import httpx
 import pytest
 
 from models.simulation.metrics import Metrics
-from serve_app.demo import DemoError, clock_time, comparison_rows, parse_arguments, prepare_service
-from serve_app.remote_signals import InferenceController
+from serve_app.demo import (
+    DemoError,
+    clock_time,
+    comparison_rows,
+    credentials_of,
+    outage_line,
+    parse_arguments,
+    prepare,
+)
+from serve_app.first_user import Credentials
+from serve_app.inference_signals import InferenceController
+from serve_app.outages import Outage, OutageLog
+from serve_app.settings import Settings
 
 
-def prepare(handler: httpx.MockTransport) -> None:
-    with httpx.Client(base_url="http://service", transport=handler) as client:
-        prepare_service(client, InferenceController(client, "run"))
+def prepare_with(transport: httpx.MockTransport) -> None:
+    with httpx.Client(base_url="http://service", transport=transport) as client:
+        prepare(client, InferenceController(client, "run", OutageLog(0, 5)))
 
 
 def test_unreachable_service_is_named() -> None:
@@ -20,18 +34,18 @@ def test_unreachable_service_is_named() -> None:
         raise httpx.ConnectError("refused", request=request)
 
     with pytest.raises(DemoError, match=r"No service answers at http://service.*Start it first"):
-        prepare(httpx.MockTransport(refuse))
+        prepare_with(httpx.MockTransport(refuse))
 
 
 def test_service_without_a_model_is_not_ready() -> None:
     response = httpx.Response(200, json={"status": "no_model"})
     with pytest.raises(DemoError, match="not ready: status no_model"):
-        prepare(httpx.MockTransport(lambda _: response))
+        prepare_with(httpx.MockTransport(lambda _: response))
 
 
 def test_another_server_is_recognised() -> None:
     with pytest.raises(DemoError, match="not this service"):
-        prepare(httpx.MockTransport(lambda _: httpx.Response(200, text="<html>")))
+        prepare_with(httpx.MockTransport(lambda _: httpx.Response(200, text="<html>")))
 
 
 def test_healthy_service_is_reset_before_the_run() -> None:
@@ -41,8 +55,42 @@ def test_healthy_service_is_reset_before_the_run() -> None:
         paths.append(request.url.path)
         return httpx.Response(200, json={"status": "healthy"})
 
-    prepare(httpx.MockTransport(handler))
+    prepare_with(httpx.MockTransport(handler))
     assert paths == ["/health", "/reset_hidden"]
+
+
+def test_refused_login_names_the_variables() -> None:
+    def handler(request: httpx.Request) -> httpx.Response:
+        healthy = request.url.path == "/health"
+        return httpx.Response(200, json={"status": "healthy"}) if healthy else httpx.Response(401)
+
+    with pytest.raises(DemoError, match="JWT_AUTH_USERNAME"):
+        prepare_with(httpx.MockTransport(handler))
+
+
+def test_demo_without_a_user_says_what_to_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    with pytest.raises(DemoError, match="JWT_AUTH_USERNAME"):
+        credentials_of(Settings(data_dir=tmp_path))
+
+
+def test_configured_user_logs_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JWT_AUTH_USERNAME", "ann")
+    monkeypatch.setenv("JWT_AUTH_PASSWORD", "secret")
+    assert credentials_of(Settings(data_dir=tmp_path)) == Credentials("ann", "secret")
+
+
+def test_second_instance_has_an_address_of_its_own() -> None:
+    assert parse_arguments([]).url == "http://127.0.0.1:8000"
+    assert parse_arguments(["--port-base", "31000"]).url == "http://127.0.0.1:31000"
+
+
+def test_outage_is_told_in_both_times() -> None:
+    line = outage_line(Outage(27_000, 27_125, 1000.0, 1012.5, 7, "no answer"))
+    assert "simulated 07:30:00 to 07:32:05" in line
+    assert "(12.5 s): 7 decisions, no answer" in line
 
 
 def test_begin_is_a_time_of_day() -> None:

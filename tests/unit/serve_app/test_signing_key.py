@@ -11,7 +11,13 @@ from pydantic import ValidationError
 
 from deployments.gateway.users import Users
 from deployments.store import open_store
-from serve_app.first_user import FIRST_USER, configured_users, create_first_user
+from serve_app.first_user import FILE_NAME as USER_FILE_NAME
+from serve_app.first_user import (
+    FIRST_USER,
+    configured_users,
+    create_first_user,
+    known_credentials,
+)
 from serve_app.settings import Settings
 from serve_app.signing_key import FILE_NAME, InsecureSettingsError, signing_key
 
@@ -113,7 +119,7 @@ def test_half_a_user_is_refused(monkeypatch, name):
         configured_users(Settings())
 
 
-async def test_the_first_user_is_made_once_and_only_the_hash_is_kept(settings):
+async def test_the_first_user_is_made_once_and_the_store_has_only_the_hash(settings):
     credentials = await asyncio.to_thread(create_first_user, settings)
     assert credentials is not None
     assert credentials.username == FIRST_USER
@@ -122,7 +128,10 @@ async def test_the_first_user_is_made_once_and_only_the_hash_is_kept(settings):
     store = open_store(settings.resolved_store_url)
     assert await Users(store).names() == [FIRST_USER]
     await store.close()
-    for path in settings.data_dir.iterdir():
+    kept = settings.data_dir / USER_FILE_NAME
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert known_credentials(settings) == credentials
+    for path in set(settings.data_dir.iterdir()) - {kept}:
         assert credentials.password.encode() not in path.read_bytes()
 
 

@@ -7,6 +7,8 @@ import io
 import pytest
 
 from serve_app.cli import main
+from serve_app.first_user import FIRST_USER, create_first_user, known_credentials
+from serve_app.settings import Settings
 
 
 @pytest.fixture
@@ -48,6 +50,19 @@ def test_mistakes_end_in_one_sentence(users, arguments, typed, message):
     assert code == 1
     assert output.startswith(message)
     assert "Traceback" not in output
+
+
+@pytest.mark.parametrize(("command", "typed"), [("passwd", "another password\n"), ("remove", "")])
+def test_the_first_users_kept_password_is_forgotten_when_it_changes(
+    users, tmp_path, command, typed
+):
+    settings = Settings(data_dir=tmp_path)
+    first = create_first_user(settings)
+    users("add", "ann", typed="some password\n")
+    users(command, "ann", typed=typed)
+    assert known_credentials(settings) == first
+    users(command, FIRST_USER, typed=typed)
+    assert known_credentials(settings) is None
 
 
 def test_each_instance_has_users_of_its_own(users):

@@ -11,14 +11,15 @@ import pytest
 
 from models.junctions import JUNCTIONS
 from models.simulation.observation import Observation
-from serve_app.remote_signals import InferenceController
+from serve_app.inference_signals import InferenceController
+from serve_app.outages import OutageLog
 
 Handler = Callable[[httpx.Request], httpx.Response]
 
 
 def make_controller(handler: Handler) -> InferenceController:
     client = httpx.Client(base_url="http://service", transport=httpx.MockTransport(handler))
-    return InferenceController(client, "run-1")
+    return InferenceController(client, "run-1", OutageLog(0, 5))
 
 
 def observe() -> dict[str, Observation]:
@@ -51,7 +52,7 @@ def test_decision_is_one_request_of_the_run_with_all_observations() -> None:
     assert {name: len(obs) for name, obs in sent.items()} == {
         j.id: j.obs_size for j in JUNCTIONS.values()
     }
-    assert controller.lost_decisions == 0
+    assert controller.outages.decisions == 0
     assert len(controller.latencies_s) == 1
 
 
@@ -60,8 +61,8 @@ def test_refused_item_loses_only_its_junction() -> None:
     controller = make_controller(lambda request: answer(request, **{"265580972": error}))
     actions = controller.act(observe())
     assert actions.keys() == JUNCTIONS.keys() - {"265580972"}
-    assert controller.lost_decisions == 1
-    assert "Unknown junction" in controller.last_problem
+    assert controller.outages.decisions == 1
+    assert "Unknown junction" in controller.outages.outages[0].reason
 
 
 @pytest.mark.parametrize("action", [2, -1, "1", None, True])
@@ -69,7 +70,7 @@ def test_action_that_the_junction_does_not_have_is_not_applied(action: object) -
     item = {"junction_id": "265580972", "action": action, "confidence": 1.0}
     controller = make_controller(lambda request: answer(request, **{"265580972": item}))
     assert "265580972" not in controller.act(observe())
-    assert controller.lost_decisions == 1
+    assert controller.outages.decisions == 1
 
 
 @pytest.mark.parametrize(
@@ -86,8 +87,8 @@ def test_action_that_the_junction_does_not_have_is_not_applied(action: object) -
 def test_unusable_answer_loses_all_decisions_and_raises_nothing(response: httpx.Response) -> None:
     controller = make_controller(lambda _: response)
     assert controller.act(observe()) == {}
-    assert controller.lost_decisions == 5
-    assert controller.last_problem
+    assert controller.outages.decisions == 5
+    assert controller.outages.outages[0].reason
 
 
 def test_timeout_loses_the_decisions_and_the_next_one_works_again() -> None:
@@ -95,7 +96,7 @@ def test_timeout_loses_the_decisions_and_the_next_one_works_again() -> None:
     controller = make_controller(lambda request: answers.pop(0)(request))
     assert controller.act(observe()) == {}
     assert controller.act(observe()) == dict.fromkeys(JUNCTIONS, 1)
-    assert controller.lost_decisions == 5
+    assert controller.outages.decisions == 5
 
 
 def test_reset_is_sent_for_the_run_and_its_failure_is_raised() -> None:

@@ -1,0 +1,72 @@
+"""A real headless Chromium, and a running system with its edge for it to look at."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+
+from serve_app.edge import Edge, EdgePorts
+from tests.cluster.gateway.conftest import gateway
+from tests.cluster.system import System, application, make_instance
+from tests.shipped import shipped_application
+
+QUIET = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    # no host but this machine can be reached, so that a page that needs a CDN fails
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    "--window-size=1400,1000",
+]
+
+
+@pytest.fixture(scope="session")
+def chromium() -> tuple[str, str]:
+    """Paths of the browser and its driver."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    browser = next(filter(None, map(shutil.which, names)), None)
+    driver = shutil.which("chromedriver")
+    if browser is None or driver is None:
+        pytest.skip("no Chromium and chromedriver on PATH; Debian: apt install chromium-driver")
+    return browser, driver
+
+
+@pytest.fixture(scope="session")
+def edge(chromium: tuple[str, str]) -> Iterator[Edge]:
+    """One service of each kind, behind the edge."""
+    temp_dir = Path(tempfile.mkdtemp(prefix="gwt-", dir="/tmp"))
+    system = System(make_instance(temp_dir / "data", temp_dir))
+    edge = Edge(system.instance, EdgePorts.from_base(system.instance.ports.http))
+    try:
+        system.instance.start()
+        others = [shipped_application(name) for name in ("density", "flow", "loans")]
+        system.deploy(application("inference", "/"), gateway("gateway", "/api"), *others)
+        edge.start()
+        yield edge
+    finally:
+        system.instance.stop()
+        shutil.rmtree(temp_dir, ignore_errors=True)
+
+
+@pytest.fixture
+def browser(chromium: tuple[str, str], tmp_path: Path) -> Iterator[webdriver.Chrome]:
+    binary, driver_binary = chromium
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for argument in (*QUIET, f"--user-data-dir={tmp_path / 'profile'}"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options, Service(driver_binary))
+    driver.set_page_load_timeout(30)
+    yield driver
+    driver.quit()

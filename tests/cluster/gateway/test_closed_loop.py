@@ -1,0 +1,110 @@
+"""SUMO driven through the gateway, while the inference service goes away and comes back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+import httpx
+import pytest
+
+from deployments.gateway.tokens import Tokens
+from models.simulation.environment import DECISION_S, Scenario
+from models.simulation.observation import Observation
+from serve_app import demo
+from serve_app.first_user import Credentials
+from serve_app.gateway_signals import GATEWAY_TIMEOUT, GatewayController, Login
+from tests.cluster.gateway.conftest import ENVIRONMENT, USER, wait_for
+from tests.cluster.system import System, application
+
+SCENARIO = Scenario(duration_s=120 * DECISION_S)
+BEGIN_S = SCENARIO.begin_s
+
+
+class Interrupted:
+    """A controller beside which things happen before given decisions."""
+
+    def __init__(self, inner: GatewayController, events: dict[int, Callable[[], object]]) -> None:
+        self._inner = inner
+        self._events = events
+        self._decision = 0
+
+    def reset(self) -> None:
+        self._inner.reset()
+
+    def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
+        if event := self._events.get(self._decision):
+            event()
+        self._decision += 1
+        return self._inner.act(observations)
+
+
+@pytest.fixture
+def late(gateways: System) -> Iterator[System]:
+    gateways.deploy(application("late", "/late"))
+    yield gateways
+    gateways.remove("late")
+
+
+@pytest.mark.timeout(300)
+def test_the_junctions_go_on_without_the_policy_and_recover_by_themselves(late, run_id, capsys):
+    login = Login(Credentials(**USER))
+    client = httpx.Client(base_url=f"{late.url}/late", timeout=GATEWAY_TIMEOUT, auth=login)
+    policy = demo.make_remote(client, run_id, SCENARIO, direct=False)
+    assert isinstance(policy, GatewayController)
+
+    def kill() -> None:
+        (replica,) = late.replicas("late")
+        late.kill(replica)
+        wait_for(lambda: not replica.is_running())
+
+    def wait_until_back() -> None:
+        wait_for(lambda: status_of(client) == "success", timeout_s=60)
+
+    def take_away() -> None:
+        late.remove("late")
+        wait_for(lambda: status_of(client) != "success")  # once the replica has drained
+
+    def bring_back() -> None:
+        late.deploy(application("late", "/late"))
+        wait_until_back()
+
+    wait_until_back()
+    demo.prepare(client, policy)
+    events: dict[int, Callable[[], object]] = {
+        10: lambda: setattr(login, "_token", expired_token()),
+        20: take_away,
+        40: bring_back,
+        60: kill,
+        80: wait_until_back,
+    }
+    metrics, interrupted = demo.drive("policy", Interrupted(policy, events), SCENARIO, seed=1)
+    assert not interrupted
+    outages = policy.outages.outages
+    first, second = outages[0], outages[-1]
+    assert [decision_of(first.begin_s), decision_of(second.begin_s)] == [20, 60]
+    assert 40 <= decision_of(first.end_s) < 60
+    assert 61 <= decision_of(second.end_s) < 100
+    assert all(outage.began < outage.ended for outage in outages)
+    assert "fallback_mode" in first.reason
+    assert policy.outages.decisions <= 5 * (40 + 40)
+    assert metrics.arrived > 0
+
+    demo.report({"policy": metrics}, policy, interrupted=False)
+    said = capsys.readouterr().out
+    assert "simulated 07:31:40 to" in said
+    assert "simulated 07:35:00 to" in said
+
+
+def decision_of(simulated_s: int) -> int:
+    return (simulated_s - BEGIN_S) // DECISION_S
+
+
+def status_of(client: httpx.Client) -> str:
+    """Of a decision in a run that is not the test's."""
+    return str(client.get("/api/traffic/action").json()["status"])
+
+
+def expired_token() -> str:
+    secret = ENVIRONMENT["JWT_SECRET"].encode()
+    return Tokens(secret, lifetime_s=1, clock=lambda: time.time() - 3600).issue(USER["username"])

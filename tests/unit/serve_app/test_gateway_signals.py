@@ -1,0 +1,173 @@
+"""The controller through the gateway: logs in, applies answers, and goes on without them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import httpx
+import numpy as np
+import pytest
+
+from deployments.gateway.signals import FALLBACK_STATUS
+from models.junctions import JUNCTIONS
+from models.simulation.observation import Observation
+from serve_app.first_user import Credentials
+from serve_app.gateway_signals import GatewayController, Login
+from serve_app.outages import OutageLog
+
+PASSWORD = "secret"
+
+
+@dataclass
+class FakeGateway:
+    """Action 1 for everyone, unless told otherwise; tokens are ``token-1``, ``token-2``, …"""
+
+    tokens: int = 0
+    expired: bool = False
+    status: str = "success"
+    action: object = 1
+    code: int = 200
+    refuses: set[str] = field(default_factory=set)
+    requests: list[httpx.Request] = field(default_factory=list)
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        if request.url.path == "/api/auth/login":
+            if json.loads(request.content) != {"username": "ann", "password": PASSWORD}:
+                return httpx.Response(401)
+            self.tokens += 1
+            self.expired = False
+            return httpx.Response(200, json={"accessToken": f"token-{self.tokens}"})
+        if self.expired or request.headers["Authorization"] != f"Bearer token-{self.tokens}":
+            return httpx.Response(401)
+        if request.url.path == "/api/traffic/reset":
+            return httpx.Response(self.code)
+        junction_id = json.loads(request.content)["junctionId"]
+        status = FALLBACK_STATUS if junction_id in self.refuses else self.status
+        body = {"junctionId": junction_id, "predictedAction": self.action, "status": status}
+        return httpx.Response(self.code, json=body)
+
+    def paths(self) -> Counter[str]:
+        return Counter(request.url.path for request in self.requests)
+
+
+class Plan:
+    """Phase 0 for everyone; counts its decisions."""
+
+    decisions = 0
+
+    def reset(self) -> None:
+        self.decisions = 0
+
+    def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
+        self.decisions += 1
+        return dict.fromkeys(observations, 0)
+
+
+def make_controller(gateway: FakeGateway, password: str = PASSWORD) -> GatewayController:
+    client = httpx.Client(
+        base_url="http://gateway",
+        transport=httpx.MockTransport(gateway),
+        auth=Login(Credentials("ann", password)),
+    )
+    return GatewayController(client, "run-1", Plan(), OutageLog(0, 5))
+
+
+def observe() -> dict[str, Observation]:
+    return {j.id: np.zeros(j.obs_size, np.float32) for j in JUNCTIONS.values()}
+
+
+def test_each_junction_asks_for_itself_in_the_run_with_one_login_for_all():
+    gateway = FakeGateway()
+    controller = make_controller(gateway)
+    controller.reset()
+    assert controller.act(observe()) == dict.fromkeys(JUNCTIONS, 1)
+    assert gateway.paths() == {
+        "/api/auth/login": 1,
+        "/api/traffic/reset": 1,
+        "/api/traffic/action": 5,
+    }
+    asked = [r for r in gateway.requests if r.url.path != "/api/auth/login"]
+    assert {r.headers["X-Simulation-Run"] for r in asked} == {"run-1"}
+    sent = [json.loads(r.content) for r in asked if r.url.path == "/api/traffic/action"]
+    assert {each["junctionId"]: len(each["observations"]) for each in sent} == {
+        junction.id: junction.obs_size for junction in JUNCTIONS.values()
+    }
+    assert controller.outages.decisions == 0
+    assert len(controller.latencies_s) == 5
+
+
+def test_an_expired_token_is_renewed_once_and_no_decision_is_lost():
+    gateway = FakeGateway()
+    controller = make_controller(gateway)
+    controller.act(observe())
+    gateway.expired = True
+    assert controller.act(observe()) == dict.fromkeys(JUNCTIONS, 1)
+    assert gateway.tokens == 2
+    assert controller.outages.decisions == 0
+
+
+def test_a_fallback_leaves_its_junction_to_the_plan():
+    gateway = FakeGateway(refuses={"265580972"})
+    controller = make_controller(gateway)
+    assert controller.act(observe()) == dict.fromkeys(JUNCTIONS, 1) | {"265580972": 0}
+    (outage,) = controller.outages.outages
+    assert (outage.decisions, outage.reason) == (1, FALLBACK_STATUS)
+
+
+@pytest.mark.parametrize(
+    "gateway",
+    [
+        FakeGateway(status=FALLBACK_STATUS, action=0),
+        FakeGateway(code=500),
+        FakeGateway(code=401),
+        FakeGateway(action=4),
+        FakeGateway(action=True),
+        FakeGateway(action="1"),
+        FakeGateway(action=None),
+    ],
+)
+def test_without_a_usable_answer_the_plan_decides_for_all(gateway):
+    controller = make_controller(gateway)
+    assert controller.act(observe()) == dict.fromkeys(JUNCTIONS, 0)
+    assert controller.outages.decisions == 5
+
+
+def test_the_plan_runs_on_while_the_policy_decides():
+    gateway = FakeGateway()
+    controller = make_controller(gateway)
+    plan = controller._plan
+    assert isinstance(plan, Plan)
+    controller.act(observe())
+    controller.act(observe())
+    assert plan.decisions == 2
+
+
+def test_a_gateway_that_is_away_costs_decisions_and_comes_back():
+    def away(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused", request=request)
+
+    gateway = FakeGateway()
+    answers = [away] * 5 + [gateway] * 20
+    client = httpx.Client(
+        base_url="http://gateway",
+        transport=httpx.MockTransport(lambda request: answers.pop(0)(request)),
+        auth=Login(Credentials("ann", PASSWORD)),
+    )
+    controller = GatewayController(client, "run-1", Plan(), OutageLog(0, 5))
+    assert controller.act(observe()) == dict.fromkeys(JUNCTIONS, 0)
+    assert controller.act(observe()) == dict.fromkeys(JUNCTIONS, 1)
+    (outage,) = controller.outages.outages
+    assert outage.decisions == 5
+    assert outage.reason.startswith("ConnectError")
+
+
+@pytest.mark.parametrize("trouble", ["login", "reset"])
+def test_a_run_does_not_start_from_a_stale_state(trouble):
+    gateway = FakeGateway(code=503 if trouble == "reset" else 200)
+    controller = make_controller(gateway, "wrong" if trouble == "login" else PASSWORD)
+    with pytest.raises(httpx.HTTPStatusError):
+        controller.reset()
