@@ -12,7 +12,6 @@ import asyncio
 import hashlib
 import logging
 import os
-import pickle
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -22,6 +21,13 @@ from ray.exceptions import ActorDiedError, RayActorError, RayError
 from ray.util import metrics
 
 from deployments.inference.authority import HiddenStateAuthority
+from deployments.inference.commit_channel import (
+    ChannelAddress,
+    CommitChannel,
+    CommitServer,
+    decode_commit,
+    encode_commit,
+)
 from deployments.inference.snapshots import NoSnapshots, StoreSnapshots
 from deployments.inference.states import (
     AuthorityUnavailableError,
@@ -69,6 +75,8 @@ class HiddenStates(HiddenStateAuthority):
             is_alive=_replica_is_alive,
             restarted=context.was_current_actor_reconstructed,
         )
+        self._commits = CommitServer(self)
+        self._address: ChannelAddress | None = None
         self._running: set[asyncio.Task[None]] = set()
         self._loops = [self._sweep_forever()]
         if isinstance(snapshots, StoreSnapshots):
@@ -83,11 +91,15 @@ class HiddenStates(HiddenStateAuthority):
             task = asyncio.create_task(loop)
             task.add_done_callback(_restart_on_death)
             self._running.add(task)  # the event loop itself holds tasks weakly
+        self._address = await self._commits.start(ray.util.get_node_ip_address())
 
-    async def commit_message(self, message: bytes) -> list[Key]:
-        """``commit`` with its arguments in one pickle."""
-        session, plain, released = pickle.loads(message)
-        return await self.commit(session, StateBatch.from_plain(*plain), released)
+    async def commit_address(self) -> ChannelAddress | None:
+        """Where commits are taken, once the actor has started."""
+        return self._address
+
+    async def commit_message(self, payload: bytes) -> list[Key]:
+        """``commit`` for a replica that cannot reach the address."""
+        return await self.commit(*decode_commit(payload))
 
     async def _sweep_forever(self) -> None:
         while True:
@@ -142,13 +154,30 @@ class RayAuthority:
     def __init__(self, find: Callable[[], ActorHandle]) -> None:
         self._find = find
         self._actor = find()
+        self._channel: CommitChannel | None = None
 
     async def open_session(self, replica: str, claim: Claim) -> OpenedSession:
+        self._close_channel()
         try:
-            return await self._call(self._actor.open_session.remote, replica, claim)
+            opened = await self._call(self._actor.open_session.remote, replica, claim)
+            self._channel = await self._open_channel()
         except AuthorityUnavailableError:
             self._actor = await asyncio.to_thread(self._find)
             raise
+        return opened
+
+    async def _open_channel(self) -> CommitChannel | None:
+        address = await self._call(self._actor.commit_address.remote)
+        try:
+            return await CommitChannel.open(address) if address else None
+        except OSError as error:
+            logger.warning("Commits go by actor calls, which is slower: %s", error)
+            return None
+
+    def _close_channel(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
 
     async def listen(self, session: int) -> list[Key]:
         return await self._call(self._actor.listen.remote, session)
@@ -157,15 +186,17 @@ class RayAuthority:
         return await self._call(self._actor.checkout.remote, session, key)
 
     async def commit(self, session: int, states: StateBatch, released: list[Key]) -> list[Key]:
-        # Bytes pass through Ray at half the price of objects, and this call is made all the time.
-        message = pickle.dumps((session, states.plain(), released), pickle.HIGHEST_PROTOCOL)
-        return await self._call(self._actor.commit_message.remote, message)
+        payload = encode_commit(session, states, released)
+        if self._channel is not None:
+            return await self._channel.commit(payload)
+        return await self._call(self._actor.commit_message.remote, payload)
 
     async def reset(self, run: str) -> int:
         return await self._call(self._actor.reset.remote, run)
 
     async def close_session(self, session: int) -> None:
         await self._call(self._actor.close_session.remote, session)
+        self._close_channel()
 
     async def _call(self, method: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
         try:

@@ -47,19 +47,6 @@ class StateBatch:
     versions: list[Version] = field(default_factory=list)
     hidden: Floats = field(default_factory=lambda: np.empty((0, 0), np.float32))
 
-    def plain(self) -> tuple[list[tuple[str, str]], list[tuple[int, int]], bytes]:
-        """The same in types that pickle fast."""
-        keys = [(key.run, key.junction) for key in self.keys]
-        versions = [(each.epoch, each.step) for each in self.versions]
-        return keys, versions, self.hidden.tobytes()
-
-    @classmethod
-    def from_plain(
-        cls, keys: list[tuple[str, str]], versions: list[tuple[int, int]], hidden: bytes
-    ) -> StateBatch:
-        rows = np.frombuffer(hidden, np.float32).reshape(len(keys), -1 if keys else 0)
-        return cls([Key(*key) for key in keys], [Version(*each) for each in versions], rows)
-
 
 @dataclass(frozen=True)
 class Claim:

@@ -1,0 +1,159 @@
+"""Commits over a socket of their own: the one call that is made all the time.
+
+A commit follows every few milliseconds of steps, and as a Ray actor call it costs both sides more
+than the steps themselves. So the actor listens on a TCP port of its node, and each replica keeps a
+connection to it. The port and a random token are told by an actor call, so only who may call the
+actor may commit. Everything else stays with actor calls.
+
+Frames are a length (4 bytes, big endian) and a payload. A commit's payload is the length of a JSON
+header, the header, and the hidden states as float32; an answer's payload is JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+import secrets
+import struct
+from typing import NamedTuple
+
+import numpy as np
+
+from deployments.inference.states import (
+    Authority,
+    AuthorityUnavailableError,
+    Key,
+    StaleSessionError,
+    StateBatch,
+    Version,
+)
+
+logger = logging.getLogger(__name__)
+
+TOKEN_BYTES = 32
+MAX_FRAME = 256 << 20
+HELLO_TIMEOUT_S = 5.0
+
+_LENGTH = struct.Struct(">I")
+
+
+class ChannelAddress(NamedTuple):
+    host: str
+    port: int
+    token: bytes
+
+
+def encode_commit(session: int, states: StateBatch, released: list[Key]) -> bytes:
+    header = json.dumps([session, states.keys, states.versions, released]).encode()
+    return b"".join((_LENGTH.pack(len(header)), header, states.hidden.tobytes()))
+
+
+def decode_commit(payload: bytes) -> tuple[int, StateBatch, list[Key]]:
+    """The arguments of :meth:`.states.Authority.commit`.
+
+    Raises:
+        ValueError: not a commit.
+    """
+    try:
+        start = _LENGTH.size + _LENGTH.unpack_from(payload)[0]
+        session, keys, versions, released = json.loads(payload[_LENGTH.size : start])
+        hidden = np.frombuffer(payload, np.float32, offset=start)
+        batch = StateBatch(
+            [Key(*key) for key in keys],
+            [Version(*each) for each in versions],
+            hidden.reshape(len(keys), -1 if keys else 0),
+        )
+        return session, batch, [Key(*key) for key in released]
+    except (struct.error, TypeError) as error:
+        raise ValueError(f"not a commit: {error}") from error
+
+
+class CommitServer:
+    """The authority's end, in the actor's event loop."""
+
+    def __init__(self, authority: Authority) -> None:
+        self._authority = authority
+        self._token = secrets.token_bytes(TOKEN_BYTES)
+        self._server: asyncio.Server | None = None
+
+    async def start(self, host: str) -> ChannelAddress:
+        """Listen on a free port."""
+        self._server = await asyncio.start_server(self._serve, host, 0)
+        port: int = self._server.sockets[0].getsockname()[1]
+        return ChannelAddress(host, port, self._token)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(HELLO_TIMEOUT_S):
+                token = await reader.readexactly(TOKEN_BYTES)
+            while hmac.compare_digest(token, self._token):
+                _send(writer, await self._answer(await _receive(reader)))
+                await writer.drain()
+        except (asyncio.IncompleteReadError, TimeoutError, OSError):
+            pass  # the replica has gone, or was none
+        except ValueError as error:
+            logger.error("A connection for commits is closed: %s", error)
+        finally:
+            writer.close()
+
+    async def _answer(self, payload: bytes) -> bytes:
+        try:
+            refused = await self._authority.commit(*decode_commit(payload))
+        except StaleSessionError as error:
+            return json.dumps({"stale": str(error)}).encode()
+        return json.dumps({"refused": refused}).encode()
+
+
+class CommitChannel:
+    """A replica's end. One commit at a time; broken for good by any failure."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    @classmethod
+    async def open(cls, address: ChannelAddress) -> CommitChannel:
+        """Connect.
+
+        Raises:
+            OSError: the address cannot be reached.
+        """
+        async with asyncio.timeout(HELLO_TIMEOUT_S):  # a TimeoutError is an OSError
+            reader, writer = await asyncio.open_connection(address.host, address.port)
+        writer.write(address.token)
+        return cls(reader, writer)
+
+    async def commit(self, payload: bytes) -> list[Key]:
+        """Send an encoded commit; the keys that were refused.
+
+        Raises:
+            StaleSessionError: the session has ended.
+            AuthorityUnavailableError: the connection is lost.
+        """
+        try:
+            _send(self._writer, payload)
+            answer = json.loads(await _receive(self._reader))
+        except (asyncio.IncompleteReadError, OSError) as error:
+            self.close()
+            raise AuthorityUnavailableError(f"the connection is lost: {error}") from error
+        except BaseException:  # given up in the middle: the next answer would be this one's
+            self.close()
+            raise
+        if "stale" in answer:
+            raise StaleSessionError(answer["stale"])
+        return [Key(*key) for key in answer["refused"]]
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def _send(writer: asyncio.StreamWriter, payload: bytes) -> None:
+    writer.write(_LENGTH.pack(len(payload)) + payload)
+
+
+async def _receive(reader: asyncio.StreamReader) -> bytes:
+    (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
+    if length > MAX_FRAME:
+        raise ValueError(f"a frame of {length} bytes")
+    return await reader.readexactly(length)

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import struct
+from collections.abc import AsyncIterator
+
+import numpy as np
+import pytest
+
+from deployments.inference.authority import HiddenStateAuthority
+from deployments.inference.commit_channel import (
+    ChannelAddress,
+    CommitChannel,
+    CommitServer,
+    decode_commit,
+    encode_commit,
+)
+from deployments.inference.states import (
+    AuthorityUnavailableError,
+    Claim,
+    Key,
+    LeaseSettings,
+    StaleSessionError,
+    StateBatch,
+    Version,
+)
+
+KEYS = [Key("default", "a"), Key('run "7"', "b")]
+HIDDEN = np.arange(256, dtype=np.float32).reshape(2, 128)
+
+
+@pytest.fixture
+def authority() -> HiddenStateAuthority:
+    return HiddenStateAuthority(LeaseSettings())
+
+
+@pytest.fixture
+async def address(authority: HiddenStateAuthority) -> ChannelAddress:
+    return await CommitServer(authority).start("127.0.0.1")
+
+
+@pytest.fixture
+async def channel(address: ChannelAddress) -> AsyncIterator[CommitChannel]:
+    channel = await CommitChannel.open(address)
+    yield channel
+    channel.close()
+
+
+async def owned(authority: HiddenStateAuthority) -> tuple[int, list[Version]]:
+    """A session that owns both keys, and the versions that it was granted."""
+    opened = await authority.open_session("replica", Claim())
+    grants = [await authority.checkout(opened.session, key) for key in KEYS]
+    return opened.session, [grant.version for grant in grants]
+
+
+def test_a_commit_survives_its_encoding() -> None:
+    batch = StateBatch(KEYS, [Version(2**60, 1), Version(2, 3)], HIDDEN)
+    session, decoded, released = decode_commit(encode_commit(5, batch, KEYS[:1]))
+    assert (session, released) == (5, KEYS[:1])
+    assert (decoded.keys, decoded.versions) == (batch.keys, batch.versions)
+    assert np.array_equal(decoded.hidden, HIDDEN)
+
+
+def test_a_commit_of_nothing_survives_its_encoding() -> None:
+    session, decoded, released = decode_commit(encode_commit(5, StateBatch(), []))
+    assert (session, decoded.keys, released) == (5, [], [])
+
+
+async def test_committed_states_are_what_the_next_owner_gets(
+    authority: HiddenStateAuthority, channel: CommitChannel
+) -> None:
+    session, versions = await owned(authority)
+    stepped = [Version(version.epoch, version.step + 1) for version in versions]
+    assert await channel.commit(encode_commit(session, StateBatch(KEYS, stepped, HIDDEN), [])) == []
+    assert await channel.commit(encode_commit(session, StateBatch(), KEYS)) == []
+    other = await authority.open_session("other", Claim())
+    grant = await authority.checkout(other.session, KEYS[1])
+    assert grant.version.step == stepped[1].step
+    assert np.array_equal(grant.hidden, HIDDEN[1])
+
+
+async def test_states_of_another_owner_are_refused(
+    authority: HiddenStateAuthority, channel: CommitChannel
+) -> None:
+    await owned(authority)
+    other = await authority.open_session("other", Claim())
+    batch = StateBatch(KEYS, [Version(1, 1)] * 2, HIDDEN)
+    assert await channel.commit(encode_commit(other.session, batch, [])) == KEYS
+
+
+async def test_a_session_that_has_ended_is_told_and_the_channel_goes_on(
+    channel: CommitChannel,
+) -> None:
+    for _ in range(2):
+        with pytest.raises(StaleSessionError, match="7"):
+            await channel.commit(encode_commit(7, StateBatch(), []))
+
+
+async def test_without_the_token_nothing_is_committed(
+    authority: HiddenStateAuthority, address: ChannelAddress
+) -> None:
+    session, versions = await owned(authority)
+    intruder = await CommitChannel.open(address._replace(token=bytes(32)))
+    with pytest.raises(AuthorityUnavailableError):
+        await intruder.commit(encode_commit(session, StateBatch(KEYS, versions, HIDDEN), KEYS))
+    other = await authority.open_session("other", Claim())
+    with pytest.raises(TimeoutError):  # still owned by the first
+        await asyncio.wait_for(authority.checkout(other.session, KEYS[0]), 0.05)
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"",
+        b"\0\0\0",
+        struct.pack(">I", 2**31),
+        struct.pack(">I", 4) + b"\xff\xff\xff\xff",
+        bytes(4),
+        bytes(8),
+    ],
+)
+async def test_garbage_ends_its_connection_alone(
+    authority: HiddenStateAuthority,
+    address: ChannelAddress,
+    channel: CommitChannel,
+    garbage: bytes,
+) -> None:
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    writer.write(address.token + garbage)
+    writer.write_eof()
+    with contextlib.suppress(ConnectionError):
+        assert await reader.read() == b""
+    writer.close()
+    session, versions = await owned(authority)
+    assert (
+        await channel.commit(encode_commit(session, StateBatch(KEYS, versions, HIDDEN), [])) == []
+    )
+
+
+async def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next(
+    authority: HiddenStateAuthority, channel: CommitChannel
+) -> None:
+    session, _ = await owned(authority)
+    given_up = asyncio.create_task(channel.commit(encode_commit(7, StateBatch(), [])))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    await asyncio.wait([given_up])
+    with pytest.raises(AuthorityUnavailableError):
+        await channel.commit(encode_commit(session, StateBatch(), []))
