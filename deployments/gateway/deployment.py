@@ -103,7 +103,11 @@ def _transport(options: GatewayOptions) -> Transport:
         return HttpTransport(options.inference_url, options.deadline_s)
 
     async def resolve() -> Any:
-        return _Remote(await asyncio.to_thread(serve.get_app_handle, options.inference_app))
+        handle = await asyncio.to_thread(serve.get_app_handle, options.inference_app)
+        # plain tuples: pickle does what cloudpickle, the default, does more slowly
+        return _Remote(
+            handle.options(request_serialization="pickle", response_serialization="pickle")
+        )
 
     return HandleTransport(resolve, options.deadline_s, _context_of)
 
