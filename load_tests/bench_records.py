@@ -8,12 +8,9 @@ On SQLite and on Redis, each with every write synced to disk; product and peer h
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 
@@ -52,49 +49,35 @@ def main() -> int:
 
 
 def _measure(options: argparse.Namespace) -> Samples:
-    base = options.port_base
-    with (
-        _stores() as (ours, theirs),
-        harness.serving(base, [_loans(*each) for each in ours.items()]) as (instance, _),
-        harness.uvicorn(PEER, base + 60, STORE_URL=theirs["SQLite"]) as sqlite_peer,
-        harness.uvicorn(PEER, base + 61, STORE_URL=theirs["Redis"]) as redis_peer,
-    ):
-        places = [
-            ("SQLite", "greenwave", f"{instance.base_url}/SQLite/loans"),
-            ("SQLite", "FastAPI", f"{sqlite_peer}/api/loans"),
-            ("Redis", "greenwave", f"{instance.base_url}/Redis/loans"),
-            ("Redis", "FastAPI", f"{redis_peer}/api/loans"),
-        ]
-        for _, _, url in places:
-            _fill(url)
-        targets = [
-            Target(name_of(operation, store, who), url, f"{operation}_loan.lua")
-            for operation in OPERATIONS
-            for store, who, url in places
-        ]
-        return measure(targets, harness.CONNECTIONS, options.rounds, options.seconds, console.print)
-
-
-def _loans(store: str, url: str) -> dict[str, Any]:
-    """The loans application on a store of its own."""
-    return shipped_application(
-        "loans", called=f"loans-{store}", prefix=f"/{store}/loans", env={"STORE_URL": url}
-    )
-
-
-@contextlib.contextmanager
-def _stores() -> Iterator[tuple[dict[str, str], dict[str, str]]]:
-    """URLs by kind of store: the product's and the peer's."""
+    samples: Samples = {}
     with tempfile.TemporaryDirectory(prefix="gwb-records-") as folder:
+        ours, theirs = (f"sqlite:///{folder}/{name}.db" for name in ("ours", "theirs"))
+        samples |= _measure_store(options, "SQLite", ours, theirs)
         server = RedisServer(Path(folder) / "redis").start()
         try:
             redis = server.url.removesuffix("/0")
-            yield (
-                {"SQLite": f"sqlite:///{folder}/ours.db", "Redis": f"{redis}/0"},
-                {"SQLite": f"sqlite:///{folder}/theirs.db", "Redis": f"{redis}/1"},
-            )
+            samples |= _measure_store(options, "Redis", f"{redis}/0", f"{redis}/1")
         finally:
             server.stop()
+    return samples
+
+
+def _measure_store(options: argparse.Namespace, store: str, ours: str, theirs: str) -> Samples:
+    """Load the product on the store ``ours`` and the peer on ``theirs``."""
+    loans = shipped_application("loans", env={"STORE_URL": ours})
+    with (
+        harness.serving(options.port_base, [loans]) as (instance, _),
+        harness.uvicorn(PEER, options.port_base + 60, STORE_URL=theirs) as peer,
+    ):
+        places = {"greenwave": instance.base_url, "FastAPI": peer}
+        targets = [
+            Target(name_of(operation, store, who), f"{url}/api/loans", f"{operation}_loan.lua")
+            for operation in OPERATIONS
+            for who, url in places.items()
+        ]
+        for url in places.values():
+            _fill(f"{url}/api/loans")
+        return measure(targets, harness.CONNECTIONS, options.rounds, options.seconds, console.print)
 
 
 def _fill(url: str) -> None:
