@@ -159,7 +159,9 @@ class RayAuthority:
     async def open_session(self, replica: str, claim: Claim) -> OpenedSession:
         self._close_channel()
         try:
-            opened = await self._call(self._actor.open_session.remote, replica, claim)
+            opened: OpenedSession = await self._call(
+                self._actor.open_session.remote, replica, claim
+            )
             self._channel = await self._open_channel()
         except AuthorityUnavailableError:
             self._actor = await asyncio.to_thread(self._find)

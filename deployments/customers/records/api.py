@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
+from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from deployments.customers.records.error_handlers import add_error_handlers
@@ -84,8 +86,11 @@ def _add_create(app: FastAPI, path: str, service: RecordService) -> None:
             await service.create(await read_json_object(request))
         return _success(HTTPStatus.CREATED, service.record_type.created)
 
-    app.post(
+    _add_operation(
+        app,
+        "POST",
         path,
+        create,
         summary="Create",
         status_code=HTTPStatus.CREATED,
         response_model=StatusResponse,
@@ -95,7 +100,7 @@ def _add_create(app: FastAPI, path: str, service: RecordService) -> None:
             if request_type is None
             else {"requestBody": json_body(schema_of(request_type))}
         ),
-    )(create)
+    )
 
 
 def _add_fetch_and_delete(app: FastAPI, path: str, service: RecordService) -> None:
@@ -110,20 +115,26 @@ def _add_fetch_and_delete(app: FastAPI, path: str, service: RecordService) -> No
         return _success(HTTPStatus.OK, "Request processed successfully")
 
     parameters = {"parameters": [MOBILE_NUMBER_PARAMETER]}
-    app.get(
+    _add_operation(
+        app,
+        "GET",
         path,
+        fetch,
         summary="Fetch",
         response_model=service.record_type.record,
         responses=find_responses(),
         openapi_extra=parameters,
-    )(fetch)
-    app.delete(
+    )
+    _add_operation(
+        app,
+        "DELETE",
         path,
+        delete,
         summary="Delete",
         response_model=StatusResponse,
         responses=find_responses(),
         openapi_extra=parameters,
-    )(delete)
+    )
 
 
 def _add_update(app: FastAPI, path: str, service: RecordService) -> None:
@@ -139,12 +150,33 @@ def _add_update(app: FastAPI, path: str, service: RecordService) -> None:
         return _success(HTTPStatus.OK, "Request processed successfully")
 
     schema = {"$ref": f"#/components/schemas/{record_type.record.__name__}"}
-    app.put(
+    _add_operation(
+        app,
+        "PUT",
         path,
+        update,
         summary="Update",
         responses=update_responses(record_type),
         openapi_extra={"requestBody": json_body(schema)},
-    )(update)
+    )
+
+
+def _add_operation(
+    app: FastAPI,
+    method: str,
+    path: str,
+    endpoint: Callable[[Request], Awaitable[Response]],
+    **documentation: Any,
+) -> None:
+    """Serve an operation by a plain route, and declare it to FastAPI for the OpenAPI document.
+
+    The operations read their requests themselves, so what FastAPI does for each request is not
+    needed.
+    """
+    app.add_api_route(path, endpoint, methods=[method], **documentation)
+    route = Route(path, endpoint, methods=[method])
+    route.methods = {method}  # a GET route of Starlette takes HEAD as well
+    app.router.routes.insert(0, route)
 
 
 def _mobile_number(request: Request) -> str:
