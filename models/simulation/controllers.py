@@ -26,6 +26,30 @@ class Controller(Protocol):
         """Actions by junction id; a junction left out keeps its phase."""
 
 
+class KeepPhase:
+    """Asks for nothing: signals stay as they are, or do what SUMO's own program says."""
+
+    def reset(self) -> None:
+        """Nothing is kept between decisions."""
+
+    def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
+        return {}
+
+
+class RandomPhases:
+    """Asks each junction for any of its phases, each as likely as another."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self.reset()
+
+    def reset(self) -> None:
+        self._rng = np.random.default_rng(self._seed)
+
+    def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
+        return {each: int(self._rng.integers(JUNCTIONS[each].n_phases)) for each in observations}
+
+
 class MaxPressure:
     """Gives green to the phase whose lanes hold the largest queue (Varaiya, 2013), with hysteresis.
 
