@@ -28,6 +28,7 @@ from models.simulation.controllers import (
     MaxPressure,
     PolicyController,
     RandomPhases,
+    WithLosses,
 )
 from models.simulation.environment import Scenario
 from models.simulation.episode import run_episode
@@ -36,18 +37,19 @@ from models.simulation.road_network import RoadNetwork, read_network
 from models.training.evaluation_report import REPORTS, Run, write_report
 from models.training.imitate import IMITATION_POLICY
 from models.training.processes import make_pool
-from models.training.rolling_horizon import RollingHorizon
 from models.training.traffic_levels import TEST_LEVELS, TEST_SEEDS
 
 MakeController = Callable[[RoadNetwork, Scenario, int], Controller]
 
-BASELINES: dict[str, MakeController] = {
+PEERS: dict[str, MakeController] = {
     "random": lambda network, scenario, seed: RandomPhases(seed),
     "fixed time": lambda network, scenario, seed: FixedTime(network, scenario),
     "actuated": lambda network, scenario, seed: KeepPhase(),
     "max pressure": lambda network, scenario, seed: MaxPressure(network),
-    "teacher": lambda network, scenario, seed: RollingHorizon(network),
 }
+# What it costs when answers do not arrive, as shares of all decisions.
+LOSSES = {"policy, 1 % lost": 0.01, "policy, all lost": 1.0}
+LOSSES_LEVEL, LOSSES_SEEDS = "rush hour, 7:30", TEST_SEEDS[:5]
 RUNS_FILE = REPORTS / "policy_runs.csv"
 
 
@@ -61,18 +63,24 @@ class Job(NamedTuple):
     seed: int
 
 
-def plan_jobs(controllers: dict[str, Path | None], seeds: range) -> list[Job]:
-    """Every controller at every level with every seed.
+def plan_jobs(policies: dict[str, Path], seeds: range) -> list[Job]:
+    """Every controller at every level with every seed; complete seed by seed.
 
     Raises:
         InvalidPolicyFileError: a policy's file cannot be used.
     """
-    versions = {name: _version(path) if path else "" for name, path in controllers.items()}
-    return [
-        Job(name, str(path or ""), versions[name], level, seed)
-        for level in TEST_LEVELS
+    versions = {name: _version(path) for name, path in policies.items()}
+    jobs = [
+        Job(name, str(policies.get(name, "")), versions.get(name, ""), level, seed)
         for seed in seeds
-        for name, path in controllers.items()
+        for level in TEST_LEVELS
+        for name in (*PEERS, *policies)
+    ]
+    return jobs + [
+        Job(name, str(policies["policy"]), versions["policy"], LOSSES_LEVEL, seed)
+        for seed in seeds
+        if seed in LOSSES_SEEDS
+        for name in LOSSES
     ]
 
 
@@ -88,8 +96,10 @@ def run_job(job: Job) -> Run:
     scenario = TEST_LEVELS[job.level](job.seed)
     if job.policy:
         controller: Controller = PolicyController.from_file(job.policy)
+        if job.controller in LOSSES:
+            controller = WithLosses(controller, LOSSES[job.controller], job.seed)
     else:
-        controller = BASELINES[job.controller](network, scenario, job.seed)
+        controller = PEERS[job.controller](network, scenario, job.seed)
     scenario = replace(scenario, actuated=job.controller == "actuated")
     metrics = run_episode(controller, scenario, job.seed, network)
     return Run(
@@ -145,22 +155,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--policy", type=Path, default=SHIPPED_POLICY, help="file to evaluate")
     parser.add_argument("--seeds", type=int, default=len(TEST_SEEDS), help="how many, from 1 on")
-    parser.add_argument("--only", nargs="+", help="these controllers, and no report")
+    parser.add_argument("--only", nargs="+", help="make these controllers' runs, and no report")
     parser.add_argument("--runs", type=Path, default=RUNS_FILE, help="CSV file of all runs")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
-    controllers: dict[str, Path | None] = dict.fromkeys(BASELINES)
-    controllers |= {"imitation": IMITATION_POLICY, "policy": arguments.policy}
-    if arguments.only:
-        controllers = {name: controllers[name] for name in arguments.only}
-    seeds = range(TEST_SEEDS.start, TEST_SEEDS.start + arguments.seeds)
+    policies = {"imitation": IMITATION_POLICY, "policy": arguments.policy}
     try:
-        jobs = plan_jobs(controllers, seeds)
+        jobs = plan_jobs(policies, range(TEST_SEEDS.start, TEST_SEEDS.start + arguments.seeds))
     except InvalidPolicyFileError as error:
         sys.exit(str(error))
+    if arguments.only:
+        jobs = [job for job in jobs if job.controller in arguments.only]
     runs = evaluate(jobs, arguments.runs, arguments.workers)
     if not arguments.only:
-        write_report(runs)
+        write_report(runs, list(LOSSES))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import NormalDist
@@ -36,10 +37,18 @@ class Run(NamedTuple):
 
     @classmethod
     def from_strings(cls, row: Mapping[str, str]) -> Self:
-        text = (row["controller"], row["version"], row["level"])
-        times = (float(row[name]) for name in ("time_loss_s", "waiting_s", "travel_s"))
-        counts = (int(row[name]) for name in ("arrived", "demanded"))
-        return cls(*text, int(row["seed"]), *times, *counts, float(row["queue"]))
+        return cls(
+            controller=row["controller"],
+            version=row["version"],
+            level=row["level"],
+            seed=int(row["seed"]),
+            time_loss_s=float(row["time_loss_s"]),
+            waiting_s=float(row["waiting_s"]),
+            travel_s=float(row["travel_s"]),
+            arrived=int(row["arrived"]),
+            demanded=int(row["demanded"]),
+            queue=float(row["queue"]),
+        )
 
 
 MEASURES = {
@@ -79,26 +88,22 @@ def student_quantile(freedom: int) -> float:
     return z + first / freedom + second / freedom**2 + third / freedom**3
 
 
-def write_report(runs: Sequence[Run], folder: Path = REPORTS) -> None:
-    """Write ``policy.md`` and ``policy.png``."""
+Cells = Mapping[tuple[str, str], Estimate]  # by level and controller
+
+
+def write_report(runs: Sequence[Run], losses: Sequence[str], folder: Path = REPORTS) -> None:
+    """Write ``policy.md`` and ``policy.png``.
+
+    Args:
+        losses: names of the controllers that lose answers; they have a table of their own.
+    """
+    compared = [run for run in runs if run.controller not in losses]
     levels, controllers = (
-        list(dict.fromkeys(getattr(run, part) for run in runs)) for part in ("level", "controller")
+        list(dict.fromkeys(getattr(run, part) for run in compared))
+        for part in ("level", "controller")
     )
-    table = {
-        measure: {
-            (level, controller): estimate(
-                [
-                    getattr(run, measure)
-                    for run in runs
-                    if (run.level, run.controller) == (level, controller)
-                ]
-            )
-            for level in levels
-            for controller in controllers
-        }
-        for measure in MEASURES
-    }
-    n_seeds = len({run.seed for run in runs})
+    tables = {measure: _estimates(compared, measure) for measure in MEASURES}
+    n_seeds = len({run.seed for run in compared})
     lines = [
         "# The policy and its peers",
         "",
@@ -106,39 +111,56 @@ def write_report(runs: Sequence[Run], folder: Path = REPORTS) -> None:
         "of `policy_runs.csv`. All controllers met the same vehicles.",
     ]
     for measure, title in MEASURES.items():
-        lines += ["", f"## {title[0].upper()}{title[1:]}", ""]
-        lines += [f"| | {' | '.join(controllers)} |", "|---" + "|---:" * len(controllers) + "|"]
-        for level in levels:
-            cells = [str(table[measure][level, controller]) for controller in controllers]
-            lines.append(f"| {level} | {' | '.join(cells)} |")
-    lines += ["", *_differences(runs, levels, controllers), ""]
-    folder.mkdir(parents=True, exist_ok=True)
-    Path(folder, "policy.md").write_text("\n".join(lines), encoding="utf-8")
-    plot_comparison(
-        folder / "policy.png",
-        levels,
-        controllers,
-        {MEASURES[name]: table[name] for name in ("time_loss_s", "waiting_s")},
-    )
-
-
-def _differences(
-    runs: Sequence[Run], levels: Sequence[str], controllers: Sequence[str]
-) -> list[str]:
-    """The policy's time loss less each peer's, seed by seed: much of the chance cancels out."""
-    losses = {(run.level, run.controller, run.seed): run.time_loss_s for run in runs}
-    seeds = sorted({run.seed for run in runs})
+        lines += _table(f"{title[0].upper()}{title[1:]}", tables[measure], levels, controllers)
     peers = [controller for controller in controllers if controller != "policy"]
-    lines = ["## Time loss of the policy less that of a peer, seed by seed, s per vehicle", ""]
-    lines += [f"| | {' | '.join(peers)} |", "|---" + "|---:" * len(peers) + "|"]
-    for level in levels:
-        cells = [
-            str(
-                estimate(
-                    [losses[level, "policy", seed] - losses[level, peer, seed] for seed in seeds]
-                )
-            )
-            for peer in peers
+    lines += _table(
+        "Time loss of the policy less that of a peer, seed by seed, s per vehicle",
+        _differences(compared),
+        levels,
+        peers,
+    )
+    lost = [run for run in runs if run.controller in losses]
+    if lost:
+        seeds = {run.seed for run in lost}
+        whole = [
+            run
+            for run in runs
+            if (run.controller, run.level) == ("policy", lost[0].level) and run.seed in seeds
         ]
-        lines.append(f"| {level} | {' | '.join(cells)} |")
+        lines += _table(
+            f"Time loss when answers are lost, s per vehicle, {len(seeds)} seeds",
+            _estimates([*whole, *lost], "time_loss_s"),
+            [lost[0].level],
+            ["policy", *losses],
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    Path(folder, "policy.md").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    plotted = {MEASURES[name]: tables[name] for name in ("time_loss_s", "waiting_s")}
+    plot_comparison(folder / "policy.png", levels, controllers, plotted)
+
+
+def _estimates(runs: Sequence[Run], measure: str) -> Cells:
+    values: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for run in runs:
+        values[run.level, run.controller].append(getattr(run, measure))
+    return {cell: estimate(measured) for cell, measured in values.items()}
+
+
+def _differences(runs: Sequence[Run]) -> Cells:
+    """Paired by seed: much of the chance in the demand cancels out."""
+    policy = {(run.level, run.seed): run.time_loss_s for run in runs if run.controller == "policy"}
+    values: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for run in runs:
+        values[run.level, run.controller].append(policy[run.level, run.seed] - run.time_loss_s)
+    return {cell: estimate(differences) for cell, differences in values.items()}
+
+
+def _table(
+    title: str, cells: Cells, levels: Sequence[str], controllers: Sequence[str]
+) -> list[str]:
+    lines = ["", f"## {title}", "", f"| | {' | '.join(controllers)} |"]
+    lines.append("|---" + "|---:" * len(controllers) + "|")
+    for level in levels:
+        row = " | ".join(str(cells[level, controller]) for controller in controllers)
+        lines.append(f"| {level} | {row} |")
     return lines

@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.distributions import Categorical
 from torch.nn import functional
 from tqdm import tqdm
 
@@ -181,6 +180,11 @@ def unroll(actor: RecurrentPolicy, inputs: Tensor, hidden: Tensor) -> tuple[Tens
     return torch.stack(logits).reshape(shape), torch.stack(before).reshape(shape)
 
 
+def pick(log_probabilities: Tensor, actions: Tensor) -> Tensor:
+    """Those of the chosen actions: from (..., N_ACTIONS) and (...) to (...)."""
+    return log_probabilities.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
+
+
 def estimate_advantages(rewards: Tensor, values: Tensor, gamma: float, gae_lambda: float) -> Tensor:
     """GAE over (T, ...) rewards and (T + 1, ...) values; the end is a cut, not a terminal state."""
     errors = rewards + gamma * values[1:] - values[:-1]
@@ -274,7 +278,7 @@ class Trainer:
             hidden=self._in_chunks(hidden)[0],
             actions=self._in_chunks(actions),
             free=self._in_chunks(free),
-            log_probabilities=self._in_chunks(Categorical(logits=logits).log_prob(actions)),
+            log_probabilities=self._in_chunks(pick(logits.log_softmax(-1), actions)),
             advantages=self._in_chunks((advantages - mean) / (spread + 1e-8)),
             returns=self._in_chunks(returns),
         )
@@ -319,7 +323,7 @@ class Trainer:
 
     def _in_chunks(self, part: Tensor) -> Tensor:
         """(T, E, ...) to (C, E * T / C, ...); T is a multiple of C."""
-        chunks = part.unflatten(0, (-1, self.config.chunk))  # (T / C, C, E, ...)
+        chunks = part.reshape(-1, self.config.chunk, *part.shape[1:])  # (T / C, C, E, ...)
         return chunks.transpose(0, 1).flatten(1, 2)
 
     def learn(self, batch: Batch) -> dict[str, float]:
@@ -361,13 +365,13 @@ class Trainer:
 
     def _step_actor(self, part: Batch) -> dict[str, float]:
         logits, _ = unroll(self.actor, part.inputs, part.hidden)
-        distribution = Categorical(logits=logits)
-        difference = distribution.log_prob(part.actions) - part.log_probabilities
+        every = logits.log_softmax(-1)
+        difference = pick(every, part.actions) - part.log_probabilities
         ratio = difference.exp()
         low, high = 1 - self.config.clip, 1 + self.config.clip
         gain = torch.minimum(ratio * part.advantages, ratio.clamp(low, high) * part.advantages)
         weight = part.free / part.free.sum()  # a decision without a choice teaches nothing
-        entropy = (weight * distribution.entropy()).sum()
+        entropy = -(weight * (every.exp() * every).sum(-1)).sum()
         loss = -(weight * gain).sum() - self.config.entropy_bonus * entropy
         self._descend(loss, self.actor, self.actor_optimizer)
         with torch.no_grad():
