@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isnan
 from pathlib import Path
 
 import matplotlib as mpl
@@ -59,7 +60,7 @@ def plot_training(path: Path, curves: Mapping[str, Mapping[str, Sequence[float]]
         validated = [
             point
             for point in zip(columns["iteration"], columns["validation"], strict=True)
-            if point[1] == point[1]
+            if not isnan(point[1])
         ]
         greedy.plot(*zip(*validated, strict=True), marker="o", ms=3, lw=1, label=name)
     sampled.set_title("sampling policy on training traffic", loc="left", fontsize=9)

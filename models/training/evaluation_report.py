@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from models.training.evaluation_plots import plot_comparison
+from models.training.evaluation_plots import plot_comparison, plot_training
 
 REPORTS = Path(__file__).parents[1] / "reports"
 CONFIDENCE = 0.95
@@ -92,7 +93,9 @@ Cells = Mapping[tuple[str, str], Estimate]  # by level and controller
 
 
 def write_report(runs: Sequence[Run], losses: Sequence[str], folder: Path = REPORTS) -> None:
-    """Write ``policy.md`` and ``policy.png``.
+    """Write ``policy.md``, ``policy.png``, and ``policy_training.png`` from the training's logs.
+
+    The logs, ``policy_training/NAME.csv``, are copies of the ``log.csv`` of the runs to show.
 
     Args:
         losses: names of the controllers that lose answers; they have a table of their own.
@@ -137,6 +140,16 @@ def write_report(runs: Sequence[Run], losses: Sequence[str], folder: Path = REPO
     Path(folder, "policy.md").write_text("\n".join([*lines, ""]), encoding="utf-8")
     plotted = {MEASURES[name]: tables[name] for name in ("time_loss_s", "waiting_s")}
     plot_comparison(folder / "policy.png", levels, controllers, plotted)
+    curves = {log.stem: _read_curve(log) for log in sorted(folder.glob("policy_training/*.csv"))}
+    if curves:
+        plot_training(folder / "policy_training.png", curves)
+
+
+def _read_curve(log: Path) -> dict[str, list[float]]:
+    with log.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    columns = ("iteration", "time_loss_s", "validation")
+    return {column: [float(row[column] or "nan") for row in rows] for column in columns}
 
 
 def _estimates(runs: Sequence[Run], measure: str) -> Cells:

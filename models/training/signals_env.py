@@ -146,7 +146,8 @@ class SignalsEnv(ParallelEnv[str, AgentObservation, int]):
         if self._traffic is None:
             raise RuntimeError("reset the environment before asking for its state")
         moving, pending = [], []
-        for agent, lanes in self._lanes.items():
+        for agent in JUNCTIONS:
+            lanes = self._lanes[agent]
             capacities = [lane.capacity for lane in self.network.junctions[agent].lanes]
             moving += ((lanes.vehicles - self._traffic.halted[agent]) / capacities).tolist()
             pending.append(lanes.pending / PENDING_SCALE)
@@ -179,7 +180,9 @@ class SignalsEnv(ParallelEnv[str, AgentObservation, int]):
     def _own_rewards(self, before: Mapping[str, LaneTraffic]) -> NDArray[np.float64]:
         now = self._lanes
         if self._reward == "time_loss":
-            own = [-now[agent].delayed for agent in JUNCTIONS]
+            own = [-now[each].delayed for each in JUNCTIONS]
         else:
-            own = [(before[agent].waiting_s - now[agent].waiting_s) / DECISION_S for agent in now]
+            own = [
+                (before[each].waiting_s - now[each].waiting_s) / DECISION_S for each in JUNCTIONS
+            ]
         return self._reward_scale * np.array(own)
