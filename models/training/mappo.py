@@ -21,7 +21,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -32,6 +32,7 @@ from tqdm import tqdm
 from models.junctions import N_AGENTS
 from models.policy import RecurrentPolicy, mask_logits, read_state_dict
 from models.policy_form import HIDDEN_DIM, INPUT_DIM, InvalidPolicyFileError
+from models.simulation.environment import DECISION_S
 from models.training.checkpoint import InvalidCheckpointError, read_checkpoint, write_atomically
 from models.training.rollout import AVAIL_ACTIONS, Episode, RolloutWorkers, Task, Weights
 from models.training.signals_env import STATE_DIM, Reward
@@ -92,6 +93,14 @@ class Config:
     """gradients are scaled down to this norm"""
     validate_every: int = 10
     """iterations between runs of the greedy policy on the validation hours"""
+
+    def __post_init__(self) -> None:
+        if self.reward not in get_args(Reward):
+            raise ValueError(f"reward {self.reward!r} is none of {', '.join(get_args(Reward))}")
+        if self.duration_s % (self.chunk * DECISION_S):
+            raise ValueError(
+                f"{self.duration_s} s are not a multiple of chunks of {self.chunk * DECISION_S} s"
+            )
 
 
 class CentralCritic(nn.Module):
@@ -488,7 +497,11 @@ def main() -> None:
     arguments = vars(parser.parse_args())
     folder, workers = arguments.pop("folder"), arguments.pop("workers")
     try:
-        train(Config(**arguments), folder, workers)
+        config = Config(**arguments)
+    except ValueError as error:
+        parser.error(str(error))
+    try:
+        train(config, folder, workers)
     except (InvalidPolicyFileError, InvalidCheckpointError) as error:
         sys.exit(str(error))
 

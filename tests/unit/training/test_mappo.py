@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -188,6 +189,18 @@ def test_optimiser_of_another_form_is_refused(tmp_path: Path) -> None:
     write_atomically(state, tmp_path / "checkpoint.pt")
     with pytest.raises(InvalidCheckpointError, match="actor_optimizer does not fit"):
         Trainer(CONFIG).resume(tmp_path / "checkpoint.pt")
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"reward": "speed"}, "reward 'speed' is none of"),
+        ({"duration_s": 1000, "chunk": 24}, "1000 s are not a multiple of chunks of 120 s"),
+    ],
+)
+def test_impossible_configuration_is_refused(changes: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        replace(CONFIG, **changes)
 
 
 def test_log_drops_rows_that_no_checkpoint_stands_behind(tmp_path: Path) -> None:
