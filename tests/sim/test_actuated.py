@@ -13,7 +13,7 @@ import libsumo
 from models.junctions import JUNCTIONS
 from models.simulation.actuated import MAX_GREEN_S
 from models.simulation.breakdown import Breakdown
-from models.simulation.controllers import KeepPhase, RandomPhases
+from models.simulation.controllers import KeepPhase, MaxPressure, RandomPhases
 from models.simulation.environment import Scenario, TrafficEnvironment
 from models.simulation.episode import run_episode
 from models.simulation.road_network import read_network
@@ -74,9 +74,10 @@ def test_breakdown_closes_its_lane_for_its_time() -> None:
     blocked = []
     scenario = replace(QUARTER, breakdowns=(breakdown,))
     with TrafficEnvironment(scenario) as environment:
-        environment.reset(1)
+        controller = MaxPressure(environment.network)
+        observations = environment.reset(1)
         while not environment.done:
-            environment.step({j: int(environment.time_s // 30 % 2) for j in JUNCTIONS})
+            observations = environment.step(controller.act(observations))
             standing = [
                 vehicle
                 for vehicle in libsumo.lane.getLastStepVehicleIDs("center_to_park_1")
