@@ -36,7 +36,7 @@ def typical_delay(scenario: Scenario) -> float:
     return float(factor * np.exp(growth * scenario.demand_scale * level))
 
 
-class SignalsEnv(ParallelEnv[str, AgentObservation, int]):
+class SignalsEnv(ParallelEnv[str, AgentObservation, int]):  # type: ignore[misc]  # has no types
     """Agents are the junctions; a step is a decision of five seconds.
 
     An observation is a dict of ``observation``, exactly what the service gets, and
