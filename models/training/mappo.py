@@ -53,15 +53,15 @@ class Config:
 
     seed: int = 0
     """draws initial weights, scenarios, actions and the order of minibatches"""
-    iterations: int = 200
+    iterations: int = 100
     """rollouts, each followed by some epochs of learning; the learning rate falls over them"""
-    episodes: int = 8
+    episodes: int = 6
     """simulations per iteration"""
     duration_s: int = 3600
     """length of each, a multiple of the chunks' length in seconds"""
     warm_start: str = ""
     """policy file to start from; without one, orthogonal initial weights"""
-    critic_iterations: int = 4
+    critic_iterations: int = 2
     """first iterations in which only the critic learns, so that it does not mislead a good actor"""
     curriculum_iterations: int = 1
     """iterations until the heaviest traffic and breakdowns come as often as they ever will"""
@@ -75,13 +75,13 @@ class Config:
     """between the critic's word (0) and what really came (1)"""
     chunk: int = 24
     """decisions per truncated back-propagation; two minutes, longer than most cycles"""
-    epochs: int = 4
+    epochs: int = 5
     """passes over each rollout"""
     minibatches: int = 4
     """steps of the optimiser per epoch"""
-    clip: float = 0.15
+    clip: float = 0.2
     """how far a probability's ratio may move per iteration before its gradient is cut"""
-    target_kl: float = 0.012
+    target_kl: float = 0.02
     """an iteration's remaining epochs are dropped when the policy has moved further than this"""
     entropy_bonus: float = 0.002
     """keeps alternatives alive"""
@@ -430,7 +430,8 @@ def train(config: Config, folder: Path, workers: int) -> None:
             write_atomically(trainer.state_dict(), checkpoint)
             progress.update()
             progress.set_postfix({name: f"{row[name]:.3g}" for name in SHOWN if name in row})
-        validate(trainer, pool, folder)
+        score = validate(trainer, pool, folder)
+        log.write({"iteration": trainer.iteration, "validation": score})
     finally:
         progress.close()
         pool.close()
