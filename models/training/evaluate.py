@@ -159,8 +159,10 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=RUNS_FILE, help="CSV file of all runs")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
-    policies = {"imitation": IMITATION_POLICY, "policy": arguments.policy}
     try:
+        policies = {"policy": arguments.policy}
+        if _version(arguments.policy) != _version(IMITATION_POLICY):
+            policies = {"imitation": IMITATION_POLICY} | policies
         jobs = plan_jobs(policies, range(TEST_SEEDS.start, TEST_SEEDS.start + arguments.seeds))
     except InvalidPolicyFileError as error:
         sys.exit(str(error))

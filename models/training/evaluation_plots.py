@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 mpl.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
 
 POLICY, PEER = "#d95f02", "#9ecae1"
-CROP = 1.6  # a peer beyond this multiple of the second worst is cut off and labelled
+CROP = 2.5  # bars beyond this multiple of the policy's are cut off and labelled
 
 
 def plot_comparison(
@@ -36,11 +36,11 @@ def plot_comparison(
             axes.barh(places, means, xerr=half_widths, color=colours, error_kw={"lw": 1})
             axes.set_yticks(places, controllers if axes is row[0] else [])
             axes.invert_yaxis()
-            limit = CROP * sorted(means)[-2]
-            if max(means) > limit:
-                axes.set_xlim(0, limit)
-                worst = means.index(max(means))
-                axes.text(limit, worst, f"{max(means):.0f} ", ha="right", va="center")
+            limit = CROP * cells[level, "policy"][0]
+            axes.set_xlim(0, min(limit, 1.15 * max(means)))
+            for place, mean in zip(places, means, strict=True):
+                if mean > limit:
+                    axes.text(limit, place, f"{mean:.0f} ", ha="right", va="center")
             axes.set_xlabel(title)
             axes.set_title(level.replace(", ", "\n", 1), fontsize=9)
     figure.savefig(path, dpi=110)

@@ -81,7 +81,10 @@ def estimate(values: ArrayLike) -> Estimate:
 
 
 def student_quantile(freedom: int) -> float:
-    """Two-sided 95 % quantile, by Abramowitz and Stegun's expansion 26.7.5."""
+    """Two-sided 95 % quantile, by Abramowitz and Stegun's expansion 26.7.5.
+
+    Good to 1 % from four degrees of freedom on; for fewer it is too small.
+    """
     z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
     first = (z**3 + z) / 4
     second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
@@ -112,6 +115,8 @@ def write_report(runs: Sequence[Run], losses: Sequence[str], folder: Path = REPO
         "",
         f"Means of {n_seeds} seeds with 95 % intervals, from `make evaluate`; every run is a row",
         "of `policy_runs.csv`. All controllers met the same vehicles.",
+        "",
+        "![Time loss and waiting by level and controller](policy.png)",
     ]
     for measure, title in MEASURES.items():
         lines += _table(f"{title[0].upper()}{title[1:]}", tables[measure], levels, controllers)
