@@ -20,7 +20,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help up down status check test unit lint demo bench load data train-density train-flow lock clean
+.PHONY: help up down status check test unit lint demo bench load data train-density train-flow train-policy evaluate lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -69,6 +69,12 @@ train-density: $(VENV)/.sim  ## train and compare the density forecast on the co
 
 train-flow: $(VENV)/.sim  ## train and compare the flow forecast on the committed days
 	@$(BIN)/python -m models.training.forecasts.train_flow $(ARGS)
+
+train-policy: $(VENV)/.sim  ## train the policy with MAPPO (resumable; about an hour on two free cores)
+	@$(BIN)/python -m models.training.mappo --warm-start models/training/imitation.th $(ARGS)
+
+evaluate: $(VENV)/.sim  ## compare the policy with its peers on unseen traffic (resumable)
+	@$(BIN)/python -m models.training.evaluate $(ARGS)
 
 lock: $(VENV)/.dev  ## pin the newest versions that pyproject.toml allows
 	@$(PIP) pip-tools

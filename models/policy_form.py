@@ -6,7 +6,11 @@ Reinforcement Learning Algorithms in Cooperative Tasks", 2021; its ``RNNAgent``)
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from models.junctions import MAX_OBS, N_ACTIONS, N_AGENTS
+
+SHIPPED_POLICY = Path(__file__).with_name("weights") / "agent.th"
 
 INPUT_DIM = MAX_OBS + N_AGENTS
 HIDDEN_DIM = 128

@@ -26,6 +26,30 @@ class Controller(Protocol):
         """Actions by junction id; a junction left out keeps its phase."""
 
 
+class KeepPhase:
+    """Asks for nothing: signals stay as they are, or do what SUMO's own program says."""
+
+    def reset(self) -> None:
+        """Nothing is kept between decisions."""
+
+    def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
+        return {}
+
+
+class RandomPhases:
+    """Asks each junction for any of its phases, each as likely as another."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self.reset()
+
+    def reset(self) -> None:
+        self._rng = np.random.default_rng(self._seed)
+
+    def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
+        return {each: int(self._rng.integers(JUNCTIONS[each].n_phases)) for each in observations}
+
+
 class MaxPressure:
     """Gives green to the phase whose lanes hold the largest queue (Varaiya, 2013), with hysteresis.
 
@@ -105,3 +129,28 @@ def policy_inputs(observations: Mapping[str, Observation]) -> np.ndarray:
         inputs[junction.agent_index, : junction.obs_size] = observations[junction.id]
         inputs[junction.agent_index, MAX_OBS + junction.agent_index] = 1
     return inputs
+
+
+class WithLosses:
+    """Another controller, of whose answers some are lost; the gateway then answers with phase 0.
+
+    Args:
+        share: of a junction's decisions that are lost, 0 to 1.
+    """
+
+    def __init__(self, controller: Controller, share: float, seed: int) -> None:
+        self._controller = controller
+        self._share = share
+        self._seed = seed
+        self.reset()
+
+    def reset(self) -> None:
+        self._rng = np.random.default_rng(self._seed)
+        self._controller.reset()
+
+    def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
+        actions = self._controller.act(observations)
+        return {
+            each: 0 if self._rng.random() < self._share else action
+            for each, action in actions.items()
+        }

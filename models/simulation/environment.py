@@ -6,6 +6,7 @@ SUMO's library keeps one simulation per process, so only one environment can be 
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from numpy.typing import NDArray
 
 from models.junctions import JUNCTIONS
 from models.network import NETWORK_FILE
+from models.simulation.actuated import actuated_program
+from models.simulation.breakdown import Breakdown, breakdown_vehicle
 from models.simulation.demand import HOUR_S, WEEKDAY, DayProfile, make_demand, write_routes
 from models.simulation.metrics import Metrics, read_trip_metrics
 from models.simulation.observation import Observation, encode_observation
@@ -39,14 +42,18 @@ class Scenario:
         duration_s: length, a multiple of the decision interval.
         demand_scale: factor on all flows; 1 brings rush hours close to the capacity.
         profile: course of the demand over the day.
-        sumo_options: further command-line options of SUMO, such as additional files for outputs.
+        breakdowns: vehicles that stop and close a lane, on top of the demand.
+        actuated: SUMO's actuated control decides; actions are ignored.
+        sumo_elements: further elements of SUMO's additional file, such as outputs, in XML.
     """
 
     begin_s: int = 7 * HOUR_S + HOUR_S // 2
     duration_s: int = HOUR_S
     demand_scale: float = 1.0
     profile: DayProfile = WEEKDAY
-    sumo_options: tuple[str, ...] = ()
+    breakdowns: tuple[Breakdown, ...] = ()
+    actuated: bool = False
+    sumo_elements: tuple[str, ...] = ()
 
     @property
     def end_s(self) -> int:
@@ -102,12 +109,15 @@ class TrafficEnvironment:
             scenario.profile,
         )
         write_routes(trips, routes)
+        additional = Path(self._folder.name, "additional.xml")
+        additional.write_text(self._additional_file(), encoding="utf-8")
         # Teleporting would remove vehicles from a jam and so flatter the worse controller.
         libsumo.start(
             [
                 "sumo",
                 f"--net-file={NETWORK_FILE}",
                 f"--route-files={routes}",
+                f"--additional-files={additional}",
                 f"--seed={seed}",
                 f"--begin={scenario.begin_s}",
                 "--time-to-teleport=-1",
@@ -116,7 +126,6 @@ class TrafficEnvironment:
                 "--tripinfo-output.write-undeparted",
                 "--no-step-log",
                 "--no-warnings",
-                *scenario.sumo_options,
             ]
         )
         self.time_s = scenario.begin_s
@@ -141,7 +150,8 @@ class TrafficEnvironment:
         for junction_id, action in actions.items():
             self._signals[junction_id].request(action)
         for _ in range(DECISION_S):
-            self._show_signals()
+            if not self.scenario.actuated:
+                self._show_signals()
             libsumo.simulationStep()
         self.time_s += DECISION_S
         self._observe_halted()
@@ -170,6 +180,18 @@ class TrafficEnvironment:
             libsumo.close()
             self._folder.cleanup()
             self._folder = None
+
+    def _additional_file(self) -> str:
+        scenario = self.scenario
+        root = ET.Element("additional")
+        root.extend(ET.fromstring(element) for element in scenario.sumo_elements)
+        ordered = sorted(scenario.breakdowns, key=lambda each: each.depart_s)
+        root.extend(
+            breakdown_vehicle(each, number, self.network) for number, each in enumerate(ordered)
+        )
+        if scenario.actuated:
+            root.extend(actuated_program(self.network.junctions[each]) for each in JUNCTIONS)
+        return ET.tostring(root, encoding="unicode")
 
     def _show_signals(self) -> None:
         for junction_id, signal in self._signals.items():

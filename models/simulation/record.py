@@ -13,6 +13,7 @@ import numpy as np
 from tqdm import tqdm
 
 from models.junctions import JUNCTIONS
+from models.policy_form import SHIPPED_POLICY
 from models.simulation.controllers import PolicyController
 from models.simulation.environment import Observations, Scenario
 from models.simulation.episode import run_episode
@@ -40,7 +41,7 @@ def record(weights: Path, target: Path, scenario: Scenario, seed: int) -> None:
 def main() -> None:
     root = Path(__file__).parents[2]
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--weights", type=Path, default=root / "models/weights/agent.th")
+    parser.add_argument("--weights", type=Path, default=SHIPPED_POLICY)
     parser.add_argument("--output", type=Path, default=root / "tests/data/observations.npz")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()

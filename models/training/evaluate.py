@@ -1,78 +1,176 @@
-"""Compare controllers on hours and seeds not trained on: ``python -m models.training.evaluate``."""
+"""Compare controllers on traffic that no policy was trained on: ``make evaluate``.
+
+Every run is a row of a CSV file and is not repeated, so a killed evaluation goes on where it was.
+Runs of a policy count for its weights only.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import csv
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import as_completed
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
-import numpy as np
 import torch
-from rich.console import Console
-from rich.table import Table
 from tqdm import tqdm
 
-from models.simulation.controllers import Controller, MaxPressure, PolicyController
-from models.simulation.demand import HOUR_S
+from models.policy import read_state_dict
+from models.policy_form import SHIPPED_POLICY, InvalidPolicyFileError
+from models.simulation.controllers import (
+    Controller,
+    KeepPhase,
+    MaxPressure,
+    PolicyController,
+    RandomPhases,
+    WithLosses,
+)
 from models.simulation.environment import Scenario
 from models.simulation.episode import run_episode
 from models.simulation.fixed_time import FixedTime
-from models.simulation.metrics import Metrics
 from models.simulation.road_network import RoadNetwork, read_network
-from models.training.imitate import WEIGHTS_FILE
-from models.training.rolling_horizon import RollingHorizon
+from models.training.evaluation_report import REPORTS, Run, write_report
+from models.training.imitate import IMITATION_POLICY
+from models.training.processes import make_pool
+from models.training.traffic_levels import TEST_LEVELS, TEST_SEEDS
 
-MakeController = Callable[[RoadNetwork, Scenario], Controller]
+MakeController = Callable[[RoadNetwork, Scenario, int], Controller]
 
-SCENARIOS = {
-    "morning rush 7:30": Scenario(begin_s=15 * HOUR_S // 2),
-    "noon 12:00": Scenario(begin_s=12 * HOUR_S),
-    "evening rush 17:00": Scenario(begin_s=17 * HOUR_S),
-    "late 21:00": Scenario(begin_s=21 * HOUR_S),
-    "morning rush, 15 % more": Scenario(begin_s=15 * HOUR_S // 2, demand_scale=1.15),
-    "three hours from 7:00": Scenario(begin_s=7 * HOUR_S, duration_s=3 * HOUR_S),
+PEERS: dict[str, MakeController] = {
+    "random": lambda network, scenario, seed: RandomPhases(seed),
+    "fixed time": lambda network, scenario, seed: FixedTime(network, scenario),
+    "actuated": lambda network, scenario, seed: KeepPhase(),
+    "max pressure": lambda network, scenario, seed: MaxPressure(network),
 }
+# What it costs when answers do not arrive, as shares of all decisions.
+LOSSES = {"policy, 1 % lost": 0.01, "policy, all lost": 1.0}
+LOSSES_LEVEL, LOSSES_SEEDS = "rush hour, 7:30", TEST_SEEDS[:5]
+RUNS_FILE = REPORTS / "policy_runs.csv"
+
+
+class Job(NamedTuple):
+    """A run to make; the policy is a file, empty for the other controllers."""
+
+    controller: str
+    policy: str
+    version: str
+    level: str
+    seed: int
+
+
+def plan_jobs(policies: dict[str, Path], seeds: range) -> list[Job]:
+    """Every controller at every level with every seed; complete seed by seed.
+
+    Raises:
+        InvalidPolicyFileError: a policy's file cannot be used.
+    """
+    versions = {name: _version(path) for name, path in policies.items()}
+    jobs = [
+        Job(name, str(policies.get(name, "")), versions.get(name, ""), level, seed)
+        for seed in seeds
+        for level in TEST_LEVELS
+        for name in (*PEERS, *policies)
+    ]
+    return jobs + [
+        Job(name, str(policies["policy"]), versions["policy"], LOSSES_LEVEL, seed)
+        for seed in seeds
+        if seed in LOSSES_SEEDS
+        for name in LOSSES
+    ]
+
+
+def _version(path: Path) -> str:
+    read_state_dict(path)
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+
+
+def run_job(job: Job) -> Run:
+    """Simulate one run in this process."""
+    torch.set_num_threads(1)
+    network = read_network()
+    scenario = TEST_LEVELS[job.level](job.seed)
+    if job.policy:
+        controller: Controller = PolicyController.from_file(job.policy)
+        if job.controller in LOSSES:
+            controller = WithLosses(controller, LOSSES[job.controller], job.seed)
+    else:
+        controller = PEERS[job.controller](network, scenario, job.seed)
+    scenario = replace(scenario, actuated=job.controller == "actuated")
+    metrics = run_episode(controller, scenario, job.seed, network)
+    return Run(
+        controller=job.controller,
+        version=job.version,
+        level=job.level,
+        seed=job.seed,
+        time_loss_s=round(metrics.time_loss_s, 3),
+        waiting_s=round(metrics.waiting_s, 3),
+        travel_s=round(metrics.travel_s, 3),
+        arrived=metrics.arrived,
+        demanded=metrics.demanded,
+        queue=round(sum(metrics.queues.values()), 3),
+    )
+
+
+def evaluate(jobs: list[Job], file: Path, workers: int) -> list[Run]:
+    """Make the runs that the file lacks; returns those of the jobs, in their order."""
+    runs = {_key(run): run for run in read_runs(file)}
+    missing = [job for job in jobs if _key(job) not in runs]
+    with make_pool(workers) as pool:
+        running = [pool.submit(run_job, job) for job in missing]
+        for future in tqdm(as_completed(running), total=len(running), unit="run"):
+            run = future.result()
+            runs[_key(run)] = run
+            write_runs(file, list(runs.values()))
+    return [runs[_key(job)] for job in jobs]
+
+
+def _key(run: Job | Run) -> tuple[str, str, str, int]:
+    return run.controller, run.version, run.level, run.seed
+
+
+def read_runs(file: Path) -> Iterator[Run]:
+    if file.exists():
+        with file.open(newline="", encoding="utf-8") as rows:
+            for row in csv.DictReader(rows):
+                yield Run.from_strings(row)
+
+
+def write_runs(file: Path, runs: list[Run]) -> None:
+    """Write all or nothing, ordered so that the same runs make the same file."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_suffix(".partial")
+    with partial.open("w", newline="", encoding="utf-8") as rows:
+        writer = csv.writer(rows, lineterminator="\n")
+        writer.writerow(Run._fields)
+        writer.writerows(sorted(runs))
+    os.replace(partial, file)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--weights", type=Path, default=WEIGHTS_FILE)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
+    parser.add_argument("--policy", type=Path, default=SHIPPED_POLICY, help="file to evaluate")
+    parser.add_argument("--seeds", type=int, default=len(TEST_SEEDS), help="how many, from 1 on")
+    parser.add_argument("--only", nargs="+", help="make these controllers' runs, and no report")
+    parser.add_argument("--runs", type=Path, default=RUNS_FILE, help="CSV file of all runs")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    policy = PolicyController.from_file(arguments.weights)
-    controllers: dict[str, MakeController] = {
-        "fixed time": FixedTime,
-        "max pressure": lambda network, _: MaxPressure(network),
-        "policy": lambda *_: policy,
-        "teacher": lambda network, _: RollingHorizon(network),
-    }
-    Console().print(compare(controllers, arguments.seeds))
-
-
-def compare(controllers: dict[str, MakeController], seeds: list[int]) -> Table:
-    """Run every controller in every scenario with every seed; means over the seeds."""
-    network = read_network()
-    table = Table(title=f"Seconds per vehicle: waiting / travel / time loss, mean of seeds {seeds}")
-    table.add_column("scenario")
-    for name in controllers:
-        table.add_column(name, justify="right")
-    with tqdm(total=len(SCENARIOS) * len(controllers) * len(seeds), unit="run") as progress:
-        for label, scenario in SCENARIOS.items():
-            cells = []
-            for make in controllers.values():
-                results = []
-                for seed in seeds:
-                    results.append(run_episode(make(network, scenario), scenario, seed, network))
-                    progress.update()
-                cells.append(_mean_times(results))
-            table.add_row(label, *cells)
-    return table
-
-
-def _mean_times(results: list[Metrics]) -> str:
-    times = [[metrics.waiting_s, metrics.travel_s, metrics.time_loss_s] for metrics in results]
-    return " / ".join(f"{mean:.1f}" for mean in np.mean(times, axis=0))
+    try:
+        policies = {"policy": arguments.policy}
+        if _version(arguments.policy) != _version(IMITATION_POLICY):
+            policies = {"imitation": IMITATION_POLICY} | policies
+        jobs = plan_jobs(policies, range(TEST_SEEDS.start, TEST_SEEDS.start + arguments.seeds))
+    except InvalidPolicyFileError as error:
+        sys.exit(str(error))
+    if arguments.only:
+        jobs = [job for job in jobs if job.controller in arguments.only]
+    runs = evaluate(jobs, arguments.runs, arguments.workers)
+    if not arguments.only:
+        write_report(runs, list(LOSSES))
 
 
 if __name__ == "__main__":

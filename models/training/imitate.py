@@ -29,10 +29,10 @@ from models.simulation.demand import HOUR_S
 from models.simulation.environment import Scenario, TrafficEnvironment
 from models.simulation.road_network import RoadNetwork, read_network
 from models.training.rolling_horizon import RollingHorizon
+from models.training.traffic_levels import IMITATION_SEED
 
-WEIGHTS_FILE = Path(__file__).parents[1] / "weights" / "agent.th"
+IMITATION_POLICY = Path(__file__).with_name("imitation.th")
 
-FIRST_TRAINING_SEED = 100_000  # evaluation uses small seeds, so no day is seen twice
 COST_TEMPERATURE = (
     4.0  # vehicle decisions of waiting by which a worse action is e times less likely
 )
@@ -149,7 +149,7 @@ def imitate(rounds: int, episodes_per_round: int, final_epochs: int, seed: int) 
         for round_ in range(rounds):
             teacher_share = 0.7**round_
             for _ in range(episodes_per_round):
-                day = FIRST_TRAINING_SEED + len(episodes)
+                day = IMITATION_SEED + len(episodes)
                 scenario = draw_scenario(rng)
                 episodes.append(demonstrate(policy, network, scenario, day, teacher_share, rng))
                 progress.update()
@@ -172,7 +172,7 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=4, help="simulated hours per round")
     parser.add_argument("--final-epochs", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, default=WEIGHTS_FILE)
+    parser.add_argument("--output", type=Path, default=IMITATION_POLICY)
     arguments = parser.parse_args()
     policy = imitate(arguments.rounds, arguments.episodes, arguments.final_epochs, arguments.seed)
     torch.save(OrderedDict(policy.state_dict()), arguments.output)

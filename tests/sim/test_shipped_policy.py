@@ -6,20 +6,20 @@ import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
+from models.policy_form import SHIPPED_POLICY
 from models.simulation.controllers import PolicyController
 from models.simulation.demand import HOUR_S
 from models.simulation.environment import Scenario
 from models.simulation.episode import run_episode
 from models.simulation.fixed_time import FixedTime
 from models.simulation.road_network import read_network
-from models.training.imitate import WEIGHTS_FILE
 
 
 @pytest.mark.parametrize("hour", [7.5, 17])
 def test_policy_loses_and_waits_less_than_fixed_time(hour: float) -> None:
     network = read_network()
     scenario = Scenario(begin_s=int(hour * HOUR_S), duration_s=900)
-    policy = run_episode(PolicyController.from_file(WEIGHTS_FILE), scenario, 77, network)
+    policy = run_episode(PolicyController.from_file(SHIPPED_POLICY), scenario, 77, network)
     fixed = run_episode(FixedTime(network, scenario), scenario, 77, network)
     assert policy.demanded == fixed.demanded
     assert policy.time_loss_s < 0.9 * fixed.time_loss_s

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.network.layout import EDGES
+from models.simulation.breakdown import Breakdown, draw_breakdown
 from models.simulation.demand import HOUR_S, WEEKDAY, DayProfile
 
 DAYS_PER_WEEK = 7
@@ -27,24 +27,6 @@ DAY_LEVEL = (0.94, 0.06)  # mean and spread of a factor on the whole day
 HOUR_LEVEL_SPREAD = 0.05  # of a factor on each hour
 SHIFT_H = 0.4  # rush hours come up to this much earlier or later
 BREAKDOWNS_PER_DAY = 0.7
-
-
-@dataclass(frozen=True)
-class Breakdown:
-    """A vehicle that stops on a lane and closes it to the others.
-
-    Attributes:
-        edge, lane: where; the lane is its number from the kerb.
-        position: share of the edge's length.
-        depart_s: when the vehicle sets out, in seconds of the day.
-        duration_s: how long it stands.
-    """
-
-    edge: str
-    lane: int
-    position: float
-    depart_s: int
-    duration_s: int
 
 
 @dataclass(frozen=True)
@@ -77,17 +59,8 @@ def draw_day(number: int) -> Day:
         level=tuple(float(f * at[0]) for f, at in zip(hourly, shifted, strict=True)),
         evening_share=tuple(at[1] for at in shifted),
     )
-    breakdowns = tuple(_draw_breakdown(rng) for _ in range(rng.poisson(BREAKDOWNS_PER_DAY)))
-    return Day(number, expected, profile, breakdowns)
-
-
-def _draw_breakdown(rng: np.random.Generator) -> Breakdown:
-    wide = [edge for edge in EDGES if edge.lanes > 1]  # a single lane would close the whole street
-    edge = wide[rng.integers(len(wide))]
-    return Breakdown(
-        edge=edge.id,
-        lane=int(rng.integers(edge.lanes)),
-        position=float(rng.uniform(0.3, 0.8)),
-        depart_s=int(rng.integers(6 * HOUR_S, 21 * HOUR_S)),
-        duration_s=int(rng.integers(20 * 60, 75 * 60)),
+    breakdowns = tuple(
+        draw_breakdown(rng, depart_s=(6 * HOUR_S, 21 * HOUR_S), duration_s=(20 * 60, 75 * 60))
+        for _ in range(rng.poisson(BREAKDOWNS_PER_DAY))
     )
+    return Day(number, expected, profile, breakdowns)

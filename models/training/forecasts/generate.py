@@ -8,8 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from concurrent.futures import as_completed
 from pathlib import Path
 
 from tqdm import tqdm
@@ -19,6 +18,7 @@ from models.simulation.road_network import read_network
 from models.training.forecasts.dataset import DATA_FILE, Calendar, join_days
 from models.training.forecasts.days import draw_day
 from models.training.forecasts.simulate import Measurements, simulate_day
+from models.training.processes import make_pool
 
 DAYS_FOLDER = Path(__file__).parents[3] / ".data" / "days"
 N_DAYS = 84  # twelve weeks
@@ -41,8 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def generate(folder: Path, n_days: int, workers: int) -> None:
     """Simulate the days that have no file yet."""
     missing = [number for number in range(n_days) if not day_file(folder, number).exists()]
-    # SUMO keeps one simulation per process, and a fresh process inherits nothing of another's.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with make_pool(workers) as pool:
         running = [pool.submit(_simulate_to_file, folder, number) for number in missing]
         done = tqdm(as_completed(running), total=n_days, initial=n_days - len(missing), unit="day")
         for future in done:

@@ -19,7 +19,7 @@ from models.simulation.environment import Scenario
 from models.simulation.episode import run_episode
 from models.simulation.fixed_time import FixedTime
 from models.simulation.road_network import RoadNetwork, read_network
-from models.training.forecasts.days import Breakdown, Day
+from models.training.forecasts.days import Day
 
 MINUTES = 24 * 60
 SLOT_MINUTES = 5
@@ -61,46 +61,20 @@ def simulate_day(day: Day, network: RoadNetwork | None = None) -> Measurements:
     """Run SUMO through a day; takes about 20 s of one core."""
     network = network or read_network()
     with TemporaryDirectory(prefix="greenwave-day-") as folder:
-        output, additional = Path(folder, "minutes.xml"), Path(folder, "additional.xml")
-        additional.write_text(_additional_file(day, network, output))
-        options = (f"--additional-files={additional}",)
+        output = Path(folder, "minutes.xml")
+        minutes = ET.Element(
+            "edgeData", id="minutes", period="60", file=str(output), excludeEmpty="true"
+        )
         expected = Scenario(0, DAY_S, profile=day.expected)
-        actual = Scenario(0, DAY_S, profile=day.profile, sumo_options=options)
+        actual = Scenario(
+            0,
+            DAY_S,
+            profile=day.profile,
+            breakdowns=day.breakdowns,
+            sumo_elements=(ET.tostring(minutes, encoding="unicode"),),
+        )
         run_episode(FixedTime(network, expected), actual, day.seed, network)
         return _measure(output, network)
-
-
-def _additional_file(day: Day, network: RoadNetwork, output: Path) -> str:
-    root = ET.Element("additional")
-    ET.SubElement(
-        root, "edgeData", id="minutes", period="60", file=str(output), excludeEmpty="true"
-    )
-    ordered = sorted(day.breakdowns, key=lambda each: each.depart_s)
-    for number, breakdown in enumerate(ordered):
-        vehicle = ET.SubElement(
-            root, "vehicle", id=f"breakdown{number}", depart=f"{breakdown.depart_s}"
-        )
-        ET.SubElement(vehicle, "route", edges=" ".join(_route_over(breakdown, network)))
-        ET.SubElement(
-            vehicle,
-            "stop",
-            lane=f"{breakdown.edge}_{breakdown.lane}",
-            endPos=f"{breakdown.position * network.edge_lengths_m[breakdown.edge]:.1f}",
-            duration=f"{breakdown.duration_s}",
-        )
-    return ET.tostring(root, encoding="unicode")
-
-
-def _route_over(breakdown: Breakdown, network: RoadNetwork) -> tuple[str, ...]:
-    """From some entry over the edge of the breakdown to some exit."""
-    there = min(
-        (route for entry in network.entries if (route := network.route(entry, breakdown.edge))),
-        key=len,
-    )
-    onward = min(
-        (route for end in network.exits if (route := network.route(breakdown.edge, end))), key=len
-    )
-    return there + onward[1:]
 
 
 def _measure(output: Path, network: RoadNetwork) -> Measurements:

@@ -77,6 +77,7 @@ async def test_committed_states_are_what_the_next_owner_gets(
     other = await authority.open_session("other", Claim())
     grant = await authority.checkout(other.session, KEYS[1])
     assert grant.version.step == stepped[1].step
+    assert grant.hidden is not None
     assert np.array_equal(grant.hidden, HIDDEN[1])
 
 

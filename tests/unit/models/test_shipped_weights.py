@@ -9,11 +9,11 @@ import pytest
 
 from models.junctions import JUNCTIONS
 from models.policy import read_state_dict
+from models.policy_form import SHIPPED_POLICY
 from models.simulation.controllers import PolicyController
 from models.simulation.observation import Observation
 
 ROOT = Path(__file__).parents[3]
-WEIGHTS = ROOT / "models/weights/agent.th"
 RECORDED = ROOT / "tests/data/observations.npz"
 
 
@@ -24,7 +24,7 @@ def recorded() -> dict[str, np.ndarray]:
 
 
 def replay(recorded: dict[str, np.ndarray]) -> np.ndarray:
-    controller = PolicyController.from_file(WEIGHTS)
+    controller = PolicyController.from_file(SHIPPED_POLICY)
     actions = []
     for decision in range(len(recorded["actions"])):
         observations: dict[str, Observation] = {j: recorded[j][decision] for j in JUNCTIONS}
@@ -34,7 +34,7 @@ def replay(recorded: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def test_weights_have_the_documented_form() -> None:
-    state = read_state_dict(WEIGHTS)
+    state = read_state_dict(SHIPPED_POLICY)
     assert sum(tensor.numel() for tensor in state.values()) == 102_788
 
 

@@ -1,0 +1,70 @@
+"""Breakdowns: a vehicle that stops on a lane and closes it to the others for a while."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.network.layout import EDGES
+from models.simulation.road_network import RoadNetwork
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """A vehicle that stops on a lane and closes it to the others.
+
+    Attributes:
+        edge, lane: where; the lane is its number from the kerb.
+        position: share of the edge's length.
+        depart_s: when the vehicle sets out, in seconds of the day.
+        duration_s: how long it stands.
+    """
+
+    edge: str
+    lane: int
+    position: float
+    depart_s: int
+    duration_s: int
+
+
+def draw_breakdown(
+    rng: np.random.Generator, depart_s: tuple[int, int], duration_s: tuple[int, int]
+) -> Breakdown:
+    """A breakdown anywhere with a lane to pass on; departure and duration from half-open ranges."""
+    wide = [edge for edge in EDGES if edge.lanes > 1]  # a single lane would close the whole street
+    edge = wide[rng.integers(len(wide))]
+    return Breakdown(
+        edge=edge.id,
+        lane=int(rng.integers(edge.lanes)),
+        position=float(rng.uniform(0.3, 0.8)),
+        depart_s=int(rng.integers(*depart_s)),
+        duration_s=int(rng.integers(*duration_s)),
+    )
+
+
+def breakdown_vehicle(breakdown: Breakdown, number: int, network: RoadNetwork) -> ET.Element:
+    """The vehicle as an element of SUMO's route and additional files."""
+    vehicle = ET.Element("vehicle", id=f"breakdown{number}", depart=f"{breakdown.depart_s}")
+    ET.SubElement(vehicle, "route", edges=" ".join(_route_over(breakdown, network)))
+    ET.SubElement(
+        vehicle,
+        "stop",
+        lane=f"{breakdown.edge}_{breakdown.lane}",
+        endPos=f"{breakdown.position * network.edge_lengths_m[breakdown.edge]:.1f}",
+        duration=f"{breakdown.duration_s}",
+    )
+    return vehicle
+
+
+def _route_over(breakdown: Breakdown, network: RoadNetwork) -> tuple[str, ...]:
+    """From some entry over the edge of the breakdown to some exit."""
+    there = min(
+        (route for entry in network.entries if (route := network.route(entry, breakdown.edge))),
+        key=len,
+    )
+    onward = min(
+        (route for end in network.exits if (route := network.route(breakdown.edge, end))), key=len
+    )
+    return there + onward[1:]

@@ -1,0 +1,52 @@
+"""The served policy is the evaluated one: the same hour over HTTP takes the same actions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+pytest.importorskip("libsumo", reason="SUMO is not installed")
+
+from models.policy_form import SHIPPED_POLICY
+from models.simulation.controllers import Controller, PolicyController
+from models.simulation.environment import DECISION_S, Observations, Scenario
+from models.simulation.episode import run_episode
+from models.simulation.metrics import Metrics
+from serve_app.inference_signals import InferenceController
+from serve_app.outages import OutageLog
+from tests.cluster.system import System, application
+
+RUSH = Scenario(duration_s=1200)
+
+
+@pytest.fixture
+def trained_url(system: System) -> Iterator[str]:
+    policy = {"agent_path": str(SHIPPED_POLICY)}
+    system.deploy(application("trained", "/trained", user_config=policy))
+    yield f"{system.url}/trained"
+    system.remove("trained")
+
+
+def drive(controller: Controller, seed: int) -> tuple[list[dict[str, int]], Metrics]:
+    taken: list[dict[str, int]] = []
+
+    def keep(_: Observations, actions: dict[str, int]) -> None:
+        taken.append(actions)
+
+    metrics = run_episode(controller, RUSH, seed, on_decision=keep)
+    return taken, metrics
+
+
+def test_actions_and_figures_over_http_are_those_in_process(trained_url: str, run_id: str) -> None:
+    with httpx.Client(base_url=trained_url, timeout=10) as client:
+        outages = OutageLog(RUSH.begin_s, DECISION_S)
+        service = InferenceController(client, run_id, outages)
+        served, served_metrics = drive(service, seed=1)
+    expected, metrics = drive(PolicyController.from_file(SHIPPED_POLICY), seed=1)
+    assert not outages.outages
+    assert len(expected) == RUSH.n_decisions
+    for step, (over_http, in_process) in enumerate(zip(served, expected, strict=True)):
+        assert over_http == in_process, f"decision {step}"
+    assert served_metrics == metrics

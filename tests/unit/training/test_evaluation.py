@@ -1,0 +1,84 @@
+"""The evaluation's arithmetic and its report; runs are kept and not repeated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("libsumo", reason="SUMO is not installed")
+
+from models.policy_form import InvalidPolicyFileError
+from models.training import evaluate
+from models.training.evaluation_report import Run, estimate, student_quantile, write_report
+from models.training.imitate import IMITATION_POLICY
+from models.training.traffic_levels import TEST_LEVELS
+
+
+def make_run(controller: str, seed: int, time_loss_s: float, level: str = "rush") -> Run:
+    return Run(controller, "", level, seed, time_loss_s, 20.0, 120.0, 3600, 3700, 31.5)
+
+
+@pytest.mark.parametrize(
+    ("freedom", "expected"), [(4, 2.776), (9, 2.262), (19, 2.093), (100, 1.984)]
+)
+def test_student_quantile_is_the_tables(freedom: int, expected: float) -> None:
+    assert student_quantile(freedom) == pytest.approx(expected, abs=0.02)
+
+
+def test_interval_holds_the_truth_19_times_of_20() -> None:
+    rng = np.random.default_rng(1)
+    estimates = [estimate(rng.normal(3, 2, 20)) for _ in range(2000)]
+    held = [abs(each.mean - 3) < each.half_width for each in estimates]
+    assert np.mean(held) == pytest.approx(0.95, abs=0.015)
+
+
+def test_report_shows_means_with_intervals_and_paired_differences(tmp_path: Path) -> None:
+    runs = [make_run("policy", seed, 40.0 + seed) for seed in range(1, 6)]
+    runs += [make_run("fixed time", seed, 50.0 + seed) for seed in range(1, 6)]
+    runs += [make_run("all lost", seed, 400.0) for seed in (1, 2)]
+    write_report(runs, ["all lost"], tmp_path)
+    text = (tmp_path / "policy.md").read_text()
+    assert "| | policy | fixed time |\n|---|---:|---:|\n| rush | 43.0 ± 2.0 | 53.0 ± 2.0 |" in text
+    assert "| | fixed time |\n|---|---:|\n| rush | -10.0 ± 0.0 |" in text
+    assert "| | policy | all lost |\n|---|---:|---:|\n| rush | 41.5 ± " in text  # the same seeds
+    assert (tmp_path / "policy.png").stat().st_size > 5_000
+
+
+def test_runs_survive_their_file(tmp_path: Path) -> None:
+    runs = [make_run("policy", 2, 41.25), make_run("fixed time", 1, 50.0)]
+    evaluate.write_runs(tmp_path / "runs.csv", runs)
+    assert list(evaluate.read_runs(tmp_path / "runs.csv")) == sorted(runs)
+
+
+def test_finished_runs_are_not_repeated(tmp_path: Path) -> None:
+    jobs = [evaluate.Job("fixed time", "", "", level, 1) for level in TEST_LEVELS]
+    finished = [make_run("fixed time", 1, 50.0, level) for level in TEST_LEVELS]
+    evaluate.write_runs(tmp_path / "runs.csv", finished)
+    assert evaluate.evaluate(jobs, tmp_path / "runs.csv", workers=1) == finished
+
+
+def test_every_controller_meets_every_level_and_seed() -> None:
+    policies = {"imitation": IMITATION_POLICY, "policy": IMITATION_POLICY}
+    jobs = evaluate.plan_jobs(policies, range(1, 4))
+    compared = [job for job in jobs if job.controller not in evaluate.LOSSES]
+    assert len(set(compared)) == len(compared) == 3 * 5 * 6
+    assert len(jobs) - len(compared) == 3 * 2
+
+
+def test_runs_of_other_weights_do_not_count(tmp_path: Path) -> None:
+    other = tmp_path / "other.th"
+    other.write_bytes(IMITATION_POLICY.read_bytes() + b" ")
+    versions = {
+        job.version
+        for path in (IMITATION_POLICY, other)
+        for job in evaluate.plan_jobs({"policy": path}, range(1, 2))
+        if job.controller == "policy"
+    }
+    assert len(versions) == 2
+
+
+def test_unusable_policy_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidPolicyFileError, match="no such file"):
+        evaluate.plan_jobs({"policy": tmp_path / "none.th"}, range(1, 2))
