@@ -108,10 +108,11 @@ class TestForecast:
         assert gap["predicted_flow"] == full["predicted_flow"]
         assert gap["confidence"] < full["confidence"]
 
-    @pytest.mark.parametrize("newest", [0, 60, int(time.time()) + 60])
+    @pytest.mark.parametrize("when", ["at the epoch", "soon after", "a minute ahead of now"])
     async def test_timestamps_of_a_simulation_or_of_a_clock_a_little_ahead(
-        self, client: httpx.AsyncClient, newest: int
+        self, client: httpx.AsyncClient, when: str
     ) -> None:
+        newest = {"at the epoch": 0, "soon after": 60}.get(when, int(time.time()) + 60)
         history = [sample(0, timestamp=newest)]
         answer = await client.post("/forecast", json=body(historical_data=history))
         assert answer.json()["forecast_timestamp"] == newest + 900
