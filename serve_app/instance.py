@@ -27,6 +27,7 @@ from serve_app.ports import Ports, holder, is_free
 MARK = "GREENWAVE_INSTANCE"
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 15.0
+PORT_TIMEOUT_S = 15.0
 FREE_DISK_BYTES = 1 << 30
 OBJECT_STORE_BYTES = 256 << 20  # nothing here travels through the object store
 
@@ -200,9 +201,14 @@ class Instance:
                 )
 
     def _check_ports(self) -> None:
+        deadline = time.monotonic() + PORT_TIMEOUT_S
         for name, port in self.ports.single().items():
-            if not is_free(port):
-                raise InstanceError(
-                    f"Port {port} (for {name.replace('_', ' ')}) is taken"
-                    f"{holder(port)}; stop that program, or choose other ports with --port-base."
-                )
+            while not is_free(port):
+                who = holder(port)
+                # without a listener it is a killed process' connection, and soon over
+                if who or time.monotonic() > deadline:
+                    raise InstanceError(
+                        f"Port {port} (for {name.replace('_', ' ')}) is taken"
+                        f"{who}; stop that program, or choose other ports with --port-base."
+                    )
+                time.sleep(0.1)

@@ -41,7 +41,7 @@ def chromium() -> tuple[str, str]:
     return browser, driver
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def edge(chromium: tuple[str, str]) -> Iterator[Edge]:
     """One service of each kind, behind the edge."""
     temp_dir = Path(tempfile.mkdtemp(prefix="gwt-", dir="/tmp"))
