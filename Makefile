@@ -36,7 +36,8 @@ status: $(VENV)/.serve  ## show every application and its state
 
 test: $(VENV)/.dev  ## run all tests, on real Ray, Redis and SUMO
 	@$(BIN)/python -m pytest -q -n 2 tests/unit tests/store
-	@$(BIN)/python -m pytest -q $(filter-out tests/unit tests/store tests/data,$(patsubst %/__init__.py,%,$(wildcard tests/*/__init__.py)))
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/sim tests/training
+	@$(BIN)/python -m pytest -q tests/browser tests/cluster
 
 unit: $(VENV)/.dev  ## run the fast tests only
 	@$(BIN)/python -m pytest -q -n 2 tests/unit
