@@ -22,7 +22,7 @@ LIMITS = Limits(max_waiting=1000, max_body=1024 * 1024)
 
 _DESCRIPTION = """Vehicle flow at a junction in the next 15 minutes, from one-minute measurements.
 
-Timestamps may lie in the future or the distant past: they can be those of a simulation."""
+Timestamps may be of any past time, as those of a simulation, but not of the future."""
 
 
 def create_app(service: FlowService, limits: Limits = LIMITS) -> FastAPI:

@@ -91,7 +91,10 @@ class HiddenStates(HiddenStateAuthority):
             task = asyncio.create_task(loop)
             task.add_done_callback(_restart_on_death)
             self._running.add(task)  # the event loop itself holds tasks weakly
-        self._address = await self._commits.start(ray.util.get_node_ip_address())
+        try:
+            self._address = await self._commits.start(ray.util.get_node_ip_address())
+        except OSError as error:  # replicas then commit by actor calls
+            logger.warning("No connections for commits can be taken: %s", error)
 
     async def commit_address(self) -> ChannelAddress | None:
         """Where commits are taken, once the actor has started."""
