@@ -1,8 +1,8 @@
 """Measures the gateway's decisions against the inference route that it calls, on a Ray cluster of
 its own.
 
-Three gateways: by Serve handle (the default), over HTTP through the local front, and with nothing
-behind it, so that its breaker is open and every answer is the fallback.
+Three gateways: one that calls at the local HTTP front (the default), one by Serve handle, and one
+with nothing behind it, so that its breaker is open and every answer is the fallback.
 
     make bench-gateway ARGS="--rounds 7 --seconds 5"
 """
@@ -22,14 +22,14 @@ from load_tests.wrk import BenchmarkError, Samples, Target, measure
 from serve_app.ports import Ports
 from tests.shipped import shipped_application
 
-INFERENCE, HANDLE, HTTP = "inference route", "gateway", "gateway over HTTP"
+INFERENCE, GATEWAY, HANDLE = "inference route", "gateway", "gateway by handle"
 FALLBACK = "gateway, breaker open"
 BARS = [
-    Bar(HANDLE, "requests_per_s", 16, INFERENCE, ">=", 0.5),
-    Bar(HANDLE, "p50_ms", 1, INFERENCE, "<=", 4.0),
-    Bar(FALLBACK, "p50_ms", 1, HANDLE, "<=", 1.0),
+    Bar(GATEWAY, "requests_per_s", 16, INFERENCE, ">=", 0.5),
+    Bar(GATEWAY, "p50_ms", 1, INFERENCE, "<=", 4.0),
+    Bar(FALLBACK, "p50_ms", 1, GATEWAY, "<=", 1.0),
 ]
-PREFIXES = {HANDLE: "/api", HTTP: "/http/api", FALLBACK: "/down/api"}
+PREFIXES = {GATEWAY: "/api", HANDLE: "/handle/api", FALLBACK: "/down/api"}
 USER = {"username": "bench", "password": secrets.token_urlsafe()}
 
 
@@ -41,8 +41,8 @@ def _measure(options: argparse.Namespace) -> Samples:
     front = f"http://127.0.0.1:{Ports.from_base(options.port_base).http}"
     applications = [
         shipped_application("inference"),
-        _gateway(HANDLE),
-        _gateway(HTTP, env={"RL_INFERENCE_SERVICE_URL": f"{front}/predict_action"}),
+        _gateway(GATEWAY),
+        _gateway(HANDLE, args={"call_by": "handle"}),
         _gateway(FALLBACK, args={"inference_app": "none"}),
     ]
     with harness.serving(options.port_base, applications):
@@ -50,11 +50,9 @@ def _measure(options: argparse.Namespace) -> Samples:
         return measure(targets, harness.CONNECTIONS, options.rounds, options.seconds, console.print)
 
 
-def _gateway(name: str, env: dict[str, str] | None = None, **changes: Any) -> dict[str, Any]:
+def _gateway(name: str, **changes: Any) -> dict[str, Any]:
     user = {f"JWT_AUTH_{key.upper()}": value for key, value in USER.items()}
-    return shipped_application(
-        "gateway", called=name, prefix=PREFIXES[name], env=user | (env or {}), **changes
-    )
+    return shipped_application("gateway", called=name, prefix=PREFIXES[name], env=user, **changes)
 
 
 def _targets(front: str) -> list[Target]:

@@ -6,8 +6,8 @@ Without postponed annotations: Ray reads the class of ``args`` from the builder'
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from ray.serve import Application
 
-from deployments.gateway.deployment import Gateway, GatewayOptions
-from deployments.gateway.inference_http import check_url
+from deployments.gateway.deployment import CallBy, Gateway, GatewayOptions
+from deployments.gateway.inference_http import base_of
 from deployments.gateway.login import LoginLimits
 from deployments.gateway.observations import check_capacities
 from serve_app.configured_store import open_configured_store, require_shared_store
@@ -34,6 +34,11 @@ class GatewayArgs(BaseModel):
         True, description="Take a client's address from X-Forwarded-For, as the edge sets it."
     )
     inference_app: str = Field("inference", description="Called when no URL is configured.")
+    call_by: CallBy = Field(
+        "http",
+        description="Call it at this node's HTTP front, or by Serve handle: slower, but right where"
+        " the front speaks TLS, or not every node has one.",
+    )
     lane_capacities: dict[str, list[float]] = Field(
         LANE_CAPACITIES, description="Vehicles that fit on each incoming lane, by junction."
     )
@@ -55,7 +60,7 @@ def build(args: GatewayArgs) -> Application:
     require_shared_store()
     settings = Settings()
     if settings.rl_inference_service_url is not None:
-        check_url(settings.rl_inference_service_url)
+        base_of(settings.rl_inference_service_url)
     options = GatewayOptions(
         secret=signing_key(settings),
         open_store=open_configured_store,
@@ -68,6 +73,7 @@ def build(args: GatewayArgs) -> Application:
         ),
         inference_url=settings.rl_inference_service_url,
         inference_app=args.inference_app,
+        call_by=args.call_by,
         deadline_s=args.deadline_s,
         breaker_failures=args.breaker_failures,
         breaker_pause_s=args.breaker_pause_s,

@@ -114,15 +114,16 @@ class Instance:
 
     def processes(self) -> list[psutil.Process]:
         """Every living process of the instance."""
+        return [process for process in psutil.process_iter() if self.owns(process)]
+
+    def owns(self, process: psutil.Process) -> bool:
+        """Whether a process lives and is of the instance."""
         session = self._noted_session()
-        found = []
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error, OSError):
-                in_session = session is not None and os.getsid(process.pid) == session
-                ours = process.pid != os.getpid() and (in_session or self._is_marked(process))
-                if ours and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
-        return found
+        with contextlib.suppress(psutil.Error, OSError):
+            in_session = session is not None and os.getsid(process.pid) == session
+            ours = process.pid != os.getpid() and (in_session or self._is_marked(process))
+            return ours and process.status() != psutil.STATUS_ZOMBIE
+        return False
 
     def _noted_session(self) -> int | None:
         """The session that the head was started in, if the note is of this boot of the machine."""

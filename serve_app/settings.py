@@ -42,7 +42,7 @@ class Settings(BaseSettings):
     )
     rl_inference_service_url: str | None = Field(
         None,
-        description="Full /predict_action URL for the gateway; a Serve handle is used if unset.",
+        description="Full /predict_action URL for the gateway; unset: the system's own.",
     )
     jwt_secret: SecretStr | None = Field(
         None,

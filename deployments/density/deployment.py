@@ -19,7 +19,7 @@ class Density(ForecastReplica):
 
     async def __init__(self, options: ForecastOptions) -> None:  # type: ignore[misc]
         self._service = DensityService()
-        metrics = ForecastMetrics("density", target="edges", column="edge")
+        metrics = ForecastMetrics(self._service.counts, "density", target="edges", column="edge")
         await self._start(options, self._service, metrics)
 
     def __serve_build_asgi_app__(self) -> FastAPI:

@@ -19,7 +19,7 @@ class Flow(ForecastReplica):
 
     async def __init__(self, options: ForecastOptions) -> None:  # type: ignore[misc]
         self._service = FlowService()
-        metrics = ForecastMetrics("flow", target="junction", column="feature")
+        metrics = ForecastMetrics(self._service.counts, "flow", target="junction", column="feature")
         await self._start(options, self._service, metrics)
 
     def __serve_build_asgi_app__(self) -> FastAPI:

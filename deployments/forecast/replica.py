@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Protocol
 
 from deployments.forecast.counts import ForecastCounts
 from deployments.forecast.metrics import ForecastMetrics
 from deployments.forecast.model_slot import ModelSlot
 from deployments.forecast.options import ForecastOptions, ForecastUserConfig
+from deployments.metrics.publisher import Publisher
 
 
 class ForecastService(Protocol):
@@ -27,7 +27,7 @@ class ForecastReplica:
         self._options, self._slot = options, service.slot
         await self._slot.load(options.model_path)
         self._loaded = ForecastUserConfig()
-        self._metrics = asyncio.create_task(metrics.publish_forever(service.counts))
+        self._metrics = Publisher(metrics.publish)
 
     async def reconfigure(self, user_config: dict[str, Any]) -> None:
         """Swap the model; an artifact that cannot be served leaves the present one in place."""
@@ -37,8 +37,7 @@ class ForecastReplica:
             self._loaded = wanted
 
     def check_health(self) -> None:
-        if self._metrics.done():
-            raise RuntimeError("the metrics loop has died") from self._metrics.exception()
+        self._metrics.check_health()
 
     def __del__(self) -> None:
-        self._metrics.cancel()
+        self._metrics.stop()

@@ -7,7 +7,7 @@ import contextvars
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import FastAPI
 from ray import serve
@@ -21,16 +21,20 @@ from deployments.gateway.inference_client import (
     Transport,
 )
 from deployments.gateway.inference_handle import HandleTransport
-from deployments.gateway.inference_http import HttpTransport
+from deployments.gateway.inference_http import HttpTransport, base_of
+from deployments.gateway.local_front import find_base_url
 from deployments.gateway.login import LoginLimits, Logins
 from deployments.gateway.metrics import GatewayMetrics
 from deployments.gateway.observations import LaneCapacities
 from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.tokens import Tokens
 from deployments.gateway.users import Users
+from deployments.metrics.publisher import Publisher
 from deployments.store import Store
 
 logger = logging.getLogger("ray.serve")
+
+CallBy = Literal["http", "handle"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,8 @@ class GatewayOptions:
         secret: signing key of the tokens.
         users: names and password hashes from the configuration; the others are in the store.
         open_store: opens the store where users and login counters live.
-        inference_url: full ``/predict_action`` URL; None calls ``inference_app`` by handle.
+        inference_url: full ``/predict_action`` URL; None calls ``inference_app``.
+        call_by: how ``inference_app`` is called: at this node's HTTP front, or by Serve handle.
         deadline_s: for an answer of the inference service.
     """
 
@@ -54,6 +59,7 @@ class GatewayOptions:
     login_limits: LoginLimits = field(default_factory=LoginLimits)
     inference_url: str | None = None
     inference_app: str = "inference"
+    call_by: CallBy = "http"
     deadline_s: float = 2.0
     breaker_failures: int = 5
     breaker_pause_s: float = 1.0
@@ -69,20 +75,17 @@ class Gateway:
     async def __init__(self, options: GatewayOptions) -> None:  # type: ignore[misc]
         self._options = options
         self._service = _build_service(options)
-        self._metrics = asyncio.create_task(
-            GatewayMetrics().publish_forever(self._service), name="metrics"
-        )
+        self._metrics = Publisher(GatewayMetrics(self._service).publish)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         options = self._options
         return create_app(self._service, options.max_waiting, options.trust_forwarded_for)
 
     def check_health(self) -> None:
-        if self._metrics.done():
-            raise RuntimeError("the metrics loop has died") from self._metrics.exception()
+        self._metrics.check_health()
 
     async def __del__(self) -> None:
-        self._metrics.cancel()
+        self._metrics.stop()
         await self._service.close()
 
 
@@ -99,17 +102,25 @@ def _build_service(options: GatewayOptions) -> GatewayService:
 
 
 def _transport(options: GatewayOptions) -> Transport:
+    application = options.inference_app
     if options.inference_url is not None:
-        return HttpTransport(options.inference_url, options.deadline_s)
+        base = base_of(options.inference_url)
 
-    async def resolve() -> Any:
-        handle = await asyncio.to_thread(serve.get_app_handle, options.inference_app)
-        # plain tuples: pickle does what cloudpickle, the default, does more slowly
-        return _Remote(
-            handle.options(request_serialization="pickle", response_serialization="pickle")
+        async def configured() -> str:
+            return base
+
+        return HttpTransport(configured, options.deadline_s, shares_calls=False)
+    if options.call_by == "http":
+        return HttpTransport(
+            lambda: find_base_url(application), options.deadline_s, shares_calls=True
         )
+    return HandleTransport(lambda: _find_handle(application), options.deadline_s, _context_of)
 
-    return HandleTransport(resolve, options.deadline_s, _context_of)
+
+async def _find_handle(application: str) -> _Remote:
+    handle = await asyncio.to_thread(serve.get_app_handle, application)
+    # plain tuples: pickle does what cloudpickle, the default, does more slowly
+    return _Remote(handle.options(request_serialization="pickle", response_serialization="pickle"))
 
 
 def _context_of(request_id: str | None) -> contextvars.Context:

@@ -1,31 +1,20 @@
-"""Calls of the inference application through a Serve handle.
-
-A call of another replica costs several times what a step costs, so requests share calls: those
-that arrive in one turn of the event loop, and those that arrive while enough calls are on their
-way. These wait until one returns, as small packets do in Nagle's algorithm (RFC 896), but not for
-long.
-"""
+"""Calls of the inference application through a Serve handle."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
-import logging
-from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from deployments.gateway.inference_client import (
+    Cause,
     InferenceUnavailableError,
     Step,
     checked_action,
     error_of,
 )
-
-logger = logging.getLogger("ray.serve")
-
-MAX_CALLS = 2  # on their way: one is stepped while the other's answers are sent
-MAX_HOLD_S = 0.005  # a call that hangs must not hold up the others
+from deployments.gateway.shared_calls import Outcome, SharedCalls
 
 
 class Handle(Protocol):
@@ -41,13 +30,12 @@ class Handle(Protocol):
 
 
 class HandleTransport:
-    """Implements :class:`.inference_client.Transport`.
+    """Implements :class:`.inference_client.Transport`; steps share calls.
 
     Args:
         resolve: finds the handle, anew until it succeeds: the application may start later.
         deadline_s: for finding the handle, queue and answer together.
-        context_of: from a request id to the context that a shared call is made in. It must not be
-            that of a request: Serve cancels a request's calls when its client goes away.
+        context_of: see :class:`.shared_calls.SharedCalls`.
     """
 
     def __init__(
@@ -58,47 +46,11 @@ class HandleTransport:
     ) -> None:
         self._resolve = resolve
         self._deadline_s = deadline_s
-        self._context_of = context_of
         self._handle: Handle | None = None
-        self._arrived: deque[tuple[Step, asyncio.Future[int]]] = deque()
-        self._calls: set[asyncio.Task[None]] = set()
-        self._hold: asyncio.Handle | None = None
+        self._shared = SharedCalls(self._act, context_of)
 
     async def act(self, step: Step) -> int:
-        loop = asyncio.get_running_loop()
-        if not self._arrived:
-            busy = len(self._calls) >= MAX_CALLS
-            self._hold = (
-                loop.call_later(MAX_HOLD_S, self._send) if busy else loop.call_soon(self._send)
-            )
-        answer: asyncio.Future[int] = loop.create_future()
-        self._arrived.append((step, answer))
-        return await answer
-
-    def _send(self) -> None:
-        batch = list(self._arrived)
-        self._arrived.clear()
-        context = self._context_of(batch[0][0].request_id)
-        call = asyncio.create_task(self._act(batch), context=context)
-        self._calls.add(call)
-        call.add_done_callback(self._returned)
-
-    def _returned(self, call: asyncio.Task[None]) -> None:
-        self._calls.discard(call)
-        if self._arrived and self._hold is not None:
-            self._hold.cancel()
-            self._send()
-
-    async def _act(self, batch: list[tuple[Step, asyncio.Future[int]]]) -> None:
-        steps = [(step.run, step.junction_id, step.obs) for step, _ in batch]
-        try:
-            outcomes = await self._call(lambda handle: handle.act(steps))
-            for (_, answer), outcome in zip(batch, outcomes, strict=True):
-                _settle(answer, outcome)
-        except (Exception, asyncio.CancelledError) as error:  # gRPC cancels the calls of a channel
-            for _, answer in batch:
-                if not answer.done():
-                    answer.set_exception(_unavailable(error))
+        return await self._shared.act(step)
 
     async def reset(self, run: str | None, request_id: str | None) -> None:
         outcome = await self._call(lambda handle: handle.reset_run(run))
@@ -108,41 +60,31 @@ class HandleTransport:
     async def health(self) -> str:
         return str(await self._call(lambda handle: handle.health_status()))
 
+    async def close(self) -> None:
+        self._shared.close()
+
+    async def _act(self, steps: Sequence[Step]) -> list[Outcome]:
+        plain = [(step.run, step.junction_id, step.obs) for step in steps]
+        return [_read(answer) for answer in await self._call(lambda handle: handle.act(plain))]
+
     async def _call(self, method: Callable[[Handle], Awaitable[Any]]) -> Any:
         try:
             async with asyncio.timeout(self._deadline_s):
                 if self._handle is None:
                     self._handle = await self._resolve()
                 return await method(self._handle)
+        except TimeoutError as error:
+            raise InferenceUnavailableError("too_slow") from error
         except Exception as error:
-            raise _unavailable(error) from error
-
-    async def close(self) -> None:
-        if self._hold is not None:
-            self._hold.cancel()
-        for _, answer in self._arrived:
-            answer.cancel()
-        self._arrived.clear()
-        for call in self._calls:
-            call.cancel()
+            name = type(error).__name__
+            cause: Cause = "overloaded" if name == "BackPressureError" else "unreachable"
+            raise InferenceUnavailableError(cause, f"{name}: {error}") from error
 
 
-def _settle(answer: asyncio.Future[int], outcome: Any) -> None:
-    if answer.done():
-        return  # the client has gone
+def _read(answer: Any) -> Outcome:
     try:
-        if outcome[0] == "error":
-            raise error_of(*outcome[1:])
-        answer.set_result(checked_action(outcome[0]))
-    except Exception as error:
-        answer.set_exception(error)
-
-
-def _unavailable(error: BaseException) -> InferenceUnavailableError:
-    if isinstance(error, InferenceUnavailableError):
+        return error_of(*answer[1:]) if answer[0] == "error" else checked_action(answer[0])
+    except InferenceUnavailableError as error:
         return error
-    if isinstance(error, TimeoutError):
-        return InferenceUnavailableError("too_slow")
-    if type(error).__name__ == "BackPressureError":
-        return InferenceUnavailableError("overloaded", str(error))
-    return InferenceUnavailableError("unreachable", f"{type(error).__name__}: {error}")
+    except (TypeError, IndexError, KeyError):
+        return InferenceUnavailableError("unusable", f"answer {answer!r:.50}")

@@ -1,30 +1,34 @@
-"""Calls of the inference service over HTTP, on connections that are kept open."""
+"""Calls of an inference service over HTTP, on connections that are kept open."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
 
+from deployments.gateway.errors import BadRequestError
 from deployments.gateway.inference_client import (
     InferenceUnavailableError,
     Step,
     checked_action,
     error_of,
 )
+from deployments.gateway.shared_calls import Outcome, SharedCalls
 
 _ROUTE = "/predict_action"
 _JSON = {"Content-Type": "application/json"}
+_CONNECTIONS = 256  # kept open at most; more calls wait, within their deadline
 
 
-def check_url(url: str) -> None:
-    """Refuse what is not a full ``/predict_action`` URL.
+def base_of(url: str) -> str:
+    """What comes before the route in a full ``/predict_action`` URL.
 
     Raises:
-        ValueError: says what is expected.
+        ValueError: it is none; says what is expected.
     """
     parts = urlsplit(url)
     plain = not (parts.query or parts.fragment)
@@ -32,66 +36,117 @@ def check_url(url: str) -> None:
         raise ValueError(f"RL_INFERENCE_SERVICE_URL is no plain http(s) URL: {url!r}")
     if not parts.path.endswith(_ROUTE):
         raise ValueError(f"RL_INFERENCE_SERVICE_URL must end with {_ROUTE}: {url!r}")
+    return url.removesuffix(_ROUTE)
 
 
 class HttpTransport:
     """Implements :class:`.inference_client.Transport`.
 
     Args:
-        url: the full ``/predict_action`` URL; the other two are derived from it.
-        deadline_s: for connection, queue and answer together.
-        connections: kept open at most; more calls wait, within their deadline.
+        find_base: finds the service's base URL, anew after each failure: it may start later, or
+            move.
+        deadline_s: for finding it, connection, queue and answer together.
+        shares_calls: whether steps that arrive together go in one call of ``/predict_actions``,
+            which is no part of the contract.
     """
 
-    def __init__(self, url: str, deadline_s: float, connections: int = 256) -> None:
-        check_url(url)
-        base = url.removesuffix(_ROUTE)
-        self._act_url = url
-        self._reset_url = base + "/reset_hidden"
-        self._health_url = base + "/health"
-        self._timeout = aiohttp.ClientTimeout(total=deadline_s)
-        self._connections = connections
+    def __init__(
+        self, find_base: Callable[[], Awaitable[str]], deadline_s: float, shares_calls: bool
+    ) -> None:
+        self._find_base = find_base
+        self._deadline_s = deadline_s
+        self._shared = SharedCalls(self._act_together) if shares_calls else None
+        self._base: str | None = None
         self._opened: aiohttp.ClientSession | None = None
 
     async def act(self, step: Step) -> int:
-        body = {"junction_id": step.junction_id, "obs_data": step.obs}
-        headers = _JSON | _headers(step.run, step.request_id)
-        answer = await self._call("POST", self._act_url, headers, json.dumps(body).encode())
-        return checked_action(answer.get("action"))
+        if self._shared is not None:
+            return await self._shared.act(step)
+        return await self._act_alone(step)
 
     async def reset(self, run: str | None, request_id: str | None) -> None:
-        await self._call("POST", self._reset_url, _headers(run, request_id))
+        await self._call("POST", "/reset_hidden", _headers(run, request_id))
 
     async def health(self) -> str:
-        answer = await self._call("GET", self._health_url, {})
-        return str(answer.get("status"))
+        return str((await self._call("GET", "/health", {})).get("status"))
+
+    async def close(self) -> None:
+        if self._shared is not None:
+            self._shared.close()
+        if self._opened is not None:
+            await self._opened.close()
+
+    async def _act_alone(self, step: Step) -> int:
+        body = {"junction_id": step.junction_id, "obs_data": step.obs}
+        headers = _headers(step.run, step.request_id)
+        return checked_action((await self._call("POST", _ROUTE, headers, body)).get("action"))
+
+    async def _act_together(self, steps: Sequence[Step]) -> list[Outcome]:
+        if len(steps) == 1:
+            return [await self._act_alone(steps[0])]
+        runs: dict[str | None, list[int]] = {}
+        for number, step in enumerate(steps):
+            runs.setdefault(step.run, []).append(number)
+        answers = await asyncio.gather(
+            *(self._act_in_run([steps[n] for n in numbers]) for numbers in runs.values())
+        )
+        outcomes: dict[int, Outcome] = {}
+        for numbers, answer in zip(runs.values(), answers, strict=True):
+            outcomes.update(zip(numbers, answer, strict=True))
+        return [outcomes[number] for number in range(len(steps))]
+
+    async def _act_in_run(self, steps: Sequence[Step]) -> Sequence[Outcome]:
+        items = [{"junction_id": step.junction_id, "obs_data": step.obs} for step in steps]
+        headers = _headers(steps[0].run, steps[0].request_id)
+        try:
+            answer = await self._call("POST", "/predict_actions", headers, {"items": items})
+            outcomes = [_read_item(item) for item in answer["items"]]
+            if len(outcomes) == len(steps):
+                return outcomes
+            failure = InferenceUnavailableError("unusable", "not one answer per step")
+        except InferenceUnavailableError as error:
+            failure = error
+        except BadRequestError as error:  # not for what one of the clients has sent
+            failure = InferenceUnavailableError("unusable", str(error))
+        except (KeyError, TypeError):
+            failure = InferenceUnavailableError("unusable", "no list of items")
+        return [failure] * len(steps)
 
     async def _call(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
+        self, method: str, path: str, headers: Mapping[str, str], body: object = None
     ) -> dict[str, Any]:
         try:
-            async with self._session().request(
-                method, url, data=body, headers=headers, allow_redirects=False
-            ) as response:
-                status, text = response.status, await response.read()
-        except TimeoutError as error:
-            raise InferenceUnavailableError("too_slow") from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise InferenceUnavailableError("unreachable", str(error)) from error
-        return _object(status, text)
+            async with asyncio.timeout(self._deadline_s):
+                if self._base is None:
+                    self._base = await self._find_base()
+                return await self._exchange(method, self._base + path, headers, body)
+        except BadRequestError:
+            raise
+        except Exception as error:
+            self._base = None
+            raise _unavailable(error) from error
+
+    async def _exchange(
+        self, method: str, url: str, headers: Mapping[str, str], body: object
+    ) -> dict[str, Any]:
+        data = None if body is None else json.dumps(body).encode()
+        async with self._session().request(
+            method,
+            url,
+            data=data,
+            headers=headers if data is None else {**_JSON, **headers},
+            allow_redirects=False,
+        ) as response:
+            return _object(response.status, await response.read())
 
     def _session(self) -> aiohttp.ClientSession:
         if self._opened is None:
             self._opened = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=self._connections),
-                timeout=self._timeout,
+                connector=aiohttp.TCPConnector(limit=_CONNECTIONS),
+                timeout=aiohttp.ClientTimeout(),
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._opened
-
-    async def close(self) -> None:
-        if self._opened is not None:
-            await self._opened.close()
 
 
 def _headers(run: str | None, request_id: str | None) -> dict[str, str]:
@@ -110,3 +165,23 @@ def _object(status: int, text: bytes) -> dict[str, Any]:
         raise InferenceUnavailableError("unusable", "the answer is no JSON object")
     detail = answer.get("detail") if isinstance(answer, dict) else None
     raise error_of(status, detail if isinstance(detail, str) else f"HTTP status {status}")
+
+
+def _read_item(item: Any) -> Outcome:
+    try:
+        error = item.get("error")
+        return (
+            error_of(error["status"], error["detail"]) if error else checked_action(item["action"])
+        )
+    except InferenceUnavailableError as error:
+        return error
+    except (AttributeError, KeyError, TypeError):
+        return InferenceUnavailableError("unusable", f"item {item!r:.50}")
+
+
+def _unavailable(error: Exception) -> InferenceUnavailableError:
+    if isinstance(error, InferenceUnavailableError):
+        return error
+    if isinstance(error, TimeoutError):
+        return InferenceUnavailableError("too_slow")
+    return InferenceUnavailableError("unreachable", f"{type(error).__name__}: {error}")

@@ -19,6 +19,7 @@ from deployments.inference.metrics import InferenceMetrics
 from deployments.inference.service import InferenceService
 from deployments.inference.shards import ShardedLeases
 from deployments.inference.states import LeaseSettings
+from deployments.metrics.publisher import Publisher
 from models.policy_form import HIDDEN_DIM
 
 
@@ -60,9 +61,7 @@ class Inference:
         self._service = InferenceService(self._leases, options.leases)
         await asyncio.gather(self._leases.start(), self._service.slot.load(options.agent_path))
         self._loaded = InferenceUserConfig()
-        self._metrics = asyncio.create_task(
-            InferenceMetrics().publish_forever(self._service), name="metrics"
-        )
+        self._metrics = Publisher(InferenceMetrics(self._service).publish)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         return create_app(self._service, self._options.max_waiting)
@@ -86,11 +85,10 @@ class Inference:
 
     def check_health(self) -> None:
         self._leases.check_health()
-        if self._metrics.done():
-            raise RuntimeError("the metrics loop has died") from self._metrics.exception()
+        self._metrics.check_health()
 
     async def __del__(self) -> None:
-        self._metrics.cancel()
+        self._metrics.stop()
         await self._service.close()
 
 

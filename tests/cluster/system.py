@@ -3,7 +3,6 @@ other."""
 
 from __future__ import annotations
 
-import contextlib
 import signal
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,11 +69,12 @@ class System:
 
     def processes(self, title: str) -> list[psutil.Process]:
         """This system's Ray processes whose title starts with ``title``, oldest first."""
-        found = []
-        for process in self.instance.processes():
-            with contextlib.suppress(psutil.NoSuchProcess):  # it may end while we look
-                if "".join(process.cmdline()[:1]).startswith(title):
-                    found.append(process)
+        found = [
+            process
+            for process in psutil.process_iter(["cmdline"])
+            if "".join((process.info["cmdline"] or [])[:1]).startswith(title)
+            and self.instance.owns(process)
+        ]
         return sorted(found, key=lambda process: process.create_time())
 
     def replicas(self, name: str) -> list[psutil.Process]:

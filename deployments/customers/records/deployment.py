@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from fastapi import FastAPI
@@ -12,6 +11,7 @@ from deployments.customers.records.api import create_app
 from deployments.customers.records.metrics import RecordMetrics
 from deployments.customers.records.record_type import RecordType
 from deployments.customers.records.service import RecordService
+from deployments.metrics.publisher import Publisher
 from deployments.store import Store
 
 
@@ -25,14 +25,13 @@ class CustomerRecords:
     ) -> None:
         metrics = RecordMetrics(record_type.name)
         self._service = RecordService(record_type, open_store(), metrics.observe)
-        self._metrics = asyncio.create_task(metrics.publish_forever(), name="metrics")
+        self._metrics = Publisher(metrics.publish)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         return create_app(self._service)
 
     def check_health(self) -> None:
-        if self._metrics.done():
-            raise RuntimeError("the metrics loop has died") from self._metrics.exception()
+        self._metrics.check_health()
 
     def __del__(self) -> None:
-        self._metrics.cancel()
+        self._metrics.stop()

@@ -1,15 +1,13 @@
-"""Publishes the operations of a record service as Ray metrics once a second, off the hot path."""
+"""The operations of a record service as Ray metrics."""
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 
 from ray.serve import metrics
 
 from deployments.customers.records.errors import InvalidMobileNumber
 
-PERIOD_S = 1.0
 SAMPLE = 200  # latencies a second; recording each would cost more than a look-up
 LATENCY_BUCKETS_MS = [0.25, 0.5, 1, 2, 5, 10, 25, 50, 100, 250, 1000, 5000]
 
@@ -49,8 +47,3 @@ class RecordMetrics:
             self._operations.inc(number, {"operation": operation, "outcome": outcome})
         for operation, latency_ms in sample:
             self._latency_ms.observe(latency_ms, {"operation": operation})
-
-    async def publish_forever(self) -> None:
-        while True:
-            await asyncio.sleep(PERIOD_S)
-            self.publish()

@@ -1,4 +1,4 @@
-"""Gateways on the running system: one that calls by handle, one that calls a fake over HTTP."""
+"""Gateways on the running system, one for each way to the inference service."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ def fake() -> Iterator[FakeInference]:
 def gateways(system: System, fake: FakeInference) -> System:
     system.deploy(
         gateway("gateway", "/api", replicas=2),
+        gateway("gateway-handle", "/handle/api", call_by="handle"),
         gateway(
             "gateway-http",
             "/http/api",

@@ -1,4 +1,4 @@
-"""The gateway on a real cluster: by handle and over HTTP, with the inference up and down."""
+"""The gateway on a real cluster, by each transport, with the inference up and down."""
 
 from __future__ import annotations
 
@@ -36,10 +36,12 @@ def assert_down(client: httpx.Client) -> None:
     assert client.post("/traffic/reset").status_code == 503
 
 
-class TestByHandle:
-    @pytest.fixture
-    def client(self, connect):
-        return connect("/api")
+class TestOwnInference:
+    """The inference application of the same system, at the local front and by handle."""
+
+    @pytest.fixture(params=["/api", "/handle/api"])
+    def client(self, request, connect):
+        return connect(request.param)
 
     def test_it_is_healthy_and_decides(self, client):
         assert client.get("/traffic/health").json()["inferenceService"] == "up"
@@ -70,6 +72,12 @@ class TestByHandle:
         obs = {"junction_id": JUNCTION, "obs_data": BODY["observations"]}
         answer = httpx.post(f"{system.url}/predict_action", json=obs, headers=run, timeout=10)
         assert answer.headers["x-hidden-state-step"] == "201"
+
+
+class TestDefault:
+    @pytest.fixture
+    def client(self, connect):
+        return connect("/api")
 
     def test_the_death_of_the_inference_replica_never_shows_as_an_error(self, client, gateways):
         (replica,) = gateways.replicas("inference")

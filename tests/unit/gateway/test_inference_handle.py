@@ -3,40 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 
 import pytest
 
 from deployments.gateway.errors import BadRequestError
 from deployments.gateway.inference_client import InferenceUnavailableError, Step
-from deployments.gateway.inference_handle import MAX_CALLS, HandleTransport
+from deployments.gateway.inference_handle import HandleTransport
 
 DEADLINE_S = 0.05
-STEPS = [number % 4 for number in range(MAX_CALLS + 3)]
 
 
 class BackPressureError(Exception):
     """Named as Serve's own."""
 
 
-CLIENT = contextvars.ContextVar("CLIENT", default="nobody")
-
-
 class FakeHandle:
     def __init__(self, *outcomes: object) -> None:
         self.outcomes = list(outcomes)
         self.calls: list[list[tuple[str | None, str, list[float]]]] = []
-        self.clients: list[str] = []  # in whose context each call was made
         self.error: Exception | None = None
         self.hang = False
         self.cancelled = 0
-        self.gate = asyncio.Event()
-        self.gate.set()
 
     async def act(self, steps):
         self.calls.append(steps)
-        self.clients.append(CLIENT.get())
-        await self.gate.wait()
         await self._trouble()
         return self.outcomes or [(step[2][0], 0.5) for step in steps]
 
@@ -70,79 +60,12 @@ def step(action: int, run: str | None = None) -> Step:
     return Step(run, "300839359", [action])
 
 
-async def test_steps_that_arrive_together_share_a_call_and_keep_their_answers():
+async def test_steps_that_arrive_together_go_as_plain_tuples_in_one_call():
     handle = FakeHandle()
     transport = transport_of(handle)
     answers = await asyncio.gather(*(transport.act(step(n, f"run-{n}")) for n in range(4)))
     assert answers == [0, 1, 2, 3]
     assert handle.calls == [[(f"run-{n}", "300839359", [n]) for n in range(4)]]
-
-
-async def test_steps_that_arrive_apart_do_not_wait_for_each_other():
-    handle = FakeHandle()
-    transport = transport_of(handle)
-    assert [await transport.act(step(n)) for n in range(2)] == [0, 1]
-    assert len(handle.calls) == 2
-
-
-async def held_back(handle: FakeHandle, transport: HandleTransport) -> list[asyncio.Task[int]]:
-    """As many calls on their way as there may be, and three steps that came later."""
-    tasks = []
-    for action in STEPS:
-        tasks.append(asyncio.create_task(transport.act(step(action))))
-        for _ in range(3):  # turns of the loop, until its call is made
-            await asyncio.sleep(0)
-    assert len(handle.calls) == MAX_CALLS
-    return tasks
-
-
-async def test_while_enough_calls_are_on_their_way_steps_gather_until_one_returns():
-    handle = FakeHandle()
-    handle.gate.clear()
-    tasks = await held_back(handle, transport_of(handle))
-    handle.gate.set()
-    assert await asyncio.gather(*tasks) == STEPS
-    assert [len(call) for call in handle.calls] == [1] * MAX_CALLS + [3]
-
-
-async def test_calls_that_hang_hold_up_the_others_for_milliseconds_alone():
-    handle = FakeHandle()
-    handle.gate.clear()
-    tasks = await held_back(handle, transport_of(handle))
-    async with asyncio.timeout(DEADLINE_S * 0.9):  # the calls before still hang
-        while len(handle.calls) == MAX_CALLS:
-            await asyncio.sleep(0.001)
-    handle.gate.set()
-    assert await asyncio.gather(*tasks) == STEPS
-
-
-async def test_a_call_is_made_in_no_requests_context_and_bears_the_first_ones_id():
-    ids: list[str | None] = []
-
-    def context_of(request_id: str | None) -> contextvars.Context:
-        ids.append(request_id)
-        return contextvars.Context()
-
-    async def resolve() -> FakeHandle:
-        return handle
-
-    handle = FakeHandle()
-    transport = HandleTransport(resolve, DEADLINE_S, context_of)
-    CLIENT.set("ann")
-    steps = [Step(None, "300839359", [action], f"id-{action}") for action in (1, 2)]
-    assert await asyncio.gather(*map(transport.act, steps)) == [1, 2]
-    assert handle.clients == ["nobody"]
-    assert ids == ["id-1"]
-
-
-async def test_closing_leaves_no_caller_waiting():
-    handle = FakeHandle()
-    handle.gate.clear()
-    transport = transport_of(handle)
-    tasks = await held_back(handle, transport)
-    await transport.close()
-    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-    assert all(isinstance(outcome, BaseException) for outcome in outcomes)
 
 
 async def test_a_refused_step_spoils_no_other():
@@ -219,15 +142,6 @@ async def test_an_application_that_starts_later_is_found_then():
         await transport.health()
     found.append(FakeHandle())
     assert await transport.health() == "healthy"
-
-
-async def test_a_caller_that_has_gone_disturbs_no_other():
-    transport = transport_of(FakeHandle())
-    gone = asyncio.create_task(transport.act(step(1)))
-    stays = asyncio.create_task(transport.act(step(2)))
-    await asyncio.sleep(0)
-    gone.cancel()
-    assert await stays == 2
 
 
 async def test_a_reset_names_its_error():

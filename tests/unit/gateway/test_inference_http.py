@@ -12,8 +12,9 @@ from aiohttp import web
 
 from deployments.gateway.errors import BadRequestError
 from deployments.gateway.inference_client import InferenceUnavailableError, Step
-from deployments.gateway.inference_http import HttpTransport, check_url
+from deployments.gateway.inference_http import HttpTransport, base_of
 
+DEADLINE_S = 0.3
 STEP = Step("run-7", "300839359", [1.0, 0.5], "abc")
 
 
@@ -26,7 +27,7 @@ class Server:
         self.connections: set[object] = set()
         self.hang = False
         self.released = asyncio.Event()
-        self.url = ""
+        self.base = ""
 
     async def handle(self, request: web.BaseRequest) -> web.Response:
         headers = {name.lower(): value for name, value in request.headers.items()}
@@ -45,15 +46,29 @@ async def server() -> AsyncIterator[Server]:
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     port = runner.addresses[0][1]
-    server.url = f"http://127.0.0.1:{port}/some/base/predict_action"
+    server.base = f"http://127.0.0.1:{port}/some/base"
     yield server
     server.released.set()
     await runner.cleanup()
 
 
+def transport_to(base: str, *, shares_calls: bool = False) -> HttpTransport:
+    async def find_base() -> str:
+        return base
+
+    return HttpTransport(find_base, DEADLINE_S, shares_calls)
+
+
 @pytest_asyncio.fixture
 async def transport(server: Server) -> AsyncIterator[HttpTransport]:
-    transport = HttpTransport(server.url, deadline_s=0.3)
+    transport = transport_to(server.base)
+    yield transport
+    await transport.close()
+
+
+@pytest_asyncio.fixture
+async def sharing(server: Server) -> AsyncIterator[HttpTransport]:
+    transport = transport_to(server.base, shares_calls=True)
     yield transport
     await transport.close()
 
@@ -130,11 +145,138 @@ async def test_a_hanging_server_is_given_up_at_the_deadline(transport, server):
         await transport.act(STEP)
 
 
-async def test_nobody_listens(server):
-    transport = HttpTransport("http://127.0.0.1:9/predict_action", deadline_s=2)
+async def test_nobody_listens():
+    transport = transport_to("http://127.0.0.1:9")
     with pytest.raises(InferenceUnavailableError, match="unreachable"):
         await transport.act(STEP)
     await transport.close()
+
+
+async def test_a_service_that_starts_later_is_found_then(server):
+    found: list[str] = []
+
+    async def find_base() -> str:
+        return found[0]  # IndexError: not yet
+
+    transport = HttpTransport(find_base, DEADLINE_S, shares_calls=False)
+    with pytest.raises(InferenceUnavailableError, match="unreachable"):
+        await transport.act(STEP)
+    found.append(server.base)
+    assert await transport.act(STEP) == 1
+    await transport.close()
+
+
+async def test_a_service_that_has_moved_is_found_again(server):
+    found = [server.base, server.base + "/moved"]
+
+    async def find_base() -> str:
+        return str(found.pop(0))
+
+    transport = HttpTransport(find_base, DEADLINE_S, shares_calls=False)
+    await transport.act(STEP)
+    server.answer = lambda: web.json_response({"detail": "Not Found"}, status=404)
+    with pytest.raises(InferenceUnavailableError):
+        await transport.act(STEP)
+    server.answer = lambda: web.json_response({"action": 2})
+    assert await transport.act(STEP) == 2
+    assert server.requests[-1][1] == "/some/base/moved/predict_action"
+    await transport.close()
+
+
+async def test_finding_the_service_counts_towards_the_deadline():
+    async def never() -> str:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    transport = HttpTransport(never, DEADLINE_S, shares_calls=False)
+    with pytest.raises(InferenceUnavailableError, match="too_slow"):
+        await transport.act(STEP)
+
+
+async def outcomes_of(transport: HttpTransport, steps: list[Step]) -> list[object]:
+    outcomes = await asyncio.gather(*map(transport.act, steps), return_exceptions=True)
+    return [getattr(outcome, "cause", outcome) for outcome in outcomes]
+
+
+class TestSharing:
+    """Steps that arrive together, by ``/predict_actions``."""
+
+    async def test_a_step_that_comes_alone_is_sent_as_the_contract_words_it(self, sharing, server):
+        assert await sharing.act(STEP) == 1
+        assert server.requests[0][1] == "/some/base/predict_action"
+
+    async def test_steps_of_one_run_share_a_call(self, sharing, server):
+        server.answer = lambda: web.json_response({"items": [{"action": n} for n in (2, 0, 3)]})
+        steps = [Step("run-7", "300839359", [float(n)], f"id-{n}") for n in range(3)]
+        assert await outcomes_of(sharing, steps) == [2, 0, 3]
+        ((method, path, headers, body),) = server.requests
+        assert (method, path) == ("POST", "/some/base/predict_actions")
+        assert (headers["x-simulation-run"], headers["x-request-id"]) == ("run-7", "id-0")
+        items = [{"junction_id": "300839359", "obs_data": [float(n)]} for n in range(3)]
+        assert json.loads(body) == {"items": items}
+
+    async def test_runs_have_calls_of_their_own_and_every_step_its_answer(self, sharing, server):
+        actions = {"a": [1, 2], "b": [3, 0]}
+
+        def answer() -> web.Response:
+            run = server.requests[-1][2]["x-simulation-run"]
+            return web.json_response({"items": [{"action": n} for n in actions[run]]})
+
+        server.answer = answer
+        steps = [Step(run, "300839359", [1.0]) for run in ("a", "b", "a", "b")]
+        assert await outcomes_of(sharing, steps) == [1, 3, 2, 0]
+        assert len(server.requests) == 2
+
+    async def test_an_item_that_is_refused_spoils_no_other(self, sharing, server):
+        items = [
+            {"action": 1},
+            {"error": {"status": 503, "detail": "Model not loaded"}},
+            {"error": {"status": 503, "detail": "too much"}},
+            {"error": {"status": 500}},
+            {"action": 7},
+            {},
+            None,
+        ]
+        server.answer = lambda: web.json_response({"items": items})
+        outcomes = await outcomes_of(sharing, [STEP] * len(items))
+        assert outcomes == [1, "not_loaded", "overloaded", *["unusable"] * 4]
+
+    async def test_an_item_that_is_a_bad_request_is_told_so(self, sharing, server):
+        refused = {"error": {"status": 422, "detail": "obs_data: too large"}}
+        server.answer = lambda: web.json_response({"items": [refused, {"action": 1}]})
+        bad, good = await outcomes_of(sharing, [STEP] * 2)
+        assert isinstance(bad, BadRequestError)
+        assert (str(bad), good) == ("obs_data: too large", 1)
+
+    @pytest.mark.parametrize(
+        ("status", "body", "cause"),
+        [
+            (503, {"detail": "Too many requests are waiting"}, "overloaded"),
+            (500, {}, "failing"),
+            (422, {"detail": "items: too long"}, "unusable"),  # nobody's own fault
+            (200, {"items": [{"action": 1}]}, "unusable"),
+            (200, {"items": 3}, "unusable"),
+            (200, {}, "unusable"),
+        ],
+    )
+    async def test_a_call_that_fails_as_a_whole_fails_for_all(
+        self, sharing, server, status, body, cause
+    ):
+        server.answer = lambda: web.json_response(body, status=status)
+        assert await outcomes_of(sharing, [STEP] * 2) == [cause] * 2
+
+    async def test_a_hanging_server_is_given_up_at_the_deadline(self, sharing, server):
+        server.hang = True
+        assert await outcomes_of(sharing, [STEP] * 2) == ["too_slow"] * 2
+
+    async def test_closing_leaves_no_caller_waiting(self, sharing, server):
+        server.hang = True
+        task = asyncio.create_task(sharing.act(STEP))
+        while not server.requests:
+            await asyncio.sleep(0.001)
+        await sharing.close()
+        async with asyncio.timeout(DEADLINE_S / 2):
+            await asyncio.wait([task])
 
 
 @pytest.mark.parametrize(
@@ -151,4 +293,4 @@ async def test_nobody_listens(server):
 )
 def test_what_is_no_full_url_is_refused(url):
     with pytest.raises(ValueError, match="RL_INFERENCE_SERVICE_URL"):
-        check_url(url)
+        base_of(url)

@@ -1,0 +1,104 @@
+"""Steps that share calls of the inference application.
+
+A call of another replica costs several times what a step costs, so requests share calls: those
+that arrive in one turn of the event loop, and those that arrive while enough calls are on their
+way. These wait until one returns, as small packets do in Nagle's algorithm (RFC 896), but not for
+long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+
+from deployments.gateway.inference_client import InferenceUnavailableError, Step
+
+MAX_CALLS = 2  # on their way: one is stepped while the other's answers are sent
+MAX_HOLD_S = 0.005  # a call that hangs must not hold up the others
+
+Outcome = int | Exception
+Call = Callable[[Sequence[Step]], Awaitable[Sequence[Outcome]]]
+
+
+class SharedCalls:
+    """Gathers steps into calls and hands each step its own outcome.
+
+    Args:
+        call: makes one call: an action or an error per step, in their order. What it raises is the
+            outcome of them all.
+        context_of: from a request id to the context that a call is made in. It must not be that of
+            a request: Serve cancels a request's calls when its client goes away.
+    """
+
+    def __init__(
+        self,
+        call: Call,
+        context_of: Callable[[str | None], contextvars.Context] = lambda _: contextvars.Context(),
+    ) -> None:
+        self._call = call
+        self._context_of = context_of
+        self._arrived: deque[tuple[Step, asyncio.Future[int]]] = deque()
+        self._calls: set[asyncio.Task[None]] = set()
+        self._hold: asyncio.Handle | None = None
+
+    async def act(self, step: Step) -> int:
+        """The step's action. Raises what its call, or its outcome, says."""
+        loop = asyncio.get_running_loop()
+        if not self._arrived:
+            busy = len(self._calls) >= MAX_CALLS
+            self._hold = (
+                loop.call_later(MAX_HOLD_S, self._send) if busy else loop.call_soon(self._send)
+            )
+        answer: asyncio.Future[int] = loop.create_future()
+        self._arrived.append((step, answer))
+        return await answer
+
+    def close(self) -> None:
+        """Leave no caller waiting."""
+        if self._hold is not None:
+            self._hold.cancel()
+        for _, answer in self._arrived:
+            answer.cancel()
+        self._arrived.clear()
+        for call in self._calls:
+            call.cancel()
+
+    def _send(self) -> None:
+        batch = [(step, answer) for step, answer in self._arrived if not answer.done()]
+        self._arrived.clear()
+        if not batch:
+            return  # all clients have gone
+        context = self._context_of(batch[0][0].request_id)
+        call = asyncio.create_task(self._make(batch), context=context)
+        self._calls.add(call)
+        call.add_done_callback(self._returned)
+
+    def _returned(self, call: asyncio.Task[None]) -> None:
+        self._calls.discard(call)
+        if self._arrived and self._hold is not None:
+            self._hold.cancel()
+            self._send()
+
+    async def _make(self, batch: Sequence[tuple[Step, asyncio.Future[int]]]) -> None:
+        outcomes: Sequence[Outcome]
+        try:
+            outcomes = await self._call([step for step, _ in batch])
+            if len(outcomes) != len(batch):
+                raise InferenceUnavailableError("unusable", "not one outcome per step")
+        except Exception as error:
+            outcomes = [error] * len(batch)
+        except asyncio.CancelledError as error:  # gRPC cancels the calls of a channel it gives up
+            outcomes = [InferenceUnavailableError("unreachable", repr(error))] * len(batch)
+        for (_, answer), outcome in zip(batch, outcomes, strict=True):
+            _settle(answer, outcome)
+
+
+def _settle(answer: asyncio.Future[int], outcome: Outcome) -> None:
+    if answer.done():
+        return  # the client has gone
+    if isinstance(outcome, Exception):
+        answer.set_exception(outcome)
+    else:
+        answer.set_result(outcome)

@@ -1,0 +1,1 @@
+"""Counts become Ray metrics once a second, off the hot path."""

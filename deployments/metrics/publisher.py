@@ -1,0 +1,35 @@
+"""The task that publishes a replica's counts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+PERIOD_S = 1.0
+
+
+class Publisher:
+    """Calls ``publish`` once a second until it is stopped; to be created in an event loop."""
+
+    def __init__(self, publish: Callable[[], None], period_s: float = PERIOD_S) -> None:
+        self._publish = publish
+        self._period_s = period_s
+        self._task = asyncio.create_task(self._run(), name="metrics")
+
+    def check_health(self) -> None:
+        """Notice the task's death.
+
+        Raises:
+            RuntimeError: nothing is published any more; says why.
+        """
+        if self._task.done():
+            cause = None if self._task.cancelled() else self._task.exception()
+            raise RuntimeError("the metrics are not published any more") from cause
+
+    def stop(self) -> None:
+        self._task.cancel()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._period_s)
+            self._publish()
