@@ -10,7 +10,6 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 import libsumo
 
-from models.junctions import JUNCTIONS
 from models.simulation.actuated import MAX_GREEN_S
 from models.simulation.breakdown import Breakdown
 from models.simulation.controllers import KeepPhase, MaxPressure, RandomPhases
@@ -18,21 +17,14 @@ from models.simulation.environment import Scenario, TrafficEnvironment
 from models.simulation.episode import run_episode
 from models.simulation.road_network import read_network
 from models.simulation.signals import MIN_GREEN_S, YELLOW_S
+from tests.sim.shown_signals import record_signals
 
 QUARTER = Scenario(duration_s=900)
 ACTUATED = replace(QUARTER, actuated=True)
 
 
 def record_states(monkeypatch: pytest.MonkeyPatch, scenario: Scenario) -> dict[str, list[str]]:
-    shown: dict[str, list[str]] = {junction_id: [] for junction_id in JUNCTIONS}
-    advance = libsumo.simulationStep
-
-    def step_and_look() -> None:
-        advance()
-        for junction_id, states in shown.items():
-            states.append(libsumo.trafficlight.getRedYellowGreenState(junction_id))
-
-    monkeypatch.setattr(libsumo, "simulationStep", step_and_look)
+    shown = record_signals(monkeypatch)
     run_episode(RandomPhases(1), scenario, 1)
     return shown
 

@@ -14,20 +14,13 @@ from models.simulation.environment import Scenario, TrafficEnvironment  # noqa: 
 from models.simulation.episode import run_episode  # noqa: E402
 from models.simulation.road_network import read_network  # noqa: E402
 from models.simulation.signals import MIN_GREEN_S, YELLOW_S  # noqa: E402
+from tests.sim.shown_signals import record_signals  # noqa: E402
 
 TEN_MINUTES = Scenario(duration_s=600)
 
 
 def test_sumo_shows_full_yellow_and_minimum_green(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: dict[str, list[str]] = {junction_id: [] for junction_id in JUNCTIONS}
-    advance = libsumo.simulationStep
-
-    def step_and_look() -> None:
-        advance()
-        for junction_id, states in shown.items():
-            states.append(libsumo.trafficlight.getRedYellowGreenState(junction_id))
-
-    monkeypatch.setattr(libsumo, "simulationStep", step_and_look)
+    shown = record_signals(monkeypatch)
     with TrafficEnvironment(Scenario(duration_s=120)) as environment:
         environment.reset(1)
         for decision in itertools.count():

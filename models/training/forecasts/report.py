@@ -1,22 +1,40 @@
-"""What a training run tells: where the data come from, and how the methods compare."""
+"""What a training run reads and tells: where the data come from, and how the methods compare."""
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import subprocess
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from rich.console import Console
 from rich.table import Table
 
-from models.training.forecasts.dataset import Calendar, Split
+from models.artifacts import Card
+from models.training.forecasts.dataset import DATA_FILE, Calendar, Split
 
 REPORTS = Path(__file__).parents[2] / "reports"
 
 Comparison = dict[str, dict[str, float]]
+
+
+def read_options(
+    description: str, output: Path, arguments: Sequence[str] | None
+) -> argparse.Namespace:
+    """``data``, ``output`` and ``reports`` of a training's command line; sets PyTorch's threads."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--data", type=Path, default=DATA_FILE)
+    parser.add_argument("--output", type=Path, default=output)
+    parser.add_argument("--reports", type=Path, default=REPORTS)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(options.threads)
+    return options
 
 
 def describe_data(calendar: Calendar, split: Split) -> dict[str, Any]:
@@ -32,14 +50,24 @@ def describe_data(calendar: Calendar, split: Split) -> dict[str, Any]:
     }
 
 
-def today() -> str:
-    """ISO 8601 date in UTC."""
-    return datetime.now(UTC).date().isoformat()
+def draft_card(calendar: Calendar, split: Split) -> Card:
+    """A card without its figures."""
+    date = datetime.now(UTC).date().isoformat()
+    return Card(
+        version=date.replace("-", "."),
+        created=date,
+        git_revision=git_revision(),
+        data=describe_data(calendar, split),
+        test_loss=0.0,
+        test_mae=0.0,
+        metrics={},
+    )
 
 
 def git_revision() -> str:
-    """Of the code that trains; ``unknown`` outside a repository."""
-    command = ["git", "rev-parse", "--short=12", "HEAD"]
+    """Of the code that trains, with ``-dirty`` when it has been edited since; ``unknown`` outside
+    a repository."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
         found = subprocess.run(
             command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10

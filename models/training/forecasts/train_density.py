@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,11 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from models.artifacts import Card, write_artifact
+from models.artifacts import write_artifact
 from models.density import DensityNetwork
 from models.density_forecast import N_EDGES, DensityConfig, DensityForecaster
 from models.training.forecasts.dataset import (
-    DATA_FILE,
     HOUR_SLOTS,
     Calendar,
     DensityWindows,
@@ -26,13 +24,7 @@ from models.training.forecasts.dataset import (
 )
 from models.training.forecasts.density_results import TITLE, compare, write_density_report
 from models.training.forecasts.fit import FitSettings, fit
-from models.training.forecasts.report import (
-    REPORTS,
-    describe_data,
-    git_revision,
-    print_comparison,
-    today,
-)
+from models.training.forecasts.report import draft_card, print_comparison, read_options
 from models.training.forecasts.scales import scale_of
 
 WEIGHTS_FILE = Path(__file__).parents[2] / "weights" / "density.safetensors"
@@ -44,13 +36,7 @@ Floats = NDArray[np.float64]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=DATA_FILE)
-    parser.add_argument("--output", type=Path, default=WEIGHTS_FILE)
-    parser.add_argument("--reports", type=Path, default=REPORTS)
-    parser.add_argument("--threads", type=int, default=1)
-    options = parser.parse_args(arguments)
-    torch.set_num_threads(options.threads)
+    options = read_options(__doc__, WEIGHTS_FILE, arguments)
     calendar = Calendar.load(options.data)
     split = split_days(calendar.n_days)
     train(calendar, split, options.output, options.reports, FitSettings())
@@ -71,15 +57,7 @@ def train(
     config = DensityConfig(hidden_dim=HIDDEN_DIM, edges=edges, scales=scales)
     network, best = _fit(config, learned, held_out, settings)
     tensors = {name: tensor.numpy() for name, tensor in network.state_dict().items()}
-    card = Card(
-        version=today().replace("-", "."),
-        created=today(),
-        git_revision=git_revision(),
-        data=describe_data(calendar, split),
-        test_loss=0.0,
-        test_mae=0.0,
-        metrics={},
-    )
+    card = draft_card(calendar, split)
     comparison = compare(DensityForecaster(tensors, config, card), calendar, split)
     print_comparison(TITLE, comparison)
     lstm = comparison["LSTM"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -11,13 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.artifacts import Card, ColumnScale, write_artifact
+from models.artifacts import ColumnScale, write_artifact
 from models.flow import FlowNetwork
 from models.flow_forecast import Calibration, FlowConfig, FlowForecaster
 from models.flow_window import FEATURES, WINDOW
 from models.training.forecasts.calibrate import calibrate
 from models.training.forecasts.dataset import (
-    DATA_FILE,
     Calendar,
     FlowWindows,
     Split,
@@ -26,13 +24,7 @@ from models.training.forecasts.dataset import (
 )
 from models.training.forecasts.fit import FitSettings, fit
 from models.training.forecasts.flow_results import TITLE, compare, reliability, write_flow_report
-from models.training.forecasts.report import (
-    REPORTS,
-    describe_data,
-    git_revision,
-    print_comparison,
-    today,
-)
+from models.training.forecasts.report import draft_card, print_comparison, read_options
 from models.training.forecasts.scales import scale_of
 
 WEIGHTS_FILE = Path(__file__).parents[2] / "weights" / "flow.safetensors"
@@ -49,13 +41,7 @@ Floats = NDArray[np.float64]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=DATA_FILE)
-    parser.add_argument("--output", type=Path, default=WEIGHTS_FILE)
-    parser.add_argument("--reports", type=Path, default=REPORTS)
-    parser.add_argument("--threads", type=int, default=1)
-    options = parser.parse_args(arguments)
-    torch.set_num_threads(options.threads)
+    options = read_options(__doc__, WEIGHTS_FILE, arguments)
     settings = FitSettings(max_epochs=40, patience=6)
     calendar = Calendar.load(options.data)
     split = split_days(calendar.n_days)
@@ -77,15 +63,7 @@ def train(
     )
     network, best = _fit(config, learned, held_out, settings)
     tensors = {name: tensor.numpy() for name, tensor in network.state_dict().items()}
-    card = Card(
-        version=today().replace("-", "."),
-        created=today(),
-        git_revision=git_revision(),
-        data=describe_data(calendar, split),
-        test_loss=0.0,
-        test_mae=0.0,
-        metrics={},
-    )
+    card = draft_card(calendar, split)
     calibration = calibrate(FlowForecaster(tensors, config, card), held_out)
     config = config.model_copy(update={"calibration": calibration})
     forecaster = FlowForecaster(tensors, config, card)
