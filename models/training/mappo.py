@@ -76,7 +76,9 @@ class Config:
     chunk: int = 24
     """decisions per truncated back-propagation; two minutes, longer than most cycles"""
     epochs: int = 5
-    """passes over each rollout"""
+    """passes of the actor over each rollout"""
+    critic_epochs: int = 15
+    """passes of the critic: its errors are the noise that the actor learns from"""
     minibatches: int = 4
     """steps of the optimiser per epoch"""
     clip: float = 0.2
@@ -344,13 +346,13 @@ class Trainer:
             (self.critic_optimizer, config.critic_rate),
         ):
             optimizer.param_groups[0]["lr"] = rate * remaining
-        learns = self.iteration >= config.critic_iterations
+        actor_epochs = config.epochs if self.iteration >= config.critic_iterations else 0
         logged: list[dict[str, float]] = []
         moved = False
-        for chunks in self._minibatches(batch.hidden.shape[0]):
+        for epoch, chunks in self._minibatches(batch.hidden.shape[0]):
             part = batch.take(chunks)
             row = {"value_loss": self._step_critic(part)}
-            if learns and not moved:
+            if epoch < actor_epochs and not moved:
                 row |= self._step_actor(part)
                 moved = row["kl"] > 1.5 * config.target_kl
             logged.append(row)
@@ -360,11 +362,12 @@ class Trainer:
         }
         return means | {"actor_steps": sum("kl" in row for row in logged)}
 
-    def _minibatches(self, n_chunks: int) -> Iterator[Tensor]:
+    def _minibatches(self, n_chunks: int) -> Iterator[tuple[int, Tensor]]:
         rng = np.random.default_rng((self.config.seed, 2, self.iteration))
-        for _ in range(self.config.epochs):
+        for epoch in range(max(self.config.epochs, self.config.critic_epochs)):
             order = torch.from_numpy(rng.permutation(n_chunks))
-            yield from order.chunk(self.config.minibatches)
+            for chunks in order.chunk(self.config.minibatches):
+                yield epoch, chunks
 
     def _step_critic(self, part: Batch) -> float:
         targets = self.value_scale.normalise(part.returns)
