@@ -248,7 +248,7 @@ class Trainer:
             self.actor.load_state_dict(read_state_dict(config.warm_start))
             with torch.no_grad():
                 for tensor in self.actor.fc2.parameters():
-                    tensor *= config.sharpness
+                    tensor.mul_(config.sharpness)
         self.actor_optimizer = torch.optim.Adam(self.actor.parameters(), eps=1e-5)
         self.critic_optimizer = torch.optim.Adam(self.critic.parameters(), eps=1e-5)
         self.value_scale = ValueScale()
