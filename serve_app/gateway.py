@@ -14,7 +14,7 @@ from serve_app.configured_store import open_configured_store, require_shared_sto
 from serve_app.first_user import configured_users
 from serve_app.lane_capacities import LANE_CAPACITIES
 from serve_app.settings import Settings
-from serve_app.signing_key import signing_key
+from serve_app.signing_key import configured_signing_key, signing_key
 
 
 class GatewayArgs(BaseModel):
@@ -25,7 +25,9 @@ class GatewayArgs(BaseModel):
     deadline_s: float = Field(2.0, gt=0, le=60, description="For an answer of the inference.")
     breaker_failures: int = Field(5, ge=1, description="In a row, that stop the asking.")
     breaker_pause_s: float = Field(1.0, gt=0, le=60, description="Until it is asked again.")
-    max_waiting: int = Field(1000, ge=1, description="Requests at work at once in one replica.")
+    max_waiting: int = Field(
+        1000, ge=1, le=1000, description="Requests at work at once in one replica."
+    )
     login_attempts_per_user: int = Field(10, ge=1)
     login_attempts_per_address: int = Field(300, ge=1)
     login_window_s: int = Field(60, ge=1)
@@ -61,8 +63,9 @@ def build(args: GatewayArgs) -> Application:
     settings = Settings()
     if settings.rl_inference_service_url is not None:
         base_of(settings.rl_inference_service_url)
+    signing_key(settings)  # refuses an unsafe one before anything is started
     options = GatewayOptions(
-        secret=signing_key(settings),
+        read_secret=configured_signing_key,
         open_store=open_configured_store,
         lane_capacities=args.lane_capacities,
         users=configured_users(settings),

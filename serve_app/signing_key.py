@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from pathlib import Path
 
@@ -24,6 +25,10 @@ def signing_key(settings: Settings) -> bytes:
     Raises:
         InsecureSettingsError: the key is too short, or production has none of its own.
     """
+    if os.environ.get("JWT_SECRET") == "":
+        raise InsecureSettingsError(
+            f"JWT_SECRET is empty; a signing key needs at least {MIN_SECRET_BYTES} bytes."
+        )
     if settings.jwt_secret is not None:
         key, source = settings.jwt_secret.get_secret_value().encode(), "JWT_SECRET"
     elif settings.environment == "production":
@@ -38,6 +43,20 @@ def signing_key(settings: Settings) -> bytes:
             f"{source} has {len(key)} bytes; a signing key needs at least {MIN_SECRET_BYTES}."
         )
     return key
+
+
+def configured_signing_key() -> bytes:
+    """The key for a replica, which never makes one.
+
+    Raises:
+        InsecureSettingsError: also when the cluster's other machines have another key, or none.
+    """
+    settings = Settings()
+    if settings.jwt_secret is None and not (settings.data_dir / FILE_NAME).exists():
+        raise InsecureSettingsError(
+            "This machine has no generated signing key; set the same JWT_SECRET on every node."
+        )
+    return signing_key(settings)
 
 
 def _kept_key(path: Path) -> bytes:

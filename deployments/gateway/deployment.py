@@ -42,7 +42,8 @@ class GatewayOptions:
     """What a replica is built from.
 
     Attributes:
-        secret: signing key of the tokens.
+        read_secret: reads the signing key of the tokens where it is used: Ray keeps what is bound
+            to a deployment.
         users: names and password hashes from the configuration; the others are in the store.
         open_store: opens the store where users and login counters live.
         inference_url: full ``/predict_action`` URL; None calls ``inference_app``.
@@ -50,7 +51,7 @@ class GatewayOptions:
         deadline_s: for an answer of the inference service.
     """
 
-    secret: bytes = field(repr=False)
+    read_secret: Callable[[], bytes]
     open_store: Callable[[], Store]
     lane_capacities: LaneCapacities
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -91,7 +92,7 @@ class Gateway:
 
 def _build_service(options: GatewayOptions) -> GatewayService:
     counts = GatewayCounts()
-    tokens = Tokens(options.secret, options.token_lifetime_s, options.clock_skew_s)
+    tokens = Tokens(options.read_secret(), options.token_lifetime_s, options.clock_skew_s)
     store = options.open_store()
     logins = Logins(store, Users(store, options.users), tokens, options.login_limits)
     breaker = CircuitBreaker(

@@ -129,7 +129,7 @@ class InferenceClient:
     async def is_healthy(self) -> bool:
         try:
             return await self._transport.health() == "healthy"
-        except InferenceUnavailableError:
+        except (InferenceUnavailableError, BadRequestError):
             return False
 
     async def close(self) -> None:

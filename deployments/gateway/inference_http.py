@@ -22,6 +22,7 @@ from deployments.gateway.shared_calls import Outcome, SharedCalls
 _ROUTE = "/predict_action"
 _JSON = {"Content-Type": "application/json"}
 _CONNECTIONS = 256  # kept open at most; more calls wait, within their deadline
+_IDLE_S = 4.0  # uvicorn closes idle connections after 5 s, and a POST may not be sent twice
 
 
 def base_of(url: str) -> str:
@@ -43,8 +44,8 @@ class HttpTransport:
     """Implements :class:`.inference_client.Transport`.
 
     Args:
-        find_base: finds the service's base URL, anew after each failure: it may start later, or
-            move.
+        find_base: finds the service's base URL, anew while nothing or something else answers
+            there: it may start later, or move.
         deadline_s: for finding it, connection, queue and answer together.
         shares_calls: whether steps that arrive together go in one call of ``/predict_actions``,
             which is no part of the contract.
@@ -81,36 +82,18 @@ class HttpTransport:
         headers = _headers(step.run, step.request_id)
         return checked_action((await self._call("POST", _ROUTE, headers, body)).get("action"))
 
-    async def _act_together(self, steps: Sequence[Step]) -> list[Outcome]:
+    async def _act_together(self, steps: Sequence[Step]) -> Sequence[Outcome]:
         if len(steps) == 1:
             return [await self._act_alone(steps[0])]
-        runs: dict[str | None, list[int]] = {}
-        for number, step in enumerate(steps):
-            runs.setdefault(step.run, []).append(number)
-        answers = await asyncio.gather(
-            *(self._act_in_run([steps[n] for n in numbers]) for numbers in runs.values())
-        )
-        outcomes: dict[int, Outcome] = {}
-        for numbers, answer in zip(runs.values(), answers, strict=True):
-            outcomes.update(zip(numbers, answer, strict=True))
-        return [outcomes[number] for number in range(len(steps))]
-
-    async def _act_in_run(self, steps: Sequence[Step]) -> Sequence[Outcome]:
         items = [{"junction_id": step.junction_id, "obs_data": step.obs} for step in steps]
         headers = _headers(steps[0].run, steps[0].request_id)
         try:
             answer = await self._call("POST", "/predict_actions", headers, {"items": items})
-            outcomes = [_read_item(item) for item in answer["items"]]
-            if len(outcomes) == len(steps):
-                return outcomes
-            failure = InferenceUnavailableError("unusable", "not one answer per step")
-        except InferenceUnavailableError as error:
-            failure = error
+            return [_read_item(item) for item in answer["items"]]
         except BadRequestError as error:  # not for what one of the clients has sent
-            failure = InferenceUnavailableError("unusable", str(error))
-        except (KeyError, TypeError):
-            failure = InferenceUnavailableError("unusable", "no list of items")
-        return [failure] * len(steps)
+            raise InferenceUnavailableError("unusable", str(error)) from error
+        except (KeyError, TypeError) as error:
+            raise InferenceUnavailableError("unusable", "no list of items") from error
 
     async def _call(
         self, method: str, path: str, headers: Mapping[str, str], body: object = None
@@ -122,9 +105,17 @@ class HttpTransport:
                 return await self._exchange(method, self._base + path, headers, body)
         except BadRequestError:
             raise
+        except InferenceUnavailableError as error:
+            if error.cause == "unusable":  # somebody else may be at its address
+                self._base = None
+            raise
+        except TimeoutError as error:
+            raise InferenceUnavailableError("too_slow") from error
         except Exception as error:
             self._base = None
-            raise _unavailable(error) from error
+            raise InferenceUnavailableError(
+                "unreachable", f"{type(error).__name__}: {error}"
+            ) from error
 
     async def _exchange(
         self, method: str, url: str, headers: Mapping[str, str], body: object
@@ -142,7 +133,7 @@ class HttpTransport:
     def _session(self) -> aiohttp.ClientSession:
         if self._opened is None:
             self._opened = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=_CONNECTIONS),
+                connector=aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=_IDLE_S),
                 timeout=aiohttp.ClientTimeout(),
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
@@ -164,7 +155,11 @@ def _object(status: int, text: bytes) -> dict[str, Any]:
             return answer
         raise InferenceUnavailableError("unusable", "the answer is no JSON object")
     detail = answer.get("detail") if isinstance(answer, dict) else None
-    raise error_of(status, detail if isinstance(detail, str) else f"HTTP status {status}")
+    if isinstance(detail, str):
+        raise error_of(status, detail)
+    if status in (400, 422):  # nothing that the inference service says to a client
+        raise InferenceUnavailableError("unusable", f"HTTP status {status}")
+    raise error_of(status, f"HTTP status {status}")
 
 
 def _read_item(item: Any) -> Outcome:
@@ -177,11 +172,3 @@ def _read_item(item: Any) -> Outcome:
         return error
     except (AttributeError, KeyError, TypeError):
         return InferenceUnavailableError("unusable", f"item {item!r:.50}")
-
-
-def _unavailable(error: Exception) -> InferenceUnavailableError:
-    if isinstance(error, InferenceUnavailableError):
-        return error
-    if isinstance(error, TimeoutError):
-        return InferenceUnavailableError("too_slow")
-    return InferenceUnavailableError("unreachable", f"{type(error).__name__}: {error}")

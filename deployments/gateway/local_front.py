@@ -20,5 +20,6 @@ async def find_base_url(application: str) -> str:
         if deployment.app_name == application and endpoint["route"]:
             host, port = client.http_config.host, client.http_config.port
             host = "127.0.0.1" if host is None or host in _EVERYWHERE else host
+            host = f"[{host}]" if ":" in host else host
             return f"http://{host}:{port}{endpoint['route'].rstrip('/')}"
     raise LookupError(f"no application {application!r} has a route")

@@ -145,7 +145,7 @@ class GatewayService:
         try:
             await self._inference.reset(_checked_run(run), _sane(request_id))
         except InferenceUnavailableError as error:
-            raise UnavailableError("The inference service is down; nothing was reset") from error
+            raise UnavailableError("The inference service did not confirm the reset") from error
         return ResetResponse()
 
     async def health(self) -> HealthResponse:

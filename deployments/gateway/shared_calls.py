@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from deployments.gateway.inference_client import InferenceUnavailableError, Step
@@ -20,14 +19,15 @@ MAX_HOLD_S = 0.005  # a call that hangs must not hold up the others
 
 Outcome = int | Exception
 Call = Callable[[Sequence[Step]], Awaitable[Sequence[Outcome]]]
+Waiting = tuple[Step, asyncio.Future[int]]
 
 
 class SharedCalls:
-    """Gathers steps into calls and hands each step its own outcome.
+    """Gathers steps into calls, one per run, and hands each step its own outcome.
 
     Args:
-        call: makes one call: an action or an error per step, in their order. What it raises is the
-            outcome of them all.
+        call: makes one call for steps of one run: an action or an error per step, in their order.
+            What it raises is the outcome of them all.
         context_of: from a request id to the context that a call is made in. It must not be that of
             a request: Serve cancels a request's calls when its client goes away.
     """
@@ -39,7 +39,7 @@ class SharedCalls:
     ) -> None:
         self._call = call
         self._context_of = context_of
-        self._arrived: deque[tuple[Step, asyncio.Future[int]]] = deque()
+        self._arrived: list[Waiting] = []
         self._calls: set[asyncio.Task[None]] = set()
         self._hold: asyncio.Handle | None = None
 
@@ -66,14 +66,16 @@ class SharedCalls:
             call.cancel()
 
     def _send(self) -> None:
-        batch = [(step, answer) for step, answer in self._arrived if not answer.done()]
-        self._arrived.clear()
-        if not batch:
-            return  # all clients have gone
-        context = self._context_of(batch[0][0].request_id)
-        call = asyncio.create_task(self._make(batch), context=context)
-        self._calls.add(call)
-        call.add_done_callback(self._returned)
+        arrived, self._arrived = self._arrived, []
+        batches: dict[str | None, list[Waiting]] = {}
+        for step, answer in arrived:
+            if not answer.done():  # its client has not gone
+                batches.setdefault(step.run, []).append((step, answer))
+        for batch in batches.values():
+            context = self._context_of(batch[0][0].request_id)
+            call = asyncio.create_task(self._make(batch), context=context)
+            self._calls.add(call)
+            call.add_done_callback(self._returned)
 
     def _returned(self, call: asyncio.Task[None]) -> None:
         self._calls.discard(call)
@@ -81,7 +83,7 @@ class SharedCalls:
             self._hold.cancel()
             self._send()
 
-    async def _make(self, batch: Sequence[tuple[Step, asyncio.Future[int]]]) -> None:
+    async def _make(self, batch: Sequence[Waiting]) -> None:
         outcomes: Sequence[Outcome]
         try:
             outcomes = await self._call([step for step, _ in batch])

@@ -31,9 +31,9 @@ class Users:
 
     async def password_hash(self, name: str) -> str | None:
         """None when there is no such user."""
+        document = await self._store.get(TABLE, name)  # always: the time must not tell who exists
         if name in self._configured:
             return self._configured[name]
-        document = await self._store.get(TABLE, name)
         return None if document is None else str(json.loads(document)["password_hash"])
 
     async def names(self) -> list[str]:

@@ -148,7 +148,7 @@ class FastPath:
         """Queue an item's step at once, so that all items of a request share a batch."""
         try:
             valid = _ITEM.validate_python(item)
-            return self._service.predict(run, valid.junction_id, valid.obs_data)
+            return self._service.predict(run, valid.junction_id, valid.obs_data, shared=True)
         except InferenceError as error:
             return error
         except ValidationError as error:

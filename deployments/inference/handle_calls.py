@@ -43,7 +43,7 @@ async def answer_reset(service: InferenceService, run: str | None) -> Outcome:
 def _submit(service: InferenceService, step: Step) -> asyncio.Future[Decision] | InferenceError:
     run, junction_id, obs = step
     try:
-        return service.predict(run_of(run, None), junction_id, obs)
+        return service.predict(run_of(run, None), junction_id, obs, shared=True)
     except InferenceError as error:
         return error
 

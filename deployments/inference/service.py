@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from models.junctions import JUNCTIONS, MAX_OBS, N_ACTIONS, N_AGENTS
 from models.policy_form import HIDDEN_DIM, INPUT_DIM
 
 DEFAULT_RUN = "default"
+SHARED_PATIENCE_S = 1.5  # less than the 2 s that the gateway waits for an answer
 _RUN_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _RESET_TIMEOUT_S = 10.0
 
@@ -65,8 +67,13 @@ class InferenceService:
         self.leases = leases
         self._stepper = Stepper(leases, settings, self.counts.batch)
 
-    def predict(self, run: str, junction_id: str, obs: list[float]) -> asyncio.Future[Decision]:
+    def predict(
+        self, run: str, junction_id: str, obs: list[float], *, shared: bool = False
+    ) -> asyncio.Future[Decision]:
         """Queue one step of one junction.
+
+        Args:
+            shared: its answer travels with others, which must not wait long for it.
 
         Raises:
             UnknownJunctionError, TooManyValuesError, ModelNotLoadedError: at once, nothing queued.
@@ -78,7 +85,8 @@ class InferenceService:
         if self.slot.policy is None:
             raise ModelNotLoadedError()
         self._stepper.policy = self.slot.policy
-        return self._stepper.submit(Key(run, junction_id), obs)
+        patience_s = SHARED_PATIENCE_S if shared else math.inf
+        return self._stepper.submit(Key(run, junction_id), obs, patience_s)
 
     async def reset(self, run: str) -> None:
         try:

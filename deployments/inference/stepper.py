@@ -8,6 +8,7 @@ less than any wait.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -42,6 +43,7 @@ class _Request:
     key: Key
     obs: list[float]
     answer: asyncio.Future[Decision]
+    patience_s: float
     stepped: bool = False
 
 
@@ -69,11 +71,14 @@ class Stepper:
         self._parked: dict[Key, deque[_Request]] = {}  # until this replica owns the state
         self._acquiring: set[asyncio.Task[None]] = set()
 
-    def submit(self, key: Key, obs: list[float]) -> asyncio.Future[Decision]:
+    def submit(
+        self, key: Key, obs: list[float], patience_s: float = math.inf
+    ) -> asyncio.Future[Decision]:
         """Queue one step. Cancelling the future before its step prevents the step.
 
         Args:
             obs: at most 19 finite values, zero-padded here.
+            patience_s: how long it may wait for a state, if less than the settings say.
 
         Returns:
             A future of the decision; fails with an :class:`InferenceError`, the state unchanged.
@@ -81,7 +86,8 @@ class Stepper:
         answer: asyncio.Future[Decision] = self._loop.create_future()
         if not self._arrived:
             self._loop.call_soon(self._run_arrived)
-        self._arrived.append(_Request(key, obs, answer))
+        patience_s = min(patience_s, self._settings.checkout_timeout_s)
+        self._arrived.append(_Request(key, obs, answer, patience_s))
         return answer
 
     def _run_arrived(self) -> None:
@@ -153,7 +159,7 @@ class Stepper:
 
     def _park(self, request: _Request) -> None:
         """Hold a request until its state is here, but no longer than its deadline."""
-        self._loop.call_later(self._settings.checkout_timeout_s, _give_up, request)
+        self._loop.call_later(request.patience_s, _give_up, request)
         parked = self._parked.get(request.key)
         if parked is not None:
             while parked and parked[0].answer.done():  # a long outage must not fill the memory

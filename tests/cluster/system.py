@@ -29,15 +29,17 @@ def application(
     prefix: str,
     replicas: int = 1,
     user_config: dict[str, Any] | None = None,
+    env: dict[str, str] | None = None,
     **args: object,
 ) -> dict[str, Any]:
-    """The inference application, with another name, place and arguments."""
+    """The inference application, with another name, place, environment and arguments."""
     return shipped_application(
         "inference",
         called=name,
         prefix=prefix,
         replicas=replicas,
         user_config=user_config or {},
+        env=env,
         args=args,
     )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import pytest
@@ -21,9 +21,10 @@ WRITES = 2_000
 STORES = ["sqlite", "redis"]
 
 
-def loans(store_url: str) -> dict[str, Any]:
+def loans(store_url: str, name: str = "loans", prefix: str = "/api/loans") -> dict[str, Any]:
     """The loans application of serve_config.yaml, two replicas on a store of the test's own."""
-    return shipped_application("loans", replicas=2, env={"STORE_URL": store_url})
+    env = {"STORE_URL": store_url}
+    return shipped_application("loans", called=name, prefix=prefix, replicas=2, env=env)
 
 
 @pytest.fixture(scope="module")
@@ -61,28 +62,31 @@ async def test_one_of_many_updates_gets_a_mobile_number(url: str) -> None:
 
 
 class Writers:
-    """Clients that create records until told to stop, and note what was acknowledged."""
+    """Clients that create records in a block, and note what was acknowledged."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.acknowledged: list[str] = []
         self._numbers = iter(range(10**9))
-        self._stop = asyncio.Event()
+        self._stopped = False
 
-    async def run_until(self, events: list[tuple[int, Callable[[], Awaitable[object]]]]) -> None:
-        """Write; call each event once so many writes are acknowledged; stop after the last."""
-        async with httpx.AsyncClient(timeout=10) as client, asyncio.TaskGroup() as group:
-            for _ in range(8):
-                group.create_task(self._write(client))
-            for count, event in events:
-                async with asyncio.timeout(100):
-                    while len(self.acknowledged) < count:
-                        await asyncio.sleep(0.02)
-                await event()
-            self._stop.set()
+    async def __aenter__(self) -> Self:
+        self._client = httpx.AsyncClient(timeout=10)
+        self._tasks = [asyncio.create_task(self._write(self._client)) for _ in range(8)]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._stopped = True
+        async with self._client:
+            await asyncio.gather(*self._tasks)
+
+    async def have_acknowledged(self, count: int) -> None:
+        async with asyncio.timeout(100):
+            while len(self.acknowledged) < count:
+                await asyncio.sleep(0.02)
 
     async def _write(self, client: httpx.AsyncClient) -> None:
-        while not self._stop.is_set():
+        while not self._stopped:
             mobile = f"{next(self._numbers):010}"
             try:
                 answer = await client.post(self.url, params={"mobileNumber": mobile})
@@ -109,42 +113,42 @@ class Writers:
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("kind", STORES)
 async def test_every_acknowledged_write_survives_kills_of_replica_store_and_ray(
-    kind: str, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     temp_dir = Path(tempfile.mkdtemp(prefix="gw-", dir="/tmp"))
     instance = make_instance(tmp_path / "data", temp_dir)
     system = System(instance)
     redis_server = RedisServer(tmp_path / "redis")
-    sqlite = f"sqlite:///{tmp_path / 'records.db'}"
+    applications = [
+        loans(f"sqlite:///{tmp_path / 'records.db'}", "sqlite", "/sqlite"),
+        loans(redis_server.url, "redis", "/redis"),
+    ]
+    sqlite, redis = Writers(f"{system.url}/sqlite"), Writers(f"{system.url}/redis")
 
-    async def kill_replica() -> None:
-        system.kill(system.replicas("loans")[0])
-
-    async def kill_store() -> None:
-        if kind == "redis":
-            redis_server.kill()
-            await asyncio.to_thread(redis_server.start)
-
-    async def kill_ray() -> None:
-        for process in instance.processes():
-            system.kill(process)
+    async def both_have_acknowledged(count: int) -> None:
+        await asyncio.gather(*(each.have_acknowledged(count) for each in (sqlite, redis)))
 
     try:
         redis_server.start()
         await asyncio.to_thread(instance.start)
-        store_url = sqlite if kind == "sqlite" else redis_server.url
-        await asyncio.to_thread(system.deploy, loans(store_url))
-        writers = Writers(f"{system.url}/api/loans")
-        await writers.run_until(
-            [(WRITES // 3, kill_replica), (WRITES * 2 // 3, kill_store), (WRITES, kill_ray)]
-        )
+        await asyncio.to_thread(system.deploy, *applications)
+        async with sqlite, redis:
+            await both_have_acknowledged(WRITES // 3)
+            for name in ("sqlite", "redis"):
+                system.kill(system.replicas(name)[0])
+            await both_have_acknowledged(WRITES * 2 // 3)
+            redis_server.kill()
+            await asyncio.to_thread(redis_server.start)
+            await both_have_acknowledged(WRITES)
+            for process in instance.processes():
+                system.kill(process)
         await asyncio.to_thread(instance.stop)
         await asyncio.to_thread(instance.start)
         await asyncio.to_thread(system.deploy)
-        assert len(writers.acknowledged) >= WRITES
-        assert await writers.lost() == []
+        for writers in (sqlite, redis):
+            assert len(writers.acknowledged) >= WRITES
+            assert await writers.lost() == []
     finally:
         instance.stop()
         redis_server.stop()

@@ -138,6 +138,21 @@ def test_a_client_does_not_choose_its_address(edge):
     assert answer.json()["headers"]["x-forwarded-for"] == "127.0.0.1"
 
 
+def test_headers_that_ray_would_act_on_do_not_pass(edge):
+    sent = {
+        "x-request-id": b"\xff".decode("latin-1"),
+        "x-request-timeout-seconds": "0.0001",
+        "x-request-disconnect-disabled": "?1",
+        "x-session-id": "1",
+        "serve_multiplexed_model_id": "1",
+    }
+    url = edge.urls()["gateway"] + "/api/x"
+    received = httpx.get(url, headers=httpx.Headers(sent, "latin-1"), timeout=5).json()["headers"]
+    assert not sent.keys() & received.keys()
+    received = httpx.get(url, headers={"x-request-id": "abc-1"}, timeout=5).json()["headers"]
+    assert received["x-request-id"] == "abc-1"
+
+
 def test_without_serve_each_service_answers_503_in_its_own_form(tmp_path):
     edge = make_edge(tmp_path, front_port=free_ports(1)[0])
     edge.start()

@@ -169,9 +169,7 @@ def test_clients_that_go_away_take_no_others_answer_with_them(connect, late):
 
 
 def test_an_inference_application_without_a_model_leads_to_the_fallback(connect, gateways):
-    without_model = application("late", "/late")
-    without_model["runtime_env"]["env_vars"]["MAPPO_AGENT_PATH"] = "/nowhere/agent.th"
-    gateways.deploy(without_model)
+    gateways.deploy(application("late", "/late", env={"MAPPO_AGENT_PATH": "/nowhere/agent.th"}))
     try:
         client = connect("/late/api")
         health = httpx.get(f"{gateways.url}/late/health", timeout=10).json()

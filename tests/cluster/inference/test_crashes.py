@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -103,33 +104,36 @@ async def test_states_without_an_owner_survive_the_state_actor(system: System, r
     await asyncio.to_thread(system.deploy, application("many", "/many", replicas=3))
 
 
-@pytest.mark.parametrize("restore", [True, False])
 def test_a_full_restart_continues_from_the_snapshot_if_the_configuration_says_so(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, policy_file: Path, restore: bool
+    tmp_path: Path, policy_file: Path
 ) -> None:
-    temp_dir = Path("/tmp") / f"gwr-{tmp_path.parent.name[-8:]}-{int(restore)}"
+    temp_dir = Path(tempfile.mkdtemp(prefix="gw-", dir="/tmp"))
     instance = make_instance(tmp_path, temp_dir, MAPPO_AGENT_PATH=str(policy_file))
     system = System(instance)
     body = {"junction_id": JUNCTIONS[2], "obs_data": [1.0, 0.5]}
 
-    def step() -> int:
-        answer = httpx.post(f"{system.url}/predict_action", json=body, timeout=10)
+    def step(prefix: str) -> int:
+        answer = httpx.post(f"{system.url}{prefix}/predict_action", json=body, timeout=10)
         return int(answer.headers["x-hidden-state-step"])
 
-    async def saved_steps() -> list[int]:
+    async def saved_steps(app: str) -> list[int]:
         store = open_store(f"sqlite:///{tmp_path / 'greenwave.db'}")
         try:
-            snapshots = StoreSnapshots(store, b"", restore=True, app="inference")
+            snapshots = StoreSnapshots(store, b"", restore=True, app=app)
             return [snapshot.version.step for _, snapshot in await snapshots.load()]
         finally:
             await store.close()
 
     try:
         instance.start()
-        system.deploy(application("inference", "/", restore_after_restart=restore))
-        assert [step(), step(), step()] == [1, 2, 3]
+        system.deploy(
+            application("restored", "/restored", restore_after_restart=True),
+            application("forgotten", "/forgotten", restore_after_restart=False),
+        )
+        for prefix in ("/restored", "/forgotten"):
+            assert [step(prefix) for _ in range(3)] == [1, 2, 3]
         deadline = time.monotonic() + 20
-        while asyncio.run(saved_steps()) != [3]:
+        while any(asyncio.run(saved_steps(app)) != [3] for app in ("restored", "forgotten")):
             assert time.monotonic() < deadline, "the newest state was not saved"
             time.sleep(0.1)
         for process in instance.processes():
@@ -137,7 +141,7 @@ def test_a_full_restart_continues_from_the_snapshot_if_the_configuration_says_so
         instance.stop()
         instance.start()
         system.deploy()
-        assert step() == (4 if restore else 1)
+        assert (step("/restored"), step("/forgotten")) == (4, 1)
     finally:
         instance.stop()
         shutil.rmtree(temp_dir, ignore_errors=True)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from pathlib import Path
 
 import httpx
 
 from tests.cluster.conftest import Weights, save_policy
-from tests.cluster.system import System, application, make_instance
+from tests.cluster.system import System, application
 from tests.reference import JUNCTIONS, ReferenceJunction
 
 OBS = [0.2, 0.9]
@@ -55,20 +53,14 @@ def test_a_policy_is_swapped_while_the_replica_runs_and_a_bad_one_leaves_it_in_p
     system.remove("swap")
 
 
-def test_without_a_policy_the_service_is_up_and_says_why(tmp_path: Path) -> None:
-    temp_dir = Path(tempfile.mkdtemp(prefix="gw-", dir="/tmp"))
-    instance = make_instance(tmp_path, temp_dir, MAPPO_AGENT_PATH=str(tmp_path / "none.th"))
-    system = System(instance)
-    try:
-        instance.start()
-        system.deploy(application("swap", "/swap"))
-        told = health(system)
-        assert (told["status"], told["model_loaded"]) == ("no_model", False)
-        assert "no such file" in str(told["detail"])
-        answer = predict(system, "none")
-        assert (answer.status_code, answer.json()) == (503, {"detail": "Model not loaded"})
-        info = httpx.get(f"{system.url}/swap/model_info", timeout=10)
-        assert info.json()["input_shape"] == 24
-    finally:
-        instance.stop()
-        shutil.rmtree(temp_dir, ignore_errors=True)
+def test_without_a_policy_the_service_is_up_and_says_why(system: System, tmp_path: Path) -> None:
+    env = {"MAPPO_AGENT_PATH": str(tmp_path / "none.th")}
+    system.deploy(application("swap", "/swap", env=env))
+    told = health(system)
+    assert (told["status"], told["model_loaded"]) == ("no_model", False)
+    assert "no such file" in str(told["detail"])
+    answer = predict(system, "none")
+    assert (answer.status_code, answer.json()) == (503, {"detail": "Model not loaded"})
+    info = httpx.get(f"{system.url}/swap/model_info", timeout=10)
+    assert info.json()["input_shape"] == 24
+    system.remove("swap")

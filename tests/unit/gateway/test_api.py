@@ -263,7 +263,7 @@ class TestReset:
     async def test_without_inference(self, client, bearer, inference):
         inference.error = DOWN
         answer = await client.post("/traffic/reset", headers=bearer)
-        assert_error(answer, 503, "The inference service is down; nothing was reset")
+        assert_error(answer, 503, "The inference service did not confirm the reset")
 
 
 class TestHealth:

@@ -88,6 +88,21 @@ async def test_a_step_of_no_run_names_none(transport, server):
     assert not {"x-simulation-run", "x-request-id"} & server.requests[0][2].keys()
 
 
+async def test_a_busy_service_is_not_looked_for_anew(server):
+    found = [server.base]
+
+    async def find_base() -> str:
+        return str(found.pop())
+
+    transport = HttpTransport(find_base, DEADLINE_S, shares_calls=False)
+    server.answer = lambda: web.json_response({"detail": "overloaded"}, status=503)
+    with pytest.raises(InferenceUnavailableError, match="overloaded"):
+        await transport.act(STEP)
+    server.answer = lambda: web.json_response({"action": 1})
+    assert await transport.act(STEP) == 1
+    await transport.close()
+
+
 async def test_the_other_routes_are_derived_from_the_url(transport, server):
     server.answer = lambda: web.json_response({"status": "healthy"})
     assert await transport.health() == "healthy"
@@ -122,6 +137,8 @@ async def test_a_refusal_is_a_bad_request(transport, server, status):
         (500, "Internal Server Error", "failing"),
         (502, "<html>", "failing"),
         (404, '{"detail": "Not Found"}', "unusable"),
+        (400, "<html>plain HTTP to an HTTPS port</html>", "unusable"),
+        (422, '{"detail": [{"msg": "another service"}]}', "unusable"),
         (301, "", "unusable"),
         (200, "", "unusable"),
         (200, "[1]", "unusable"),

@@ -36,8 +36,8 @@ class Calls:
         return self.outcomes or [int(step.obs[0]) for step in steps]
 
 
-def step(action: int, request_id: str | None = None) -> Step:
-    return Step("run", "300839359", [action], request_id)
+def step(action: int, request_id: str | None = None, run: str = "run") -> Step:
+    return Step(run, "300839359", [action], request_id)
 
 
 async def held_back(calls: Calls, shared: SharedCalls) -> list[asyncio.Task[int]]:
@@ -109,6 +109,24 @@ async def test_closing_leaves_no_caller_waiting():
     shared.close()
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     assert all(isinstance(outcome, BaseException) for outcome in outcomes)
+
+
+async def test_a_run_whose_call_hangs_holds_up_no_other():
+    class OneHangs(Calls):
+        async def __call__(self, steps: Sequence[Step]) -> Sequence[Outcome]:
+            if steps[0].run == "slow":
+                await asyncio.Event().wait()
+            return await super().__call__(steps)
+
+    calls = OneHangs()
+    shared = SharedCalls(calls)
+    slow = [asyncio.create_task(shared.act(step(n, run="slow"))) for n in range(2)]
+    async with asyncio.timeout(5):
+        fast = await asyncio.gather(*(shared.act(step(n, run="fast")) for n in range(2)))
+    assert fast == [0, 1]
+    assert not any(task.done() for task in slow)
+    shared.close()
+    await asyncio.wait(slow)
 
 
 async def test_a_step_that_fails_spoils_no_other():

@@ -562,7 +562,9 @@ class TestSlowAndGoneClients:
             def __init__(self) -> None:
                 self.counts = service.counts
 
-            def predict(self, run: str, junction_id: str, obs: list[float]) -> Any:
+            def predict(
+                self, run: str, junction_id: str, obs: list[float], *, shared: bool = False
+            ) -> Any:
                 steps.append(asyncio.get_running_loop().create_future())
                 return steps[-1]
 

@@ -31,7 +31,10 @@ class FakeService:
         self.reset_error: Exception | None = None
         self._outcomes = list(outcomes)
 
-    def predict(self, run: str, junction_id: str, obs: list[float]) -> asyncio.Future[Decision]:
+    def predict(
+        self, run: str, junction_id: str, obs: list[float], *, shared: bool
+    ) -> asyncio.Future[Decision]:
+        assert shared
         self.asked.append((run, junction_id, obs))
         outcome = self._outcomes.pop(0)
         if isinstance(outcome, UnknownJunctionError | ModelNotLoadedError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import random
 
@@ -174,6 +175,24 @@ async def test_without_an_authority_requests_fail_at_their_deadline_and_leave_no
     assert len(stepper._parked[KEY]) <= 0.5 / 0.05 + 1, "requests long answered are still held"
     world.shards[0].start(restarted=True)
     assert (await _retried(stepper)).step == 1
+
+
+@virtual_time
+async def test_a_request_with_less_patience_fails_earlier_and_is_not_stepped():
+    world = await World(policy=POLICY, settings=settings(checkout_timeout_s=0.5)).start()
+    stepper = world.replicas[0].stepper
+    world.shards[0].stop()
+    asked = asyncio.get_running_loop().time()
+    hasty, patient = stepper.submit(KEY, [0.1], patience_s=0.2), stepper.submit(KEY, [0.1])
+    with pytest.raises(OverloadedError):
+        await hasty
+    assert asyncio.get_running_loop().time() - asked == pytest.approx(0.2, abs=0.01)
+    assert not patient.done()
+    world.shards[0].start(restarted=True)
+    with contextlib.suppress(OverloadedError):
+        await patient
+    first = (await _retried(stepper)).step
+    assert first == (2 if patient.exception() is None else 1)
 
 
 async def _retried(stepper: Stepper) -> Decision:

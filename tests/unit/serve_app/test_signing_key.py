@@ -19,7 +19,12 @@ from serve_app.first_user import (
     known_credentials,
 )
 from serve_app.settings import Settings
-from serve_app.signing_key import FILE_NAME, InsecureSettingsError, signing_key
+from serve_app.signing_key import (
+    FILE_NAME,
+    InsecureSettingsError,
+    configured_signing_key,
+    signing_key,
+)
 
 LONG = "0123456789abcdef0123456789abcdef"
 
@@ -139,3 +144,19 @@ def test_no_user_is_made_where_the_environment_names_one(settings, monkeypatch):
     monkeypatch.setenv("JWT_AUTH_USERNAME", "ann")
     monkeypatch.setenv("JWT_AUTH_PASSWORD", "some password")
     assert create_first_user(Settings(data_dir=settings.data_dir)) is None
+
+
+def test_an_empty_secret_is_no_unset_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("JWT_SECRET", "")
+    with pytest.raises(InsecureSettingsError, match="JWT_SECRET is empty"):
+        signing_key(Settings(data_dir=tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_replica_makes_no_key_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    with pytest.raises(InsecureSettingsError, match="on every node"):
+        configured_signing_key()
+    assert not list(tmp_path.iterdir())
+    made = signing_key(Settings())
+    assert configured_signing_key() == made
