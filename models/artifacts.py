@@ -8,7 +8,6 @@ good it is, and is bound to its file by a checksum.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
@@ -36,7 +35,7 @@ class ColumnScale(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     mean: float
-    std: float
+    std: float = Field(gt=0)
     low: float
     high: float
 
@@ -98,7 +97,7 @@ def read_artifact(
             config = config_type.model_validate_json((file.metadata() or {})[_CONFIG_KEY])
     except KeyError as error:
         raise InvalidArtifactError(f"{path} carries no configuration") from error
-    except (OSError, SafetensorError, ValidationError, json.JSONDecodeError) as error:
+    except (OSError, SafetensorError, TypeError, ValueError) as error:  # of NumPy, JSON, the forms
         raise InvalidArtifactError(f"{path} cannot be read: {error}") from error
     if card.weights_sha256 != digest:
         raise InvalidArtifactError(f"{card_path(path)} is the card of another file than {path}")

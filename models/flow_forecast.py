@@ -10,7 +10,13 @@ import torch
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from models.artifacts import Card, ColumnScale, Tensors, read_artifact
+from models.artifacts import (
+    Card,
+    ColumnScale,
+    InvalidArtifactError,
+    Tensors,
+    read_artifact,
+)
 from models.flow import FlowNetwork
 from models.flow_window import FEATURES
 from models.junctions import JUNCTIONS
@@ -28,7 +34,7 @@ class Calibration(BaseModel):
 
     Attributes:
         observed, offsets: knots of the offset as a function of the number of observed minutes;
-            it strictly rises, so that with less data the confidence is lower.
+            it strictly rises, so that with less data the same forecast has less confidence.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -128,7 +134,10 @@ class FlowForecaster:
         Raises:
             InvalidArtifactError: the files cannot be served.
         """
-        return cls(*read_artifact(path, FlowConfig, shapes_of))
+        tensors, config, card = read_artifact(path, FlowConfig, shapes_of)
+        if not isinstance(card.metrics.get("within_tolerance"), int | float):
+            raise InvalidArtifactError(f"the card of {path} does not tell within_tolerance")
+        return cls(tensors, config, card)
 
     def __call__(
         self, windows: Floats, rows: NDArray[np.int64], observed: NDArray[np.int64]

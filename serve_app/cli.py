@@ -1,4 +1,4 @@
-"""The command line: ``greenwave up``, ``down``, ``status``, ``check``, ``users``."""
+"""The command line: ``greenwave --help`` lists its commands."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from serve_app.edge import Edge, EdgeError, EdgePorts
 from serve_app.first_user import FILE_NAME, FIRST_USER, create_first_user
 from serve_app.instance import Instance, InstanceError
 from serve_app.ports import Ports
+from serve_app.records_cli import RecordsTransferError
 from serve_app.settings import Settings
 from serve_app.signing_key import InsecureSettingsError, signing_key
 
@@ -34,6 +35,7 @@ _USER_ERRORS = (
     InsecureSettingsError,
     StoreError,
     UserError,
+    RecordsTransferError,
 )
 
 console = Console(highlight=False, soft_wrap=True)
@@ -55,7 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="greenwave", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="greenwave", description="Start, stop and tend the services."
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, run: object, help: str) -> argparse.ArgumentParser:

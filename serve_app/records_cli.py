@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -43,45 +42,34 @@ def add_commands(commands: Subparsers) -> None:
         ("export", _export, "write all customer records of the store to a file of JSON lines"),
         ("import", _import, "create the customer records of such a file in the store"),
     ):
-        command = commands.add_parser(
-            name, help=text, description=f"{text}. STORE_URL names the store.".capitalize()
-        )
+        description = f"{text[0].upper()}{text[1:]}. STORE_URL names the store."
+        command = commands.add_parser(name, help=text, description=description)
+        command.add_argument("--port-base", type=int, help="of the instance, as for 'up'")
         command.add_argument("file", type=Path)
         command.set_defaults(run=run)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one of the commands; exit code 1 and one sentence when it fails."""
-    parser = argparse.ArgumentParser(prog="records", description=__doc__)
-    add_commands(parser.add_subparsers(required=True, metavar="COMMAND"))
-    options = parser.parse_args(arguments)
-    try:
-        options.run(options)
-    except RecordsTransferError as error:
-        console.print(f"[red]{error}[/red]", markup=True)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return 0
-
-
 def _export(options: argparse.Namespace) -> None:
-    written = asyncio.run(_export_file(options.file))
-    console.print(f"Exported {written} records to {options.file}.")
+    written = asyncio.run(_export_file(options.file, _store_url(options)))
+    console.print(f"Exported {written} records to {options.file}.", markup=False)
 
 
 def _import(options: argparse.Namespace) -> None:
     count = _check_file(options.file)
-    result = asyncio.run(_import_file(options.file, count))
+    result = asyncio.run(_import_file(options.file, count, _store_url(options)))
     console.print(f"Imported {result.created} records; {result.already_there} were there already.")
     if result.conflicts:
         raise RecordsTransferError(_several("records were left out", result.conflicts))
 
 
-async def _export_file(path: Path) -> int:
+def _store_url(options: argparse.Namespace) -> str:
+    return Settings.of_instance(options.port_base).resolved_store_url
+
+
+async def _export_file(path: Path, store_url: str) -> int:
     written = 0
     with _whole_file(path) as file, tqdm(desc="Exporting", unit=" records") as progress:
-        async with _configured_store() as store:
+        async with _open(store_url) as store:
             async for line in export_lines(store, record_types()):
                 file.write(line)
                 written += 1
@@ -103,11 +91,11 @@ def _check_file(path: Path) -> int:
     return count
 
 
-async def _import_file(path: Path, count: int) -> ImportResult:
+async def _import_file(path: Path, count: int, store_url: str) -> ImportResult:
     types = record_types()
     lines = (parse_line(number, line, types) for number, line in _numbered_lines(path))
     result = ImportResult()
-    async with _configured_store() as store:
+    async with _open(store_url) as store:
         with tqdm(desc="Importing", unit=" records", total=count) as progress:
             async for result in import_lines(store, lines):
                 progress.update(result.total - progress.n)
@@ -115,9 +103,9 @@ async def _import_file(path: Path, count: int) -> ImportResult:
 
 
 @asynccontextmanager
-async def _configured_store() -> AsyncIterator[Store]:
+async def _open(store_url: str) -> AsyncIterator[Store]:
     try:
-        store = open_store(Settings().resolved_store_url)
+        store = open_store(store_url)
         try:
             yield store
         finally:
@@ -158,7 +146,3 @@ def _several(what: str, sentences: list[str]) -> str:
     if len(sentences) > MAX_SHOWN:
         shown.append(f"... and {len(sentences) - MAX_SHOWN} more")
     return "\n  ".join([f"{len(sentences)} {what}:", *shown])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -57,10 +57,12 @@ class DensityService:
         forecaster, edge_ids = self.slot.model
         started = time.perf_counter()
         inputs = np.stack(batch)
-        forecasts = forecaster(inputs).round(4).tolist()
+        forecasts = forecaster(inputs).tolist()
         self.counts.batch(len(batch), time.perf_counter() - started, inputs)
         self.counts.predictions["all"] += len(batch)
-        return [f'{{"prediction":{row},"edge_ids":{edge_ids}}}'.encode() for row in forecasts]
+        # in Python: NumPy rounds by a product, which overflows at the upper end of float64
+        rows = [[round(density, 4) for density in row] for row in forecasts]
+        return [f'{{"prediction":{row},"edge_ids":{edge_ids}}}'.encode() for row in rows]
 
     def _drift(self, inputs: list[Floats]) -> Mapping[str, float]:
         if self.slot.model is None:

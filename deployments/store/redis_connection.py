@@ -36,10 +36,16 @@ class ReconnectingPool(BlockingConnectionPool):
 
 
 class RedisConnection:
-    """A lazily connected client whose calls end within their deadline, well or in an error."""
+    """A lazily connected client whose calls end within their deadline, well or in an error.
 
-    def __init__(self, url: str) -> None:
+    Args:
+        prepare: called before the first call, again until it has succeeded.
+    """
+
+    def __init__(self, url: str, prepare: Callable[[Redis], Awaitable[None]]) -> None:
         self._url = url
+        self._prepare = prepare
+        self._prepared = False
         self._client: Redis | None = None
         try:
             pool = self._make_pool()
@@ -63,6 +69,9 @@ class RedisConnection:
             self._client = Redis.from_pool(self._make_pool())
         try:
             async with asyncio.timeout(deadline_s):
+                if not self._prepared:
+                    await self._prepare(self._client)
+                    self._prepared = True
                 return await call(self._client)
         except TimeoutError as error:
             raise StoreUnavailable(f"redis: no answer within {deadline_s} s") from error

@@ -75,6 +75,31 @@ end
 return deleted
 """
 
+# One Lua block per schema version after the first; one that was released never changes.
+MIGRATIONS: tuple[str, ...] = ()
+
+
+def migrate(migrations: tuple[str, ...]) -> str:
+    """KEYS: the schema's version. ARGV: the newest. Returns the version found, or the newest.
+
+    Data without a version are those of the first, which did not write it.
+    """
+    steps = [
+        f"if version <= {version} then\n{block}\nend"
+        for version, block in enumerate(migrations, start=1)
+    ]
+    return "\n".join(
+        [
+            "local found = redis.call('GET', KEYS[1])",
+            "local version = tonumber(found or '1')",
+            "if version > tonumber(ARGV[1]) then return version end",
+            *steps,
+            "if found ~= ARGV[1] then redis.call('SET', KEYS[1], ARGV[1]) end",
+            "return tonumber(ARGV[1])",
+        ]
+    )
+
+
 # KEYS: counter. ARGV: lifetime in milliseconds. Returns the count.
 INCREMENT = """
 local count = redis.call('INCR', KEYS[1])

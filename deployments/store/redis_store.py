@@ -2,7 +2,7 @@
 
 Durable means an append-only file with `appendfsync always`; with `everysec` the last second can be
 lost. The server's user needs
-`~greenwave:* +@connection +@hash +@scripting +copy +pexpire +incr +unlink`.
+`~greenwave:* +@connection +@hash +@scripting +copy +pexpire +incr +unlink +get +set`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from deployments.store.errors import (
     DuplicateDocument,
     DuplicateIndex,
     DuplicateKey,
+    StoreUnavailable,
 )
 from deployments.store.interface import Document
 from deployments.store.redis_connection import RedisConnection
 
 # Copying a table of a million documents holds the server for about a second.
 COPY_DEADLINE_S = 30.0
+SCHEMA_KEY = "greenwave:schema"
 ABANDONED_COPY_LIFETIME_MS = 600_000
 
 
@@ -35,7 +37,7 @@ class RedisStore:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._redis = RedisConnection(url)
+        self._redis = RedisConnection(url, _bring_forward)
 
     def __reduce__(self) -> tuple[type[RedisStore], tuple[str]]:
         return RedisStore, (self._url,)
@@ -96,6 +98,8 @@ class RedisStore:
         try:
             more, cursor = True, 0
             while more:
+                if not await self._redis.run(partial(_keep, copy)):
+                    raise StoreUnavailable("redis: the copy to be read has expired")
                 cursor, page = await self._redis.run(partial(_page, copy, cursor))
                 for key, value in page.items():
                     yield key.decode(), value
@@ -126,6 +130,22 @@ class RedisStore:
         return await self._redis.run(call, *deadline_s)
 
 
+async def _bring_forward(redis: Redis) -> None:
+    """Bring the server's data to this release's schema.
+
+    Raises:
+        StoreUnavailable: they are of a newer release.
+    """
+    newest = len(scripts.MIGRATIONS) + 1
+    script = redis.register_script(scripts.migrate(scripts.MIGRATIONS))
+    version = int(await script(keys=[SCHEMA_KEY], args=[newest]))
+    if version > newest:
+        raise StoreUnavailable(
+            f"redis: the data have schema version {version}, newer than {newest}: they were made by"
+            " a newer release"
+        )
+
+
 def _hashes(table: str) -> tuple[str, str, str]:
     # The braces put the three on one shard of a Redis Cluster, where a script needs them.
     prefix = f"greenwave:{{{table}}}"
@@ -134,6 +154,10 @@ def _hashes(table: str) -> tuple[str, str, str]:
 
 def _put(documents: str, values: dict[Any, bytes], redis: Redis) -> Awaitable[Any]:
     return redis.hset(documents, mapping=values)
+
+
+def _keep(copy: str, redis: Redis) -> Awaitable[Any]:
+    return redis.pexpire(copy, ABANDONED_COPY_LIFETIME_MS)
 
 
 def _page(documents: str, cursor: int, redis: Redis) -> Awaitable[Any]:

@@ -15,8 +15,9 @@ from deployments.store.errors import StoreUnavailable
 
 T = TypeVar("T")
 
-BUSY_TIMEOUT_S = 3.0
-DEADLINE_S = 5.0
+BUSY_TIMEOUT_S = 1.2
+DEADLINE_S = 1.8  # of a call, for the thread, its locks and the disk
+LATEST_CHANGE_S = 1.5  # nothing is changed for a caller later than this: it may soon be gone
 MAX_WAITING = 1000
 # Every commit empties the other connections' page caches; mapped pages stay, so that reads of a
 # million records take as long as of a thousand (0.08 and 0.06 ms, instead of 0.22 and 0.06).
@@ -73,8 +74,10 @@ class SqliteWorker:
         if self._executor is None:
             return
         executor, self._executor = self._executor, None
-        await asyncio.get_running_loop().run_in_executor(executor, self._disconnect)
+        disconnected = asyncio.get_running_loop().run_in_executor(executor, self._disconnect)
         executor.shutdown(wait=False)
+        # a thread that waits for another process' lock cannot be stopped, only left alone
+        await asyncio.wait([disconnected], timeout=DEADLINE_S)
 
     async def _submit(self, call: Callable[[], T]) -> T:
         if self._executor is None:

@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 
 from deployments.store.errors import StoreError, StoreUnavailable
 from deployments.store.sqlite_worker import (
+    LATEST_CHANGE_S,
     MAX_WAITING,
     SqliteWorker,
     transaction,
@@ -22,6 +24,7 @@ from deployments.store.sqlite_worker import (
 
 T = TypeVar("T")
 Change = Callable[[sqlite3.Connection], Any]
+TimedChange = tuple[Change, float]  # and the monotonic time after which it must not be made
 
 MAX_GROUP = 100
 
@@ -32,7 +35,7 @@ class SqliteWriter:
     def __init__(self, path: Path) -> None:
         self._worker = SqliteWorker(path)
         self._lock_path = path.with_name(f"{path.name}-turn")
-        self._waiting: list[tuple[Change, asyncio.Future[Any]]] = []
+        self._waiting: list[tuple[TimedChange, asyncio.Future[Any]]] = []
         self._committing: asyncio.Task[None] | None = None
 
     async def run(self, change: Callable[[sqlite3.Connection], T]) -> T:
@@ -40,12 +43,13 @@ class SqliteWriter:
 
         Raises:
             StoreError: what the change raised; the others of its transaction are not affected.
-            StoreUnavailable: the transaction failed, and every change in it with it.
+            StoreUnavailable: the transaction failed, and every change in it with it; or its turn
+                came too late, and it was not made.
         """
         if len(self._waiting) >= MAX_WAITING:
             raise StoreUnavailable(f"sqlite: {MAX_WAITING} writes are waiting already")
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting.append((change, answer))
+        self._waiting.append(((change, time.monotonic() + LATEST_CHANGE_S), answer))
         if self._committing is None:
             self._committing = asyncio.create_task(self._commit_all())
         return await within_deadline(answer)
@@ -64,7 +68,7 @@ class SqliteWriter:
         finally:
             self._committing = None
 
-    async def _commit(self, group: list[tuple[Change, asyncio.Future[Any]]]) -> None:
+    async def _commit(self, group: list[tuple[TimedChange, asyncio.Future[Any]]]) -> None:
         changes = [change for change, _ in group]
         outcomes: list[Any]
         try:
@@ -80,12 +84,15 @@ class SqliteWriter:
                 answer.set_result(outcome)
 
 
-def _apply(lock_path: Path, changes: list[Change], db: sqlite3.Connection) -> list[Any]:
+def _apply(lock_path: Path, changes: list[TimedChange], db: sqlite3.Connection) -> list[Any]:
     with _turn(lock_path), transaction(db):
-        return [_outcome(change, db) for change in changes]
+        return [_outcome(*change, db) for change in changes]
 
 
-def _outcome(change: Change, db: sqlite3.Connection) -> Any:
+def _outcome(change: Change, latest: float, db: sqlite3.Connection) -> Any:
+    # An error that was answered must stay true: nothing may be stored after it.
+    if time.monotonic() > latest:
+        return StoreUnavailable("sqlite: the database was busy for too long")
     try:
         return change(db)
     except StoreError as error:

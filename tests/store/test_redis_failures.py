@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import subprocess
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -11,7 +13,9 @@ import pytest
 import redis
 
 from deployments.store import Document, Store, StoreUnavailable, open_store
-from tests.redis_server import RedisServer
+from deployments.store.redis_scripts import MIGRATIONS, migrate
+from deployments.store.redis_store import SCHEMA_KEY
+from tests.redis_server import RedisServer, redis_executable
 
 TABLE = "cards"
 ERROR_WITHIN_S = 2.0
@@ -119,8 +123,88 @@ async def test_a_full_server_refuses_and_writes_nothing(redis_server: RedisServe
     await store.create(TABLE, Document("2", b"two", "j"))
 
 
+async def test_a_copy_that_expires_while_it_is_read_is_an_error_and_no_short_export(
+    redis_server: RedisServer, store: Store
+):
+    await store.put_many(TABLE, {str(n): b"x" for n in range(3_000)})
+    documents = aiter(store.scan(TABLE))
+    await anext(documents)
+    with redis.Redis(port=redis_server.port) as admin:
+        (copy,) = admin.keys("*:copy:*")
+        admin.unlink(copy)
+    with pytest.raises(StoreUnavailable, match="expired"):
+        async for _ in documents:
+            pass
+
+
+class TestSchema:
+    async def test_the_version_is_written_and_a_newer_one_refused(self, redis_server: RedisServer):
+        store = open_store(redis_server.url)
+        await store.put_many(TABLE, {"1": b"one"})
+        with redis.Redis(port=redis_server.port) as admin:
+            newest = len(MIGRATIONS) + 1
+            assert int(admin.get(SCHEMA_KEY) or 0) == newest
+            admin.set(SCHEMA_KEY, newest + 1)
+            later = open_store(redis_server.url)
+            for _ in range(2):
+                with pytest.raises(StoreUnavailable, match="newer release"):
+                    await later.get(TABLE, "1")
+            admin.set(SCHEMA_KEY, newest)
+        assert await later.get(TABLE, "1") == b"one"
+        await store.close()
+        await later.close()
+
+    def test_older_data_are_brought_forward_once(self, redis_server: RedisServer):
+        later = (*MIGRATIONS, "redis.call('HINCRBY', 'greenwave:{t}:documents', 'k', 1)")
+        with redis.Redis(port=redis_server.port) as admin:
+            for _ in range(2):
+                version = admin.eval(migrate(later), 1, SCHEMA_KEY, len(later) + 1)
+                assert version == len(later) + 1
+            assert admin.hget("greenwave:{t}:documents", "k") == b"1"
+
+
+class TestTls:
+    @pytest.fixture
+    def encrypted(self, tmp_path: Path) -> Iterator[RedisServer]:
+        """A server that speaks TLS on its ``tls_port``, with a certificate of its own making."""
+        if not knows_tls():
+            pytest.skip("this redis-server is built without TLS")
+        key, certificate = str(tmp_path / "key"), str(tmp_path / "crt")
+        command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
+        command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+        command += ["-keyout", key, "-out", certificate]
+        subprocess.run(command, check=True, capture_output=True)
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            self.tls_port = probe.getsockname()[1]
+        options = ["--tls-port", str(self.tls_port), "--tls-auth-clients", "no"]
+        options += ["--tls-cert-file", certificate, "--tls-key-file", key]
+        server = RedisServer(tmp_path / "encrypted", *options).start()
+        yield server
+        server.stop()
+
+    async def test_rediss_keeps_documents_behind_a_checked_certificate(
+        self, encrypted: RedisServer, tmp_path: Path
+    ):
+        url = f"rediss://localhost:{self.tls_port}/0"
+        store = open_store(f"{url}?ssl_ca_certs={tmp_path / 'crt'}")
+        await store.create(TABLE, Document("1", b"one", "i"))
+        assert await store.get_by_index(TABLE, "i") == b"one"
+        await store.close()
+        distrustful = open_store(url)
+        with pytest.raises(StoreUnavailable, match="certificate"):
+            await distrustful.get(TABLE, "1")
+        await distrustful.close()
+
+
+def knows_tls() -> bool:
+    """Whether redis-server is built with TLS: then it misses a certificate, not the option."""
+    command = [redis_executable(), "--port", "0", "--tls-port", "1"]
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=10)
+    return "No tls-cert-file" in refused.stdout
+
+
 class TestUser:
-    RULE = "~greenwave:* +@connection +@hash +@scripting +copy +pexpire +incr +unlink"
+    RULE = "~greenwave:* +@connection +@hash +@scripting +copy +pexpire +incr +unlink +get +set"
 
     @pytest.fixture
     def guarded(self, tmp_path: Path) -> Iterator[RedisServer]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import resource
 import sqlite3
@@ -27,7 +28,7 @@ async def test_a_locked_file_is_an_error_in_time_while_reads_go_on(tmp_path: Pat
     await store.create(TABLE, Document("1", b"one", "i"))
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    async with asyncio.timeout(6):
+    async with asyncio.timeout(2):
         with pytest.raises(StoreUnavailable, match="locked"):
             await store.create(TABLE, Document("2", b"two", "j"))
     assert await store.get(TABLE, "1") == b"one"
@@ -35,6 +36,38 @@ async def test_a_locked_file_is_an_error_in_time_while_reads_go_on(tmp_path: Pat
     other.close()
     await store.create(TABLE, Document("2", b"two", "j"))
     await store.close()
+
+
+async def test_a_write_that_was_answered_with_an_error_is_not_made_later(tmp_path: Path):
+    path = tmp_path / "store.db"
+    store = open_store(f"sqlite:///{path}")
+    await store.create(TABLE, Document("1", b"one"))
+    turn = os.open(path.with_name("store.db-turn"), os.O_RDWR)
+    fcntl.flock(turn, fcntl.LOCK_EX)  # as a replica does that has been stopped in mid-write
+    started = asyncio.get_running_loop().time()
+    results = await asyncio.gather(
+        *(store.create(TABLE, Document(str(n), b"late")) for n in range(2, 5)),
+        return_exceptions=True,
+    )
+    assert {type(result) for result in results} == {StoreUnavailable}
+    assert asyncio.get_running_loop().time() - started < 2
+    os.close(turn)
+    await store.create(TABLE, Document("9", b"nine"))
+    assert {key async for key, _ in store.scan(TABLE)} == {"1", "9"}
+    await store.close()
+
+
+async def test_closing_does_not_wait_for_ever_for_another_process(tmp_path: Path):
+    path = tmp_path / "store.db"
+    store = open_store(f"sqlite:///{path}")
+    await store.create(TABLE, Document("1", b"one"))
+    turn = os.open(path.with_name("store.db-turn"), os.O_RDWR)
+    fcntl.flock(turn, fcntl.LOCK_EX)
+    with pytest.raises(StoreUnavailable):
+        await store.create(TABLE, Document("2", b"two"))
+    async with asyncio.timeout(5):
+        await store.close()
+    os.close(turn)
 
 
 async def test_a_short_lock_is_waited_for(tmp_path: Path):

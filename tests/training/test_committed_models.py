@@ -17,7 +17,7 @@ from models.training.forecasts.dataset import (
     flow_windows,
     split_days,
 )
-from models.training.forecasts.flow_results import curves_of
+from models.training.forecasts.flow_results import curves_of, reliability
 from models.training.forecasts.report import Comparison, describe_data
 
 
@@ -63,3 +63,13 @@ def test_flow_figures_are_those_of_the_card(calendar: Calendar) -> None:
         assert error == pytest.approx(told["LSTM"][junction], abs=1e-3)
     assert np.abs(forecast - truth).mean() == pytest.approx(card.test_mae, abs=1e-3)
     assert beats_every_other(told)
+
+
+def test_on_the_test_days_confidence_falls_with_the_minutes_observed(calendar: Calendar) -> None:
+    forecaster = FlowForecaster.load(train_flow.WEIGHTS_FILE)
+    test = flow_windows(calendar.measurements, split_days(calendar.n_days).test, 60)
+    means = [
+        reliability(forecaster, test, observed).confidences.mean()
+        for observed in train_flow.REPORTED_HISTORIES
+    ]
+    assert (np.diff(means) < 0).all(), means

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ import pytest
 from deployments.customers import record_types
 from deployments.customers.records.service import RecordService
 from deployments.store import Store, open_store
-from serve_app.records_cli import main
+from serve_app.cli import main
 
 TYPES = record_types()
 
@@ -209,14 +207,20 @@ class TestImport:
         assert "unknown store URL scheme" in capsys.readouterr().err
 
 
-def test_the_module_runs_by_itself(tmp_path: Path):
-    done = subprocess.run(
-        [sys.executable, "-m", "serve_app.records_cli", "export", str(tmp_path / "f")],
-        cwd=Path(__file__).parents[2],
-        env={"STORE_URL": f"sqlite:///{tmp_path / 'store.db'}", "PATH": ""},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Exported 0 records" in done.stderr
+def test_an_instance_on_ports_of_its_own_has_a_store_of_its_own(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("STORE_URL", raising=False)
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    path = write_lines(tmp_path / "f", loan())
+    assert main(["import", "--port-base", "23000", str(path)]) == 0
+    assert main(["export", str(tmp_path / "first")]) == 0
+    assert main(["export", "--port-base", "23000", str(tmp_path / "[second]")]) == 0
+    assert lines_of(tmp_path / "first") == []
+    assert lines_of(tmp_path / "[second]") == [loan()]
+    assert "[second]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["export", "import"])
+def test_help_names_the_store_variable(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    assert "STORE_URL" in capsys.readouterr().out

@@ -9,6 +9,7 @@ InvalidFields                validation error response: field -> message
 RequestRefused               application/problem+json (RFC 9457)
 ├── MissingParameter         400
 ├── MalformedBody            400
+├── BodyTooSlow              408
 ├── BodyTooLarge             413
 └── UnsupportedContentType   415
 """
@@ -92,6 +93,15 @@ class MalformedBody(RequestRefused):
 
     def __init__(self) -> None:
         super().__init__("Failed to read request")
+
+
+class BodyTooSlow(RequestRefused):
+    """The body does not arrive."""
+
+    status = HTTPStatus.REQUEST_TIMEOUT
+
+    def __init__(self) -> None:
+        super().__init__("The request body did not arrive in time.")
 
 
 class BodyTooLarge(RequestRefused):

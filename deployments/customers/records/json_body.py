@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -10,9 +11,11 @@ from starlette.requests import ClientDisconnect
 
 from deployments.customers.records.errors import (
     BodyTooLarge,
+    BodyTooSlow,
     MalformedBody,
     UnsupportedContentType,
 )
+from deployments.http.request import BODY_TIMEOUT_S
 
 MAX_BODY_BYTES = 64 * 1024
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
@@ -24,6 +27,7 @@ async def read_json_object(request: Request) -> dict[str, Any]:
     Raises:
         UnsupportedContentType: the body is declared as something else, or not declared.
         BodyTooLarge: it is longer than MAX_BODY_BYTES.
+        BodyTooSlow: it did not arrive in BODY_TIMEOUT_S seconds.
         MalformedBody: it is no JSON object.
     """
     declared = request.headers.get("content-type")
@@ -68,10 +72,13 @@ def _is_json(content_type: str) -> bool:
 async def _read(request: Request) -> bytes:
     body = bytearray()
     try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MAX_BODY_BYTES:
-                raise BodyTooLarge(MAX_BODY_BYTES)
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MAX_BODY_BYTES:
+                    raise BodyTooLarge(MAX_BODY_BYTES)
+    except TimeoutError:
+        raise BodyTooSlow from None
     except ClientDisconnect:
         raise MalformedBody from None  # nobody is there to read the answer
     return bytes(body)

@@ -117,6 +117,7 @@ def _answer(
 
 def _body_refused() -> Responses:
     return {
+        408: _answer("The body did not arrive in time.", None, problem=True),
         413: _answer(f"The body is longer than {MAX_BODY_BYTES} bytes.", None, problem=True),
         415: _answer("The body is not declared as JSON.", None, problem=True),
     }

@@ -143,9 +143,10 @@ class RecordService:
     @contextmanager
     def _observed(self, operation: str) -> Iterator[None]:
         started = time.perf_counter()
-        outcome = "ok"
+        outcome = "failed"
         try:
             yield
+            outcome = "ok"
         except RecordError as error:
             outcome = error.outcome
             raise

@@ -105,6 +105,10 @@ def write_flow_report(
         f"{calibration.share:.0%} of `predicted_flow`, whichever is more"
     )
     plot_calibration(folder / "flow_confidence.png", "Confidence on the test days", curves)
+    told = "\n".join(
+        f"| {curve.observed} | {curve.hits.mean():.1%} | {curve.confidences.mean():.1%} |"
+        for curve in curves
+    )
     text = f"""
 Means over the {len(split.test)} test days, which neither training nor the choice of epoch nor the
 calibration has seen. Training saw {len(split.train)} days, the other two
@@ -114,10 +118,14 @@ The autoregression is one per junction, over all minutes and features of the win
 ![Forecast and truth](flow.png)
 
 `confidence` is the probability that {event}.
-It is a logistic function of the spread that the network sees, fitted on the validation days, and
-strictly falls with every minute of the hour that was not observed. On the test days
-{curves[0].hits.mean():.1%} of the forecasts from a full hour were within, and the confidence said
-{curves[0].confidences.mean():.1%}.
+It is a logistic function of the spread that the network sees, fitted on the validation days. The
+same forecast with the same spread has the less confidence the fewer minutes of the hour were
+observed; a single forecast can still gain some when the older minutes are left out, because the
+network then sees another past.
+
+| minutes observed | forecasts within, on the test days | mean confidence |
+|---:|---:|---:|
+{told}
 
 ![Calibration](flow_confidence.png)
 """

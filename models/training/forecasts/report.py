@@ -6,6 +6,7 @@ import argparse
 import hashlib
 import subprocess
 from collections.abc import Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -40,8 +41,9 @@ def read_options(
 def describe_data(calendar: Calendar, split: Split) -> dict[str, Any]:
     """The data's origin, checksum and split, for the card."""
     digest = hashlib.sha256()
-    for column in (calendar.measurements.density, calendar.measurements.vehicle_count):
-        digest.update(np.ascontiguousarray(column).tobytes())
+    for column in fields(calendar.measurements):
+        values = getattr(calendar.measurements, column.name)
+        digest.update(np.ascontiguousarray(values).tobytes())
     return {
         "source": "SUMO, models.training.forecasts.generate",
         "days": calendar.n_days,

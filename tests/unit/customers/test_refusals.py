@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -253,3 +255,18 @@ class TestMethodsAndPaths:
         assert page.status_code == 200
         assert (await service.request("GET", "/openapi.json")).status_code == 200
         assert (await service.request("GET", "/docs/assets/swagger-ui.css")).status_code == 200
+
+
+async def test_a_body_that_never_comes_is_408(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deployments.customers.records.json_body.BODY_TIMEOUT_S", 0.05)
+
+    async def drip() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.Event().wait()
+
+    path = service.record_type.base_path
+    answer = await service.client.put(path, content=drip(), headers=JSON)
+    detail = "The request body did not arrive in time."
+    assert_problem(answer, 408, "Request Timeout", detail, path)

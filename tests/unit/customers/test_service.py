@@ -104,7 +104,12 @@ async def test_operations_are_observed_with_their_outcome(store: Store):
 @pytest.mark.parametrize("name", ["accounts", "loans", "cards"])
 async def test_a_failing_store_is_an_error_response_without_details(name, error, message, caplog):
     record_type = record_types()[name]
-    service = RecordService(record_type, BrokenStore(error))
+    seen: list[tuple[str, str]] = []
+    service = RecordService(
+        record_type,
+        BrokenStore(error),
+        lambda operation, outcome, latency_ms: seen.append((operation, outcome)),
+    )
     transport = httpx.ASGITransport(create_app(service), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         answer = await client.get(record_type.base_path, params={"mobileNumber": MOBILE})
@@ -113,6 +118,7 @@ async def test_a_failing_store_is_an_error_response_without_details(name, error,
     assert body["errorMessage"] == message
     assert body["errorCode"].endswith("INTERNAL_SERVER_ERROR")
     assert "secret" not in answer.text
+    assert seen == [("fetch", "unavailable" if isinstance(error, StoreUnavailable) else "failed")]
     if isinstance(error, StoreUnavailable):
         assert "redis: /secret/path" in caplog.text  # whoever runs it can see why
 

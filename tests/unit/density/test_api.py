@@ -48,6 +48,15 @@ class TestPredict:
         expected = DensityForecaster.load(tmp_path / "density-0.safetensors")(np.array([DATA]))
         assert answer.json()["prediction"] == pytest.approx(expected[0].tolist(), abs=1e-3)
 
+    @pytest.mark.parametrize("value", [1e305, 1.7e308])
+    async def test_the_largest_numbers_give_valid_json(
+        self, client: httpx.AsyncClient, value: float
+    ) -> None:
+        answer = await client.post("/predict", json={"data": [*DATA[:2], [value] * 5]})
+        assert answer.status_code == 200
+        prediction = json.loads(answer.content, parse_constant=pytest.fail)["prediction"]
+        assert prediction == pytest.approx([value] * 5)
+
     @pytest.mark.parametrize(
         ("data", "shape"),
         [

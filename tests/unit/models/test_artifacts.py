@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.torch import save_file
 
 from models.artifacts import InvalidArtifactError, card_path, write_artifact
 from models.density_forecast import DensityForecaster
@@ -69,4 +71,21 @@ def test_non_finite_weight_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     write_artifact(path, tensors, density_config(), CARD)
     with pytest.raises(InvalidArtifactError, match="not finite"):
+        DensityForecaster.load(path)
+
+
+def test_tensors_of_a_type_that_numpy_lacks_are_refused(tmp_path: Path) -> None:
+    path = write_density(tmp_path)
+    tensors = {name: tensor.bfloat16() for name, tensor in density_network(0).state_dict().items()}
+    save_file(tensors, path, {"config": density_config().model_dump_json()})
+    with pytest.raises(InvalidArtifactError, match="cannot be read"):
+        DensityForecaster.load(path)
+
+
+def test_a_scale_without_spread_is_refused(tmp_path: Path) -> None:
+    path = write_density(tmp_path)
+    config = json.loads(density_config().model_dump_json())
+    config["scales"][config["edges"][0]]["std"] = 0.0
+    save_file(density_network(0).state_dict(), path, {"config": json.dumps(config)})
+    with pytest.raises(InvalidArtifactError, match="greater than 0"):
         DensityForecaster.load(path)

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from models.artifacts import InvalidArtifactError, card_path
 from models.flow_forecast import Calibration, FlowConfig, FlowForecaster
 from models.flow_window import WINDOW
 from models.junctions import JUNCTIONS
@@ -75,3 +77,12 @@ def test_offsets_that_do_not_rise_are_refused() -> None:
 def test_tolerance_is_the_larger_of_both() -> None:
     calibration = Calibration(vehicles=1, share=0.1, slope=1, observed=(60,), offsets=(0,))
     assert calibration.tolerance(np.array([5.0, 10.0, 50.0])).tolist() == [1, 1, 5]
+
+
+def test_a_card_without_what_model_info_tells_is_refused(tmp_path: Path) -> None:
+    path = write_flow(tmp_path)
+    card = json.loads(card_path(path).read_text())
+    del card["metrics"]["within_tolerance"]
+    card_path(path).write_text(json.dumps(card))
+    with pytest.raises(InvalidArtifactError, match="within_tolerance"):
+        FlowForecaster.load(path)
