@@ -71,7 +71,7 @@ train-density: $(VENV)/.sim  ## train and compare the density forecast on the co
 train-flow: $(VENV)/.sim  ## train and compare the flow forecast on the committed days
 	@$(BIN)/python -m models.training.forecasts.train_flow $(ARGS)
 
-train-policy: $(VENV)/.sim  ## train the policy with MAPPO (resumable; about an hour on two free cores)
+train-policy: $(VENV)/.sim  ## train the policy with MAPPO (resumable; half an hour on two free cores)
 	@$(BIN)/python -m models.training.mappo --warm-start models/training/imitation.th $(ARGS)
 
 evaluate: $(VENV)/.sim  ## compare the policy with its peers on unseen traffic (resumable)

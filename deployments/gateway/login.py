@@ -40,12 +40,19 @@ class Logins:
     requests at once nor many replicas allow more guesses.
     """
 
-    def __init__(self, store: Store, users: Users, tokens: Tokens, limits: LoginLimits) -> None:
+    def __init__(
+        self,
+        store: Store,
+        users: Users,
+        tokens: Tokens,
+        limits: LoginLimits,
+        passwords: PasswordVerifier | None = None,
+    ) -> None:
         self._store = store
         self._users = users
         self._tokens = tokens
         self._limits = limits
-        self._passwords = PasswordVerifier()
+        self._passwords = passwords or PasswordVerifier()
 
     async def login(self, username: object, password: object, address: str) -> str:
         """An access token.

@@ -5,15 +5,22 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 
 from deployments.gateway.api import create_app
 from deployments.gateway.errors import BadRequestError
-from deployments.gateway.inference_client import InferenceUnavailableError
+from deployments.gateway.inference_client import InferenceClient, InferenceUnavailableError
+from deployments.gateway.login import Logins
+from deployments.gateway.passwords import PasswordVerifier
+from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.signals import FALLBACK_STATUS
+from deployments.gateway.users import Users
+from deployments.store import StoreUnavailable
 from models.junctions import JUNCTIONS
+from serve_app.lane_capacities import LANE_CAPACITIES
 from tests.unit.gateway.conftest import LIMITS, PASSWORD
 
 ACTION = "/traffic/action"
@@ -106,6 +113,27 @@ class TestLogin:
                 for number in range(LIMITS.per_address + 1)
             ]
         assert statuses == [401] * LIMITS.per_address + [429]
+
+    async def test_without_the_store_nobody_is_let_in(self, login, store, monkeypatch):
+        async def fail(counter, lifetime_s):
+            raise StoreUnavailable("sqlite: /secret/path is locked")
+
+        monkeypatch.setattr(store, "increment", fail)
+        assert_error(await login(), 503, "Logins are not possible at the moment")
+
+    async def test_more_logins_at_once_than_can_be_checked_are_refused(
+        self, store, tokens, inference
+    ):
+        logins = Logins(store, Users(store), tokens, LIMITS, PasswordVerifier(max_waiting=0))
+        service = GatewayService(
+            logins, tokens, InferenceClient(inference), LANE_CAPACITIES, GatewayCounts()
+        )
+        transport = httpx.ASGITransport(create_app(service))
+        async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+            body = {"username": "ann", "password": PASSWORD}
+            answer = await client.post("/auth/login", json=body)
+        assert_error(answer, 503, "Too many logins at once")
+        assert answer.headers["retry-after"] == "1"
 
     async def test_simultaneous_guesses_are_all_counted(self, login):
         answers = await asyncio.gather(*(login(password=f"guess {n}") for n in range(6)))
@@ -309,6 +337,17 @@ class TestOneErrorForm:
             answer = await client.post(ACTION, json=BODY, headers=bearer)
         assert_error(answer, 503, "Too many requests are waiting")
         assert answer.headers["retry-after"] == "1"
+
+    @pytest.mark.parametrize("path", [ACTION, "/auth/login"])
+    async def test_a_body_that_never_comes(self, client, bearer, path, monkeypatch):
+        monkeypatch.setattr("deployments.http.request.BODY_TIMEOUT_S", 0.05)
+
+        async def drip() -> AsyncIterator[bytes]:
+            yield b"{"
+            await asyncio.Event().wait()
+
+        answer = await client.post(path, content=drip(), headers=bearer)
+        assert_error(answer, 408, "The request body did not arrive in time")
 
 
 async def test_the_docs_page_can_authorize(client):

@@ -46,9 +46,10 @@ class LoginsOfAnn:
     async def close(self) -> None: ...
 
 
-def make_app() -> FastAPI:
+def make_app(error: Exception | None = None) -> FastAPI:
     tokens = Tokens(SECRET)
-    inference = InferenceClient(FakeInference(), CircuitBreaker(InferenceUnavailableError))
+    breaker = CircuitBreaker(InferenceUnavailableError)
+    inference = InferenceClient(FakeInference(error=error), breaker)
     return create_app(
         GatewayService(
             cast(Logins, LoginsOfAnn(tokens)), tokens, inference, LANE_CAPACITIES, GatewayCounts()
@@ -57,6 +58,9 @@ def make_app() -> FastAPI:
 
 
 schema = schemathesis.openapi.from_asgi("/openapi.json", make_app())
+while_down = schemathesis.openapi.from_asgi(
+    "/openapi.json", make_app(InferenceUnavailableError("unreachable"))
+)
 SETTINGS = settings(
     max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
 )
@@ -67,6 +71,15 @@ SETTINGS = settings(
 def test_with_a_token_every_answer_is_documented(case):
     token = Tokens(SECRET).issue("ann")
     case.call_and_validate(headers={"Authorization": f"Bearer {token}"}, checks=CHECKS)
+
+
+@while_down.parametrize()
+@SETTINGS
+def test_while_the_inference_service_is_down_every_answer_is_documented(case):
+    token = Tokens(SECRET).issue("ann")
+    headers = {"Authorization": f"Bearer {token}"}
+    # the documented 503 of health and reset is what is wanted here
+    case.call_and_validate(headers=headers, checks=CHECKS[1:])
 
 
 @schema.parametrize()

@@ -182,7 +182,7 @@ def test_resumed_trainer_learns_as_the_first_would_have(tmp_path: Path, batch: B
 
 def test_checkpoint_of_another_configuration_is_refused(tmp_path: Path) -> None:
     write_atomically(Trainer(CONFIG).state_dict(), tmp_path / "checkpoint.pt")
-    with pytest.raises(InvalidCheckpointError, match=r"made with gamma 0.97, not 0.5"):
+    with pytest.raises(InvalidCheckpointError, match=r"made with gamma 0.99, not 0.5"):
         Trainer(replace(CONFIG, gamma=0.5)).resume(tmp_path / "checkpoint.pt")
 
 
