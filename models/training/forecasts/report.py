@@ -67,16 +67,24 @@ def draft_card(calendar: Calendar, split: Split) -> Card:
 
 
 def git_revision() -> str:
-    """Of the code that trains, with ``-dirty`` when it has been edited since; ``unknown`` outside
+    """Of the code that trains, with ``-dirty`` when that has been edited since; ``unknown`` outside
     a repository."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    revision = _git("rev-parse", "--short=12", "HEAD")
+    return revision + "-dirty" * bool(_git("status", "--porcelain", "--", ":/*.py")) or "unknown"
+
+
+def _git(*arguments: str) -> str:
     try:
         found = subprocess.run(
-            command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10
+            ["git", *arguments],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            timeout=10,
         )
     except OSError:
-        return "unknown"
-    return found.stdout.strip() or "unknown"
+        return ""
+    return found.stdout.strip()
 
 
 def write_report(path: Path, title: str, comparison: Comparison, text: str) -> None:
