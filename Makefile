@@ -60,7 +60,7 @@ bench-%: $(VENV)/.dev
 	@$(BIN)/python -m load_tests.bench_$* $(ARGS)
 
 load: $(VENV)/.load  ## load the running system with the journeys of clients (locust)
-	@$(BIN)/locust -f load_tests/locustfile.py $(ARGS)
+	@$(BIN)/locust -f load_tests/locustfile.py --web-host 127.0.0.1 $(ARGS)
 
 data: $(VENV)/.sim  ## simulate the days that the forecasts learn from (resumable; an hour on two cores)
 	@$(BIN)/python -m models.training.forecasts.generate $(ARGS)
