@@ -4,10 +4,14 @@ With the system up (the gateway's password is printed by `make up`, once):
 
     JWT_AUTH_PASSWORD=... make load                      # web page on http://localhost:8089
     JWT_AUTH_PASSWORD=... make load ARGS="--headless -u 50 -r 10 -t 1m"
+
+A system at other ports: --host http://127.0.0.1:23000. The clerks create loans of random mobile
+numbers and delete them again; a number that has a loan is left alone.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import time
@@ -20,6 +24,8 @@ from locust.exception import StopUser
 from models.junctions import JUNCTIONS
 
 HOUR_S, MINUTE_S = 3600, 60
+
+logger = logging.getLogger(__name__)
 
 
 def observation(junction: str) -> list[float]:
@@ -41,7 +47,10 @@ class Controller(FastHttpUser):
         password = os.environ.get("JWT_AUTH_PASSWORD", "")
         answer = self.client.post("/api/auth/login", json={"username": user, "password": password})
         if answer.status_code != 200:
-            raise StopUser(f"The login failed: {answer.text}; is JWT_AUTH_PASSWORD set?")
+            logger.error("The login failed; is JWT_AUTH_PASSWORD set, and the system up?")
+            self.environment.process_exit_code = 1
+            self.environment.runner.quit()
+            raise StopUser
         token = answer.json()["accessToken"]
         run = f"locust-{uuid.uuid4().hex[:12]}"
         self.headers = {"Authorization": f"Bearer {token}", "X-Simulation-Run": run}
@@ -112,7 +121,8 @@ class Clerk(FastHttpUser):
     def loan(self) -> None:
         number = f"{random.randrange(10**10):010}"
         query: dict[str, Any] = {"params": {"mobileNumber": number}, "name": "/api/loans"}
-        self.client.post("/api/loans", **query)
+        if self.client.post("/api/loans", **query).status_code != 201:
+            return  # somebody else's
         loan = self.client.get("/api/loans", **query).json()
         self.client.put("/api/loans", json=loan | {"amountPaid": 1000})
         self.client.delete("/api/loans", **query)

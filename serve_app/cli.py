@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     for each in (up, down, status):
         each.add_argument(
             "--port-base",
-            type=int,
+            type=_port_base,
             help="use ports from here on (500 of them) instead of the usual ones",
         )
     up.add_argument("--no-edge", action="store_true", help="leave the documents' ports alone")
@@ -84,6 +84,12 @@ def _parser() -> argparse.ArgumentParser:
     users_cli.add_commands(commands)
     records_cli.add_commands(commands)
     return parser
+
+
+def _port_base(text: str) -> int:
+    if not text.isdecimal() or not 1024 <= int(text) <= 65_035:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1024 to 65035")
+    return int(text)
 
 
 def _instance(options: argparse.Namespace) -> Instance:
@@ -121,6 +127,8 @@ def _up(options: argparse.Namespace) -> None:
     _first_prediction(instance.base_url)
     edge = None if options.no_edge else _start_edge(options)
     _print_summary(instance, config["applications"], edge, time.monotonic() - started)
+    arguments = f' ARGS="{_same_ports(options).strip()}"' if options.port_base else ""
+    console.print(f"\nStop it with: make down{arguments}")
     if has_gateway:
         _introduce_first_user(options)
 
@@ -141,7 +149,8 @@ def _introduce_first_user(options: argparse.Namespace) -> None:
         console.print(
             f"\nUser of the gateway: {credentials.username}, password: {credentials.password}\n"
             f"Shown only once, and kept in {settings.data_dir / FILE_NAME} for `make demo`\n"
-            f"until you change it with: greenwave users passwd {FIRST_USER}",
+            f"until you change it with: .venv/bin/greenwave users passwd{_same_ports(options)}"
+            f" {FIRST_USER}",
             markup=False,
         )
 
@@ -182,18 +191,29 @@ def _print_summary(
         console.print(f"  {name + ' edge':<12} {url}")
     console.print(f"  {'dashboard':<12} {instance.dashboard_url}")
     console.print(f"  {'metrics':<12} http://127.0.0.1:{instance.ports.metrics}/metrics")
-    console.print("\nStop it with: make down")
+
+
+def _same_ports(options: argparse.Namespace) -> str:
+    return f" --port-base {options.port_base}" if options.port_base else ""
 
 
 def _down(options: argparse.Namespace) -> None:
     stopped = _instance(options).stop()
-    console.print("Stopped." if stopped else "Nothing was running.")
+    console.print("Stopped." if stopped else f"Nothing was running {_where(options)}.")
+
+
+def _where(options: argparse.Namespace) -> str:
+    instance = _instance(options)
+    return f"at {instance.base_url} with the data folder {instance.data_dir}"
 
 
 def _status(options: argparse.Namespace) -> None:
     instance = _instance(options)
     if not instance.is_running():
-        raise InstanceError("Greenwave is not running; start it with: make up")
+        raise InstanceError(
+            f"Greenwave is not running {_where(options)}. Start it with `make up`, or name the"
+            " --port-base and the DATA_DIR of the one that runs."
+        )
     for name, (status, message) in statuses(instance.dashboard_url).items():
         console.print(f"{name:<12} {status} {message}".rstrip(), markup=False)
     console.print(f"{'edge':<12} {'RUNNING' if _edge(options).is_running() else 'STOPPED'}")

@@ -133,7 +133,10 @@ def credentials_of(settings: Settings) -> Credentials:
         username = input(f"User of the gateway [{FIRST_USER}]: ") or FIRST_USER
         credentials = Credentials(username, getpass.getpass("Password: "))
     if credentials is None:
-        raise DemoError("Who logs in? Set JWT_AUTH_USERNAME and JWT_AUTH_PASSWORD.")
+        raise DemoError(
+            f"Who logs in? {settings.data_dir} keeps no password: start the system with `make up`"
+            " and the same --port-base, or set JWT_AUTH_USERNAME and JWT_AUTH_PASSWORD."
+        )
     return credentials
 
 

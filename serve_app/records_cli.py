@@ -50,20 +50,18 @@ def add_commands(commands: Subparsers) -> None:
 
 
 def _export(options: argparse.Namespace) -> None:
-    written = asyncio.run(_export_file(options.file, _store_url(options)))
+    url = Settings.of_instance(options.port_base).existing_store_url()
+    written = asyncio.run(_export_file(options.file, url))
     console.print(f"Exported {written} records to {options.file}.", markup=False)
 
 
 def _import(options: argparse.Namespace) -> None:
     count = _check_file(options.file)
-    result = asyncio.run(_import_file(options.file, count, _store_url(options)))
+    url = Settings.of_instance(options.port_base).resolved_store_url
+    result = asyncio.run(_import_file(options.file, count, url))
     console.print(f"Imported {result.created} records; {result.already_there} were there already.")
     if result.conflicts:
         raise RecordsTransferError(_several("records were left out", result.conflicts))
-
-
-def _store_url(options: argparse.Namespace) -> str:
-    return Settings.of_instance(options.port_base).resolved_store_url
 
 
 async def _export_file(path: Path, store_url: str) -> int:

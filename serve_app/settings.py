@@ -8,6 +8,8 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from deployments.store import StoreUnavailable
+
 _WEIGHTS = Path(__file__).resolve().parent.parent / "models" / "weights"
 
 
@@ -70,3 +72,18 @@ class Settings(BaseSettings):
     @property
     def resolved_store_url(self) -> str:
         return self.store_url or f"sqlite:///{self.data_dir / 'greenwave.db'}"
+
+    def existing_store_url(self) -> str:
+        """The same, for commands that read: an embedded store must be there already.
+
+        Raises:
+            StoreUnavailable: there is no such file; a mistyped name must not seem an empty store.
+        """
+        url = self.resolved_store_url
+        path = Path(url.removeprefix("sqlite:///"))
+        if url.startswith("sqlite:///") and not path.exists():
+            raise StoreUnavailable(
+                f"There is no store at {path.absolute()}; are STORE_URL, DATA_DIR and --port-base"
+                " those of `make up`?"
+            )
+        return url

@@ -32,7 +32,8 @@ def add_commands(commands: Commands) -> None:
 
         def run(options: argparse.Namespace) -> None:
             settings = Settings.of_instance(options.port_base)
-            asyncio.run(_with_users(settings, work(options)))
+            url = settings.resolved_store_url if name == "add" else settings.existing_store_url()
+            asyncio.run(_with_users(url, work(options)))
             if name in ("passwd", "remove"):
                 forget_first_user(settings.data_dir, options.name)
 
@@ -45,8 +46,8 @@ def add_commands(commands: Commands) -> None:
     action("list", _list, "list the users")
 
 
-async def _with_users(settings: Settings, work: Work) -> None:
-    store = open_store(settings.resolved_store_url)
+async def _with_users(store_url: str, work: Work) -> None:
+    store = open_store(store_url)
     try:
         await work(Users(store))
     finally:

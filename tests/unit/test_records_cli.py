@@ -12,6 +12,7 @@ import pytest
 from deployments.customers import record_types
 from deployments.customers.records.service import RecordService
 from deployments.store import Store, open_store
+from deployments.store.sqlite_worker import connect
 from serve_app.cli import main
 
 TYPES = record_types()
@@ -22,6 +23,7 @@ def store_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The store that the command uses."""
     url = f"sqlite:///{tmp_path / 'store.db'}"
     monkeypatch.setenv("STORE_URL", url)
+    connect(tmp_path / "store.db").close()
     return url
 
 
@@ -212,11 +214,16 @@ def test_an_instance_on_ports_of_its_own_has_a_store_of_its_own(tmp_path, monkey
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     path = write_lines(tmp_path / "f", loan())
     assert main(["import", "--port-base", "23000", str(path)]) == 0
-    assert main(["export", str(tmp_path / "first")]) == 0
     assert main(["export", "--port-base", "23000", str(tmp_path / "[second]")]) == 0
-    assert lines_of(tmp_path / "first") == []
     assert lines_of(tmp_path / "[second]") == [loan()]
     assert "[second]" in capsys.readouterr().err
+
+
+def test_a_store_that_is_not_there_is_no_empty_one(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("STORE_URL", f"sqlite:///{tmp_path / 'mistyped' / 'store.db'}")
+    assert main(["export", str(tmp_path / "f")]) == 1
+    assert "There is no store at" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("command", ["export", "import"])

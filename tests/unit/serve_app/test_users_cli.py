@@ -6,6 +6,7 @@ import io
 
 import pytest
 
+from deployments.store.sqlite_worker import connect
 from serve_app.cli import main
 from serve_app.first_user import FIRST_USER, create_first_user, known_credentials
 from serve_app.settings import Settings
@@ -43,9 +44,11 @@ def test_users_are_added_listed_changed_and_removed(users):
         (("add", "ann"), "short\n", "A password has 8 to 256 characters, not all of them blank."),
         (("add", "ann"), "", "A password has 8 to 256 characters, not all of them blank."),
         (("add", " "), "some password\n", "A user name is printable text without spaces"),
+        (("add", "ann"), "\udcff\udcfe" * 5, "A password is text in UTF-8."),
     ],
 )
-def test_mistakes_end_in_one_sentence(users, arguments, typed, message):
+def test_mistakes_end_in_one_sentence(users, tmp_path, arguments, typed, message):
+    connect(tmp_path / "greenwave.db").close()
     code, output = users(*arguments, typed=typed)
     assert code == 1
     assert output.startswith(message)
@@ -67,7 +70,23 @@ def test_the_first_users_kept_password_is_forgotten_when_it_changes(
 
 def test_each_instance_has_users_of_its_own(users):
     users("add", "ann", typed="some password\n")
-    assert users("list", "--port-base", "31000") == (0, "")
+    assert users("add", "bob", "--port-base", "31000", typed="some password\n")[0] == 0
+    assert users("list", "--port-base", "31000") == (0, "bob\n")
+    assert users("list") == (0, "ann\n")
+
+
+@pytest.mark.parametrize("command", [("list",), ("remove", "ann"), ("passwd", "ann")])
+def test_a_store_that_is_not_there_is_no_empty_one(users, tmp_path, command):
+    code, output = users(*command, typed="some password\n")
+    assert (code, output.startswith("There is no store at")) == (1, True)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("base", ["80", "65500", "many"])
+def test_an_impossible_port_base_is_refused(base, capsys):
+    with pytest.raises(SystemExit):
+        main(["status", "--port-base", base])
+    assert "no number from 1024 to 65035" in capsys.readouterr().err
 
 
 def test_a_password_is_no_argument(users, capsys):
