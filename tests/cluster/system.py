@@ -3,6 +3,7 @@ other."""
 
 from __future__ import annotations
 
+import os
 import signal
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,9 +20,10 @@ _BASES = range(27000, 30000, 500)
 
 
 def free_port_base() -> int:
-    """The first range of ports that no one listens in."""
+    """The first range of ports that no one listens in; each of xdist's workers has its own half."""
     taken = {port for port, _ in listeners()}
-    return next(base for base in _BASES if not taken & set(range(base, base + 500)))
+    half = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 2
+    return next(base for base in _BASES[half::2] if not taken & set(range(base, base + 500)))
 
 
 def application(

@@ -77,8 +77,8 @@ class Writers:
 
     async def __aexit__(self, *_: object) -> None:
         self._stopped = True
-        async with self._client:
-            await asyncio.gather(*self._tasks)
+        await asyncio.gather(*self._tasks)
+        await self._client.aclose()
 
     async def have_acknowledged(self, count: int) -> None:
         async with asyncio.timeout(100):
