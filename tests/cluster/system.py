@@ -57,7 +57,7 @@ class System:
     def url(self) -> str:
         return self.instance.base_url
 
-    def deploy(self, *applications: dict[str, Any], timeout_s: float = 90) -> None:
+    def deploy(self, *applications: dict[str, Any], timeout_s: float = 180) -> None:
         """Add or change applications and wait until all run."""
         self.applications |= {each["name"]: each for each in applications}
         config = shipped_config()

@@ -81,7 +81,7 @@ class Writers:
         await self._client.aclose()
 
     async def have_acknowledged(self, count: int) -> None:
-        async with asyncio.timeout(100):
+        async with asyncio.timeout(200):
             while len(self.acknowledged) < count:
                 await asyncio.sleep(0.02)
 
@@ -112,7 +112,7 @@ class Writers:
         return [mobile for mobile, gone in zip(self.acknowledged, lost, strict=True) if gone]
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 async def test_every_acknowledged_write_survives_kills_of_replica_store_and_ray(
     tmp_path: Path,
 ) -> None:
