@@ -20,7 +20,7 @@ from serve_app.deploy import DeployError, deploy, statuses, wait_until_running
 from serve_app.edge import Edge, EdgeError, EdgePorts
 from serve_app.first_user import FILE_NAME, FIRST_USER, create_first_user
 from serve_app.instance import Instance, InstanceError
-from serve_app.ports import Ports
+from serve_app.ports import Ports, read_port_base
 from serve_app.records_cli import RecordsTransferError
 from serve_app.settings import Settings
 from serve_app.signing_key import InsecureSettingsError, signing_key
@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     for each in (up, down, status):
         each.add_argument(
             "--port-base",
-            type=_port_base,
+            type=read_port_base,
             help="use ports from here on (500 of them) instead of the usual ones",
         )
     up.add_argument("--no-edge", action="store_true", help="leave the documents' ports alone")
@@ -84,12 +84,6 @@ def _parser() -> argparse.ArgumentParser:
     users_cli.add_commands(commands)
     records_cli.add_commands(commands)
     return parser
-
-
-def _port_base(text: str) -> int:
-    if not text.isdecimal() or not 1024 <= int(text) <= 65_035:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1024 to 65035")
-    return int(text)
 
 
 def _instance(options: argparse.Namespace) -> Instance:

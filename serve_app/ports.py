@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import socket
 from collections.abc import Iterator
@@ -37,6 +38,17 @@ class Ports:
 
     def single(self) -> dict[str, int]:
         return {name: port for name, port in asdict(self).items() if isinstance(port, int)}
+
+
+def read_port_base(text: str) -> int:
+    """The value of ``--port-base`` on every command line.
+
+    Raises:
+        argparse.ArgumentTypeError: no range of ports begins there.
+    """
+    if not text.isdecimal() or not 1024 <= int(text) <= 65_035:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1024 to 65035")
+    return int(text)
 
 
 def is_free(port: int) -> bool:

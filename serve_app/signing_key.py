@@ -49,7 +49,7 @@ def configured_signing_key() -> bytes:
     """The key for a replica, which never makes one.
 
     Raises:
-        InsecureSettingsError: also when the cluster's other machines have another key, or none.
+        InsecureSettingsError: also when none was made on this machine.
     """
     settings = Settings()
     if settings.jwt_secret is None and not (settings.data_dir / FILE_NAME).exists():

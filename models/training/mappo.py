@@ -61,8 +61,6 @@ class Config:
     """length of each, a multiple of the chunks' length in seconds"""
     warm_start: str = ""
     """policy file to start from; without one, orthogonal initial weights"""
-    sharpness: float = 1.0
-    """factor on the warm start's logits: the greedy policy stays, and sampling keeps close to it"""
     critic_iterations: int = 4
     """first iterations in which only the critic learns, so that it does not mislead a good actor"""
     curriculum_iterations: int = 1
@@ -246,9 +244,6 @@ class Trainer:
         initialise(self.critic, self.critic.values, output_gain=1.0)
         if config.warm_start:
             self.actor.load_state_dict(read_state_dict(config.warm_start))
-            with torch.no_grad():
-                for tensor in self.actor.fc2.parameters():
-                    tensor.mul_(config.sharpness)
         self.actor_optimizer = torch.optim.Adam(self.actor.parameters(), eps=1e-5)
         self.critic_optimizer = torch.optim.Adam(self.critic.parameters(), eps=1e-5)
         self.value_scale = ValueScale()

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -38,20 +39,29 @@ async def test_a_locked_file_is_an_error_in_time_while_reads_go_on(tmp_path: Pat
     await store.close()
 
 
+@contextmanager
+def stopped_writer(path: Path) -> Iterator[None]:
+    """The turn to write is held, as by a replica that has been stopped in mid-write."""
+    turn = os.open(path.with_name(f"{path.name}-turn"), os.O_RDWR)
+    try:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(turn)
+
+
 async def test_a_write_that_was_answered_with_an_error_is_not_made_later(tmp_path: Path):
     path = tmp_path / "store.db"
     store = open_store(f"sqlite:///{path}")
     await store.create(TABLE, Document("1", b"one"))
-    turn = os.open(path.with_name("store.db-turn"), os.O_RDWR)
-    fcntl.flock(turn, fcntl.LOCK_EX)  # as a replica does that has been stopped in mid-write
-    started = asyncio.get_running_loop().time()
-    results = await asyncio.gather(
-        *(store.create(TABLE, Document(str(n), b"late")) for n in range(2, 5)),
-        return_exceptions=True,
-    )
-    assert {type(result) for result in results} == {StoreUnavailable}
-    assert asyncio.get_running_loop().time() - started < 2
-    os.close(turn)
+    with stopped_writer(path):
+        started = asyncio.get_running_loop().time()
+        results = await asyncio.gather(
+            *(store.create(TABLE, Document(str(n), b"late")) for n in range(2, 5)),
+            return_exceptions=True,
+        )
+        assert {type(result) for result in results} == {StoreUnavailable}
+        assert asyncio.get_running_loop().time() - started < 2
     await store.create(TABLE, Document("9", b"nine"))
     assert {key async for key, _ in store.scan(TABLE)} == {"1", "9"}
     await store.close()
@@ -61,13 +71,11 @@ async def test_closing_does_not_wait_for_ever_for_another_process(tmp_path: Path
     path = tmp_path / "store.db"
     store = open_store(f"sqlite:///{path}")
     await store.create(TABLE, Document("1", b"one"))
-    turn = os.open(path.with_name("store.db-turn"), os.O_RDWR)
-    fcntl.flock(turn, fcntl.LOCK_EX)
-    with pytest.raises(StoreUnavailable):
-        await store.create(TABLE, Document("2", b"two"))
-    async with asyncio.timeout(5):
-        await store.close()
-    os.close(turn)
+    with stopped_writer(path):
+        with pytest.raises(StoreUnavailable):
+            await store.create(TABLE, Document("2", b"two"))
+        async with asyncio.timeout(5):
+            await store.close()
 
 
 async def test_a_short_lock_is_waited_for(tmp_path: Path):

@@ -7,6 +7,7 @@ from collections import Counter
 from ray.serve import metrics
 
 from deployments.customers.records.errors import InvalidMobileNumber
+from deployments.metrics.total import Total
 
 SAMPLE = 200  # latencies a second; recording each would cost more than a look-up
 LATENCY_BUCKETS_MS = [0.25, 0.5, 1, 2, 5, 10, 25, 50, 100, 250, 1000, 5000]
@@ -16,10 +17,11 @@ class RecordMetrics:
     """Ray metrics of one replica; to be created in the replica's constructor."""
 
     def __init__(self, service: str) -> None:
-        self._operations = metrics.Counter(
+        self._service = service
+        self._operations = Total(
             "customer_record_operations",
-            description="Operations on customer records, by service and outcome.",
-            tag_keys=("service", "operation", "outcome"),
+            "Operations on customer records, by service and outcome.",
+            ("service", "operation", "outcome"),
         )
         self._latency_ms = metrics.Histogram(
             "customer_record_store_latency_ms",
@@ -28,22 +30,19 @@ class RecordMetrics:
             boundaries=LATENCY_BUCKETS_MS,
             tag_keys=("service", "operation"),
         )
-        self._operations.set_default_tags({"service": service})
         self._latency_ms.set_default_tags({"service": service})
-        self._counts: Counter[tuple[str, str]] = Counter()
+        self._counts: Counter[tuple[str, str, str]] = Counter()
         self._sample: list[tuple[str, float]] = []
 
     def observe(self, operation: str, outcome: str, latency_ms: float) -> None:
         """Note one operation."""
-        self._counts[operation, outcome] += 1
+        self._counts[self._service, operation, outcome] += 1
         if len(self._sample) < SAMPLE and outcome != InvalidMobileNumber.outcome:
             self._sample.append((operation, latency_ms))
 
     def publish(self) -> None:
         """Publish what has come since the last call."""
-        counts, self._counts = self._counts, Counter()
+        self._operations.publish(self._counts)
         sample, self._sample = self._sample, []
-        for (operation, outcome), number in counts.items():
-            self._operations.inc(number, {"operation": operation, "outcome": outcome})
         for operation, latency_ms in sample:
             self._latency_ms.observe(latency_ms, {"operation": operation})

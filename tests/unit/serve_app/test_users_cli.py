@@ -83,9 +83,10 @@ def test_a_store_that_is_not_there_is_no_empty_one(users, tmp_path, command):
 
 
 @pytest.mark.parametrize("base", ["80", "65500", "many"])
-def test_an_impossible_port_base_is_refused(base, capsys):
+@pytest.mark.parametrize("command", [["status"], ["users", "list"], ["export", "f"]])
+def test_an_impossible_port_base_is_refused(command, base, capsys):
     with pytest.raises(SystemExit):
-        main(["status", "--port-base", base])
+        main([*command, "--port-base", base])
     assert "no number from 1024 to 65035" in capsys.readouterr().err
 
 
