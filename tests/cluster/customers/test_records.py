@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -21,10 +22,9 @@ WRITES = 2_000
 STORES = ["sqlite", "redis"]
 
 
-def loans(store_url: str, name: str = "loans", prefix: str = "/api/loans") -> dict[str, Any]:
-    """The loans application of serve_config.yaml, two replicas on a store of the test's own."""
-    env = {"STORE_URL": store_url}
-    return shipped_application("loans", called=name, prefix=prefix, replicas=2, env=env)
+def records(name: str, store_url: str) -> dict[str, Any]:
+    """An application of serve_config.yaml, two replicas on a store of the test's own."""
+    return shipped_application(name, replicas=2, env={"STORE_URL": store_url})
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def url(
     """Loans on two replicas, once on each store."""
     sqlite = f"sqlite:///{tmp_path_factory.mktemp('records') / 'records.db'}"
     store_url = sqlite if request.param == "sqlite" else redis_server.url
-    system.deploy(loans(store_url))
+    system.deploy(records("loans", store_url))
     yield f"{system.url}/api/loans"
     system.remove("loans")
 
@@ -67,6 +67,7 @@ class Writers:
     def __init__(self, url: str) -> None:
         self.url = url
         self.acknowledged: list[str] = []
+        self.other_answers: Counter[str] = Counter()
         self._numbers = iter(range(10**9))
         self._stopped = False
 
@@ -81,22 +82,27 @@ class Writers:
         await self._client.aclose()
 
     async def have_acknowledged(self, count: int) -> None:
-        async with asyncio.timeout(200):
-            while len(self.acknowledged) < count:
-                await asyncio.sleep(0.02)
+        try:
+            async with asyncio.timeout(100):
+                while len(self.acknowledged) < count:
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            pytest.fail(f"{len(self.acknowledged)} of {count} writes: {self.other_answers}")
 
     async def _write(self, client: httpx.AsyncClient) -> None:
         while not self._stopped:
             mobile = f"{next(self._numbers):010}"
             try:
                 answer = await client.post(self.url, params={"mobileNumber": mobile})
-            except httpx.HTTPError:
-                await asyncio.sleep(0.05)
-                continue
-            if answer.status_code == 201:
-                self.acknowledged.append(mobile)
+            except httpx.HTTPError as error:
+                other = type(error).__name__
             else:
-                await asyncio.sleep(0.05)
+                other = f"{answer.status_code} {answer.text[:100]}"
+                if answer.status_code == 201:
+                    self.acknowledged.append(mobile)
+                    continue
+            self.other_answers[other] += 1
+            await asyncio.sleep(0.05)
 
     async def lost(self) -> list[str]:
         """Acknowledged records that cannot be fetched."""
@@ -120,11 +126,12 @@ async def test_every_acknowledged_write_survives_kills_of_replica_store_and_ray(
     instance = make_instance(tmp_path / "data", temp_dir)
     system = System(instance)
     redis_server = RedisServer(tmp_path / "redis")
-    applications = [
-        loans(f"sqlite:///{tmp_path / 'records.db'}", "sqlite", "/sqlite"),
-        loans(redis_server.url, "redis", "/redis"),
-    ]
-    sqlite, redis = Writers(f"{system.url}/sqlite"), Writers(f"{system.url}/redis")
+    on_sqlite = records("loans", f"sqlite:///{tmp_path / 'records.db'}")
+    on_redis = records("cards", redis_server.url)
+    sqlite, redis = (
+        Writers(f"{system.url}{application['route_prefix']}")
+        for application in (on_sqlite, on_redis)
+    )
 
     async def both_have_acknowledged(count: int) -> None:
         await asyncio.gather(*(each.have_acknowledged(count) for each in (sqlite, redis)))
@@ -132,10 +139,10 @@ async def test_every_acknowledged_write_survives_kills_of_replica_store_and_ray(
     try:
         redis_server.start()
         await asyncio.to_thread(instance.start)
-        await asyncio.to_thread(system.deploy, *applications)
+        await asyncio.to_thread(system.deploy, on_sqlite, on_redis)
         async with sqlite, redis:
             await both_have_acknowledged(WRITES // 3)
-            for name in ("sqlite", "redis"):
+            for name in ("loans", "cards"):
                 system.kill(system.replicas(name)[0])
             await both_have_acknowledged(WRITES * 2 // 3)
             redis_server.kill()
