@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from http.client import HTTPResponse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -151,6 +152,28 @@ def test_headers_that_ray_would_act_on_do_not_pass(edge):
     assert not sent.keys() & received.keys()
     received = httpx.get(url, headers={"x-request-id": "abc-1"}, timeout=5).json()["headers"]
     assert received["x-request-id"] == "abc-1"
+
+
+def test_a_body_that_never_comes_gets_a_408_in_the_form_of_the_service(edge):
+    head = b"POST /api/%b HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"
+    paths = {"gateway": b"x", "loans": b"loans", "cards": b"cards", "density": b"x"}
+    connections = {}
+    for name, path in paths.items():
+        address = ("127.0.0.1", getattr(edge.ports, name))
+        connections[name] = socket.create_connection(address, timeout=30)
+        connections[name].sendall(head % path)
+    answers = {}
+    for name, connection in connections.items():
+        with connection:
+            answer = HTTPResponse(connection)
+            answer.begin()
+            assert answer.status == 408
+            answers[name] = (answer.headers["content-type"], json.loads(answer.read()))
+    problem = {"type": "about:blank", "title": "Request Timeout", "status": 408}
+    assert answers["loans"] == answers["cards"] == ("application/problem+json", problem)
+    in_time = "The request did not arrive in time"
+    assert answers["density"] == ("application/json", {"detail": in_time})
+    assert answers["gateway"][1].items() >= {"status": "error", "message": in_time}.items()
 
 
 def test_without_serve_each_service_answers_503_in_its_own_form(tmp_path):

@@ -350,6 +350,13 @@ class TestOneErrorForm:
         assert_error(answer, 408, "The request body did not arrive in time")
 
 
+async def test_the_document_lists_no_error_that_never_comes(client):
+    document = (await client.get("/openapi.json")).json()
+    operations = [each for path in document["paths"].values() for each in path.values()]
+    assert not any("422" in operation["responses"] for operation in operations)
+    assert "ValidationError" not in str(document)
+
+
 async def test_the_docs_page_can_authorize(client):
     document = (await client.get("/openapi.json")).json()
     assert document["components"]["securitySchemes"] == {
