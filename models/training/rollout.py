@@ -27,10 +27,11 @@ AVAIL_ACTIONS = torch.tensor([junction.avail_actions for junction in JUNCTIONS.v
 
 
 class Task(NamedTuple):
-    """An episode to drive; the seed also draws the actions."""
+    """An episode to drive: its traffic, and which repeat of it; both draw the actions."""
 
     scenario: Scenario
     seed: int
+    repeat: int
     reward: Reward
     team_share: float
 
@@ -65,8 +66,8 @@ class RolloutWorkers:
     def drive(self, weights: Weights, tasks: Sequence[Task]) -> list[Episode]:
         """The episodes in the order of their tasks; waits as long as it takes."""
         heavy_first = sorted(tasks, key=lambda task: -task.scenario.demand_scale)
-        running = {task.seed: self._pool.submit(_drive, weights, task) for task in heavy_first}
-        return [running[task.seed].result() for task in tasks]
+        running = {task: self._pool.submit(_drive, weights, task) for task in heavy_first}
+        return [running[task].result() for task in tasks]
 
     def test(self, weights: Weights, runs: Sequence[tuple[Scenario, int]]) -> list[Metrics]:
         """How the greedy policy, as it is served, does in each scenario with its seed."""
@@ -95,7 +96,7 @@ def _make_policy(weights: Weights) -> RecurrentPolicy:
 @torch.inference_mode()
 def drive_episode(policy: RecurrentPolicy, task: Task) -> Episode:
     """Drive one episode in this process with actions sampled from the policy."""
-    rng = np.random.default_rng(task.seed)
+    rng = np.random.default_rng((task.seed, task.repeat))
     network = read_network()
     env = SignalsEnv(lambda _: task.scenario, task.reward, task.team_share, network)
     inputs, states, actions, free, rewards = [], [], [], [], []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import OrderedDict
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import torch
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from models.junctions import JUNCTIONS, N_AGENTS
+from models.junctions import JUNCTIONS, N_ACTIONS, N_AGENTS
 from models.policy import read_state_dict
 from models.policy_form import HIDDEN_DIM, INPUT_DIM, InvalidPolicyFileError
 from models.simulation.metrics import Metrics
@@ -24,14 +25,16 @@ from models.training.mappo import (
     Log,
     Trainer,
     ValueScale,
+    compare_repeats,
     estimate_advantages,
     pick,
+    standardise,
     unroll,
 )
 from models.training.rollout import Episode
 from models.training.signals_env import STATE_DIM
 
-CONFIG = Config(critic_iterations=0, chunk=4, epochs=3, minibatches=2, episodes=2)
+CONFIG = Config(critic_iterations=0, chunk=4, epochs=3, minibatches=2, episodes=2, repeats=1)
 N_DECISIONS = 12
 NO_METRICS = Metrics(0, 0, 0, {}, 0, 0)
 
@@ -72,6 +75,32 @@ def test_end_of_an_episode_is_valued_and_not_taken_for_the_end_of_traffic() -> N
         torch.zeros(1, 1), torch.tensor([[0.0], [10.0]]), gamma=0.5, gae_lambda=1.0
     )
     assert advantages.item() == 5
+
+
+def test_what_repeats_of_one_traffic_share_does_not_count() -> None:
+    traffic, merit = torch.randn(5, 3, 1, 2), torch.randn(5, 3, 4, 2)
+    seen, alone = ((traffic + merit), merit)
+    both = [compare_repeats(part.reshape(5, 12, 2), 4) for part in (seen, alone)]
+    torch.testing.assert_close(*both)
+    expected = merit[1, 2, 3] - merit[1, 2, :3].mean(0)
+    torch.testing.assert_close(both[0][1, 11], expected)
+    torch.testing.assert_close(compare_repeats(traffic[:, :, 0], 1), traffic[:, :, 0])
+
+
+def test_every_traffic_and_agent_has_the_same_weight() -> None:
+    advantages = torch.randn(50, 6, 2) * torch.tensor([1.0, 1, 1, 9, 9, 9])[:, None] + 3
+    free = torch.rand(50, 6, 2) < 0.5
+    standard = standardise(advantages, free, repeats=3)
+    for traffic in (slice(0, 3), slice(3, 6)):
+        for agent in range(2):
+            values = standard[:, traffic, agent][free[:, traffic, agent]]
+            assert values.mean().item() == pytest.approx(0, abs=1e-5)
+            assert values.std().item() == pytest.approx(1, abs=1e-4)
+
+
+def test_standardising_decisions_without_a_choice_stays_finite() -> None:
+    nothing_free = torch.zeros(4, 2, 1, dtype=torch.bool)
+    assert standardise(torch.ones(4, 2, 1), nothing_free, repeats=2).isfinite().all()
 
 
 def test_value_scale_gives_each_agent_mean_zero_and_spread_one() -> None:
@@ -169,6 +198,28 @@ def test_unusable_start_is_refused(tmp_path: Path) -> None:
         Trainer(replace(CONFIG, warm_start=str(tmp_path / "bad.th")))
 
 
+def test_start_from_several_policies_is_the_mean_of_their_weights(tmp_path: Path) -> None:
+    policies = [Trainer(replace(CONFIG, seed=seed)).actor.state_dict() for seed in (1, 2)]
+    files = [str(tmp_path / f"{number}.th") for number in range(2)]
+    for file, policy in zip(files, policies, strict=True):
+        write_atomically(OrderedDict(policy), Path(file))
+    start = Trainer(replace(CONFIG, warm_start=",".join(files))).actor.state_dict()
+    for name, tensor in start.items():
+        torch.testing.assert_close(tensor, (policies[0][name] + policies[1][name]) / 2)
+
+
+def test_kept_weights_follow_the_actors_slowly_and_survive_a_resume(tmp_path: Path) -> None:
+    trainer = Trainer(replace(CONFIG, average_decay=0.75))
+    for value in (0.0, 4.0):
+        torch.nn.init.constant_(trainer.actor.fc2.bias, value)
+        trainer.average.update_parameters(trainer.actor)
+    assert trainer.average_weights()["fc2.bias"].tolist() == pytest.approx([1.0] * N_ACTIONS)
+    write_atomically(trainer.state_dict(), tmp_path / "checkpoint.pt")
+    resumed = Trainer(replace(CONFIG, average_decay=0.75))
+    resumed.resume(tmp_path / "checkpoint.pt")
+    assert resumed.average_weights()["fc2.bias"].tolist() == pytest.approx([1.0] * N_ACTIONS)
+
+
 def test_resumed_trainer_learns_as_the_first_would_have(tmp_path: Path, batch: Batch) -> None:
     first = Trainer(CONFIG)
     first.learn(batch)
@@ -182,7 +233,7 @@ def test_resumed_trainer_learns_as_the_first_would_have(tmp_path: Path, batch: B
 
 def test_checkpoint_of_another_configuration_is_refused(tmp_path: Path) -> None:
     write_atomically(Trainer(CONFIG).state_dict(), tmp_path / "checkpoint.pt")
-    with pytest.raises(InvalidCheckpointError, match=r"made with gamma 0.99, not 0.5"):
+    with pytest.raises(InvalidCheckpointError, match=r"made with gamma 0.995, not 0.5"):
         Trainer(replace(CONFIG, gamma=0.5)).resume(tmp_path / "checkpoint.pt")
 
 
@@ -198,6 +249,7 @@ def test_optimiser_of_another_form_is_refused(tmp_path: Path) -> None:
     ("changes", "problem"),
     [
         ({"reward": "speed"}, "reward 'speed' is none of"),
+        ({"episodes": 8, "repeats": 3}, "8 episodes are not groups of 3 repeats"),
         ({"duration_s": 1000, "chunk": 24}, "1000 s are not a multiple of chunks of 120 s"),
     ],
 )
