@@ -8,6 +8,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c requirements.lock
 ARGS   ?=
 ,      := ,
+POLICY_START := models/training/imitation.th,models/training/mappo_3.th
 
 define CHECK_PYTHON
 import sys
@@ -71,8 +72,8 @@ train-density: $(VENV)/.sim  ## train and compare the density forecast on the co
 train-flow: $(VENV)/.sim  ## train and compare the flow forecast on the committed days
 	@$(BIN)/python -m models.training.forecasts.train_flow $(ARGS)
 
-train-policy: $(VENV)/.sim  ## train the policy with MAPPO (resumable; half an hour on two free cores)
-	@$(BIN)/python -m models.training.mappo --warm-start models/training/imitation.th $(ARGS)
+train-policy: $(VENV)/.sim  ## train the policy with MAPPO (resumable; three quarters of an hour on two free cores)
+	@$(BIN)/python -m models.training.mappo --warm-start $(POLICY_START) $(ARGS)
 
 evaluate: $(VENV)/.sim  ## compare the policy with its peers on unseen traffic (resumable)
 	@$(BIN)/python -m models.training.evaluate $(ARGS)

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 mpl.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
 
 POLICY, PEER = "#d95f02", "#9ecae1"
+FAR_OFF = 2.0  # runs that start beyond this multiple of the best validation have their own panel
 CROP = 2.5  # bars beyond this multiple of the policy's are cut off and labelled
 
 
@@ -49,24 +50,40 @@ def plot_comparison(
 def plot_training(path: Path, curves: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
     """Time loss over the iterations: of the sampling policy while it trains, and on validation.
 
+    Validation has a panel for runs that start from a policy and one for those that start from far
+    worse weights: on one scale the former would be a line at zero.
+
     Args:
         curves: by run, the columns ``iteration``, ``time_loss_s`` and ``validation`` (NaN where
             an iteration had none).
     """
-    figure = Figure(figsize=(8, 3.2), layout="constrained")
-    sampled, greedy = figure.subplots(1, 2)
-    for name, columns in curves.items():
-        sampled.plot(columns["iteration"], columns["time_loss_s"], lw=0.8, label=name)
-        validated = [
-            point
-            for point in zip(columns["iteration"], columns["validation"], strict=True)
-            if not isnan(point[1])
-        ]
-        greedy.plot(*zip(*validated, strict=True), marker="o", ms=3, lw=1, label=name)
-    sampled.set_title("sampling policy on training traffic", loc="left", fontsize=9)
-    greedy.set_title("greedy policy on validation traffic, geometric mean", loc="left", fontsize=9)
-    for axes in (sampled, greedy):
+    figure = Figure(figsize=(11, 3.2), layout="constrained")
+    sampled, from_policies, from_scratch = figure.subplots(1, 3)
+    validated = {name: _validated(columns) for name, columns in curves.items()}
+    lowest = min(loss for points in validated.values() for _, loss in points)
+    for number, (name, columns) in enumerate(curves.items()):
+        look = {"label": name, "color": f"C{number}"}
+        sampled.plot(columns["iteration"], columns["time_loss_s"], lw=0.8, **look)
+        far_off = validated[name][0][1] > FAR_OFF * lowest
+        greedy = from_scratch if far_off else from_policies
+        greedy.plot(*zip(*validated[name], strict=True), marker="o", ms=3, lw=1, **look)
+    for axes, title in (
+        (sampled, "sampling policy on training traffic"),
+        (from_policies, "greedy on validation, from a policy"),
+        (from_scratch, "greedy on validation, from random weights"),
+    ):
+        axes.set_title(title, loc="left", fontsize=9)
         axes.set_xlabel("iteration")
         axes.set_ylabel("time loss, s per vehicle")
-    greedy.legend(frameon=False)
+        if axes is not from_policies:
+            axes.set_yscale("log")
+            axes.yaxis.set_major_formatter("{x:.0f}")
+            axes.yaxis.set_minor_formatter("")
+    sampled.legend(frameon=False, ncols=2)
     figure.savefig(path, dpi=110)
+
+
+def _validated(columns: Mapping[str, Sequence[float]]) -> list[tuple[float, float]]:
+    """Iteration and validation of the iterations that had one."""
+    pairs = zip(columns["iteration"], columns["validation"], strict=True)
+    return [(iteration, loss) for iteration, loss in pairs if not isnan(loss)]
