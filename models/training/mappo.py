@@ -4,6 +4,7 @@ Yu et al., "The Surprising Effectiveness of PPO in Cooperative Multi-Agent Games
 shared by all agents, a central critic that sees the whole network and serves training only, value
 normalisation, and PPO's clipped objective (Schulman et al., 2017) with advantages by GAE (Schulman
 et al., 2016). The actor's GRU learns through chunks of time that begin with stored hidden states.
+Each traffic is driven several times, and its repeats are each other's baseline.
 
 A run lives in a folder: ``checkpoint.pt`` after every iteration, ``log.csv``, and ``best.th``, the
 weights that did best on the validation hours. The same command goes on where a run was killed. The
@@ -13,13 +14,16 @@ same configuration gives the same curve, whatever the number of workers.
 from __future__ import annotations
 
 import argparse
+import ast
 import csv
+import inspect
 import os
 import sys
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args
 
@@ -114,6 +118,21 @@ class Config:
             raise ValueError(
                 f"{self.duration_s} s are not a multiple of chunks of {self.chunk * DECISION_S} s"
             )
+        if not 0 <= self.average_decay < 1:
+            raise ValueError(f"average_decay {self.average_decay} is not from 0 to below 1")
+
+    @classmethod
+    def explanations(cls) -> dict[str, str]:
+        """By field, the text below it in this file."""
+        parts = ast.parse(inspect.getsource(cls)).body[0]
+        assert isinstance(parts, ast.ClassDef)
+        return {
+            field.target.id: " ".join(text.value.value.split())
+            for field, text in pairwise(parts.body)
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+            if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+            if isinstance(text.value.value, str)
+        }
 
 
 class CentralCritic(nn.Module):
@@ -558,12 +577,18 @@ class Log:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--folder", type=Path, default=RUNS / "mappo")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser = argparse.ArgumentParser(
+        description=__doc__.split("\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--folder", type=Path, default=RUNS / "mappo", help="of the run")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
     for field in fields(Config):
-        kind = type(field.default)
-        parser.add_argument(f"--{field.name.replace('_', '-')}", type=kind, default=field.default)
+        parser.add_argument(
+            f"--{field.name.replace('_', '-')}",
+            type=type(field.default),
+            default=field.default,
+            help=Config.explanations()[field.name],
+        )
     arguments = vars(parser.parse_args())
     folder, workers = arguments.pop("folder"), arguments.pop("workers")
     try:

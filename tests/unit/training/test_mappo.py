@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import OrderedDict
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -249,6 +249,7 @@ def test_optimiser_of_another_form_is_refused(tmp_path: Path) -> None:
     ("changes", "problem"),
     [
         ({"reward": "speed"}, "reward 'speed' is none of"),
+        ({"average_decay": 1.0}, "average_decay 1.0 is not from 0 to below 1"),
         ({"episodes": 8, "repeats": 3}, "8 episodes are not groups of 3 repeats"),
         ({"duration_s": 1000, "chunk": 24}, "1000 s are not a multiple of chunks of 120 s"),
     ],
@@ -256,6 +257,12 @@ def test_optimiser_of_another_form_is_refused(tmp_path: Path) -> None:
 def test_impossible_configuration_is_refused(changes: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         replace(CONFIG, **changes)
+
+
+def test_every_hyperparameter_is_explained() -> None:
+    explained = Config.explanations()
+    assert [field.name for field in fields(Config)] == list(explained)
+    assert explained["critic_rate"] == "Adam's initial step size for the critic"
 
 
 def test_log_drops_rows_that_no_checkpoint_stands_behind(tmp_path: Path) -> None:
