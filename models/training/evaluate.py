@@ -171,6 +171,7 @@ def main() -> None:
     runs = evaluate(jobs, arguments.runs, arguments.workers)
     if not arguments.only:
         write_report(runs, list(LOSSES))
+        tqdm.write(f"Tables and plots: {REPORTS / 'policy.md'}")
 
 
 if __name__ == "__main__":

@@ -522,6 +522,9 @@ def train(config: Config, folder: Path, workers: int) -> None:
     finally:
         progress.close()
         pool.close()
+    tqdm.write(
+        f"{folder / 'best.th'}: {trainer.best_score:.2f} s of time loss on the validation hours"
+    )
 
 
 def validate(trainer: Trainer, pool: RolloutWorkers, folder: Path) -> float:
