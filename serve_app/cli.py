@@ -20,7 +20,7 @@ from serve_app.deploy import DeployError, deploy, statuses, wait_until_running
 from serve_app.edge import Edge, EdgeError, EdgePorts
 from serve_app.first_user import FILE_NAME, FIRST_USER, create_first_user
 from serve_app.instance import Instance, InstanceError
-from serve_app.ports import Ports, read_port_base
+from serve_app.ports import Ports, add_port_base
 from serve_app.records_cli import RecordsTransferError
 from serve_app.settings import Settings
 from serve_app.signing_key import InsecureSettingsError, signing_key
@@ -71,11 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     down = command("down", _down, "stop what 'up' started")
     status = command("status", _status, "show the applications and their state")
     for each in (up, down, status):
-        each.add_argument(
-            "--port-base",
-            type=read_port_base,
-            help="use ports from here on (500 of them) instead of the usual ones",
-        )
+        add_port_base(each, help="use ports from here on (500 of them) instead of the usual ones")
     up.add_argument("--no-edge", action="store_true", help="leave the documents' ports alone")
     up.add_argument("--timeout", type=float, default=180.0, help="seconds until giving up")
     check = command("check", _check, "check serve configs for unknown keys and wrong values")

@@ -27,7 +27,7 @@ from serve_app.first_user import FIRST_USER, Credentials, known_credentials
 from serve_app.gateway_signals import GATEWAY_TIMEOUT, GatewayController, Login
 from serve_app.inference_signals import INFERENCE_TIMEOUT, InferenceController
 from serve_app.outages import Outage, OutageLog
-from serve_app.ports import Ports, read_port_base
+from serve_app.ports import Ports, add_port_base
 from serve_app.settings import Settings
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--port-base", type=read_port_base, help="of the instance, as for 'up'")
+    add_port_base(parser)
     parser.add_argument("--url", help="of the gateway, or with --direct of the inference service")
     parser.add_argument("--direct", action="store_true", help="past the gateway: without login")
     parser.add_argument("--begin", type=clock_time, default="7:30", help="H:MM (default 7:30)")

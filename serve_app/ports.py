@@ -40,12 +40,14 @@ class Ports:
         return {name: port for name, port in asdict(self).items() if isinstance(port, int)}
 
 
-def read_port_base(text: str) -> int:
-    """The value of ``--port-base`` on every command line.
+def add_port_base(
+    parser: argparse.ArgumentParser, help: str = "of the instance, as for 'up'"
+) -> None:
+    """Add ``--port-base``, the first of a second instance's 500 ports, to a command line."""
+    parser.add_argument("--port-base", type=_read_port_base, help=help)
 
-    Raises:
-        argparse.ArgumentTypeError: no range of ports begins there.
-    """
+
+def _read_port_base(text: str) -> int:
     if not text.isdecimal() or not 1024 <= int(text) <= 65_035:
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 1024 to 65035")
     return int(text)

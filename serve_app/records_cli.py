@@ -22,7 +22,7 @@ from deployments.customers.records.transfer import (
     parse_line,
 )
 from deployments.store import Store, StoreError, open_store
-from serve_app.ports import read_port_base
+from serve_app.ports import add_port_base
 from serve_app.settings import Settings
 
 if TYPE_CHECKING:
@@ -45,9 +45,7 @@ def add_commands(commands: Subparsers) -> None:
     ):
         description = f"{text[0].upper()}{text[1:]}. STORE_URL names the store."
         command = commands.add_parser(name, help=text, description=description)
-        command.add_argument(
-            "--port-base", type=read_port_base, help="of the instance, as for 'up'"
-        )
+        add_port_base(command)
         command.add_argument("file", type=Path)
         command.set_defaults(run=run)
 

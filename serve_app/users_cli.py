@@ -12,7 +12,7 @@ from typing import Any
 from deployments.gateway.users import UserError, Users
 from deployments.store import open_store
 from serve_app.first_user import forget_first_user
-from serve_app.ports import read_port_base
+from serve_app.ports import add_port_base
 from serve_app.settings import Settings
 
 Commands = Any  # argparse's subparsers have no public type
@@ -27,7 +27,7 @@ def add_commands(commands: Commands) -> None:
 
     def action(name: str, work: Callable[[argparse.Namespace], Work], help: str) -> None:
         added = actions.add_parser(name, help=help, description=help)
-        added.add_argument("--port-base", type=read_port_base, help="of the instance, as for 'up'")
+        add_port_base(added)
         if name != "list":
             added.add_argument("name", help="user name")
 

@@ -66,14 +66,11 @@ def _check_name(name: str) -> None:
         raise UserError(f"A user name has at most {MAX_NAME_LENGTH} characters.")
 
 
-def _is_utf8(text: str) -> bool:
-    """Standard input brings bytes that are no UTF-8 as lone surrogates."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)
-
-
 def _document(name: str, password: str) -> Document:
-    if not _is_utf8(password):
-        raise UserError("A password is text in UTF-8.")
+    try:
+        password.encode()
+    except UnicodeEncodeError:  # standard input brings other bytes as lone surrogates
+        raise UserError("A password is text in UTF-8.") from None
     if not password.strip() or not MIN_PASSWORD_LENGTH <= len(password) <= MAX_PASSWORD_LENGTH:
         raise UserError(
             f"A password has {MIN_PASSWORD_LENGTH} to {MAX_PASSWORD_LENGTH} characters, "

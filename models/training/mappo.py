@@ -426,7 +426,7 @@ class Trainer:
         config = self.config
         remaining = 1 - 0.9 * self.iteration / config.iterations
         acting = self.iteration + 1 - config.critic_iterations
-        warm = min(1.0, acting / max(1, config.warmup_iterations))
+        warm = min(1.0, max(0, acting) / max(1, config.warmup_iterations))
         self.actor_optimizer.param_groups[0]["lr"] = config.actor_rate * remaining * warm
         self.critic_optimizer.param_groups[0]["lr"] = config.critic_rate * remaining
         actor_epochs = config.epochs if acting > 0 else 0
@@ -585,12 +585,13 @@ def main() -> None:
     )
     parser.add_argument("--folder", type=Path, default=RUNS / "mappo", help="of the run")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
+    explanations = Config.explanations()
     for field in fields(Config):
         parser.add_argument(
             f"--{field.name.replace('_', '-')}",
             type=type(field.default),
             default=field.default,
-            help=Config.explanations()[field.name],
+            help=explanations[field.name],
         )
     arguments = vars(parser.parse_args())
     folder, workers = arguments.pop("folder"), arguments.pop("workers")

@@ -20,19 +20,8 @@ from models.policy import read_state_dict
 pytestmark = pytest.mark.timeout(600)  # each test trains for ten seconds of two free cores
 
 SMALL = (
-    *(
-        "--iterations",
-        "3",
-        "--episodes",
-        "2",
-        "--repeats",
-        "2",
-        "--duration-s",
-        "120",
-        "--validate-every",
-        "2",
-    ),
-    *("--critic-iterations", "1", "--epochs", "2"),
+    *("--iterations", "3", "--episodes", "2", "--repeats", "2", "--duration-s", "120"),
+    *("--validate-every", "2", "--critic-iterations", "1", "--epochs", "2"),
 )
 
 

@@ -24,6 +24,9 @@ class Echo(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
+        if self.path.endswith("/dropped"):
+            self.close_connection = True
+            return
         headers = {name.lower(): value for name, value in self.headers.items()}
         self.rfile.read(int(headers.get("content-length", 0)))
         content = json.dumps({"path": self.path, "method": self.command, "headers": headers})
@@ -174,6 +177,17 @@ def test_a_body_that_never_comes_gets_a_408_in_the_form_of_the_service(edge):
     in_time = "The request did not arrive in time"
     assert answers["density"] == ("application/json", {"detail": in_time})
     assert answers["gateway"][1].items() >= {"status": "error", "message": in_time}.items()
+
+
+def test_a_dropped_request_gets_a_502_in_the_form_of_the_service(edge):
+    paths = {"gateway": "/api", "loans": "/api/loans", "cards": "/api/cards", "density": ""}
+    answers = {n: httpx.get(f"{edge.urls()[n]}{p}/dropped", timeout=10) for n, p in paths.items()}
+    assert {answer.status_code for answer in answers.values()} == {502}
+    problem = {"type": "about:blank", "title": "Bad Gateway", "status": 502}
+    assert answers["loans"].json() == answers["cards"].json() == problem
+    assert answers["density"].json() == {"detail": "Bad gateway"}
+    expected = {"status": "error", "message": "Bad gateway"}
+    assert answers["gateway"].json().items() >= expected.items()
 
 
 def test_without_serve_each_service_answers_503_in_its_own_form(tmp_path):
