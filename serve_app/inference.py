@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ray.serve import Application
 
 from deployments.inference.deployment import Inference, InferenceOptions
-from deployments.inference.states import LeaseSettings
+from deployments.inference.protocol import LeaseSettings
 from serve_app.configured_store import open_configured_store, require_shared_store
 from serve_app.settings import Settings
 

@@ -13,12 +13,13 @@ from ray import serve
 
 from deployments.inference.api import MAX_WAITING, create_app
 from deployments.inference.handle_calls import Outcome, Step, answer_reset, answer_steps
-from deployments.inference.hidden_states import OpenStore, RayAuthority, find_authority
-from deployments.inference.leases import StateLeases
 from deployments.inference.metrics import InferenceMetrics
+from deployments.inference.protocol import LeaseSettings
+from deployments.inference.replica.leases import StateLeases
+from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.service import InferenceService
-from deployments.inference.shards import ShardedLeases
-from deployments.inference.states import LeaseSettings
+from deployments.inference.wire.actor import OpenStore
+from deployments.inference.wire.client import RayAuthority, find_authority
 from deployments.metrics.publisher import Publisher
 from models.policy_form import HIDDEN_DIM
 

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deployments.http.request import BodyTooLargeError, header, read_body
 from deployments.inference.errors import InferenceError, OverloadedError
+from deployments.inference.replica.stepper import Decision
 from deployments.inference.schemas import (
     BatchRequest,
     PredictionItem,
@@ -28,7 +29,6 @@ from deployments.inference.schemas import (
     ResetResponse,
 )
 from deployments.inference.service import InferenceService, run_of
-from deployments.inference.stepper import Decision
 from models.junctions import JUNCTIONS
 
 logger = logging.getLogger("ray.serve")

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 
 from deployments.inference.errors import InferenceError
+from deployments.inference.replica.stepper import Decision
 from deployments.inference.schemas import ResetResponse
 from deployments.inference.service import InferenceService, run_of
-from deployments.inference.stepper import Decision
 
 Step = tuple[str | None, str, list[float]]
 Error = tuple[str, int, str]

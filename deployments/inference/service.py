@@ -16,10 +16,10 @@ from deployments.inference.errors import (
     UnknownJunctionError,
 )
 from deployments.inference.policy_slot import PolicySlot
+from deployments.inference.protocol import HiddenStateError, Key, LeaseSettings
+from deployments.inference.replica.shards import ShardedLeases
+from deployments.inference.replica.stepper import Decision, Stepper
 from deployments.inference.schemas import Health, JunctionInfo, ModelInfo
-from deployments.inference.shards import ShardedLeases
-from deployments.inference.states import HiddenStateError, Key, LeaseSettings
-from deployments.inference.stepper import Decision, Stepper
 from models.junctions import JUNCTIONS, MAX_OBS, N_ACTIONS, N_AGENTS
 from models.policy_form import HIDDEN_DIM, INPUT_DIM
 

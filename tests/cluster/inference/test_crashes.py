@@ -13,7 +13,7 @@ import httpx
 import psutil
 import pytest
 
-from deployments.inference.snapshots import StoreSnapshots
+from deployments.inference.authority.snapshots import StoreSnapshots
 from deployments.store import open_store
 from tests.cluster.conftest import Weights
 from tests.cluster.inference.load import (

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from deployments.inference.api import create_app
-from deployments.inference.authority import HiddenStateAuthority
-from deployments.inference.leases import StateLeases
+from deployments.inference.authority.authority import HiddenStateAuthority
+from deployments.inference.protocol import LeaseSettings
+from deployments.inference.replica.leases import StateLeases
+from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.service import InferenceService
-from deployments.inference.shards import ShardedLeases
-from deployments.inference.states import LeaseSettings
 from models.policy_form import HIDDEN_DIM
 from tests.unit.inference.policies import WEIGHTS
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deployments.inference.states import Key
+from deployments.inference.protocol import Key
 from models.policy_form import HIDDEN_DIM
 from models.policy_step import Floats, PolicyStep, Step
 

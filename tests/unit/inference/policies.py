@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from deployments.inference.stepper import Decision
+from deployments.inference.replica.stepper import Decision
 from models.policy_step import PolicyStep
 from tests.unit.models.reference import ReferencePolicy, random_state_dict
 

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from deployments.inference.api import create_app
+from deployments.inference.replica.stepper import Decision
 from deployments.inference.service import InferenceService
-from deployments.inference.stepper import Decision
 from models.junctions import JUNCTIONS
 from tests.unit.inference.policies import BIG, REFERENCE, SMALL, observations
 from tests.unit.inference.world import until

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from deployments.inference.errors import OverloadedError
-from deployments.inference.recent import KEEP_S
-from deployments.inference.states import Key
+from deployments.inference.protocol import Key
+from deployments.inference.replica.recent import KEEP_S
 from tests.unit.inference.virtual_time import virtual_time
 from tests.unit.inference.world import World, settings, until
 

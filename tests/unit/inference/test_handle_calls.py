@@ -14,8 +14,8 @@ from deployments.inference.errors import (
     UnknownJunctionError,
 )
 from deployments.inference.handle_calls import Step, answer_reset, answer_steps
+from deployments.inference.replica.stepper import Decision
 from deployments.inference.service import InferenceService, ServiceCounts
-from deployments.inference.stepper import Decision
 
 JUNCTION = "300839359"
 

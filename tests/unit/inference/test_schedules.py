@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from deployments.inference.states import Key, LeaseSettings
+from deployments.inference.protocol import Key, LeaseSettings
 from tests.unit.inference.lineage import Asked, Outcome
 from tests.unit.inference.virtual_time import virtual_time
 from tests.unit.inference.world import FAST, Network, Replica, World

@@ -9,11 +9,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from deployments.inference.authority import HiddenStateAuthority
-from deployments.inference.leases import StateLeases
-from deployments.inference.shards import ShardedLeases, shard_of
-from deployments.inference.snapshots import NoSnapshots, Snapshots
-from deployments.inference.states import (
+from deployments.inference.authority.authority import HiddenStateAuthority
+from deployments.inference.authority.snapshots import NoSnapshots, Snapshots
+from deployments.inference.protocol import (
     Authority,
     AuthorityUnavailableError,
     Claim,
@@ -24,7 +22,9 @@ from deployments.inference.states import (
     OpenedSession,
     StateBatch,
 )
-from deployments.inference.stepper import Decision, Stepper
+from deployments.inference.replica.leases import StateLeases
+from deployments.inference.replica.shards import ShardedLeases, shard_of
+from deployments.inference.replica.stepper import Decision, Stepper
 from models.policy_form import HIDDEN_DIM
 from models.policy_step import PolicyStep
 from tests.unit.inference.lineage import Asked, History, Outcome, ResetCall

@@ -7,8 +7,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from deployments.inference.snapshots import Snapshot, Snapshots
-from deployments.inference.states import Floats, Key, Version
+from deployments.inference.authority.snapshots import Snapshot, Snapshots
+from deployments.inference.protocol import Floats, Key, Version
 
 NEVER = Version(0, 0)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from deployments.inference.states import Floats, Key, Version
+from deployments.inference.protocol import Floats, Key, Version
 
 KEEP_S = 30.0  # by then the next owner has its grant, or a snapshot is written
 MAX_RESETS = 10_000

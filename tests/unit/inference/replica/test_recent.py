@@ -1,7 +1,7 @@
 import numpy as np
 
-from deployments.inference.recent import KEEP_S, MAX_RESETS, RecentPast
-from deployments.inference.states import Key, Version
+from deployments.inference.protocol import Key, Version
+from deployments.inference.replica.recent import KEEP_S, MAX_RESETS, RecentPast
 
 HIDDEN = np.zeros(128, np.float32)
 

@@ -3,7 +3,7 @@
 A replica that owns a state steps its own copy without asking; the authority grants each state to
 one replica at a time (an exclusive lease as in Gray and Cheriton, "Leases", SOSP 1989) and refuses
 commits of anyone else. This class is plain asyncio and runs in one event loop;
-:mod:`.hidden_states` puts it into a Ray actor.
+:mod:`deployments.inference.wire.actor` puts it into a Ray actor.
 
 After a restart the authority knows nothing but snapshots. For one lease time it only lets owners,
 whose leases are still valid, claim what they own; after that no earlier owner can still be
@@ -20,11 +20,11 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from deployments.inference.background import BackgroundTasks
-from deployments.inference.ownership import ITSELF, Ownership, Session
-from deployments.inference.records import StateRecord, StateTable
-from deployments.inference.snapshots import NoSnapshots, Snapshots
-from deployments.inference.states import (
+from deployments.inference.authority.background import BackgroundTasks
+from deployments.inference.authority.ownership import ITSELF, Ownership, Session
+from deployments.inference.authority.snapshots import NoSnapshots, Snapshots
+from deployments.inference.authority.table import StateRecord, StateTable
+from deployments.inference.protocol import (
     Claim,
     Grant,
     Key,
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 
 class HiddenStateAuthority:
-    """Implements :class:`.states.Authority`.
+    """Implements :class:`~deployments.inference.protocol.Authority`.
 
     Args:
         settings: times and bounds.

@@ -7,10 +7,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from deployments.inference.background import BackgroundTasks
-from deployments.inference.records import StateRecord, StateTable
-from deployments.inference.snapshots import Snapshots
-from deployments.inference.states import Key, StaleSessionError
+from deployments.inference.authority.background import BackgroundTasks
+from deployments.inference.authority.snapshots import Snapshots
+from deployments.inference.authority.table import StateRecord, StateTable
+from deployments.inference.protocol import Key, StaleSessionError
 
 logger = logging.getLogger(__name__)
 

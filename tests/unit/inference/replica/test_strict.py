@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from deployments.inference.states import Key
+from deployments.inference.protocol import Key
 from tests.unit.inference.lineage import Outcome
 from tests.unit.inference.policies import POLICY, SMALL, assert_replays, observations
 from tests.unit.inference.virtual_time import virtual_time

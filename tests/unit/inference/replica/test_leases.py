@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from deployments.inference.leases import StateLeases
-from deployments.inference.states import (
+from deployments.inference.protocol import (
     Authority,
     AuthorityUnavailableError,
     Claim,
@@ -20,6 +19,7 @@ from deployments.inference.states import (
     StateBatch,
     Version,
 )
+from deployments.inference.replica.leases import StateLeases
 from tests.unit.inference.virtual_time import virtual_time
 from tests.unit.inference.world import settings, until
 

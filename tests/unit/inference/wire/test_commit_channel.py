@@ -8,15 +8,8 @@ from collections.abc import AsyncIterator
 import numpy as np
 import pytest
 
-from deployments.inference.authority import HiddenStateAuthority
-from deployments.inference.commit_channel import (
-    ChannelAddress,
-    CommitChannel,
-    CommitServer,
-    decode_commit,
-    encode_commit,
-)
-from deployments.inference.states import (
+from deployments.inference.authority.authority import HiddenStateAuthority
+from deployments.inference.protocol import (
     AuthorityUnavailableError,
     Claim,
     Key,
@@ -24,6 +17,13 @@ from deployments.inference.states import (
     StaleSessionError,
     StateBatch,
     Version,
+)
+from deployments.inference.wire.commit_channel import (
+    ChannelAddress,
+    CommitChannel,
+    CommitServer,
+    decode_commit,
+    encode_commit,
 )
 
 KEYS = [Key("default", "a"), Key('run "7"', "b")]

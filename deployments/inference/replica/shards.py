@@ -7,9 +7,9 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import fields
 
-from deployments.inference.leases import StateLeases
-from deployments.inference.owned_state import LeaseCounts, OwnedState
-from deployments.inference.states import Key
+from deployments.inference.protocol import Key
+from deployments.inference.replica.leases import StateLeases
+from deployments.inference.replica.owned_state import LeaseCounts, OwnedState
 
 
 def shard_of(key: Key, n_shards: int) -> int:

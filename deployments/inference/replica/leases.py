@@ -13,9 +13,7 @@ import logging
 
 import numpy as np
 
-from deployments.inference.owned_state import LeaseCounts, OwnedState, batch_of
-from deployments.inference.recent import RecentPast
-from deployments.inference.states import (
+from deployments.inference.protocol import (
     Authority,
     AuthorityUnavailableError,
     Claim,
@@ -25,6 +23,8 @@ from deployments.inference.states import (
     LeaseSettings,
     StaleSessionError,
 )
+from deployments.inference.replica.owned_state import LeaseCounts, OwnedState, batch_of
+from deployments.inference.replica.recent import RecentPast
 
 logger = logging.getLogger(__name__)
 

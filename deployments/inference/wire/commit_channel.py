@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deployments.inference.states import (
+from deployments.inference.protocol import (
     Authority,
     AuthorityUnavailableError,
     Key,
@@ -51,7 +51,7 @@ def encode_commit(session: int, states: StateBatch, released: list[Key]) -> byte
 
 
 def decode_commit(payload: bytes) -> tuple[int, StateBatch, list[Key]]:
-    """The arguments of :meth:`.states.Authority.commit`.
+    """The arguments of :meth:`~deployments.inference.protocol.Authority.commit`.
 
     Raises:
         ValueError: not a commit.

@@ -7,8 +7,8 @@ import asyncio
 import numpy as np
 import pytest
 
-from deployments.inference.authority import HiddenStateAuthority
-from deployments.inference.states import (
+from deployments.inference.authority.authority import HiddenStateAuthority
+from deployments.inference.protocol import (
     Claim,
     Key,
     StaleSessionError,

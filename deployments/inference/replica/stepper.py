@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 from deployments.inference.errors import NonFiniteStateError, OverloadedError
-from deployments.inference.owned_state import OwnedState
-from deployments.inference.shards import ShardedLeases
-from deployments.inference.states import HiddenStateError, Key, LeaseSettings
+from deployments.inference.protocol import HiddenStateError, Key, LeaseSettings
+from deployments.inference.replica.owned_state import OwnedState
+from deployments.inference.replica.shards import ShardedLeases
 from models.junctions import JUNCTIONS, MAX_OBS
 from models.policy_form import HIDDEN_DIM, INPUT_DIM
 from models.policy_step import PolicyStep

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from deployments.inference.states import Floats, Key, StateBatch, Version
+from deployments.inference.protocol import Floats, Key, StateBatch, Version
 
 
 @dataclass(slots=True)

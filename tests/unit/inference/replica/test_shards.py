@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import asyncio
 
-from deployments.inference.shards import shard_of
-from deployments.inference.states import Key
+from deployments.inference.protocol import Key
+from deployments.inference.replica.shards import shard_of
 from models.junctions import JUNCTIONS
 from tests.unit.inference.virtual_time import virtual_time
 from tests.unit.inference.world import World, gather

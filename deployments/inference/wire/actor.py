@@ -1,4 +1,4 @@
-"""The stateful actor: the authority over hidden states as a Ray actor, and the replicas' way to it.
+"""The stateful actor: the authority over hidden states as a Ray actor.
 
 The actor is named, detached and restarted by Ray, not one of Serve's deployment-scoped actors:
 those belong to one code version, so a rollout would have two authorities at once and start from
@@ -12,42 +12,31 @@ import asyncio
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable
 
 import ray
-from ray.actor import ActorHandle
-from ray.exceptions import ActorDiedError, RayActorError, RayError
+from ray.exceptions import ActorDiedError, RayError
 from ray.util import metrics
 
-from deployments.inference.authority import HiddenStateAuthority
-from deployments.inference.commit_channel import (
-    ChannelAddress,
-    CommitChannel,
-    CommitServer,
-    decode_commit,
-    encode_commit,
-)
-from deployments.inference.snapshots import NoSnapshots, StoreSnapshots
-from deployments.inference.states import (
-    AuthorityUnavailableError,
-    Claim,
-    Grant,
+from deployments.inference.authority.authority import HiddenStateAuthority
+from deployments.inference.authority.snapshots import NoSnapshots, StoreSnapshots
+from deployments.inference.protocol import (
     Key,
     LeaseSettings,
-    OpenedSession,
-    StateBatch,
+)
+from deployments.inference.wire.commit_channel import (
+    ChannelAddress,
+    CommitServer,
+    decode_commit,
 )
 from deployments.store import Store
 
 logger = logging.getLogger(__name__)
 
-NAMESPACE = "greenwave"
 SERVE_NAMESPACE = "serve"
 SWEEP_PERIOD_S = 0.1
 PROBE_TIMEOUT_S = 0.5
 
-T = TypeVar("T")
 OpenStore = Callable[[], Store]
 
 
@@ -145,87 +134,3 @@ async def _replica_is_alive(actor_name: str) -> bool:
     except (TimeoutError, RayError):  # RayError: one of a network in trouble tells of no death
         return True
     return True
-
-
-class RayAuthority:
-    """The authority behind a Ray actor handle; implements :class:`.states.Authority`.
-
-    Args:
-        find: returns a handle, creating the actor when there is none.
-    """
-
-    def __init__(self, find: Callable[[], ActorHandle]) -> None:
-        self._find = find
-        self._actor = find()
-        self._channel: CommitChannel | None = None
-
-    async def open_session(self, replica: str, claim: Claim) -> OpenedSession:
-        self._close_channel()
-        try:
-            opened: OpenedSession = await self._call(
-                self._actor.open_session.remote, replica, claim
-            )
-            self._channel = await self._open_channel()
-        except AuthorityUnavailableError:
-            self._actor = await asyncio.to_thread(self._find)
-            raise
-        return opened
-
-    async def _open_channel(self) -> CommitChannel | None:
-        address = await self._call(self._actor.commit_address.remote)
-        try:
-            return await CommitChannel.open(address) if address else None
-        except OSError as error:
-            logger.warning("Commits go by actor calls, which is slower: %s", error)
-            return None
-
-    def _close_channel(self) -> None:
-        if self._channel is not None:
-            self._channel.close()
-            self._channel = None
-
-    async def listen(self, session: int) -> list[Key]:
-        return await self._call(self._actor.listen.remote, session)
-
-    async def checkout(self, session: int, key: Key) -> Grant:
-        return await self._call(self._actor.checkout.remote, session, key)
-
-    async def commit(self, session: int, states: StateBatch, released: list[Key]) -> list[Key]:
-        payload = encode_commit(session, states, released)
-        if self._channel is not None:
-            return await self._channel.commit(payload)
-        return await self._call(self._actor.commit_message.remote, payload)
-
-    async def reset(self, run: str) -> int:
-        return await self._call(self._actor.reset.remote, run)
-
-    async def close_session(self, session: int) -> None:
-        await self._call(self._actor.close_session.remote, session)
-        self._close_channel()
-
-    async def _call(self, method: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
-        try:
-            return await method(*args)
-        except RayActorError as error:
-            raise AuthorityUnavailableError(str(error).split("\n")[0]) from error
-
-
-def find_authority(
-    app: str, settings: LeaseSettings, open_store: OpenStore | None, shard: tuple[int, int]
-) -> ActorHandle:
-    """Return the named actor of a shard, created by whichever replica comes first."""
-    actor: ActorHandle = (
-        ray.remote(HiddenStates)
-        .options(
-            name=f"hidden_states:{app}:{shard[0]}/{shard[1]}",
-            namespace=NAMESPACE,
-            lifetime="detached",
-            get_if_exists=True,
-            max_restarts=-1,
-            max_concurrency=10_000,  # long-polls and checkouts wait inside
-            num_cpus=0,
-        )
-        .remote(app, settings, open_store, shard)
-    )
-    actor.configure.remote(settings)
-    return actor

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Collection, Mapping
 import numpy as np
 import pytest
 
-from deployments.inference.snapshots import TABLE, Snapshot, StoreSnapshots
-from deployments.inference.states import Key, Version
+from deployments.inference.authority.snapshots import TABLE, Snapshot, StoreSnapshots
+from deployments.inference.protocol import Key, Version
 from tests.unit.inference.virtual_time import virtual_time
 from tests.unit.inference.world import World, settings
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from deployments.inference.errors import NonFiniteStateError, OverloadedError
-from deployments.inference.states import Key
-from deployments.inference.stepper import MAX_BATCH, Decision, Stepper
+from deployments.inference.protocol import Key
+from deployments.inference.replica.stepper import MAX_BATCH, Decision, Stepper
 from models.junctions import JUNCTIONS
 from models.policy_step import PolicyStep
 from tests.unit.inference.policies import (

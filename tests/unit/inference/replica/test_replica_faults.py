@@ -7,7 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from deployments.inference.states import Claim, Key, StaleSessionError, StateBatch, Version
+from deployments.inference.protocol import Claim, Key, StaleSessionError, StateBatch, Version
 from tests.unit.inference.lineage import Outcome
 from tests.unit.inference.virtual_time import virtual_time
 from tests.unit.inference.world import FAST, Network, Wire, World, gather, settings, until

@@ -1,0 +1,1 @@
+"""The authority's side: who owns which state, and what was committed last."""

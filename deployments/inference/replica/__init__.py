@@ -1,0 +1,1 @@
+"""A replica's side: the states that it owns, and their steps."""
