@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from ray.serve import Application
 
 from deployments.gateway.deployment import CallBy, Gateway, GatewayOptions
-from deployments.gateway.inference_http import base_of
+from deployments.gateway.inference_calls.http_transport import base_of
 from deployments.gateway.login import LoginLimits
 from deployments.gateway.observations import check_capacities
 from serve_app.configured_store import open_configured_store, require_shared_store

@@ -14,15 +14,15 @@ from ray import serve
 from ray.serve.context import _RequestContext, _serve_request_context
 
 from deployments.gateway.api import MAX_WAITING, create_app
-from deployments.gateway.breaker import CircuitBreaker, State
-from deployments.gateway.inference_client import (
+from deployments.gateway.inference_calls.breaker import CircuitBreaker, State
+from deployments.gateway.inference_calls.client import (
     InferenceClient,
     InferenceUnavailableError,
     Transport,
 )
-from deployments.gateway.inference_handle import HandleTransport
-from deployments.gateway.inference_http import HttpTransport, base_of
-from deployments.gateway.local_front import find_base_url
+from deployments.gateway.inference_calls.handle_transport import HandleTransport
+from deployments.gateway.inference_calls.http_transport import HttpTransport, base_of
+from deployments.gateway.inference_calls.local_front import find_base_url
 from deployments.gateway.login import LoginLimits, Logins
 from deployments.gateway.metrics import GatewayMetrics
 from deployments.gateway.observations import LaneCapacities

@@ -10,9 +10,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from deployments.gateway.action_request import ActionQuery, parse_action_request, parse_json_object
-from deployments.gateway.breaker import State
 from deployments.gateway.errors import BadRequestError, GatewayError, UnavailableError, now_ms
-from deployments.gateway.inference_client import InferenceClient, InferenceUnavailableError, Step
+from deployments.gateway.inference_calls.breaker import State
+from deployments.gateway.inference_calls.client import (
+    InferenceClient,
+    InferenceUnavailableError,
+    Step,
+)
 from deployments.gateway.login import Logins
 from deployments.gateway.observations import LaneCapacities, check_capacities, random_observation
 from deployments.gateway.schemas import (

@@ -12,7 +12,11 @@ import pytest_asyncio
 from fastapi import FastAPI
 
 from deployments.gateway.api import create_app
-from deployments.gateway.inference_client import InferenceClient, InferenceUnavailableError, Step
+from deployments.gateway.inference_calls.client import (
+    InferenceClient,
+    InferenceUnavailableError,
+    Step,
+)
 from deployments.gateway.login import LoginLimits, Logins
 from deployments.gateway.passwords import hash_password
 from deployments.gateway.service import GatewayCounts, GatewayService

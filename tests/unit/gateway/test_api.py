@@ -12,7 +12,7 @@ import pytest
 
 from deployments.gateway.api import create_app
 from deployments.gateway.errors import BadRequestError
-from deployments.gateway.inference_client import InferenceClient, InferenceUnavailableError
+from deployments.gateway.inference_calls.client import InferenceClient, InferenceUnavailableError
 from deployments.gateway.login import Logins
 from deployments.gateway.passwords import PasswordVerifier
 from deployments.gateway.service import GatewayCounts, GatewayService

@@ -15,9 +15,9 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from deployments.gateway.api import create_app
-from deployments.gateway.breaker import CircuitBreaker
 from deployments.gateway.errors import UnauthorizedError
-from deployments.gateway.inference_client import InferenceClient, InferenceUnavailableError
+from deployments.gateway.inference_calls.breaker import CircuitBreaker
+from deployments.gateway.inference_calls.client import InferenceClient, InferenceUnavailableError
 from deployments.gateway.login import Logins
 from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.tokens import Tokens

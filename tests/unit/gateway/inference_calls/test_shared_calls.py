@@ -9,8 +9,13 @@ from collections.abc import Sequence
 import pytest
 
 from deployments.gateway.errors import BadRequestError
-from deployments.gateway.inference_client import InferenceUnavailableError, Step
-from deployments.gateway.shared_calls import MAX_CALLS, MAX_HOLD_S, Outcome, SharedCalls
+from deployments.gateway.inference_calls.client import InferenceUnavailableError, Step
+from deployments.gateway.inference_calls.shared_calls import (
+    MAX_CALLS,
+    MAX_HOLD_S,
+    Outcome,
+    SharedCalls,
+)
 
 STEPS = [number % 4 for number in range(MAX_CALLS + 3)]
 CLIENT = contextvars.ContextVar("CLIENT", default="nobody")

@@ -7,14 +7,14 @@ import contextvars
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
-from deployments.gateway.inference_client import (
+from deployments.gateway.inference_calls.client import (
     Cause,
     InferenceUnavailableError,
     Step,
     checked_action,
     error_of,
 )
-from deployments.gateway.shared_calls import Outcome, SharedCalls
+from deployments.gateway.inference_calls.shared_calls import Outcome, SharedCalls
 
 
 class Handle(Protocol):
@@ -30,7 +30,7 @@ class Handle(Protocol):
 
 
 class HandleTransport:
-    """Implements :class:`.inference_client.Transport`; steps share calls.
+    """Implements :class:`.client.Transport`; steps share calls.
 
     Args:
         resolve: finds the handle, anew until it succeeds: the application may start later.

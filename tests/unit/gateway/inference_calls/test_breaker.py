@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deployments.gateway.breaker import BreakerOpenError, CircuitBreaker, State
+from deployments.gateway.inference_calls.breaker import BreakerOpenError, CircuitBreaker, State
 
 
 class DownError(Exception):

@@ -1,6 +1,6 @@
 """The gateway's view of the inference service, whatever the transport: one deadline, one breaker.
 
-A transport (:mod:`.inference_handle`, :mod:`.inference_http`) makes the call; this module says what
+A transport (:mod:`.handle_transport`, :mod:`.http_transport`) makes the call; this module says what
 its outcomes mean.
 """
 
@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Literal, NamedTuple, Protocol
 
-from deployments.gateway.breaker import BreakerOpenError, CircuitBreaker
 from deployments.gateway.errors import BadRequestError
+from deployments.gateway.inference_calls.breaker import BreakerOpenError, CircuitBreaker
 from models.junctions import N_ACTIONS
 
 Cause = Literal[

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from deployments.gateway.errors import BadRequestError
-from deployments.gateway.inference_client import InferenceUnavailableError, Step
-from deployments.gateway.inference_handle import HandleTransport
+from deployments.gateway.inference_calls.client import InferenceUnavailableError, Step
+from deployments.gateway.inference_calls.handle_transport import HandleTransport
 
 DEADLINE_S = 0.05
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from deployments.gateway import local_front
-from deployments.gateway.local_front import find_base_url
+from deployments.gateway.inference_calls import local_front
+from deployments.gateway.inference_calls.local_front import find_base_url
 
 
 @pytest.fixture

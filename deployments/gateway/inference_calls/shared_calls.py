@@ -12,7 +12,7 @@ import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable, Sequence
 
-from deployments.gateway.inference_client import InferenceUnavailableError, Step
+from deployments.gateway.inference_calls.client import InferenceUnavailableError, Step
 
 MAX_CALLS = 2  # on their way: one is stepped while the other's answers are sent
 MAX_HOLD_S = 0.005  # a call that hangs must not hold up the others

@@ -11,8 +11,8 @@ import pytest_asyncio
 from aiohttp import web
 
 from deployments.gateway.errors import BadRequestError
-from deployments.gateway.inference_client import InferenceUnavailableError, Step
-from deployments.gateway.inference_http import HttpTransport, base_of
+from deployments.gateway.inference_calls.client import InferenceUnavailableError, Step
+from deployments.gateway.inference_calls.http_transport import HttpTransport, base_of
 
 DEADLINE_S = 0.3
 STEP = Step("run-7", "300839359", [1.0, 0.5], "abc")

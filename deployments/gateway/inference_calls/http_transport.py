@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from deployments.gateway.errors import BadRequestError
-from deployments.gateway.inference_client import (
+from deployments.gateway.inference_calls.client import (
     InferenceUnavailableError,
     Step,
     checked_action,
     error_of,
 )
-from deployments.gateway.shared_calls import Outcome, SharedCalls
+from deployments.gateway.inference_calls.shared_calls import Outcome, SharedCalls
 
 _ROUTE = "/predict_action"
 _JSON = {"Content-Type": "application/json"}
@@ -41,7 +41,7 @@ def base_of(url: str) -> str:
 
 
 class HttpTransport:
-    """Implements :class:`.inference_client.Transport`.
+    """Implements :class:`.client.Transport`.
 
     Args:
         find_base: finds the service's base URL, anew while nothing or something else answers
