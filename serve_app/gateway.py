@@ -10,9 +10,9 @@ from deployments.gateway.deployment import CallBy, Gateway, GatewayOptions
 from deployments.gateway.inference_calls.http_transport import base_of
 from deployments.gateway.login import LoginLimits
 from deployments.gateway.observations import check_capacities
+from models.lane_capacities import LANE_CAPACITIES
 from serve_app.configured_store import open_configured_store, require_shared_store
 from serve_app.first_user import configured_users
-from serve_app.lane_capacities import LANE_CAPACITIES
 from serve_app.settings import Settings
 from serve_app.signing_key import configured_signing_key, signing_key
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic_core import from_json
 
 from deployments.forecast.errors import InvalidRequestError
-from models.density_forecast import N_EDGES, N_HOURS
+from models.density.forecast import N_EDGES, N_HOURS
 
 SHAPE = (N_HOURS, N_EDGES)
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from models.density_forecast import N_EDGES, N_HOURS
+from models.density.forecast import N_EDGES, N_HOURS
 
 _EXAMPLE = {
     "data": [

@@ -17,7 +17,7 @@ from deployments.forecast.batcher import Batcher
 from deployments.forecast.counts import ForecastCounts
 from deployments.forecast.errors import ModelNotLoadedError
 from deployments.forecast.model_slot import ModelSlot
-from models.density_forecast import DensityForecaster
+from models.density.forecast import DensityForecaster
 
 _DESCRIPTION = (
     "Density of the 5 most congested edges in the next hour, in vehicles per kilometre, "

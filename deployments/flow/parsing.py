@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from deployments.flow.schemas import ForecastRequest, Sample
 from deployments.forecast.errors import InvalidRequestError, UnknownJunctionError
-from models.flow_window import WINDOW, Window, make_window
+from models.flow.window import WINDOW, Window, make_window
 from models.junctions import JUNCTIONS
 
 CLOCK_SKEW_S = 300  # how far ahead of ours the clock of a controller may be

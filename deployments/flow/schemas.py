@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, FailFast, Field, with_config
 from typing_extensions import TypedDict
 
-from models.flow_window import FEATURES, HORIZON, WINDOW
+from models.flow.window import FEATURES, HORIZON, WINDOW
 from models.junctions import JUNCTIONS
 
 _LAST_SECOND = 253_402_300_799  # of the year 9999; milliseconds by mistake are beyond it

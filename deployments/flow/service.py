@@ -17,10 +17,10 @@ from deployments.forecast.batcher import Batcher
 from deployments.forecast.counts import ForecastCounts
 from deployments.forecast.errors import ModelNotLoadedError
 from deployments.forecast.model_slot import ModelSlot
-from models.flow_window import FEATURES, HORIZON, MINUTE_S, WINDOW
+from models.flow.window import FEATURES, HORIZON, MINUTE_S, WINDOW
 
 if TYPE_CHECKING:
-    from models.flow_forecast import FlowForecaster
+    from models.flow.forecast import FlowForecaster
 
 
 class FlowAnswer(NamedTuple):
@@ -109,7 +109,7 @@ class FlowService:
 def _read(path: Path) -> FlowForecaster:
     import torch  # two seconds, which only a replica shall spend
 
-    from models.flow_forecast import FlowForecaster
+    from models.flow.forecast import FlowForecaster
 
     torch.set_num_threads(1)  # replicas are the unit of parallelism; a batch is too small to split
     forecaster = FlowForecaster.load(path)

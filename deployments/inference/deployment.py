@@ -21,7 +21,7 @@ from deployments.inference.service import InferenceService
 from deployments.inference.wire.actor import OpenStore
 from deployments.inference.wire.client import RayAuthority, find_authority
 from deployments.metrics.publisher import Publisher
-from models.policy_form import HIDDEN_DIM
+from models.policy.form import HIDDEN_DIM
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from models.policy_form import InvalidPolicyFileError
-from models.policy_step import PolicyStep
+from models.policy.form import InvalidPolicyFileError
+from models.policy.step import PolicyStep
 
 logger = logging.getLogger("ray.serve")
 
@@ -40,6 +40,8 @@ class PolicySlot:
 
 
 def _read(path: str) -> PolicyStep:
-    from models.policy import read_state_dict  # PyTorch: two seconds, while leases are set up
+    from models.policy.network import (
+        read_state_dict,  # PyTorch: two seconds, while leases are set up
+    )
 
     return PolicyStep(read_state_dict(path))

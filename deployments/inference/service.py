@@ -21,7 +21,7 @@ from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.replica.stepper import Decision, Stepper
 from deployments.inference.schemas import Health, JunctionInfo, ModelInfo
 from models.junctions import JUNCTIONS, MAX_OBS, N_ACTIONS, N_AGENTS
-from models.policy_form import HIDDEN_DIM, INPUT_DIM
+from models.policy.form import HIDDEN_DIM, INPUT_DIM
 
 DEFAULT_RUN = "default"
 SHARED_PATIENCE_S = 1.5  # less than the 2 s that the gateway waits for an answer

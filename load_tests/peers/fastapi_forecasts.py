@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from models.artifacts import read_artifact
-from models.density import DensityNetwork
-from models.density_forecast import DensityConfig, DensityForecaster, shapes_of
-from models.flow_forecast import FlowForecaster
-from models.flow_window import make_window
+from models.density.forecast import DensityConfig, DensityForecaster, shapes_of
+from models.density.network import DensityNetwork
+from models.flow.forecast import FlowForecaster
+from models.flow.window import make_window
 from serve_app.settings import Settings
 
 Floats = NDArray[np.float64]

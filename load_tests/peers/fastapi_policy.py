@@ -16,9 +16,9 @@ from fastapi import FastAPI, HTTPException
 from pydantic import BaseModel
 
 from models.junctions import JUNCTIONS, MAX_OBS
-from models.policy import RecurrentPolicy, mask_logits, read_state_dict
-from models.policy_form import HIDDEN_DIM, INPUT_DIM
-from models.policy_step import PolicyStep
+from models.policy.form import HIDDEN_DIM, INPUT_DIM
+from models.policy.network import RecurrentPolicy, mask_logits, read_state_dict
+from models.policy.step import PolicyStep
 
 PeerStep = Callable[[str, list[float]], tuple[int, float]]
 

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from models.junctions import JUNCTIONS, MAX_OBS, N_AGENTS, Junction
-from models.policy import RecurrentPolicy, mask_logits, read_state_dict
-from models.policy_form import HIDDEN_DIM, INPUT_DIM
+from models.policy.form import HIDDEN_DIM, INPUT_DIM
+from models.policy.network import RecurrentPolicy, mask_logits, read_state_dict
 from models.simulation.observation import Observation
 from models.simulation.road_network import RoadNetwork
 

@@ -13,7 +13,7 @@ import numpy as np
 from tqdm import tqdm
 
 from models.junctions import JUNCTIONS
-from models.policy_form import SHIPPED_POLICY
+from models.policy.form import SHIPPED_POLICY
 from models.simulation.controllers import PolicyController
 from models.simulation.environment import Observations, Scenario
 from models.simulation.episode import run_episode

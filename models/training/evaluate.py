@@ -20,8 +20,8 @@ from typing import NamedTuple
 import torch
 from tqdm import tqdm
 
-from models.policy import read_state_dict
-from models.policy_form import SHIPPED_POLICY, InvalidPolicyFileError
+from models.policy.form import SHIPPED_POLICY, InvalidPolicyFileError
+from models.policy.network import read_state_dict
 from models.simulation.controllers import (
     Controller,
     KeepPhase,

@@ -22,8 +22,8 @@ from torch.nn import functional
 from tqdm import tqdm
 
 from models.junctions import JUNCTIONS, N_ACTIONS, N_AGENTS
-from models.policy import RecurrentPolicy, mask_logits
-from models.policy_form import HIDDEN_DIM
+from models.policy.form import HIDDEN_DIM
+from models.policy.network import RecurrentPolicy, mask_logits
 from models.simulation.controllers import PolicyController, policy_inputs
 from models.simulation.demand import HOUR_S
 from models.simulation.environment import Scenario, TrafficEnvironment

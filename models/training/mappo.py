@@ -35,8 +35,8 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from tqdm import tqdm
 
 from models.junctions import N_AGENTS
-from models.policy import RecurrentPolicy, mask_logits, read_state_dict
-from models.policy_form import HIDDEN_DIM, INPUT_DIM, InvalidPolicyFileError
+from models.policy.form import HIDDEN_DIM, INPUT_DIM, InvalidPolicyFileError
+from models.policy.network import RecurrentPolicy, mask_logits, read_state_dict
 from models.simulation.environment import DECISION_S
 from models.training.checkpoint import InvalidCheckpointError, read_checkpoint, write_atomically
 from models.training.rollout import AVAIL_ACTIONS, Episode, RolloutWorkers, Task, Weights

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from models.junctions import JUNCTIONS, N_AGENTS
-from models.policy import RecurrentPolicy, mask_logits
-from models.policy_form import HIDDEN_DIM
+from models.policy.form import HIDDEN_DIM
+from models.policy.network import RecurrentPolicy, mask_logits
 from models.simulation.controllers import PolicyController, policy_inputs
 from models.simulation.environment import Scenario
 from models.simulation.episode import run_episode

@@ -13,7 +13,7 @@ import httpx
 import pytest
 import torch
 
-from models.policy import RecurrentPolicy
+from models.policy.network import RecurrentPolicy
 from tests.cluster.system import System, application, make_instance
 
 Weights = dict[str, torch.Tensor]

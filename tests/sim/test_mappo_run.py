@@ -15,7 +15,7 @@ import torch
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from models.policy import read_state_dict
+from models.policy.network import read_state_dict
 
 pytestmark = pytest.mark.timeout(600)  # each test trains for ten seconds of two free cores
 

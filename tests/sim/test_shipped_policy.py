@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from models.policy_form import SHIPPED_POLICY
+from models.policy.form import SHIPPED_POLICY
 from models.simulation.controllers import PolicyController
 from models.simulation.demand import HOUR_S
 from models.simulation.environment import Scenario

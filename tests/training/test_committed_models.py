@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.density_forecast import DensityForecaster
-from models.flow_forecast import FlowForecaster
+from models.density.forecast import DensityForecaster
+from models.flow.forecast import FlowForecaster
 from models.training.forecasts import train_density, train_flow
 from models.training.forecasts.dataset import (
     HOUR_SLOTS,

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from models.artifacts import card_path
-from models.density_forecast import DensityForecaster
-from models.flow_forecast import FlowForecaster
+from models.density.forecast import DensityForecaster
+from models.flow.forecast import FlowForecaster
 from models.training.forecasts import train_density, train_flow
 from models.training.forecasts.dataset import Split
 from models.training.forecasts.fit import FitSettings, fit

@@ -7,11 +7,11 @@ from pathlib import Path
 import torch
 
 from models.artifacts import Card, ColumnScale, write_artifact
-from models.density import DensityNetwork
-from models.density_forecast import DensityConfig
-from models.flow import FlowNetwork
-from models.flow_forecast import Calibration, FlowConfig
-from models.flow_window import FEATURES
+from models.density.forecast import DensityConfig
+from models.density.network import DensityNetwork
+from models.flow.forecast import Calibration, FlowConfig
+from models.flow.network import FlowNetwork
+from models.flow.window import FEATURES
 from models.junctions import JUNCTIONS
 
 torch.set_num_threads(1)  # at these sizes threads cost more than they bring

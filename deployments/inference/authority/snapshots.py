@@ -19,7 +19,7 @@ from urllib.parse import quote
 import numpy as np
 
 from deployments.inference.protocol import Floats, Key, Version
-from models.policy_form import HIDDEN_DIM
+from models.policy.form import HIDDEN_DIM
 
 logger = logging.getLogger(__name__)
 

@@ -22,8 +22,8 @@ from deployments.inference.protocol import HiddenStateError, Key, LeaseSettings
 from deployments.inference.replica.owned_state import OwnedState
 from deployments.inference.replica.shards import ShardedLeases
 from models.junctions import JUNCTIONS, MAX_OBS
-from models.policy_form import HIDDEN_DIM, INPUT_DIM
-from models.policy_step import PolicyStep
+from models.policy.form import HIDDEN_DIM, INPUT_DIM
+from models.policy.step import PolicyStep
 
 MAX_BATCH = 256
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from models.flow_forecast import Calibration, FlowForecaster
-from models.flow_window import WINDOW
+from models.flow.forecast import Calibration, FlowForecaster
+from models.flow.window import WINDOW
 from models.training.forecasts.dataset import FlowWindows
 
 OBSERVED = (1, 2, 4, 8, 15, 25, 40, 60)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from models.density_forecast import DensityForecaster
+from models.density.forecast import DensityForecaster
 from models.training.forecasts.baselines import LinearAutoregression, mean_absolute_errors
 from models.training.forecasts.dataset import HOUR_SLOTS, Calendar, Split, density_windows
 from models.training.forecasts.plots import Curve, plot_forecasts

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from models.flow_forecast import FlowForecaster
-from models.flow_window import HORIZON, WINDOW
+from models.flow.forecast import FlowForecaster
+from models.flow.window import HORIZON, WINDOW
 from models.training.forecasts.baselines import LinearAutoregression
 from models.training.forecasts.calibrate import shortened_inputs
 from models.training.forecasts.dataset import FlowWindows, Split

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from models.artifacts import write_artifact
-from models.density import DensityNetwork
-from models.density_forecast import N_EDGES, DensityConfig, DensityForecaster
+from models.density.forecast import N_EDGES, DensityConfig, DensityForecaster
+from models.density.network import DensityNetwork
 from models.training.forecasts.dataset import (
     HOUR_SLOTS,
     Calendar,

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from models.artifacts import ColumnScale, write_artifact
-from models.flow import FlowNetwork
-from models.flow_forecast import Calibration, FlowConfig, FlowForecaster
-from models.flow_window import FEATURES, WINDOW
+from models.flow.forecast import Calibration, FlowConfig, FlowForecaster
+from models.flow.network import FlowNetwork
+from models.flow.window import FEATURES, WINDOW
 from models.training.forecasts.calibrate import calibrate
 from models.training.forecasts.dataset import (
     Calendar,

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from models.artifacts import Card, card_path
-from models.density_forecast import DensityForecaster
+from models.density.forecast import DensityForecaster
 from models.junctions import JUNCTIONS
 from serve_app.settings import Settings
 from tests.cluster.system import System

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from models.policy_form import SHIPPED_POLICY
+from models.policy.form import SHIPPED_POLICY
 from models.simulation.controllers import Controller, PolicyController
 from models.simulation.environment import DECISION_S, Observations, Scenario
 from models.simulation.episode import run_episode

@@ -12,7 +12,7 @@ import pytest
 
 from deployments.density.api import create_app
 from deployments.density.service import DensityService
-from models.density_forecast import DensityForecaster
+from models.density.forecast import DensityForecaster
 from tests.unit.forecasters import CARD, EDGES, write_density
 
 DATA: list[list[float]] = [[10.0, 11, 12, 13, 14], [20, 21, 22, 23, 24], [30, 31, 32, 33, 34.5]]

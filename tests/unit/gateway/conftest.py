@@ -23,7 +23,7 @@ from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.tokens import Tokens
 from deployments.gateway.users import Users
 from deployments.store import Store, open_store
-from serve_app.lane_capacities import LANE_CAPACITIES
+from models.lane_capacities import LANE_CAPACITIES
 
 SECRET = b"0123456789abcdef0123456789abcdef"
 PASSWORD = "correct horse"

@@ -20,7 +20,7 @@ from deployments.gateway.signals import FALLBACK_STATUS
 from deployments.gateway.users import Users
 from deployments.store import StoreUnavailable
 from models.junctions import JUNCTIONS
-from serve_app.lane_capacities import LANE_CAPACITIES
+from models.lane_capacities import LANE_CAPACITIES
 from tests.unit.gateway.conftest import LIMITS, PASSWORD
 
 ACTION = "/traffic/action"

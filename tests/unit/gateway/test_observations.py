@@ -8,7 +8,7 @@ import pytest
 
 from deployments.gateway.observations import check_capacities, random_observation
 from models.junctions import JUNCTIONS
-from serve_app.lane_capacities import LANE_CAPACITIES
+from models.lane_capacities import LANE_CAPACITIES
 
 
 def test_the_shipped_capacities_fit_the_junctions():

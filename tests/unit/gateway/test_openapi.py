@@ -21,7 +21,7 @@ from deployments.gateway.inference_calls.client import InferenceClient, Inferenc
 from deployments.gateway.login import Logins
 from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.tokens import Tokens
-from serve_app.lane_capacities import LANE_CAPACITIES
+from models.lane_capacities import LANE_CAPACITIES
 from tests.unit.gateway.conftest import SECRET, FakeInference
 
 CHECKS = [

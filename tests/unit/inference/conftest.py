@@ -13,7 +13,7 @@ from deployments.inference.protocol import LeaseSettings
 from deployments.inference.replica.leases import StateLeases
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.service import InferenceService
-from models.policy_form import HIDDEN_DIM
+from models.policy.form import HIDDEN_DIM
 from tests.unit.inference.policies import WEIGHTS
 
 

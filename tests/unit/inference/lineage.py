@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from deployments.inference.protocol import Key
-from models.policy_form import HIDDEN_DIM
-from models.policy_step import Floats, PolicyStep, Step
+from models.policy.form import HIDDEN_DIM
+from models.policy.step import Floats, PolicyStep, Step
 
 ZEROS = 0
 

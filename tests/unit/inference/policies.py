@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from deployments.inference.replica.stepper import Decision
-from models.policy_step import PolicyStep
+from models.policy.step import PolicyStep
 from tests.unit.models.reference import ReferencePolicy, random_state_dict
 
 WEIGHTS = random_state_dict()

@@ -25,8 +25,8 @@ from deployments.inference.protocol import (
 from deployments.inference.replica.leases import StateLeases
 from deployments.inference.replica.shards import ShardedLeases, shard_of
 from deployments.inference.replica.stepper import Decision, Stepper
-from models.policy_form import HIDDEN_DIM
-from models.policy_step import PolicyStep
+from models.policy.form import HIDDEN_DIM
+from models.policy.step import PolicyStep
 from tests.unit.inference.lineage import Asked, History, Outcome, ResetCall
 
 FAST = LeaseSettings(

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from models.policy import RecurrentPolicy
+from models.policy.network import RecurrentPolicy
 
 Doubles = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ import pytest
 from safetensors.torch import save_file
 
 from models.artifacts import InvalidArtifactError, card_path, write_artifact
-from models.density_forecast import DensityForecaster
+from models.density.forecast import DensityForecaster
 from tests.unit.forecasters import CARD, density_config, density_network, write_density
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from models.junctions import JUNCTIONS
-from models.policy import read_state_dict
-from models.policy_form import SHIPPED_POLICY
+from models.policy.form import SHIPPED_POLICY
+from models.policy.network import read_state_dict
 from models.simulation.controllers import PolicyController
 from models.simulation.observation import Observation
 

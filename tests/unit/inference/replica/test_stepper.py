@@ -14,7 +14,7 @@ from deployments.inference.errors import NonFiniteStateError, OverloadedError
 from deployments.inference.protocol import Key
 from deployments.inference.replica.stepper import MAX_BATCH, Decision, Stepper
 from models.junctions import JUNCTIONS
-from models.policy_step import PolicyStep
+from models.policy.step import PolicyStep
 from tests.unit.inference.policies import (
     BIG,
     POLICY,

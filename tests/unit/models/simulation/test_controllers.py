@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from models.junctions import JUNCTIONS, MAX_OBS
-from models.policy import RecurrentPolicy
+from models.policy.network import RecurrentPolicy
 from models.simulation.controllers import (
     KeepPhase,
     MaxPressure,

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.policy import RecurrentPolicy, read_state_dict
-from models.policy_form import STATE_DICT_SHAPES, InvalidPolicyFileError
+from models.policy.form import STATE_DICT_SHAPES, InvalidPolicyFileError
+from models.policy.network import RecurrentPolicy, read_state_dict
 from tests.unit.models.reference import random_state_dict
 
 

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from models.policy_form import InvalidPolicyFileError
+from models.policy.form import InvalidPolicyFileError
 from models.training import evaluate
 from models.training.evaluation_report import Run, estimate, student_quantile, write_report
 from models.training.imitate import IMITATION_POLICY

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from models.junctions import MAX_OBS, N_ACTIONS, N_AGENTS
 
-SHIPPED_POLICY = Path(__file__).with_name("weights") / "agent.th"
+SHIPPED_POLICY = Path(__file__).parents[1] / "weights" / "agent.th"
 
 INPUT_DIM = MAX_OBS + N_AGENTS
 HIDDEN_DIM = 128

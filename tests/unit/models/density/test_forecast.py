@@ -7,7 +7,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from models.density_forecast import DensityForecaster
+from models.density.forecast import DensityForecaster
 from tests.unit.forecasters import (
     CARD,
     EDGES,

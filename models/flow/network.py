@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from models.flow_window import FEATURES, HORIZON
+from models.flow.window import FEATURES, HORIZON
 
 HEAD_DIM = 32
 MAX_SCALED = 8.0  # further out no training value lies; the network would only extrapolate

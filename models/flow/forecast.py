@@ -17,8 +17,8 @@ from models.artifacts import (
     Tensors,
     read_artifact,
 )
-from models.flow import FlowNetwork
-from models.flow_window import FEATURES
+from models.flow.network import FlowNetwork
+from models.flow.window import FEATURES
 from models.junctions import JUNCTIONS
 
 _MAX_FLOAT32 = 1e30  # what is beyond would overflow; the network takes it for "very much" anyhow

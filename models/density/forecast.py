@@ -1,7 +1,7 @@
 """The density forecast as it is served: NumPy, without PyTorch.
 
 Three steps of a small LSTM take 20 µs here and 70 µs in eager PyTorch, and a process without
-PyTorch is smaller by some 200 MB. A test keeps this equal to :mod:`models.density`.
+PyTorch is smaller by some 200 MB. A test keeps this equal to :mod:`models.density.network`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.flow_window import WINDOW, Window, make_window
+from models.flow.window import WINDOW, Window, make_window
 
 
 def window_of(ages_min: list[float], counts: list[float]) -> Window:

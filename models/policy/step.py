@@ -1,7 +1,7 @@
 """One batched step of the policy in NumPy: what the serving hot path runs.
 
 At the batch sizes of serving (1 to some tens of rows) an eager PyTorch step spends most of its time
-in dispatch; the same arithmetic in NumPy takes about half as long. :mod:`models.policy` stays the
+in dispatch; the same arithmetic in NumPy takes about half as long. :mod:`.network` stays the
 definition, and a test keeps the two equal.
 
 Source of the cell: Cho et al. 2014 in the form of ``torch.nn.GRUCell`` (gate order r, z, n).
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from models.policy_form import HIDDEN_DIM, MASKED_LOGIT
+from models.policy.form import HIDDEN_DIM, MASKED_LOGIT
 
 if TYPE_CHECKING:
     from torch import Tensor  # two seconds to import

@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from models.artifacts import InvalidArtifactError, card_path
-from models.flow_forecast import Calibration, FlowConfig, FlowForecaster
-from models.flow_window import WINDOW
+from models.flow.forecast import Calibration, FlowConfig, FlowForecaster
+from models.flow.window import WINDOW
 from models.junctions import JUNCTIONS
 from tests.unit.forecasters import flow_config, write_flow
 

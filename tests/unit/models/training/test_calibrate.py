@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.flow_forecast import FlowForecaster
-from models.flow_window import MINUTE_S, WINDOW, make_window
+from models.flow.forecast import FlowForecaster
+from models.flow.window import MINUTE_S, WINDOW, make_window
 from models.training.forecasts.calibrate import (
     LEAST_RISE,
     calibrate,

@@ -15,8 +15,8 @@ import torch
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from models.junctions import JUNCTIONS, N_ACTIONS, N_AGENTS
-from models.policy import read_state_dict
-from models.policy_form import HIDDEN_DIM, INPUT_DIM, InvalidPolicyFileError
+from models.policy.form import HIDDEN_DIM, INPUT_DIM, InvalidPolicyFileError
+from models.policy.network import read_state_dict
 from models.simulation.metrics import Metrics
 from models.training.checkpoint import InvalidCheckpointError, write_atomically
 from models.training.mappo import (

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from models.junctions import JUNCTIONS
-from models.policy import RecurrentPolicy, mask_logits
-from models.policy_step import Floats, PolicyStep
+from models.policy.network import RecurrentPolicy, mask_logits
+from models.policy.step import Floats, PolicyStep
 from tests.unit.models.reference import Doubles, ReferencePolicy, random_state_dict
 
 UNAVAILABLE = np.array([[not a for a in j.avail_actions] for j in JUNCTIONS.values()])

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.flow_window import HORIZON, WINDOW
+from models.flow.window import HORIZON, WINDOW
 from models.training.forecasts.dataset import (
     DAY_SLOTS,
     HOUR_SLOTS,

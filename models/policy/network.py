@@ -1,7 +1,7 @@
 """The shared recurrent policy: fc1 - GRU cell - fc2, with the agent's one-hot index in its input.
 
 This module is the definition that training uses and that the serving step in
-:mod:`models.policy_step` must agree with. The state dict has the form of :mod:`models.policy_form`.
+:mod:`models.policy.step` must agree with. The state dict has the form of :mod:`models.policy.form`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from models.junctions import N_ACTIONS
-from models.policy_form import (
+from models.policy.form import (
     HIDDEN_DIM,
     INPUT_DIM,
     MASKED_LOGIT,

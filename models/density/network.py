@@ -1,14 +1,14 @@
 """The density network: three hours of five edges in, the change to the next hour out.
 
 An LSTM (Hochreiter and Schmidhuber, 1997) in PyTorch, the definition that training uses;
-:mod:`models.density_forecast` is the same arithmetic for serving.
+:mod:`models.density.forecast` is the same arithmetic for serving.
 """
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
-from models.density_forecast import MAX_SCALED, N_EDGES
+from models.density.forecast import MAX_SCALED, N_EDGES
 
 
 class DensityNetwork(nn.Module):

@@ -1,0 +1,1 @@
+"""The density forecast: its network, and the forecaster that serves it."""
