@@ -16,7 +16,7 @@ from typing import Any
 from load_tests import harness
 from load_tests.harness import Bar, console
 from load_tests.wrk import Samples, Target, measure
-from serve_app.instance import Instance
+from serve_app.launcher.instance import Instance
 from serve_app.settings import Settings
 from tests.shipped import shipped_application
 

@@ -20,9 +20,9 @@ from rich.console import Console
 from rich.table import Table
 
 from load_tests.wrk import BenchmarkError, Samples, median, wait_for
-from serve_app.deploy import deploy, wait_until_running
-from serve_app.instance import Instance
-from serve_app.ports import Ports
+from serve_app.launcher.deploy import deploy, wait_until_running
+from serve_app.launcher.instance import Instance
+from serve_app.launcher.ports import Ports
 from tests.shipped import ROOT, shipped_config
 
 CONNECTIONS = [1, 16]

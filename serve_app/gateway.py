@@ -12,9 +12,9 @@ from deployments.gateway.login import LoginLimits
 from deployments.gateway.observations import check_capacities
 from models.lane_capacities import LANE_CAPACITIES
 from serve_app.configured_store import open_configured_store, require_shared_store
-from serve_app.first_user import configured_users
+from serve_app.credentials.first_user import configured_users
+from serve_app.credentials.signing_key import configured_signing_key, signing_key
 from serve_app.settings import Settings
-from serve_app.signing_key import configured_signing_key, signing_key
 
 
 class GatewayArgs(BaseModel):

@@ -11,7 +11,7 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
-from serve_app.edge import Edge, EdgePorts
+from serve_app.launcher.edge import Edge, EdgePorts
 from tests.cluster.gateway.conftest import gateway
 from tests.cluster.system import System, application, make_instance
 from tests.shipped import shipped_application

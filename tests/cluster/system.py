@@ -11,9 +11,9 @@ from typing import Any
 
 import psutil
 
-from serve_app.deploy import deploy, wait_until_running
-from serve_app.instance import Instance
-from serve_app.ports import Ports, listeners
+from serve_app.launcher.deploy import deploy, wait_until_running
+from serve_app.launcher.instance import Instance
+from serve_app.launcher.ports import Ports, listeners
 from tests.shipped import shipped_application, shipped_config
 
 _BASES = range(27000, 30000, 500)

@@ -15,9 +15,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from serve_app.edge import Edge, EdgePorts
-from serve_app.instance import Instance
-from serve_app.ports import Ports
+from serve_app.launcher.edge import Edge, EdgePorts
+from serve_app.launcher.instance import Instance
+from serve_app.launcher.ports import Ports
 
 
 class Echo(BaseHTTPRequestHandler):

@@ -11,9 +11,9 @@ import pytest
 from deployments.gateway.tokens import Tokens
 from models.simulation.environment import DECISION_S, Scenario
 from models.simulation.observation import Observation
-from serve_app import demo
-from serve_app.first_user import Credentials
-from serve_app.gateway_signals import GATEWAY_TIMEOUT, GatewayController, Login
+from serve_app.credentials.first_user import Credentials
+from serve_app.demo import cli as demo
+from serve_app.demo.gateway_controller import GATEWAY_TIMEOUT, GatewayController, Login
 from tests.cluster.gateway.conftest import ENVIRONMENT, USER, wait_for
 from tests.cluster.system import System, application
 

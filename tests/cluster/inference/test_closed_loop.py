@@ -14,8 +14,8 @@ from models.simulation.controllers import Controller, PolicyController
 from models.simulation.environment import DECISION_S, Observations, Scenario
 from models.simulation.episode import run_episode
 from models.simulation.metrics import Metrics
-from serve_app.inference_signals import InferenceController
-from serve_app.outages import OutageLog
+from serve_app.demo.inference_controller import InferenceController
+from serve_app.demo.outages import OutageLog
 from tests.cluster.system import System, application
 
 RUSH = Scenario(duration_s=1200)

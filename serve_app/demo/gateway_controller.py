@@ -12,8 +12,8 @@ import httpx
 
 from models.junctions import JUNCTIONS, Junction
 from models.simulation.observation import Observation
-from serve_app.first_user import Credentials
-from serve_app.outages import OutageLog
+from serve_app.credentials.first_user import Credentials
+from serve_app.demo.outages import OutageLog
 
 if TYPE_CHECKING:
     from models.simulation.controllers import Controller

@@ -9,7 +9,7 @@ import httpx
 
 from models.junctions import JUNCTIONS
 from models.simulation.observation import Observation
-from serve_app.outages import OutageLog
+from serve_app.demo.outages import OutageLog
 
 # longer than any healthy answer, shorter than a decision
 INFERENCE_TIMEOUT = httpx.Timeout(2.0, connect=1.0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from serve_app import dashboard
+from serve_app.launcher import dashboard
 
 RUNNING = "RUNNING"
 _FAILED = {"DEPLOY_FAILED", "UNHEALTHY"}

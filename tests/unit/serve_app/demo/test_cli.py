@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from models.simulation.metrics import Metrics
-from serve_app.demo import (
+from serve_app.credentials.first_user import Credentials
+from serve_app.demo.cli import (
     DemoError,
     clock_time,
     comparison_rows,
@@ -18,9 +19,8 @@ from serve_app.demo import (
     parse_arguments,
     prepare,
 )
-from serve_app.first_user import Credentials
-from serve_app.inference_signals import InferenceController
-from serve_app.outages import Outage, OutageLog
+from serve_app.demo.inference_controller import InferenceController
+from serve_app.demo.outages import Outage, OutageLog
 from serve_app.settings import Settings
 
 

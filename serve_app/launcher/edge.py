@@ -17,10 +17,10 @@ from string import Template
 
 import psutil
 
-from serve_app.instance import MARK, Instance
-from serve_app.ports import holder, is_free
+from serve_app.launcher.instance import MARK, Instance
+from serve_app.launcher.ports import holder, is_free
 
-TEMPLATE = Path(__file__).resolve().parent.parent / "configs" / "edge.cfg.tmpl"
+TEMPLATE = Path(__file__).resolve().parents[2] / "configs" / "edge.cfg.tmpl"
 START_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 5.0
 

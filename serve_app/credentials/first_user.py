@@ -11,9 +11,9 @@ from typing import NamedTuple
 from deployments.gateway.passwords import hash_password
 from deployments.gateway.users import Users
 from deployments.store import open_store
-from serve_app.private_file import create_private
+from serve_app.credentials.private_file import create_private
+from serve_app.credentials.signing_key import InsecureSettingsError
 from serve_app.settings import Settings
-from serve_app.signing_key import InsecureSettingsError
 
 FIRST_USER = "operator"
 FILE_NAME = "first-user.json"

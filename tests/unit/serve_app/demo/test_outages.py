@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 
-from serve_app.outages import Outage, OutageLog
+from serve_app.demo.outages import Outage, OutageLog
 
 SEVEN = 7 * 3600
 

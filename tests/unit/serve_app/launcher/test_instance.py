@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from serve_app.instance import MARK, Instance, InstanceError
-from serve_app.ports import Ports
+from serve_app.launcher.instance import MARK, Instance, InstanceError
+from serve_app.launcher.ports import Ports
 
 
 def test_default_ports_leave_the_documents_ports_alone() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from models.junctions import JUNCTIONS
 from models.simulation.observation import Observation
-from serve_app.inference_signals import InferenceController
-from serve_app.outages import OutageLog
+from serve_app.demo.inference_controller import InferenceController
+from serve_app.demo.outages import OutageLog
 
 Handler = Callable[[httpx.Request], httpx.Response]
 

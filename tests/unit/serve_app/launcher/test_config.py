@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from serve_app.config import InvalidServeConfigError, find_faults, read_config
+from serve_app.launcher.config import InvalidServeConfigError, find_faults, read_config
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 SHIPPED = [ROOT / "serve_config.yaml", *sorted((ROOT / "configs").glob("*.yaml"))]
 
 

@@ -23,11 +23,11 @@ from rich.console import Console
 from rich.table import Table
 from tqdm import tqdm
 
-from serve_app.first_user import FIRST_USER, Credentials, known_credentials
-from serve_app.gateway_signals import GATEWAY_TIMEOUT, GatewayController, Login
-from serve_app.inference_signals import INFERENCE_TIMEOUT, InferenceController
-from serve_app.outages import Outage, OutageLog
-from serve_app.ports import Ports, add_port_base
+from serve_app.credentials.first_user import FIRST_USER, Credentials, known_credentials
+from serve_app.demo.gateway_controller import GATEWAY_TIMEOUT, GatewayController, Login
+from serve_app.demo.inference_controller import INFERENCE_TIMEOUT, InferenceController
+from serve_app.demo.outages import Outage, OutageLog
+from serve_app.launcher.ports import Ports, add_port_base
 from serve_app.settings import Settings
 
 if TYPE_CHECKING:
@@ -239,7 +239,3 @@ def comparison_rows(results: Sequence[Metrics]) -> list[tuple[str, list[float]]]
             for junction_id in results[0].queues
         ),
     ]
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

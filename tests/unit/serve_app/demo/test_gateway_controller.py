@@ -14,9 +14,9 @@ import pytest
 from deployments.gateway.signals import FALLBACK_STATUS
 from models.junctions import JUNCTIONS
 from models.simulation.observation import Observation
-from serve_app.first_user import Credentials
-from serve_app.gateway_signals import GatewayController, Login
-from serve_app.outages import OutageLog
+from serve_app.credentials.first_user import Credentials
+from serve_app.demo.gateway_controller import GatewayController, Login
+from serve_app.demo.outages import OutageLog
 
 PASSWORD = "secret"
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from deployments.gateway.users import UserError, Users
 from deployments.store import open_store
-from serve_app.first_user import forget_first_user
-from serve_app.ports import add_port_base
+from serve_app.credentials.first_user import forget_first_user
+from serve_app.launcher.ports import add_port_base
 from serve_app.settings import Settings
 
 Commands = Any  # argparse's subparsers have no public type

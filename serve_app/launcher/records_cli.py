@@ -22,7 +22,7 @@ from deployments.customers.records.transfer import (
     parse_line,
 )
 from deployments.store import Store, StoreError, open_store
-from serve_app.ports import add_port_base
+from serve_app.launcher.ports import add_port_base
 from serve_app.settings import Settings
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""The closed loop: SUMO drives traffic on the road network, the running system its signals."""
