@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
-Inputs = TypeVar("Inputs")
+from deployments.metrics.sampled import Sampled
 
-SAMPLE = 20  # batches per period: recording every batch would cost more than the batch
+Inputs = TypeVar("Inputs")
 
 
 class ForecastCounts(Generic[Inputs]):
-    """Totals since the start, and a sample of the newest batches.
+    """Totals since the start, and a sample of the batches.
 
     Args:
         drift: of a sample of inputs, by column the share of values outside the training range.
@@ -21,17 +21,15 @@ class ForecastCounts(Generic[Inputs]):
     def __init__(self, drift: Callable[[list[Inputs]], Mapping[str, float]]) -> None:
         self._drift = drift
         self.predictions: Counter[str] = Counter()
-        self._batches: list[tuple[int, float]] = []
-        self._inputs: list[Inputs] = []
+        self._batches: Sampled[tuple[int, float, Inputs]] = Sampled()
 
     def batch(self, size: int, seconds: float, inputs: Inputs) -> None:
         """Note a batch that has run."""
-        if len(self._batches) < SAMPLE:
-            self._batches.append((size, seconds))
-            self._inputs.append(inputs)
+        self._batches.observe((size, seconds, inputs))
 
     def take_batches(self) -> tuple[list[tuple[int, float]], Mapping[str, float]]:
         """The sample since the last call, (size, seconds) each, and its drift."""
-        batches, inputs = self._batches, self._inputs
-        self._batches, self._inputs = [], []
+        sample = self._batches.take()
+        inputs = [inputs for _, _, inputs in sample]
+        batches = [(size, seconds) for size, seconds, _ in sample]
         return batches, self._drift(inputs) if inputs else {}

@@ -98,7 +98,7 @@ def _build_service(options: GatewayOptions) -> GatewayService:
     breaker = CircuitBreaker(
         InferenceUnavailableError, options.breaker_failures, options.breaker_pause_s, _log_change
     )
-    inference = InferenceClient(_transport(options), breaker, counts.latency)
+    inference = InferenceClient(_transport(options), breaker, counts.latencies_s.observe)
     return GatewayService(logins, tokens, inference, options.lane_capacities, counts)
 
 

@@ -36,6 +36,5 @@ class GatewayMetrics:
         self._actions.publish(counts.actions)
         self._fallbacks.publish(counts.fallbacks)
         self._breaker.set(self._service.breaker_state)
-        latencies_s, counts.latencies_s = counts.latencies_s, []
-        for seconds in latencies_s:
+        for seconds in counts.latencies_s.take():
             self._latency_ms.observe(max(seconds, 1e-6) * 1000)

@@ -28,6 +28,7 @@ from deployments.gateway.schemas import (
 )
 from deployments.gateway.signals import FALLBACK_ACTION, FALLBACK_STATUS, SIGNAL_OF_ACTION
 from deployments.gateway.tokens import Tokens
+from deployments.metrics.sampled import Sampled
 from models.junctions import JUNCTIONS
 
 _RUN_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
@@ -42,18 +43,13 @@ class GatewayCounts:
         logins: by outcome, ``success`` or the HTTP status of the refusal.
         actions: by (junction, signal state).
         fallbacks: by cause.
-        latencies_s: of the inference service as seen from here, a sample of the newest.
+        latencies_s: of the inference service as seen from here, a sample.
     """
 
     logins: Counter[str] = field(default_factory=Counter)
     actions: Counter[tuple[str, str]] = field(default_factory=Counter)
     fallbacks: Counter[str] = field(default_factory=Counter)
-    latencies_s: list[float] = field(default_factory=list)
-
-    def latency(self, seconds: float) -> None:
-        # The metrics take a sample: recording every answer would cost more than it tells.
-        if len(self.latencies_s) < 20:
-            self.latencies_s.append(seconds)
+    latencies_s: Sampled[float] = field(default_factory=Sampled)
 
 
 class GatewayService:

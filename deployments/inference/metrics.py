@@ -51,8 +51,7 @@ class InferenceMetrics:
         """Publish what has come since the last call."""
         counts = self._service.counts
         self._predictions.publish(counts.predictions)
-        batches, counts.batches = counts.batches, []
-        for size, seconds in batches:
+        for size, seconds in counts.batches.take():
             self._batch_size.observe(size)
             self._step_ms.observe(max(seconds, 1e-6) * 1000)
         leases = asdict(self._service.leases.counts)

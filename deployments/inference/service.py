@@ -20,6 +20,7 @@ from deployments.inference.protocol import HiddenStateError, Key, LeaseSettings
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.replica.stepper import Decision, Stepper
 from deployments.inference.schemas import Health, JunctionInfo, ModelInfo
+from deployments.metrics.sampled import Sampled
 from models.junctions import JUNCTIONS, MAX_OBS, N_ACTIONS, N_AGENTS
 from models.policy.form import HIDDEN_DIM, INPUT_DIM
 
@@ -34,12 +35,10 @@ class ServiceCounts:
     """Counted since the start, for metrics: predictions by (junction, action), and batches."""
 
     predictions: Counter[tuple[str, int]] = field(default_factory=Counter)
-    batches: list[tuple[int, float]] = field(default_factory=list)  # newest (size, seconds)
+    batches: Sampled[tuple[int, float]] = field(default_factory=Sampled)  # (size, seconds)
 
     def batch(self, size: int, seconds: float) -> None:
-        # The metrics take a sample: recording every batch would cost more than the batch.
-        if len(self.batches) < 20:
-            self.batches.append((size, seconds))
+        self.batches.observe((size, seconds))
 
 
 def run_of(header: str | None, body: str | None) -> str:

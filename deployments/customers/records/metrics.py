@@ -7,6 +7,7 @@ from collections import Counter
 from ray.serve import metrics
 
 from deployments.customers.records.errors import InvalidMobileNumber
+from deployments.metrics.sampled import Sampled
 from deployments.metrics.total import Total
 
 SAMPLE = 200  # latencies a second; recording each would cost more than a look-up
@@ -32,17 +33,16 @@ class RecordMetrics:
         )
         self._latency_ms.set_default_tags({"service": service})
         self._counts: Counter[tuple[str, str, str]] = Counter()
-        self._sample: list[tuple[str, float]] = []
+        self._sample: Sampled[tuple[str, float]] = Sampled(SAMPLE)
 
     def observe(self, operation: str, outcome: str, latency_ms: float) -> None:
         """Note one operation."""
         self._counts[self._service, operation, outcome] += 1
-        if len(self._sample) < SAMPLE and outcome != InvalidMobileNumber.outcome:
-            self._sample.append((operation, latency_ms))
+        if outcome != InvalidMobileNumber.outcome:
+            self._sample.observe((operation, latency_ms))
 
     def publish(self) -> None:
         """Publish what has come since the last call."""
         self._operations.publish(self._counts)
-        sample, self._sample = self._sample, []
-        for operation, latency_ms in sample:
+        for operation, latency_ms in self._sample.take():
             self._latency_ms.observe(latency_ms, {"operation": operation})

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from deployments.forecast.counts import SAMPLE, ForecastCounts
+from deployments.forecast.counts import ForecastCounts
+from deployments.metrics.sampled import SAMPLE
 
 
 def test_batches_are_taken_once_and_their_number_is_bounded() -> None:

@@ -83,7 +83,7 @@ async def service(
 ) -> AsyncIterator[GatewayService]:
     logins = Logins(store, Users(store, {"ann": PASSWORD_HASH}), tokens, LIMITS)
     counts = GatewayCounts()
-    client = InferenceClient(inference, on_answer=counts.latency)
+    client = InferenceClient(inference, on_answer=counts.latencies_s.observe)
     made = GatewayService(logins, tokens, client, LANE_CAPACITIES, counts)
     yield made
     await made.close()
