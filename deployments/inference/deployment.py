@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from typing import Any
 
 import ray
@@ -11,10 +10,10 @@ from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict
 from ray import serve
 
-from deployments.inference.api import MAX_WAITING, create_app
+from deployments.inference.api import create_app
 from deployments.inference.handle_calls import Outcome, Step, answer_reset, answer_steps
 from deployments.inference.metrics import InferenceMetrics
-from deployments.inference.protocol import LeaseSettings
+from deployments.inference.options import InferenceOptions
 from deployments.inference.replica.leases import StateLeases
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.service import InferenceService
@@ -22,24 +21,6 @@ from deployments.inference.wire.actor import OpenStore
 from deployments.inference.wire.client import RayAuthority, find_authority
 from deployments.metrics.publisher import Publisher
 from models.policy.form import HIDDEN_DIM
-
-
-@dataclass(frozen=True)
-class InferenceOptions:
-    """What a replica is built from.
-
-    Attributes:
-        agent_path: policy file, unless ``user_config`` names another.
-        open_store: opens the store for snapshots of hidden states; None keeps them in memory alone.
-        shards: number of state actors.
-        max_waiting: requests at work at once in one replica; more get 503.
-    """
-
-    agent_path: str
-    open_store: OpenStore | None = None
-    shards: int = 1
-    max_waiting: int = MAX_WAITING
-    leases: LeaseSettings = field(default_factory=LeaseSettings)
 
 
 class InferenceUserConfig(BaseModel):
@@ -54,13 +35,21 @@ class InferenceUserConfig(BaseModel):
 @serve.deployment(name="Inference")
 @serve.ingress()
 class Inference:
-    """One replica: owns the hidden states it steps, serves the policy over HTTP."""
+    """One replica: owns the hidden states it steps, serves the policy over HTTP.
 
-    async def __init__(self, options: InferenceOptions) -> None:  # type: ignore[misc]
+    Args:
+        agent_path: policy file, unless ``user_config`` names another.
+        open_store: opens the store for snapshots of hidden states; None keeps them in memory alone.
+    """
+
+    async def __init__(  # type: ignore[misc]
+        self, options: InferenceOptions, agent_path: str, open_store: OpenStore | None
+    ) -> None:
         self._options = options
-        self._leases = ShardedLeases(_connect(options))
-        self._service = InferenceService(self._leases, options.leases)
-        await asyncio.gather(self._leases.start(), self._service.slot.load(options.agent_path))
+        self._agent_path = agent_path
+        self._leases = ShardedLeases(_connect(options, open_store))
+        self._service = InferenceService(self._leases, options)
+        await asyncio.gather(self._leases.start(), self._service.slot.load(agent_path))
         self._loaded = InferenceUserConfig()
         self._metrics = Publisher(InferenceMetrics(self._service).publish)
 
@@ -71,7 +60,7 @@ class Inference:
         """Swap the policy; a file that cannot be served leaves the present one in place."""
         wanted = InferenceUserConfig.model_validate(user_config)
         if wanted != self._loaded:
-            await self._service.slot.load(wanted.agent_path or self._options.agent_path)
+            await self._service.slot.load(wanted.agent_path or self._agent_path)
             self._loaded = wanted
 
     async def act(self, steps: list[Step]) -> list[Outcome]:
@@ -93,14 +82,12 @@ class Inference:
         await self._service.close()
 
 
-def _connect(options: InferenceOptions) -> list[StateLeases]:
+def _connect(options: InferenceOptions, open_store: OpenStore | None) -> list[StateLeases]:
     app = serve.get_replica_context().app_name
     replica = ray.get_runtime_context().get_actor_name() or ""
 
     def connect(shard: tuple[int, int]) -> StateLeases:
-        authority = RayAuthority(
-            lambda: find_authority(app, options.leases, options.open_store, shard)
-        )
-        return StateLeases(authority, replica, HIDDEN_DIM, options.leases)
+        authority = RayAuthority(lambda: find_authority(app, options, open_store, shard))
+        return StateLeases(authority, replica, HIDDEN_DIM, options)
 
     return [connect((number, options.shards)) for number in range(options.shards)]

@@ -79,25 +79,6 @@ class OpenedSession(NamedTuple):
     accepted: list[Key]
 
 
-@dataclass(frozen=True)
-class LeaseSettings:
-    """Times in seconds, bounds as counts."""
-
-    lease_s: float = 2.0
-    lease_margin_s: float = 0.25  # the authority waits this much longer than the replicas
-    listen_s: float = 0.5  # longest silence of the long-poll that renews the lease
-    probe_after_s: float = (
-        0.03  # after a recall unanswered for so long, ask whether the owner lives
-    )
-    commit_delay_s: float = 0.008  # coalesces commits and lets the answers go first
-    strict: bool = False  # answer a prediction only when its state is committed
-    checkout_timeout_s: float = 4.0
-    run_ttl_s: float = 3600.0
-    max_states: int = 100_000
-    snapshot_period_s: float = 1.0
-    restore_after_restart: bool = False
-
-
 class HiddenStateError(Exception):
     """Base of what can go wrong between a replica and the authority."""
 

@@ -15,8 +15,9 @@ from deployments.inference.errors import (
     TooManyValuesError,
     UnknownJunctionError,
 )
+from deployments.inference.options import InferenceOptions
 from deployments.inference.policy_slot import PolicySlot
-from deployments.inference.protocol import HiddenStateError, Key, LeaseSettings
+from deployments.inference.protocol import HiddenStateError, Key
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.replica.stepper import Decision, Stepper
 from deployments.inference.schemas import Health, JunctionInfo, ModelInfo
@@ -25,7 +26,6 @@ from models.junctions import JUNCTIONS, MAX_OBS, N_ACTIONS, N_AGENTS
 from models.policy.form import HIDDEN_DIM, INPUT_DIM
 
 DEFAULT_RUN = "default"
-SHARED_PATIENCE_S = 1.5  # less than the 2 s that the gateway waits for an answer
 _RUN_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _RESET_TIMEOUT_S = 10.0
 
@@ -60,10 +60,11 @@ def run_of(header: str | None, body: str | None) -> str:
 class InferenceService:
     """Validates, steps, and tells about itself."""
 
-    def __init__(self, leases: ShardedLeases, settings: LeaseSettings) -> None:
+    def __init__(self, leases: ShardedLeases, settings: InferenceOptions) -> None:
         self.counts = ServiceCounts()
         self.slot = PolicySlot()
         self.leases = leases
+        self._settings = settings
         self._stepper = Stepper(leases, settings, self.counts.batch)
 
     def predict(
@@ -84,7 +85,7 @@ class InferenceService:
         if self.slot.policy is None:
             raise ModelNotLoadedError()
         self._stepper.policy = self.slot.policy
-        patience_s = SHARED_PATIENCE_S if shared else math.inf
+        patience_s = self._settings.shared_patience_s if shared else math.inf
         return self._stepper.submit(Key(run, junction_id), obs, patience_s)
 
     async def reset(self, run: str) -> None:

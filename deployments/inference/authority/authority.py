@@ -18,17 +18,16 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 from deployments.inference.authority.background import BackgroundTasks
 from deployments.inference.authority.ownership import ITSELF, Ownership, Session
 from deployments.inference.authority.snapshots import NoSnapshots, Snapshots
 from deployments.inference.authority.table import StateRecord, StateTable
+from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import (
     Claim,
     Grant,
     Key,
-    LeaseSettings,
     OpenedSession,
     StaleSessionError,
     StateBatch,
@@ -52,7 +51,7 @@ class HiddenStateAuthority:
 
     def __init__(
         self,
-        settings: LeaseSettings,
+        settings: InferenceOptions,
         snapshots: Snapshots | None = None,
         is_alive: Callable[[str], Awaitable[bool]] | None = None,
         restarted: bool = False,
@@ -84,12 +83,13 @@ class HiddenStateAuthority:
     def n_states(self) -> int:
         return len(self._table)
 
-    def configure(self, settings: LeaseSettings) -> None:
+    def configure(self, settings: InferenceOptions) -> None:
         """Take over new bounds; lease times stay, because replicas count on them."""
-        self._settings = replace(
-            settings,
-            lease_s=self._settings.lease_s,
-            lease_margin_s=self._settings.lease_margin_s,
+        self._settings = settings.model_copy(
+            update={
+                "lease_s": self._settings.lease_s,
+                "lease_margin_s": self._settings.lease_margin_s,
+            }
         )
 
     async def start(self) -> None:
@@ -201,7 +201,7 @@ class HiddenStateAuthority:
     async def checkout(self, session: int, key: Key) -> Grant:
         await self._recovered()
         self._renew(session)
-        if self._table.get(key) is None and self.n_states >= self._settings.max_states:
+        if self._table.get(key) is None and self.n_states >= self._settings.max_states_per_shard:
             raise TooManyStatesError(
                 f"{self.n_states} hidden states are kept already; runs that end free theirs"
             )

@@ -13,6 +13,7 @@ import logging
 
 import numpy as np
 
+from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import (
     Authority,
     AuthorityUnavailableError,
@@ -20,7 +21,6 @@ from deployments.inference.protocol import (
     Grant,
     HiddenStateError,
     Key,
-    LeaseSettings,
     StaleSessionError,
 )
 from deployments.inference.replica.owned_state import LeaseCounts, OwnedState, batch_of
@@ -45,7 +45,7 @@ class StateLeases:
         authority: Authority,
         replica: str,
         hidden_dim: int,
-        settings: LeaseSettings,
+        settings: InferenceOptions,
     ) -> None:
         self.counts = LeaseCounts()
         self._authority = authority

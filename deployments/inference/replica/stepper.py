@@ -18,7 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from deployments.inference.errors import NonFiniteStateError, OverloadedError
-from deployments.inference.protocol import HiddenStateError, Key, LeaseSettings
+from deployments.inference.options import InferenceOptions
+from deployments.inference.protocol import HiddenStateError, Key
 from deployments.inference.replica.owned_state import OwnedState
 from deployments.inference.replica.shards import ShardedLeases
 from models.junctions import JUNCTIONS, MAX_OBS
@@ -59,7 +60,7 @@ class Stepper:
     def __init__(
         self,
         leases: ShardedLeases,
-        settings: LeaseSettings,
+        settings: InferenceOptions,
         on_batch: Callable[[int, float], None] = lambda size, seconds: None,
     ) -> None:
         self.policy: PolicyStep | None = None

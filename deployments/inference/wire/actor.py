@@ -20,9 +20,9 @@ from ray.util import metrics
 
 from deployments.inference.authority.authority import HiddenStateAuthority
 from deployments.inference.authority.snapshots import NoSnapshots, StoreSnapshots
+from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import (
     Key,
-    LeaseSettings,
 )
 from deployments.inference.wire.commit_channel import (
     ChannelAddress,
@@ -52,7 +52,7 @@ class HiddenStates(HiddenStateAuthority):
     def __init__(
         self,
         app: str,
-        settings: LeaseSettings,
+        settings: InferenceOptions,
         open_store: OpenStore | None,
         shard: tuple[int, int],
     ) -> None:
@@ -108,7 +108,7 @@ def _restart_on_death(task: asyncio.Task[None]) -> None:
 
 
 def _open_snapshots(
-    app: str, settings: LeaseSettings, open_store: OpenStore | None, shard: tuple[int, int]
+    app: str, settings: InferenceOptions, open_store: OpenStore | None, shard: tuple[int, int]
 ) -> StoreSnapshots | NoSnapshots:
     if open_store is None:
         return NoSnapshots()

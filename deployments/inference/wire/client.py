@@ -11,12 +11,12 @@ import ray
 from ray.actor import ActorHandle
 from ray.exceptions import RayActorError
 
+from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import (
     AuthorityUnavailableError,
     Claim,
     Grant,
     Key,
-    LeaseSettings,
     OpenedSession,
     StateBatch,
 )
@@ -95,7 +95,7 @@ class RayAuthority:
 
 
 def find_authority(
-    app: str, settings: LeaseSettings, open_store: OpenStore | None, shard: tuple[int, int]
+    app: str, settings: InferenceOptions, open_store: OpenStore | None, shard: tuple[int, int]
 ) -> ActorHandle:
     """Return the named actor of a shard, created by whichever replica comes first."""
     actor: ActorHandle = (

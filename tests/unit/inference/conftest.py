@@ -9,7 +9,7 @@ import torch
 
 from deployments.inference.api import create_app
 from deployments.inference.authority.authority import HiddenStateAuthority
-from deployments.inference.protocol import LeaseSettings
+from deployments.inference.options import InferenceOptions
 from deployments.inference.replica.leases import StateLeases
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.service import InferenceService
@@ -27,7 +27,7 @@ def policy_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 async def empty_service() -> AsyncIterator[InferenceService]:
     """A service without a policy, with its authority in the same event loop."""
-    settings = LeaseSettings()
+    settings = InferenceOptions()
     leases = StateLeases(HiddenStateAuthority(settings), "replica", HIDDEN_DIM, settings)
     service = InferenceService(ShardedLeases([leases]), settings)
     await service.leases.start()

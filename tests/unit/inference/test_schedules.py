@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from deployments.inference.protocol import Key, LeaseSettings
+from deployments.inference.options import InferenceOptions
+from deployments.inference.protocol import Key
 from tests.unit.inference.lineage import Asked, Outcome
 from tests.unit.inference.virtual_time import virtual_time
 from tests.unit.inference.world import FAST, Network, Replica, World
@@ -119,7 +120,7 @@ class Play:
 def play(
     actions: list[Action],
     seed: int,
-    lease: LeaseSettings = FAST,
+    lease: InferenceOptions = FAST,
     network: Network | None = None,
     n_shards: int = 1,
 ) -> None:
@@ -155,7 +156,7 @@ def test_replicas_share_junctions(actions: list[Action], seed: int) -> None:
 @often
 @given(data=st.data(), seed=SEEDS)
 def test_one_kind_of_fault(
-    lease: LeaseSettings, fault: str, data: st.DataObject, seed: int
+    lease: InferenceOptions, fault: str, data: st.DataObject, seed: int
 ) -> None:
     play(data.draw(actions_of(fault)), seed, lease)
 
@@ -163,7 +164,7 @@ def test_one_kind_of_fault(
 @pytest.mark.parametrize("lease", [FAST, STRICT], ids=["default", "strict"])
 @often
 @given(data=st.data(), seed=SEEDS)
-def test_every_kind_of_fault(lease: LeaseSettings, data: st.DataObject, seed: int) -> None:
+def test_every_kind_of_fault(lease: InferenceOptions, data: st.DataObject, seed: int) -> None:
     play(data.draw(actions_of(*EVERYTHING)), seed, lease)
 
 
@@ -182,5 +183,5 @@ def test_several_authorities(actions: list[Action], seed: int) -> None:
 @often
 @given(actions_of(*EVERYTHING), SEEDS)
 def test_a_slow_network(actions: list[Action], seed: int) -> None:
-    strict_and_slow = lease_settings(strict=True, lease_s=1.0, listen_s=0.2)
+    strict_and_slow = lease_settings(strict=True, lease_s=1.0)
     play(actions, seed, strict_and_slow, Network(latency_s=(0.001, 0.08)))

@@ -6,11 +6,12 @@ import asyncio
 import pickle
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from deployments.inference.authority.authority import HiddenStateAuthority
 from deployments.inference.authority.snapshots import NoSnapshots, Snapshots
+from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import (
     Authority,
     AuthorityUnavailableError,
@@ -18,7 +19,6 @@ from deployments.inference.protocol import (
     Grant,
     HiddenStateError,
     Key,
-    LeaseSettings,
     OpenedSession,
     StateBatch,
 )
@@ -29,13 +29,14 @@ from models.policy.form import HIDDEN_DIM
 from models.policy.step import PolicyStep
 from tests.unit.inference.lineage import Asked, History, Outcome, ResetCall
 
-FAST = LeaseSettings(
-    lease_s=0.2,
-    lease_margin_s=0.03,
-    listen_s=0.05,
-    probe_after_s=0.005,
-    commit_delay_s=0.003,
-    checkout_timeout_s=2.0,
+FAST = InferenceOptions().model_copy(
+    update={
+        "lease_s": 0.2,  # less than a config may say
+        "lease_margin_s": 0.03,
+        "probe_after_s": 0.005,
+        "commit_delay_s": 0.003,
+        "checkout_timeout_s": 2.0,
+    }
 )
 
 
@@ -205,7 +206,7 @@ class Replica:
 class World:
     """Everything of one test. ``await start(...)`` first."""
 
-    settings: LeaseSettings = FAST
+    settings: InferenceOptions = FAST
     network: Network = field(default_factory=Network)
     snapshots: Callable[[], Snapshots] = NoSnapshots
     seed: int = 0
@@ -295,8 +296,10 @@ class World:
         await shard.kill(down_s)
 
 
-def settings(**changes: Any) -> LeaseSettings:
-    return replace(FAST, **changes)
+def settings(**changes: Any) -> InferenceOptions:
+    """The fast ones with some changed, of whatever range."""
+    assert changes.keys() <= InferenceOptions.model_fields.keys()
+    return FAST.model_copy(update=changes)
 
 
 async def until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:

@@ -76,7 +76,7 @@ class Scripted(Authority):
 
 async def start(strict: bool = False) -> tuple[Scripted, StateLeases]:
     authority = Scripted()
-    lease = settings(lease_s=1.0, listen_s=0.1, strict=strict)
+    lease = settings(lease_s=1.0, strict=strict)
     leases = StateLeases(authority, "replica", 128, lease)
     await leases.start()
     return authority, leases

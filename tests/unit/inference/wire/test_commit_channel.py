@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from deployments.inference.authority.authority import HiddenStateAuthority
+from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import (
     AuthorityUnavailableError,
     Claim,
     Key,
-    LeaseSettings,
     StaleSessionError,
     StateBatch,
     Version,
@@ -32,7 +32,7 @@ HIDDEN = np.arange(256, dtype=np.float32).reshape(2, 128)
 
 @pytest.fixture
 def authority() -> HiddenStateAuthority:
-    return HiddenStateAuthority(LeaseSettings())
+    return HiddenStateAuthority(InferenceOptions())
 
 
 @pytest.fixture
