@@ -4,32 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
 
 from deployments.inference.authority.background import BackgroundTasks
+from deployments.inference.authority.owners import Clearing, Owner, Session, Turn
 from deployments.inference.authority.snapshots import Snapshots
-from deployments.inference.authority.table import StateRecord, StateTable
-from deployments.inference.protocol import Key, StaleSessionError
+from deployments.inference.authority.table import StateRecord
+from deployments.inference.protocol import StaleSessionError
 
 logger = logging.getLogger(__name__)
 
-ITSELF = 0  # owner number of the authority while it clears a state
-
-Wanted = list[tuple[Key, StateRecord]]
-
-
-@dataclass(slots=True)
-class Session:
-    """One replica's, until its lease runs out. ``recalls`` are asked back and not yet given."""
-
-    replica: str
-    expires_at: float
-    owned: set[Key] = field(default_factory=set)
-    waits: set[asyncio.Future[None]] = field(default_factory=set)
-    recalls: set[Key] = field(default_factory=set)
-    recalled: asyncio.Event = field(default_factory=asyncio.Event)
-    probed: bool = False
+IsAlive = Callable[[str], Awaitable[bool]]
 
 
 class Ownership:
@@ -45,112 +30,112 @@ class Ownership:
 
     def __init__(
         self,
-        table: StateTable,
         snapshots: Snapshots,
         background: BackgroundTasks,
-        is_alive: Callable[[str], Awaitable[bool]] | None,
+        is_alive: IsAlive | None,
         probe_after_s: float,
     ) -> None:
         self.sessions: dict[int, Session] = {}
-        self._table = table
         self._snapshots = snapshots
         self._background = background
         self._is_alive = is_alive
         self._probe_after_s = probe_after_s
 
-    def end_session(self, number: int) -> None:
-        session = self.sessions.pop(number)
-        for future in list(session.waits):
-            if not future.done():
-                future.set_exception(StaleSessionError(f"session {number} has ended"))
-        for key in session.owned:
-            self.free(key, self._table[key])
+    def end_session(self, session: Session) -> None:
+        del self.sessions[session.number]
+        for wait in list(session.waits):
+            if not wait.done():
+                wait.set_exception(StaleSessionError(f"session {session.number} has ended"))
+        for record in session.owned.values():
+            self.free(record)
 
-    async def take(self, wanted: Wanted, owner: int) -> None:
+    async def take(self, wanted: Sequence[StateRecord], owner: Owner) -> None:
         """Return when ``owner`` has all records; a cancelled wait leaves none behind."""
-        turns = [self._queue(key, record, owner) for key, record in wanted]
+        turns = [self._queue(record, owner) for record in wanted]
         try:
             for turn in turns:
                 await turn
         except asyncio.CancelledError:
-            for (key, record), turn in zip(wanted, turns, strict=True):
-                if not turn.cancel() and not turn.cancelled() and record.owner == owner:
-                    self.release(key, record)
+            for record, turn in zip(wanted, turns, strict=True):
+                if not turn.cancel() and not turn.cancelled() and record.owner is owner:
+                    self.release(record)
             raise
 
-    def _queue(self, key: Key, record: StateRecord, owner: int) -> asyncio.Future[None]:
+    def _queue(self, record: StateRecord, owner: Owner) -> asyncio.Future[None]:
         """Queue for a record; done when ``owner`` has it. The authority goes before replicas."""
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if record.owner is None:
-            self._give(key, record, owner)
-            turn.set_result(None)
-            return turn
-        # Among its own, the authority keeps their order: two resets that each waited for a record
-        # of the other's would wait for ever.
-        place = sum(waiter == ITSELF for waiter, _ in record.waiters)
-        record.waiters.insert(place if owner == ITSELF else len(record.waiters), (owner, turn))
-        if owner != ITSELF:
-            waits = self.sessions[owner].waits
-            waits.add(turn)
-            turn.add_done_callback(waits.discard)
-        self.recall(key, record)
-        return turn
+            self._give(record, owner)
+            granted.set_result(None)
+            return granted
+        if isinstance(owner, Session):
+            record.waiters.append(Turn(owner, granted))
+            owner.waits[granted] = None
+            granted.add_done_callback(owner.waits.pop)
+        else:
+            # Among its own, the authority keeps their order: two resets that each waited for a
+            # record of the other's would wait for ever.
+            place = sum(isinstance(turn.owner, Clearing) for turn in record.waiters)
+            record.waiters.insert(place, Turn(owner, granted))
+        self.recall(record)
+        return granted
 
-    def move(self, key: Key, record: StateRecord, owner: int) -> None:
-        """Give a record to a session in place of whoever had it, past the queue."""
-        if record.owner is not None:
-            self.sessions[record.owner].owned.discard(key)
-        self._give(key, record, owner)
-        self.recall_if_wanted(key, record)
+    def move(self, record: StateRecord, session: Session) -> None:
+        """Give a record to a replica's new session in place of an earlier one, past the queue."""
+        if isinstance(record.owner, Session):
+            del record.owner.owned[record.key]
+            record.owner = None
+        self._give(record, session)
+        self.recall_if_wanted(record)
 
-    def _give(self, key: Key, record: StateRecord, owner: int) -> None:
+    def _give(self, record: StateRecord, owner: Owner) -> None:
+        assert record.owner is None, "invariant 1: one owner"
         record.owner = owner
-        if owner != ITSELF:
-            self.sessions[owner].owned.add(key)
+        if isinstance(owner, Session):
+            owner.owned[record.key] = record
 
-    def release(self, key: Key, record: StateRecord) -> None:
-        if record.owner in self.sessions:
-            self.sessions[record.owner].owned.discard(key)
-            self.sessions[record.owner].recalls.discard(key)
-        self.free(key, record)
+    def release(self, record: StateRecord) -> None:
+        if isinstance(record.owner, Session):
+            record.owner.owned.pop(record.key, None)
+            record.owner.recalls.pop(record.key, None)
+        self.free(record)
 
-    def free(self, key: Key, record: StateRecord) -> None:
-        """The state has no owner any more; it is the next waiter's."""
+    def free(self, record: StateRecord) -> None:
+        """Take a state from its owner and give it to the next who waits."""
         record.owner = None
         while record.waiters:
-            owner, turn = record.waiters.popleft()
-            if not turn.done():
-                self._give(key, record, owner)
-                turn.set_result(None)
+            turn = record.waiters.popleft()
+            if not turn.granted.done():
+                self._give(record, turn.owner)
+                turn.granted.set_result(None)
                 return
         self._snapshots.hurry()
 
-    def recall_if_wanted(self, key: Key, record: StateRecord) -> None:
+    def recall_if_wanted(self, record: StateRecord) -> None:
         if record.wanted:
-            self.recall(key, record)
+            self.recall(record)
 
-    def recall(self, key: Key, record: StateRecord) -> None:
+    def recall(self, record: StateRecord) -> None:
         """Ask the owner to give a state back."""
-        number = record.owner or ITSELF
-        session = self.sessions.get(number)
-        if session is None:
+        session = record.owner
+        if not isinstance(session, Session):
             return
-        session.recalls.add(key)
+        session.recalls[record.key] = record
         session.recalled.set()
         if self._is_alive and not session.probed:
             session.probed = True
-            self._background.spawn(self._probe(number, session, self._is_alive))
+            self._background.spawn(self._probe(session, self._is_alive))
 
-    async def _probe(
-        self, number: int, session: Session, is_alive: Callable[[str], Awaitable[bool]]
-    ) -> None:
+    async def _probe(self, session: Session, is_alive: IsAlive) -> None:
         """Break the lease of a dead owner without waiting until it runs out."""
         await asyncio.sleep(self._probe_after_s)
         try:
-            waited_for = any(self._table[key].wanted for key in session.recalls & session.owned)
+            waited_for = any(
+                record.wanted for key, record in session.recalls.items() if key in session.owned
+            )
             dead = waited_for and not await is_alive(session.replica)
-            if dead and number in self.sessions:
+            if dead and session.number in self.sessions:
                 logger.warning("Replica %s is dead; its leases are broken.", session.replica)
-                self.end_session(number)
+                self.end_session(session)
         finally:
             session.probed = False

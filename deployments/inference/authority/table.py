@@ -2,41 +2,49 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from deployments.inference.authority.owners import Owner, Turn
 from deployments.inference.authority.snapshots import Snapshot, Snapshots
 from deployments.inference.protocol import Floats, Key, Version
 
 NEVER = Version(0, 0)
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class StateRecord:
     """One state. ``hidden`` (128,) is None for zeros; ``waiters`` wait to own it, in order."""
 
+    key: Key
     version: Version = NEVER
     hidden: Floats | None = None
-    owner: int | None = None
-    waiters: deque[tuple[int, asyncio.Future[None]]] = field(default_factory=deque)
+    owner: Owner | None = None
+    waiters: deque[Turn] = field(default_factory=deque)
 
     @property
     def wanted(self) -> bool:
-        return any(not future.done() for _, future in self.waiters)
+        return any(not turn.granted.done() for turn in self.waiters)
 
 
 @dataclass(slots=True)
 class _Run:
     used_at: float
-    keys: set[Key] = field(default_factory=set)
+    records: dict[Key, StateRecord] = field(default_factory=dict)
 
 
 class StateTable:
-    """Records by key, and runs with the longest unused first."""
+    """Records by key, and runs with the longest unused first.
 
-    def __init__(self, snapshots: Snapshots, clock: Callable[[], float]) -> None:
+    Args:
+        first_epoch: higher than any that an earlier life of the authority can have given out.
+    """
+
+    def __init__(
+        self, snapshots: Snapshots, clock: Callable[[], float], first_epoch: int = 0
+    ) -> None:
+        self.last_epoch = first_epoch
         self._snapshots = snapshots
         self._clock = clock
         self._records: dict[Key, StateRecord] = {}
@@ -45,50 +53,64 @@ class StateTable:
     def __len__(self) -> int:
         return len(self._records)
 
-    def __getitem__(self, key: Key) -> StateRecord:
-        return self._records[key]
-
     def get(self, key: Key) -> StateRecord | None:
         return self._records.get(key)
 
     def obtain(self, key: Key) -> StateRecord:
-        """The record of a key; a new one, of zeros, where there was none."""
+        """Return the record of a key; a new one, of zeros, where there was none."""
         record = self._records.get(key)
         if record is None:
-            record = self._records[key] = StateRecord()
-            self._runs.setdefault(key.run, _Run(self._clock())).keys.add(key)
+            record = self._records[key] = StateRecord(key)
+            self._runs.setdefault(key.run, _Run(self._clock())).records[key] = record
         return record
 
-    def remove(self, key: Key) -> None:
-        del self._records[key]
-        keys = self._runs[key.run].keys
-        keys.discard(key)
-        if not keys:
-            del self._runs[key.run]
+    def remove(self, record: StateRecord) -> None:
+        del self._records[record.key]
+        run = self._runs[record.key.run]
+        run.records.pop(record.key, None)
+        if not run.records:
+            del self._runs[record.key.run]
 
-    def commit(self, key: Key, version: Version, hidden: Floats) -> None:
+    def restore(self, key: Key, snapshot: Snapshot) -> None:
+        """Take over a copy that the store has kept."""
+        record = self.obtain(key)
+        record.version, record.hidden = snapshot
+        self.last_epoch = max(self.last_epoch, snapshot.version.epoch)
+
+    def adopt(self, key: Key, version: Version, hidden: Floats) -> StateRecord:
+        """Take over a copy that a replica has kept."""
+        record = self.obtain(key)
+        self.commit(record, version, hidden)
+        self.last_epoch = max(self.last_epoch, version.epoch)
+        return record
+
+    def begin_epoch(self, record: StateRecord) -> None:
+        """Number a new grant of a state: no commit under an earlier one is accepted any more."""
+        self.last_epoch += 1
+        assert self.last_epoch > record.version.epoch, "invariant 2: epochs grow"
+        record.version = Version(self.last_epoch, record.version.step)
+
+    def commit(self, record: StateRecord, version: Version, hidden: Floats) -> None:
         """Keep a copy of a newer state, which counts as a use of its run."""
-        record = self._records[key]
+        assert version >= record.version, "invariant 3: what is kept never goes back"
         record.version, record.hidden = version, hidden.copy()
-        self._runs[key.run].used_at = self._clock()
-        self._runs.move_to_end(key.run)
-        self._snapshots.put(key, Snapshot(version, record.hidden))
+        self._runs[record.key.run].used_at = self._clock()
+        self._runs.move_to_end(record.key.run)
+        self._snapshots.put(record.key, Snapshot(version, record.hidden))
 
-    def clear(self, key: Key) -> None:
-        """Back to zeros. The epoch stays, so that no commit from before is accepted."""
-        record = self._records[key]
+    def clear(self, record: StateRecord) -> None:
+        """Return a state to zeros. The epoch stays, so that no commit from before is accepted."""
         record.version, record.hidden = Version(record.version.epoch, 0), None
-        self._snapshots.erase(key)
+        self._snapshots.erase(record.key)
 
-    def of_run(self, run: str) -> list[tuple[Key, StateRecord]]:
-        keys = self._runs[run].keys if run in self._runs else ()
-        return [(key, self._records[key]) for key in keys]
+    def of_run(self, run: str) -> list[StateRecord]:
+        return list(self._runs[run].records.values()) if run in self._runs else []
 
     def used_since(self, run: str, moment: float) -> bool:
         return self._runs[run].used_at > moment
 
     def idle_runs(self, since: float) -> Iterator[str]:
-        """Runs that nobody has used since that moment."""
+        """Yield the runs that nobody has used since that moment."""
         for run, use in self._runs.items():
             if use.used_at >= since:
                 return
