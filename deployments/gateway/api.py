@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import Depends, FastAPI, Header, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException as StarletteHTTPException
@@ -24,6 +24,7 @@ from deployments.gateway.schemas import (
 from deployments.gateway.service import GatewayService
 from deployments.http.docs import add_docs
 from deployments.http.request import BodyTooLargeError, read_body
+from deployments.http.run_id import Run
 
 MAX_WAITING = 1000
 
@@ -32,16 +33,6 @@ _DESCRIPTION = """The public entry to the traffic-signal policy.
 Log in with `POST /auth/login`, press **Authorize** and paste the `accessToken`."""
 
 _BEARER = Depends(HTTPBearer(auto_error=False, bearerFormat="JWT"))  # for the document alone
-
-Run = Annotated[
-    str | None,
-    Header(
-        alias="X-Simulation-Run",
-        description="Simulation run, 1 to 64 of `A-Z a-z 0-9 . _ : -`; `default` when missing.",
-        # for the document alone: the service refuses it in the one form of errors
-        json_schema_extra={"pattern": "^[A-Za-z0-9._:-]{1,64}$"},
-    ),
-]
 
 
 def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -15,11 +15,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from deployments.gateway.errors import GatewayError, UnavailableError, error_body
 from deployments.gateway.service import GatewayService
 from deployments.http.request import BodyTooLargeError, header, read_body
+from deployments.http.run_id import RAW_RUN_HEADER
 
 logger = logging.getLogger("ray.serve")
 
 MAX_BODY = 64 * 1024
-RUN_HEADER = b"x-simulation-run"
 REQUEST_ID_HEADER = b"x-request-id"
 
 _ACTION_PATH = "/traffic/action"
@@ -65,7 +65,7 @@ class FrontDoor:
         try:
             self._service.tokens.authenticate(header(scope, b"authorization"))
             body = await read_body(receive, MAX_BODY)
-            run, request_id = header(scope, RUN_HEADER), header(scope, REQUEST_ID_HEADER)
+            run, request_id = header(scope, RAW_RUN_HEADER), header(scope, REQUEST_ID_HEADER)
             response = await self._service.act(body, run, request_id)
             return 200, response.__pydantic_serializer__.to_json(response), _NO_HEADERS
         except Exception as error:

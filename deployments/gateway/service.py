@@ -28,10 +28,10 @@ from deployments.gateway.schemas import (
 )
 from deployments.gateway.signals import FALLBACK_ACTION, FALLBACK_STATUS, SIGNAL_OF_ACTION
 from deployments.gateway.tokens import Tokens
+from deployments.http.run_id import NOT_A_RUN_ID, is_run_id
 from deployments.metrics.sampled import Sampled
 from models.junctions import JUNCTIONS
 
-_RUN_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")
 
 
@@ -169,8 +169,8 @@ class GatewayService:
 
 
 def _checked_run(run: str | None) -> str | None:
-    if run is not None and not _RUN_ID.fullmatch(run):
-        raise BadRequestError("A run id is 1 to 64 characters of A-Z a-z 0-9 . _ : -")
+    if run is not None and not is_run_id(run):
+        raise BadRequestError(NOT_A_RUN_ID)
     return run
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import Body, FastAPI, Header, Request
+from fastapi import Body, FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse
 
 from deployments.http.docs import add_docs
+from deployments.http.run_id import Run
 from deployments.inference.fast_path import FastPath
 from deployments.inference.schemas import (
     BatchRequest,
@@ -29,14 +30,6 @@ MAX_WAITING = 1000
 _LANDING_PAGE = Path(__file__).with_name("landing.html")
 _DESCRIPTION = """One trained multi-agent recurrent policy that controls five road junctions.
 Each junction has a hidden state per simulation run, kept between calls."""
-
-Run = Annotated[
-    str | None,
-    Header(
-        alias="X-Simulation-Run",
-        description="Simulation run, 1 to 64 of `A-Z a-z 0-9 . _ : -`; `default` when missing.",
-    ),
-]
 
 
 def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:

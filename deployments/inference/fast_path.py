@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deployments.http.request import BodyTooLargeError, header, read_body
+from deployments.http.run_id import RAW_RUN_HEADER
 from deployments.inference.errors import InferenceError, OverloadedError
 from deployments.inference.replica.stepper import Decision
 from deployments.inference.schemas import (
@@ -33,7 +34,6 @@ from models.junctions import JUNCTIONS
 
 logger = logging.getLogger("ray.serve")
 
-RUN_HEADER = b"x-simulation-run"
 STEP_HEADER = b"x-hidden-state-step"
 
 _JSON_HEADER = (b"content-type", b"application/json")
@@ -118,7 +118,7 @@ class FastPath:
 
     async def _predict_action(self, scope: Scope, body: bytes) -> Answer:
         request = _PREDICTION.validate_json(body)
-        run = run_of(header(scope, RUN_HEADER), request.run_id)
+        run = run_of(header(scope, RAW_RUN_HEADER), request.run_id)
         decision = await self._service.predict(run, request.junction_id, request.obs_data)
         self._count(request.junction_id, decision)
         answer = _prediction(request.junction_id, decision)
@@ -126,13 +126,13 @@ class FastPath:
 
     async def _reset_hidden(self, scope: Scope, body: bytes) -> Answer:
         request = _RESET.validate_json(body) if body.strip() else None
-        run = run_of(header(scope, RUN_HEADER), request.run_id if request else None)
+        run = run_of(header(scope, RAW_RUN_HEADER), request.run_id if request else None)
         await self._service.reset(run)
         return 200, _RESET_DONE, []
 
     async def _predict_actions(self, scope: Scope, body: bytes) -> Answer:
         request = _BATCH.validate_json(body)
-        run = run_of(header(scope, RUN_HEADER), request.run_id)
+        run = run_of(header(scope, RAW_RUN_HEADER), request.run_id)
         steps = [self._submit(run, item) for item in request.items]
         try:
             pairs = zip(request.items, steps, strict=True)

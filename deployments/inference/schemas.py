@@ -8,16 +8,14 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
+from deployments.http.run_id import RUN_DESCRIPTION
 from models.junctions import JUNCTIONS
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 _EXAMPLE: JsonDict = {"junction_id": "300839359", "obs_data": [1, 0, 1, 0.2, 0.0, 0.4, 0.1, 0.0]}
 
 Value = Annotated[float, Field(ge=-_FLOAT32_MAX, le=_FLOAT32_MAX, allow_inf_nan=False)]
-RunId = Annotated[
-    str | None,
-    Field(description="Simulation run, 1 to 64 of `A-Z a-z 0-9 . _ : -`; `default` when missing."),
-]
+RunId = Annotated[str | None, Field(description=RUN_DESCRIPTION)]
 
 
 class PredictionItem(BaseModel):

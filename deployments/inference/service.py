@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 
+from deployments.http.run_id import NOT_A_RUN_ID, RUN_HEADER, is_run_id
 from deployments.inference.errors import (
     InvalidRunError,
     ModelNotLoadedError,
@@ -26,7 +26,6 @@ from models.junctions import JUNCTIONS, MAX_OBS, N_ACTIONS, N_AGENTS
 from models.policy.form import HIDDEN_DIM, INPUT_DIM
 
 DEFAULT_RUN = "default"
-_RUN_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _RESET_TIMEOUT_S = 10.0
 
 
@@ -50,10 +49,10 @@ def run_of(header: str | None, body: str | None) -> str:
     if header is None and body is None:
         return DEFAULT_RUN
     if header is not None and body is not None and header != body:
-        raise InvalidRunError("X-Simulation-Run and run_id name different runs")
+        raise InvalidRunError(f"{RUN_HEADER} and run_id name different runs")
     run = header if header is not None else body
-    if run is None or not _RUN_ID.fullmatch(run):
-        raise InvalidRunError("A run id is 1 to 64 characters of A-Z a-z 0-9 . _ : -")
+    if run is None or not is_run_id(run):
+        raise InvalidRunError(NOT_A_RUN_ID)
     return run
 
 

@@ -18,6 +18,7 @@ from deployments.gateway.inference_calls.client import (
     error_of,
 )
 from deployments.gateway.inference_calls.shared_calls import Outcome, SharedCalls
+from deployments.http.run_id import RUN_HEADER
 
 _ROUTE = "/predict_action"
 _JSON = {"Content-Type": "application/json"}
@@ -141,7 +142,7 @@ class HttpTransport:
 
 
 def _headers(run: str | None, request_id: str | None) -> dict[str, str]:
-    named = {"X-Simulation-Run": run, "x-request-id": request_id}
+    named = {RUN_HEADER: run, "x-request-id": request_id}
     return {name: value for name, value in named.items() if value is not None}
 
 
