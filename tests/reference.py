@@ -1,15 +1,21 @@
-"""An independent forward pass of the policy, in float64 and straight from the formulas of the GRU
-paper.
+"""The policy's forward pass once more, from the formulas alone, in float64.
 
-Shares no code with the product: fc1, then per gate its own matrices, then fc2, mask and softmax.
+fc1, relu; GRU cell (Cho et al. 2014; gates r, z, n as in PyTorch's documentation of GRUCell); fc2;
+mask; softmax. It shares nothing with the product, not even the junction table and the layout of the
+input: a mistake in those would otherwise be made twice and not be seen.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from models.policy.network import RecurrentPolicy
+
+Doubles = NDArray[np.float64]
 
 JUNCTIONS = [
     "joinedS_265580996_300839357",
@@ -19,40 +25,68 @@ JUNCTIONS = [
     "8541180897",
 ]
 N_AVAILABLE = [4, 2, 2, 2, 2]
-WIDTH = 128
 
 
-def _sigmoid(x: np.ndarray) -> np.ndarray:
-    y: np.ndarray = 1.0 / (1.0 + np.exp(-x))
-    return y
+def random_state_dict(seed: int = 0, scale: float = 3.0) -> dict[str, torch.Tensor]:
+    """Weights large enough that different observations give clearly different confidences."""
+    torch.manual_seed(seed)
+    return {name: w.clone() * scale for name, w in RecurrentPolicy().state_dict().items()}
+
+
+class ReferencePolicy:
+    def __init__(self, state_dict: Mapping[str, torch.Tensor]) -> None:
+        self._w = {name: w.double().numpy() for name, w in state_dict.items()}
+
+    def step(
+        self, junction: str, obs: Sequence[float], hidden: Doubles | None = None
+    ) -> tuple[int, float, Doubles]:
+        """Action, confidence and the new hidden state (128,); ``hidden`` None is zeros."""
+        w = self._w
+        agent = JUNCTIONS.index(junction)
+        h = np.zeros(128) if hidden is None else hidden
+        x = np.zeros(24)
+        x[: len(obs)] = obs
+        x[19 + agent] = 1.0
+        features = np.maximum(0.0, w["fc1.weight"] @ x + w["fc1.bias"])
+        w_ir, w_iz, w_in = np.split(w["rnn.weight_ih"], 3)
+        b_ir, b_iz, b_in = np.split(w["rnn.bias_ih"], 3)
+        w_hr, w_hz, w_hn = np.split(w["rnn.weight_hh"], 3)
+        b_hr, b_hz, b_hn = np.split(w["rnn.bias_hh"], 3)
+        r = _sigmoid(w_ir @ features + b_ir + w_hr @ h + b_hr)
+        z = _sigmoid(w_iz @ features + b_iz + w_hz @ h + b_hz)
+        n = np.tanh(w_in @ features + b_in + r * (w_hn @ h + b_hn))
+        h = (1 - z) * n + z * h
+        logits = (w["fc2.weight"] @ h + w["fc2.bias"])[: N_AVAILABLE[agent]]
+        odds = np.exp(logits - logits.max())
+        action = int(np.argmax(odds))
+        return action, float(odds[action] / odds.sum()), h
+
+    def replay(
+        self, junction: str, observations: Sequence[Sequence[float]]
+    ) -> list[tuple[int, float]]:
+        """Actions and confidences of a run of steps from zeros."""
+        hidden: Doubles | None = None
+        decisions: list[tuple[int, float]] = []
+        for obs in observations:
+            action, confidence, hidden = self.step(junction, obs, hidden)
+            decisions.append((action, confidence))
+        return decisions
 
 
 class ReferenceJunction:
     """One junction's policy and hidden state, starting from zeros."""
 
-    def __init__(self, state_dict: Mapping[str, object], junction: str) -> None:
-        self._w = {name: np.asarray(value, dtype=np.float64) for name, value in state_dict.items()}
-        self._agent = JUNCTIONS.index(junction)
-        self.hidden = np.zeros(WIDTH)
+    def __init__(self, state_dict: Mapping[str, torch.Tensor], junction: str) -> None:
+        self._policy = ReferencePolicy(state_dict)
+        self._junction = junction
+        self.hidden = np.zeros(128)
 
     def step(self, obs: Sequence[float]) -> tuple[int, float]:
         """Action and its probability; advances the hidden state."""
-        w = self._w
-        x = np.zeros(24)
-        x[: len(obs)] = obs
-        x[19 + self._agent] = 1.0
-        x = np.maximum(w["fc1.weight"] @ x + w["fc1.bias"], 0.0)
-        gates = {}
-        for number, gate in enumerate("rzn"):
-            rows = slice(number * WIDTH, (number + 1) * WIDTH)
-            from_input = w["rnn.weight_ih"][rows] @ x + w["rnn.bias_ih"][rows]
-            from_hidden = w["rnn.weight_hh"][rows] @ self.hidden + w["rnn.bias_hh"][rows]
-            gates[gate] = (from_input, from_hidden)
-        r, z = (_sigmoid(gates[gate][0] + gates[gate][1]) for gate in "rz")
-        n = np.tanh(gates["n"][0] + r * gates["n"][1])
-        self.hidden = (1.0 - z) * n + z * self.hidden
-        logits = w["fc2.weight"] @ self.hidden + w["fc2.bias"]
-        available = logits[: N_AVAILABLE[self._agent]]
-        action = int(np.argmax(available))
-        total = sum(math.exp(logit - available[action]) for logit in available)
-        return action, 1.0 / total
+        action, confidence, self.hidden = self._policy.step(self._junction, obs, self.hidden)
+        return action, confidence
+
+
+def _sigmoid(x: Doubles) -> Doubles:
+    result: Doubles = 1.0 / (1.0 + np.exp(-x))
+    return result

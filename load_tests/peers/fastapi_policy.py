@@ -16,7 +16,8 @@ from fastapi import FastAPI, HTTPException
 from pydantic import BaseModel
 
 from models.junctions import JUNCTIONS, MAX_OBS
-from models.policy.form import HIDDEN_DIM, INPUT_DIM
+from models.policy.form import HIDDEN_DIM
+from models.policy.inputs import encode
 from models.policy.network import RecurrentPolicy, mask_logits, read_state_dict
 from models.policy.step import PolicyStep
 
@@ -60,9 +61,7 @@ def _torch_step(weights: dict[str, torch.Tensor]) -> PeerStep:
 
     @torch.inference_mode()
     def step(junction: str, obs: list[float]) -> tuple[int, float]:
-        inputs = torch.zeros(1, INPUT_DIM)
-        inputs[0, : len(obs)] = torch.tensor(obs)
-        inputs[0, MAX_OBS + JUNCTIONS[junction].agent_index] = 1.0
+        inputs = torch.from_numpy(encode([JUNCTIONS[junction].agent_index], [obs]))
         logits, states[junction] = policy(inputs, states[junction])
         probabilities = torch.softmax(mask_logits(logits, masks[junction]), dim=1)
         confidence, action = probabilities.max(dim=1)
@@ -77,9 +76,7 @@ def _numpy_step(weights: dict[str, torch.Tensor]) -> PeerStep:
     unavailable = {j.id: np.array([[not a for a in j.avail_actions]]) for j in JUNCTIONS.values()}
 
     def step(junction: str, obs: list[float]) -> tuple[int, float]:
-        inputs = np.zeros((1, INPUT_DIM), np.float32)
-        inputs[0, : len(obs)] = obs
-        inputs[0, MAX_OBS + JUNCTIONS[junction].agent_index] = 1.0
+        inputs = encode([JUNCTIONS[junction].agent_index], [obs])
         result = policy(inputs, states[junction], unavailable[junction])
         states[junction] = result.hidden
         return int(result.actions[0]), float(result.confidences[0])

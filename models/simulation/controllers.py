@@ -9,8 +9,9 @@ from typing import Protocol, Self
 import numpy as np
 import torch
 
-from models.junctions import JUNCTIONS, MAX_OBS, N_AGENTS, Junction
-from models.policy.form import HIDDEN_DIM, INPUT_DIM
+from models.junctions import JUNCTIONS, N_AGENTS, Junction
+from models.policy.form import HIDDEN_DIM
+from models.policy.inputs import encode_all
 from models.policy.network import RecurrentPolicy, mask_logits, read_state_dict
 from models.simulation.observation import Observation
 from models.simulation.road_network import RoadNetwork
@@ -116,19 +117,10 @@ class PolicyController:
 
     @torch.inference_mode()
     def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
-        inputs = torch.from_numpy(policy_inputs(observations))
+        inputs = torch.from_numpy(encode_all(observations))
         logits, self._hidden = self._policy(inputs, self._hidden)
         actions = mask_logits(logits, self._avail_actions).argmax(1).tolist()
         return dict(zip(JUNCTIONS, actions, strict=True))
-
-
-def policy_inputs(observations: Mapping[str, Observation]) -> np.ndarray:
-    """(N_AGENTS, INPUT_DIM): padded observations and one-hot agent indices, in table order."""
-    inputs = np.zeros((N_AGENTS, INPUT_DIM), np.float32)
-    for junction in JUNCTIONS.values():
-        inputs[junction.agent_index, : junction.obs_size] = observations[junction.id]
-        inputs[junction.agent_index, MAX_OBS + junction.agent_index] = 1
-    return inputs
 
 
 class WithLosses:

@@ -23,8 +23,9 @@ from tqdm import tqdm
 
 from models.junctions import JUNCTIONS, N_ACTIONS, N_AGENTS
 from models.policy.form import HIDDEN_DIM
+from models.policy.inputs import encode_all
 from models.policy.network import RecurrentPolicy, mask_logits
-from models.simulation.controllers import PolicyController, policy_inputs
+from models.simulation.controllers import PolicyController
 from models.simulation.demand import HOUR_S
 from models.simulation.environment import Scenario, TrafficEnvironment
 from models.simulation.road_network import RoadNetwork, read_network
@@ -80,7 +81,7 @@ def demonstrate(
         observations = environment.reset(seed)
         while not environment.done:
             costs = teacher.plan(observations)
-            inputs.append(policy_inputs(observations))
+            inputs.append(encode_all(observations))
             targets.append(soft_targets(costs))
             weights.append([FORCED_WEIGHT if np.isinf(costs[j]).any() else 1.0 for j in JUNCTIONS])
             actions = student.act(observations)

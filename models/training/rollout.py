@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from models.junctions import JUNCTIONS, N_AGENTS
 from models.policy.form import HIDDEN_DIM
+from models.policy.inputs import encode_all
 from models.policy.network import RecurrentPolicy, mask_logits
-from models.simulation.controllers import PolicyController, policy_inputs
+from models.simulation.controllers import PolicyController
 from models.simulation.environment import Scenario
 from models.simulation.episode import run_episode
 from models.simulation.metrics import Metrics
@@ -105,7 +106,7 @@ def drive_episode(policy: RecurrentPolicy, task: Task) -> Episode:
         hidden = torch.zeros(N_AGENTS, HIDDEN_DIM)
         while env.agents:
             seen = {agent: observations[agent]["observation"] for agent in JUNCTIONS}
-            inputs.append(policy_inputs(seen))
+            inputs.append(encode_all(seen))
             states.append(env.state())
             free.append(
                 [seen[junction.id][junction.n_phases] > 0 for junction in JUNCTIONS.values()]

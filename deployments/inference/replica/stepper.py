@@ -22,8 +22,9 @@ from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import HiddenStateError, Key
 from deployments.inference.replica.owned_state import OwnedState
 from deployments.inference.replica.shards import ShardedLeases
-from models.junctions import JUNCTIONS, MAX_OBS
-from models.policy.form import HIDDEN_DIM, INPUT_DIM
+from models.junctions import JUNCTIONS
+from models.policy.form import HIDDEN_DIM
+from models.policy.inputs import encode
 from models.policy.step import PolicyStep
 
 MAX_BATCH = 256
@@ -130,10 +131,7 @@ class Stepper:
             raise RuntimeError("a step was asked for without a policy")
         started = time.perf_counter()
         agents = [JUNCTIONS[request.key.junction].agent_index for request in batch]
-        inputs = np.zeros((len(batch), INPUT_DIM), np.float32)
-        for row, request, agent in zip(inputs, batch, agents, strict=True):
-            row[: len(request.obs)] = request.obs
-            row[MAX_OBS + agent] = 1.0
+        inputs = encode(agents, [request.obs for request in batch])
         hidden = np.concatenate([state.hidden for state in states]).reshape(-1, HIDDEN_DIM)
         step = self.policy(inputs, hidden, _UNAVAILABLE[agents])
         outcomes = zip(

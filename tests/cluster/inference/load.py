@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import httpx
+import torch
 
 from tests.reference import JUNCTIONS, ReferenceJunction
 
@@ -109,7 +110,7 @@ class Load:
 
 
 def assert_is_serial_history(
-    answers: list[Answer], weights: Mapping[str, object], allowed_gaps: int = 0
+    answers: list[Answer], weights: Mapping[str, torch.Tensor], allowed_gaps: int = 0
 ) -> None:
     """Each junction's answers are steps 1..N, once each, with the reference's actions and
     confidences.
@@ -132,7 +133,7 @@ def assert_is_serial_history(
             assert earlier.step < later.step, "answered before the other was sent, yet after it"
 
 
-def assert_follows_reference(chain: list[Answer], weights: Mapping[str, object]) -> None:
+def assert_follows_reference(chain: list[Answer], weights: Mapping[str, torch.Tensor]) -> None:
     """``chain`` holds the answers of one junction, steps 1..N in order."""
     reference = ReferenceJunction(weights, chain[0].junction)
     for answer in chain:

@@ -9,7 +9,7 @@ import pytest
 
 from deployments.inference.replica.stepper import Decision
 from models.policy.step import PolicyStep
-from tests.unit.models.reference import ReferencePolicy, random_state_dict
+from tests.reference import ReferencePolicy, random_state_dict
 
 WEIGHTS = random_state_dict()
 POLICY = PolicyStep(WEIGHTS)

@@ -7,8 +7,8 @@ import torch
 from deployments.inference.api import create_app
 from deployments.inference.policy_slot import PolicySlot
 from deployments.inference.protocol import Key
+from tests.reference import ReferencePolicy, random_state_dict
 from tests.unit.inference.policies import SMALL, WEIGHTS
-from tests.unit.models.reference import ReferencePolicy, random_state_dict
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from deployments.inference.protocol import Key
 from deployments.inference.replica.stepper import MAX_BATCH, Decision, Stepper
 from models.junctions import JUNCTIONS
 from models.policy.step import PolicyStep
+from tests.reference import random_state_dict
 from tests.unit.inference.policies import (
     BIG,
     POLICY,
@@ -24,7 +25,6 @@ from tests.unit.inference.policies import (
 )
 from tests.unit.inference.virtual_time import virtual_time
 from tests.unit.inference.world import FAST, Network, World, gather, settings
-from tests.unit.models.reference import random_state_dict
 
 KEY = Key("run", SMALL)
 

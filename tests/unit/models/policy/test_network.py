@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from models.policy.form import STATE_DICT_SHAPES, InvalidPolicyFileError
 from models.policy.network import RecurrentPolicy, read_state_dict
-from tests.unit.models.reference import random_state_dict
+from tests.reference import random_state_dict
 
 
 @pytest.fixture

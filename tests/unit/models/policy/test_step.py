@@ -1,23 +1,14 @@
-from collections.abc import Iterable, Sequence
-
 import numpy as np
 import pytest
 import torch
 
 from models.junctions import JUNCTIONS
+from models.policy.inputs import encode
 from models.policy.network import RecurrentPolicy, mask_logits
-from models.policy.step import Floats, PolicyStep
-from tests.unit.models.reference import Doubles, ReferencePolicy, random_state_dict
+from models.policy.step import PolicyStep
+from tests.reference import Doubles, ReferencePolicy, random_state_dict
 
 UNAVAILABLE = np.array([[not a for a in j.avail_actions] for j in JUNCTIONS.values()])
-
-
-def inputs_of(agents: Sequence[int], observations: Iterable[Sequence[float]]) -> Floats:
-    inputs = np.zeros((len(agents), 24), np.float32)
-    for row, agent, obs in zip(inputs, agents, observations, strict=True):
-        row[: len(obs)] = obs
-        row[19 + agent] = 1.0
-    return inputs
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -34,7 +25,7 @@ def test_a_run_of_batched_steps_equals_the_formulas(seed, scale):
         observations = [
             rng.random(19 if agent == 0 else 8, np.float32).tolist() for agent in agents
         ]
-        result = step(inputs_of(agents, observations), hidden, UNAVAILABLE[agents])
+        result = step(encode(agents, observations), hidden, UNAVAILABLE[agents])
         hidden = result.hidden
         for row, agent in enumerate(agents):
             action, confidence, expected[row] = reference.step(
@@ -53,7 +44,7 @@ def test_numpy_and_torch_agree_on_one_step():
     network.load_state_dict(weights)
     rng = np.random.default_rng(1)
     agents = [agent % 5 for agent in range(64)]
-    inputs = inputs_of(agents, rng.normal(size=(64, 19)).tolist())
+    inputs = encode(agents, rng.normal(size=(64, 19)).tolist())
     hidden = np.tanh(rng.normal(size=(64, 128))).astype(np.float32)
     result = PolicyStep(weights)(inputs, hidden, UNAVAILABLE[agents])
     with torch.no_grad():
@@ -69,7 +60,7 @@ def test_an_unavailable_action_is_never_chosen_however_large_its_logit():
     weights = random_state_dict()
     weights["fc2.bias"][2:] = 1e6
     result = PolicyStep(weights)(
-        inputs_of([1, 0], [[0.1], [0.1]]), np.zeros((2, 128), np.float32), UNAVAILABLE[[1, 0]]
+        encode([1, 0], [[0.1], [0.1]]), np.zeros((2, 128), np.float32), UNAVAILABLE[[1, 0]]
     )
     assert result.actions[0] in (0, 1)
     assert result.actions[1] in (2, 3)
@@ -79,8 +70,8 @@ def test_an_unavailable_action_is_never_chosen_however_large_its_logit():
 def test_a_row_that_overflows_is_marked_and_spoils_no_other():
     weights = random_state_dict()
     step = PolicyStep(weights)
-    usual = inputs_of([3], [[0.5, 0.25]])
-    wild = inputs_of([3], [[3e38, -3e38] * 9])
+    usual = encode([3], [[0.5, 0.25]])
+    wild = encode([3], [[3e38, -3e38] * 9])
     hidden = np.zeros((2, 128), np.float32)
     alone = step(usual, hidden[:1], UNAVAILABLE[[3]])
     both = step(np.concatenate([wild, usual]), hidden, UNAVAILABLE[[3, 3]])
@@ -94,7 +85,7 @@ def test_finite_weights_whose_logits_overflow_are_marked():
     weights["fc2.weight"][:] = 3e38
     weights["rnn.bias_ih"][:] = 5.0
     result = PolicyStep(weights)(
-        inputs_of([0], [[1.0]]), np.full((1, 128), 0.9, np.float32), UNAVAILABLE[[0]]
+        encode([0], [[1.0]]), np.full((1, 128), 0.9, np.float32), UNAVAILABLE[[0]]
     )
     assert not result.finite[0]
 
@@ -103,9 +94,7 @@ def test_finite_weights_whose_logits_overflow_are_marked():
 def test_saturated_gates_stay_finite():
     weights = random_state_dict(scale=1000.0)
     step = PolicyStep(weights)
-    result = step(
-        inputs_of([0], [[1e6] * 19]), np.full((1, 128), -1.0, np.float32), UNAVAILABLE[[0]]
-    )
+    result = step(encode([0], [[1e6] * 19]), np.full((1, 128), -1.0, np.float32), UNAVAILABLE[[0]])
     assert result.finite[0]
     assert np.abs(result.hidden).max() <= 1.0
     assert 0.25 <= result.confidences[0] <= 1.0

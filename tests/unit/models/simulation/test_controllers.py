@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from models.junctions import JUNCTIONS, MAX_OBS
+from models.junctions import JUNCTIONS
 from models.policy.network import RecurrentPolicy
 from models.simulation.controllers import (
     KeepPhase,
@@ -13,7 +13,6 @@ from models.simulation.controllers import (
     PolicyController,
     RandomPhases,
     WithLosses,
-    policy_inputs,
 )
 from models.simulation.observation import Observation, encode_observation
 from models.simulation.road_network import read_network
@@ -41,14 +40,6 @@ def test_max_pressure_turns_to_the_side_street_when_only_it_waits() -> None:
 def test_max_pressure_keeps_the_phase_for_a_small_difference() -> None:
     controller = MaxPressure(read_network(), hysteresis=100)
     assert set(controller.act(observe({"300839359": [0, 0, 0, 0, 8]})).values()) == {0}
-
-
-def test_policy_inputs_are_padded_and_name_the_agent() -> None:
-    inputs = policy_inputs(observe())
-    assert inputs.shape == (5, 24)
-    np.testing.assert_array_equal(inputs[:, MAX_OBS:], np.eye(5))
-    assert inputs[1, :3].tolist() == [1, 0, 1]
-    assert not inputs[1, 3:MAX_OBS].any()
 
 
 def test_policy_controller_never_takes_an_unavailable_action() -> None:

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import numpy as np
+
+from models.junctions import JUNCTIONS, MAX_OBS
+from models.policy.inputs import encode, encode_all
+
+
+def test_all_junctions_stand_in_table_order_padded_and_with_their_own_bit() -> None:
+    observations = {
+        junction.id: np.linspace(0.5, 1, junction.obs_size, dtype=np.float32)
+        for junction in reversed(JUNCTIONS.values())
+    }
+    inputs = encode_all(observations)
+    assert inputs.shape == (5, 24)
+    assert inputs.dtype == np.float32
+    np.testing.assert_array_equal(inputs[:, MAX_OBS:], np.eye(5))
+    for row, junction in zip(inputs, JUNCTIONS.values(), strict=True):
+        np.testing.assert_array_equal(row[: junction.obs_size], observations[junction.id])
+        assert not row[junction.obs_size : MAX_OBS].any()
+
+
+def test_an_agent_may_stand_in_several_rows_and_see_nothing() -> None:
+    inputs = encode([3, 3], [[0.25, 0.5], []])
+    assert inputs[0, :3].tolist() == [0.25, 0.5, 0]
+    assert not inputs[1, :MAX_OBS].any()
+    assert inputs[:, MAX_OBS:].tolist() == [[0, 0, 0, 1, 0]] * 2
