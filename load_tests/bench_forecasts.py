@@ -14,7 +14,7 @@ import sys
 from load_tests import harness
 from load_tests.harness import Bar, console
 from load_tests.wrk import Samples, Target, measure
-from tests.shipped import shipped_application
+from testbed.shipped import shipped_application
 
 DENSITY, DENSITY_TORCH = "density: greenwave", "density: FastAPI, PyTorch"
 DENSITY_SAME = "density: FastAPI, the product's model"

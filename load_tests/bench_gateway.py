@@ -20,7 +20,7 @@ from load_tests import harness
 from load_tests.harness import Bar, console
 from load_tests.wrk import BenchmarkError, Samples, Target, measure
 from serve_app.launcher.ports import Ports
-from tests.shipped import shipped_application
+from testbed.shipped import shipped_application
 
 INFERENCE, GATEWAY, HANDLE = "inference route", "gateway", "gateway by handle"
 FALLBACK = "gateway, breaker open"

@@ -18,7 +18,7 @@ from load_tests.harness import Bar, console
 from load_tests.wrk import Samples, Target, measure
 from serve_app.launcher.instance import Instance
 from serve_app.settings import Settings
-from tests.shipped import shipped_application
+from testbed.shipped import shipped_application
 
 PRODUCT, NO_OP = "greenwave", "Serve no-op"
 TORCH, NUMPY = "FastAPI, PyTorch step", "FastAPI, NumPy step"

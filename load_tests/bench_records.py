@@ -17,8 +17,8 @@ import httpx
 from load_tests import harness
 from load_tests.harness import Bar, console
 from load_tests.wrk import BenchmarkError, Samples, Target, measure
-from tests.redis_server import RedisServer
-from tests.shipped import shipped_application
+from testbed.redis_server import RedisServer
+from testbed.shipped import shipped_application
 
 STORES = ["SQLite", "Redis"]
 OPERATIONS = ["fetch", "create"]

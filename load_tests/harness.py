@@ -23,7 +23,7 @@ from load_tests.wrk import BenchmarkError, Samples, median, wait_for
 from serve_app.launcher.deploy import deploy, wait_until_running
 from serve_app.launcher.instance import Instance
 from serve_app.launcher.ports import Ports
-from tests.shipped import ROOT, shipped_config
+from testbed.shipped import ROOT, shipped_config
 
 CONNECTIONS = [1, 16]
 

@@ -12,9 +12,9 @@ from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
 from serve_app.launcher.edge import Edge, EdgePorts
+from testbed.shipped import shipped_application
 from tests.cluster.gateway.conftest import gateway
 from tests.cluster.system import System, application, make_instance
-from tests.shipped import shipped_application
 
 QUIET = [
     "--headless",

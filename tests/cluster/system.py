@@ -14,7 +14,7 @@ import psutil
 from serve_app.launcher.deploy import deploy, wait_until_running
 from serve_app.launcher.instance import Instance
 from serve_app.launcher.ports import Ports, listeners
-from tests.shipped import shipped_application, shipped_config
+from testbed.shipped import shipped_application, shipped_config
 
 _BASES = range(27000, 30000, 500)
 

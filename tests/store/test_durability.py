@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from deployments.store import Store, StoreUnavailable, open_store
-from tests.redis_server import RedisServer
+from testbed.redis_server import RedisServer
 from tests.store.writer import TABLE, document
 
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ import redis
 from deployments.store import Document, Store, StoreUnavailable, open_store
 from deployments.store.redis_scripts import MIGRATIONS, migrate
 from deployments.store.redis_store import SCHEMA_KEY
-from tests.redis_server import RedisServer, redis_executable
+from testbed.redis_server import RedisServer, redis_executable
 
 TABLE = "cards"
 ERROR_WITHIN_S = 2.0

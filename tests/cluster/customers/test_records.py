@@ -13,10 +13,10 @@ from typing import Any, Self
 import httpx
 import pytest
 
+from testbed.redis_server import RedisServer
+from testbed.shipped import shipped_application
 from tests import races
 from tests.cluster.system import System, make_instance
-from tests.redis_server import RedisServer
-from tests.shipped import shipped_application
 
 WRITES = 2_000
 STORES = ["sqlite", "redis"]

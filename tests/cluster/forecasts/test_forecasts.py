@@ -18,8 +18,8 @@ from models.artifacts import Card, card_path
 from models.density.forecast import DensityForecaster
 from models.junctions import JUNCTIONS
 from serve_app.settings import Settings
+from testbed.shipped import shipped_application
 from tests.cluster.system import System
-from tests.shipped import shipped_application
 
 HOURS = [[10.0, 11, 12, 13, 14], [20, 21, 22, 23, 24], [30, 31, 32, 33, 34.5]]
 JUNCTION = next(iter(JUNCTIONS))

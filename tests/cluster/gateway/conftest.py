@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
+from testbed.shipped import shipped_application
 from tests.cluster.gateway.fake_inference import FakeInference
 from tests.cluster.system import System
-from tests.shipped import shipped_application
 
 USER = {"username": "ann", "password": "correct horse"}
 ENVIRONMENT = {

@@ -1,0 +1,1 @@
+"""What both tests and benchmarks start: a Redis of their own, and the shipped applications."""
