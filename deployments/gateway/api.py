@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from deployments.gateway.errors import GatewayError, error_body
 from deployments.gateway.front_door import MAX_BODY, FrontDoor, answer_of
+from deployments.gateway.options import GatewayOptions
 from deployments.gateway.schemas import (
     ActionRequest,
     ActionResponse,
@@ -25,8 +26,6 @@ from deployments.gateway.service import GatewayService
 from deployments.http.docs import add_docs
 from deployments.http.request import BodyTooLargeError, read_body
 from deployments.http.run_id import Run
-
-MAX_WAITING = 1000
 
 _DESCRIPTION = """The public entry to the traffic-signal policy.
 
@@ -48,14 +47,8 @@ def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {s: {"model": ErrorBody, "description": descriptions[s]} for s in statuses}
 
 
-def create_app(
-    service: GatewayService, max_waiting: int = MAX_WAITING, trust_forwarded_for: bool = True
-) -> FastAPI:
-    """Build the ASGI application around a service.
-
-    Args:
-        trust_forwarded_for: take the client's address from X-Forwarded-For, as the edge sets it.
-    """
+def create_app(service: GatewayService, options: GatewayOptions) -> FastAPI:
+    """Build the ASGI application around a service."""
     app = FastAPI(
         title="Traffic signal gateway",
         version="2.0.0",
@@ -65,7 +58,7 @@ def create_app(
         redoc_url=None,
         swagger_ui_parameters={"persistAuthorization": True},
     )
-    app.add_middleware(FrontDoor, service=service, max_waiting=max_waiting)
+    app.add_middleware(FrontDoor, service=service, max_waiting=options.max_waiting)
     add_docs(app)
     _add_error_handlers(app)
 
@@ -84,7 +77,7 @@ def create_app(
     async def login(request: Request) -> LoginResponse:
         """Exchange user name and password for an access token."""
         body = await read_body(request.receive, MAX_BODY)
-        return await service.login(body, _address(request, trust_forwarded_for))
+        return await service.login(body, _address(request, options.trust_forwarded_for))
 
     @app.get(
         "/traffic/action",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from dataclasses import dataclass
 
 from deployments.gateway.errors import (
     BadRequestError,
@@ -12,25 +11,11 @@ from deployments.gateway.errors import (
     UnauthorizedError,
     UnavailableError,
 )
+from deployments.gateway.options import GatewayOptions
 from deployments.gateway.passwords import PasswordVerifier
 from deployments.gateway.tokens import Tokens
 from deployments.gateway.users import Users
 from deployments.store import Store, StoreUnavailable
-
-
-@dataclass(frozen=True)
-class LoginLimits:
-    """Attempts allowed in one window.
-
-    Attributes:
-        per_user: of one user name, until one succeeds.
-        per_address: from one client address, whatever their outcome.
-        window_s: counted from the first attempt.
-    """
-
-    per_user: int = 10
-    per_address: int = 300
-    window_s: int = 60
 
 
 class Logins:
@@ -45,13 +30,13 @@ class Logins:
         store: Store,
         users: Users,
         tokens: Tokens,
-        limits: LoginLimits,
+        options: GatewayOptions,
         passwords: PasswordVerifier | None = None,
     ) -> None:
         self._store = store
         self._users = users
         self._tokens = tokens
-        self._limits = limits
+        self._options = options
         self._passwords = passwords or PasswordVerifier()
 
     async def login(self, username: object, password: object, address: str) -> str:
@@ -73,8 +58,8 @@ class Logins:
     async def _login(self, username: str, password: str, address: str) -> str:
         user_counter = _counter("user", username)
         await asyncio.gather(
-            self._count(user_counter, self._limits.per_user),
-            self._count(_counter("address", address), self._limits.per_address),
+            self._count(user_counter, self._options.login_attempts_per_user),
+            self._count(_counter("address", address), self._options.login_attempts_per_address),
         )
         password_hash = await self._users.password_hash(username)
         if not await self._passwords.verify(password_hash, password):
@@ -83,7 +68,7 @@ class Logins:
         return self._tokens.issue(username)
 
     async def _count(self, counter: str, limit: int) -> None:
-        window_s = self._limits.window_s
+        window_s = self._options.login_window_s
         if await self._store.increment(counter, window_s) > limit:
             raise TooManyLoginsError("Too many login attempts; try again later", window_s)
 

@@ -18,7 +18,7 @@ from deployments.gateway.inference_calls.client import (
     Step,
 )
 from deployments.gateway.login import Logins
-from deployments.gateway.observations import LaneCapacities, check_capacities, random_observation
+from deployments.gateway.observations import LaneCapacities, random_observation
 from deployments.gateway.schemas import (
     ActionResponse,
     ActionStatus,
@@ -57,9 +57,6 @@ class GatewayService:
 
     Args:
         capacities: vehicles that fit on each incoming lane, by junction.
-
-    Raises:
-        ValueError: the capacities do not fit the junctions.
     """
 
     def __init__(
@@ -70,7 +67,6 @@ class GatewayService:
         capacities: LaneCapacities,
         counts: GatewayCounts,
     ) -> None:
-        check_capacities(capacities)
         self.tokens = tokens
         self.counts = counts
         self._logins = logins

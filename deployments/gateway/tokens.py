@@ -44,8 +44,8 @@ class Tokens:
     def __init__(
         self,
         secret: bytes,
-        lifetime_s: int = 3600,
-        clock_skew_s: float = 5.0,
+        lifetime_s: int,
+        clock_skew_s: float,
         clock: Callable[[], float] = time.time,
     ) -> None:
         if len(secret) < MIN_SECRET_BYTES:

@@ -11,6 +11,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from deployments.http.docs import add_docs
 from deployments.http.run_id import Run
 from deployments.inference.fast_path import FastPath
+from deployments.inference.options import InferenceOptions
 from deployments.inference.schemas import (
     BatchRequest,
     BatchResponse,
@@ -25,7 +26,6 @@ from deployments.inference.schemas import (
 from deployments.inference.service import InferenceService
 
 MAX_BODY = (64 * 1024, 2 * 1024 * 1024)  # bytes: one prediction; a thousand of them
-MAX_WAITING = 1000
 
 _LANDING_PAGE = Path(__file__).with_name("landing.html")
 _DESCRIPTION = """One trained multi-agent recurrent policy that controls five road junctions.
@@ -43,7 +43,7 @@ def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {s: {"model": ErrorBody, "description": descriptions[s]} for s in statuses}
 
 
-def create_app(service: InferenceService, max_waiting: int = MAX_WAITING) -> FastAPI:
+def create_app(service: InferenceService, options: InferenceOptions) -> FastAPI:
     """Build the ASGI application around a service."""
     app = FastAPI(
         title="Inference service",
@@ -52,7 +52,9 @@ def create_app(service: InferenceService, max_waiting: int = MAX_WAITING) -> Fas
         docs_url=None,
         redoc_url=None,
     )
-    app.add_middleware(FastPath, service=service, max_waiting=max_waiting, max_body=MAX_BODY)
+    app.add_middleware(
+        FastPath, service=service, max_waiting=options.max_waiting, max_body=MAX_BODY
+    )
     add_docs(app)
     _add_error_handler(app)
     landing_page = _LANDING_PAGE.read_text(encoding="utf-8")

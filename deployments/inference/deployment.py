@@ -54,7 +54,7 @@ class Inference:
         self._metrics = Publisher(InferenceMetrics(self._service).publish)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
-        return create_app(self._service, self._options.max_waiting)
+        return create_app(self._service, self._options)
 
     async def reconfigure(self, user_config: dict[str, Any]) -> None:
         """Swap the policy; a file that cannot be served leaves the present one in place."""

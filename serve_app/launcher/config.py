@@ -16,6 +16,9 @@ from ray._common.utils import import_attr
 from ray.serve.config import AutoscalingConfig, RequestRouterConfig
 from ray.serve.schema import ServeDeploySchema
 
+from deployments.gateway.options import GatewayOptions
+from deployments.inference.options import InferenceOptions
+
 # Fields that Ray's schema leaves as raw dictionaries although a model exists.
 _RAW_FIELDS: dict[str, type[BaseModel]] = {
     "autoscaling_config": AutoscalingConfig,
@@ -56,9 +59,17 @@ def find_faults(config: object) -> Iterator[str]:
     except ValidationError as error:
         yield from (_sentence(each) for each in error.errors())
         return
+    options: dict[str, BaseModel | None] = {}
     for application in config["applications"]:
-        yield from _faults_of_args(application)
+        name = application.get("name")
+        try:
+            options[name] = _read_args(application)
+        except ValidationError as error:
+            yield from (f"applications[{name}].args.{_sentence(each)}" for each in error.errors())
+        except Exception as error:
+            yield f"applications[{name}].import_path: {type(error).__name__}: {error}"
         yield from _faults_of_raw_fields(application)
+    yield from _contradictions(options)
 
 
 def _sentence(error: Mapping[str, Any]) -> str:
@@ -90,21 +101,37 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     return None
 
 
-def _faults_of_args(application: Mapping[str, Any]) -> Iterator[str]:
-    """Import the builder, as Ray would, and validate ``args`` by its signature."""
-    place = f"applications[{application.get('name')}]"
-    try:
-        builder = import_attr(application["import_path"])
-    except Exception as error:
-        yield f"{place}.import_path: {type(error).__name__}: {error}"
-        return
-    if inspect.isfunction(builder):
-        (parameter,) = inspect.signature(builder).parameters.values()
-        if inspect.isclass(parameter.annotation) and issubclass(parameter.annotation, BaseModel):
-            try:
-                parameter.annotation.model_validate(application.get("args", {}))
-            except ValidationError as error:
-                yield from (f"{place}.args.{_sentence(each)}" for each in error.errors())
+def _read_args(application: Mapping[str, Any]) -> BaseModel | None:
+    """Import the builder, as Ray would, and read ``args`` by its signature, if that has a model.
+
+    Raises:
+        ValidationError: the model refuses them.
+        Exception: whatever the import raises.
+    """
+    builder = import_attr(application["import_path"])
+    if not inspect.isfunction(builder):
+        return None
+    (parameter,) = inspect.signature(builder).parameters.values()
+    model = parameter.annotation
+    if not (inspect.isclass(model) and issubclass(model, BaseModel)):
+        return None
+    return model.model_validate(application.get("args", {}))
+
+
+def _contradictions(options: Mapping[str, BaseModel | None]) -> Iterator[str]:
+    """Yield a sentence for each pair of applications whose options do not go together."""
+    for name, gateway in options.items():
+        if not isinstance(gateway, GatewayOptions):
+            continue
+        inference = options.get(gateway.inference_app)
+        if not isinstance(inference, InferenceOptions):
+            continue
+        if inference.shared_patience_s >= gateway.deadline_s:
+            yield (
+                f"applications[{name}].args.deadline_s: {gateway.deadline_s} is not above the "
+                f"shared_patience_s of {gateway.inference_app}, {inference.shared_patience_s}: one "
+                "hidden state out of reach would fail all requests that share its call"
+            )
 
 
 def _faults_of_raw_fields(application: Mapping[str, Any]) -> Iterator[str]:

@@ -35,8 +35,8 @@ class CircuitBreaker:
     def __init__(
         self,
         counted: type[Exception],
-        failures: int = 5,
-        pause_s: float = 1.0,
+        failures: int,
+        pause_s: float,
         on_change: Callable[[State], None] = lambda state: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -99,10 +99,10 @@ class InferenceClient:
     def __init__(
         self,
         transport: Transport,
-        breaker: CircuitBreaker | None = None,
+        breaker: CircuitBreaker,
         on_answer: Callable[[float], None] = lambda seconds: None,
     ) -> None:
-        self.breaker = breaker or CircuitBreaker(InferenceUnavailableError)
+        self.breaker = breaker
         self._transport = transport
         self._on_answer = on_answer
 

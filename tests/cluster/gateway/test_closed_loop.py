@@ -107,4 +107,6 @@ def status_of(client: httpx.Client) -> str:
 
 def expired_token() -> str:
     secret = ENVIRONMENT["JWT_SECRET"].encode()
-    return Tokens(secret, lifetime_s=1, clock=lambda: time.time() - 3600).issue(USER["username"])
+    return Tokens(secret, lifetime_s=1, clock_skew_s=5, clock=lambda: time.time() - 3600).issue(
+        USER["username"]
+    )

@@ -12,12 +12,14 @@ import pytest_asyncio
 from fastapi import FastAPI
 
 from deployments.gateway.api import create_app
+from deployments.gateway.inference_calls.breaker import CircuitBreaker
 from deployments.gateway.inference_calls.client import (
     InferenceClient,
     InferenceUnavailableError,
     Step,
 )
-from deployments.gateway.login import LoginLimits, Logins
+from deployments.gateway.login import Logins
+from deployments.gateway.options import GatewayOptions
 from deployments.gateway.passwords import hash_password
 from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.tokens import Tokens
@@ -28,7 +30,17 @@ from models.lane_capacities import LANE_CAPACITIES
 SECRET = b"0123456789abcdef0123456789abcdef"
 PASSWORD = "correct horse"
 PASSWORD_HASH = hash_password(PASSWORD)
-LIMITS = LoginLimits(per_user=3, per_address=6, window_s=60)
+OPTIONS = GatewayOptions(login_attempts_per_user=3, login_attempts_per_address=6, login_window_s=60)
+
+
+def make_tokens() -> Tokens:
+    return Tokens(SECRET, lifetime_s=3600, clock_skew_s=OPTIONS.clock_skew_s)
+
+
+def make_breaker() -> CircuitBreaker:
+    return CircuitBreaker(
+        InferenceUnavailableError, OPTIONS.breaker_failures, OPTIONS.breaker_pause_s
+    )
 
 
 @dataclass
@@ -67,7 +79,7 @@ def inference() -> FakeInference:
 
 @pytest.fixture
 def tokens() -> Tokens:
-    return Tokens(SECRET)
+    return make_tokens()
 
 
 @pytest_asyncio.fixture
@@ -81,9 +93,9 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 async def service(
     store: Store, tokens: Tokens, inference: FakeInference
 ) -> AsyncIterator[GatewayService]:
-    logins = Logins(store, Users(store, {"ann": PASSWORD_HASH}), tokens, LIMITS)
+    logins = Logins(store, Users(store, {"ann": PASSWORD_HASH}), tokens, OPTIONS)
     counts = GatewayCounts()
-    client = InferenceClient(inference, on_answer=counts.latencies_s.observe)
+    client = InferenceClient(inference, make_breaker(), counts.latencies_s.observe)
     made = GatewayService(logins, tokens, client, LANE_CAPACITIES, counts)
     yield made
     await made.close()
@@ -91,7 +103,7 @@ async def service(
 
 @pytest.fixture
 def app(service: GatewayService) -> FastAPI:
-    return create_app(service)
+    return create_app(service, OPTIONS)
 
 
 @pytest_asyncio.fixture

@@ -16,13 +16,12 @@ from schemathesis.specs.openapi.checks import (
 
 from deployments.gateway.api import create_app
 from deployments.gateway.errors import UnauthorizedError
-from deployments.gateway.inference_calls.breaker import CircuitBreaker
 from deployments.gateway.inference_calls.client import InferenceClient, InferenceUnavailableError
 from deployments.gateway.login import Logins
 from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.tokens import Tokens
 from models.lane_capacities import LANE_CAPACITIES
-from tests.unit.gateway.conftest import SECRET, FakeInference
+from tests.unit.gateway.conftest import OPTIONS, FakeInference, make_breaker, make_tokens
 
 CHECKS = [
     not_a_server_error,
@@ -47,13 +46,13 @@ class LoginsOfAnn:
 
 
 def make_app(error: Exception | None = None) -> FastAPI:
-    tokens = Tokens(SECRET)
-    breaker = CircuitBreaker(InferenceUnavailableError)
-    inference = InferenceClient(FakeInference(error=error), breaker)
+    tokens = make_tokens()
+    inference = InferenceClient(FakeInference(error=error), make_breaker())
     return create_app(
         GatewayService(
             cast(Logins, LoginsOfAnn(tokens)), tokens, inference, LANE_CAPACITIES, GatewayCounts()
-        )
+        ),
+        OPTIONS,
     )
 
 
@@ -69,14 +68,14 @@ SETTINGS = settings(
 @schema.parametrize()
 @SETTINGS
 def test_with_a_token_every_answer_is_documented(case):
-    token = Tokens(SECRET).issue("ann")
+    token = make_tokens().issue("ann")
     case.call_and_validate(headers={"Authorization": f"Bearer {token}"}, checks=CHECKS)
 
 
 @while_down.parametrize()
 @SETTINGS
 def test_while_the_inference_service_is_down_every_answer_is_documented(case):
-    token = Tokens(SECRET).issue("ann")
+    token = make_tokens().issue("ann")
     headers = {"Authorization": f"Bearer {token}"}
     # the documented 503 of health and reset is what is wanted here
     case.call_and_validate(headers=headers, checks=CHECKS[1:])

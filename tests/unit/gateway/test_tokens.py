@@ -130,7 +130,7 @@ def test_a_token_from_the_future_is_refused_beyond_the_skew(tokens, ahead_s, val
 @pytest.mark.parametrize("secret", [b"", b"x" * 31])
 def test_a_short_secret_is_refused(secret):
     with pytest.raises(WeakSecretError, match="at least 32"):
-        Tokens(secret)
+        Tokens(secret, lifetime_s=3600, clock_skew_s=5)
 
 
 def test_remembered_tokens_are_bounded(tokens):
@@ -142,4 +142,4 @@ def test_remembered_tokens_are_bounded(tokens):
 @given(st.text(max_size=200))
 def test_no_text_is_taken_for_a_token(text):
     with pytest.raises(UnauthorizedError):
-        Tokens(SECRET).authenticate(f"Bearer {text}")
+        Tokens(SECRET, lifetime_s=3600, clock_skew_s=5).authenticate(f"Bearer {text}")

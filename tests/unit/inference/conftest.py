@@ -43,6 +43,6 @@ async def service(empty_service: InferenceService, policy_file: Path) -> Inferen
 
 @pytest.fixture
 async def client(service: InferenceService) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(create_app(service))
+    transport = httpx.ASGITransport(create_app(service, InferenceOptions()))
     async with httpx.AsyncClient(transport=transport, base_url="http://inference") as client:
         yield client

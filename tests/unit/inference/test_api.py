@@ -10,11 +10,12 @@ import httpx
 import pytest
 
 from deployments.inference.api import create_app
+from deployments.inference.options import InferenceOptions
 from deployments.inference.replica.stepper import Decision
 from deployments.inference.service import InferenceService
 from models.junctions import JUNCTIONS
 from tests.unit.inference.policies import BIG, REFERENCE, SMALL, observations
-from tests.unit.inference.world import until
+from tests.unit.inference.world import settings, until
 
 STEP_HEADER = "x-hidden-state-step"
 
@@ -299,7 +300,7 @@ class TestResetHidden:
         assert (await post_text(client, "/reset_hidden", b" " * 10_000_000)).status_code == 413
 
     async def test_without_a_model_it_is_200(self, empty_service):
-        transport = httpx.ASGITransport(create_app(empty_service))
+        transport = httpx.ASGITransport(create_app(empty_service, InferenceOptions()))
         async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
             assert (await client.post("/reset_hidden")).status_code == 200
 
@@ -426,7 +427,7 @@ class TestStatus:
         )
 
     async def test_without_a_model_nothing_is_predicted_and_all_else_answers(self, empty_service):
-        transport = httpx.ASGITransport(create_app(empty_service))
+        transport = httpx.ASGITransport(create_app(empty_service, InferenceOptions()))
         async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
             refused = await client.post("/predict_action", json=body_of())
             assert (refused.status_code, refused.json()) == (503, {"detail": "Model not loaded"})
@@ -478,7 +479,7 @@ class TestStatus:
 
 class TestLoad:
     async def test_too_many_waiting_are_503_with_retry_after_and_make_no_step(self, service):
-        transport = httpx.ASGITransport(create_app(service, max_waiting=3))
+        transport = httpx.ASGITransport(create_app(service, settings(max_waiting=3)))
         async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
             answers = await asyncio.gather(
                 *(client.post("/predict_action", json=body_of()) for _ in range(10))
@@ -490,12 +491,14 @@ class TestLoad:
             assert await steps_made(client) == 3
 
     async def test_a_reset_passes_the_crowd(self, service):
-        transport = httpx.ASGITransport(create_app(service, max_waiting=0))
+        transport = httpx.ASGITransport(create_app(service, settings(max_waiting=0)))
         async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
             assert (await client.post("/reset_hidden")).status_code == 200
 
     async def test_a_prefix_of_the_routes_changes_nothing(self, service):
-        transport = httpx.ASGITransport(create_app(service), root_path="/inference")
+        transport = httpx.ASGITransport(
+            create_app(service, InferenceOptions()), root_path="/inference"
+        )
         async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
             answer = await client.post("/inference/predict_action", json=body_of())
             assert answer.status_code == 200
@@ -524,7 +527,7 @@ class TestSlowAndGoneClients:
             "query_string": b"",
             "headers": [],
         }
-        await create_app(service)(scope, receive, send)
+        await create_app(service, InferenceOptions())(scope, receive, send)
         return sent
 
     async def test_a_body_in_pieces_is_put_together(self, service):
@@ -568,7 +571,7 @@ class TestSlowAndGoneClients:
                 steps.append(asyncio.get_running_loop().create_future())
                 return steps[-1]
 
-        transport = httpx.ASGITransport(create_app(Waiting()))
+        transport = httpx.ASGITransport(create_app(Waiting(), InferenceOptions()))
         async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
             for path, body in (
                 ("/predict_action", body_of()),

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from deployments.inference.api import create_app
+from deployments.inference.options import InferenceOptions
 from deployments.inference.policy_slot import PolicySlot
 from deployments.inference.protocol import Key
 from tests.reference import ReferencePolicy, random_state_dict
@@ -69,7 +70,7 @@ async def test_a_bad_first_file_is_told_by_health_and_a_good_one_repairs(
     empty_service, policy_file, tmp_path
 ):
     await empty_service.slot.load(str(tmp_path))
-    transport = httpx.ASGITransport(create_app(empty_service))
+    transport = httpx.ASGITransport(create_app(empty_service, InferenceOptions()))
     async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
         health = (await client.get("/health")).json()
         assert (health["status"], health["model_loaded"]) == ("no_model", False)

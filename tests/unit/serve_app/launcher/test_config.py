@@ -76,6 +76,35 @@ def test_a_wrong_value_of_an_application_is_named(
     assert any(named in fault for fault in find_faults(config))
 
 
+@pytest.mark.parametrize(
+    ("inference", "gateway", "faults"),
+    [
+        ({}, {}, 0),
+        ({}, {"deadline_s": 1.5}, 1),
+        ({"shared_patience_s": 2.0}, {}, 1),
+        ({"shared_patience_s": 0.4}, {"deadline_s": 0.5}, 0),
+        ({}, {"deadline_s": 0.5, "inference_app": "of another system"}, 0),
+    ],
+)
+def test_a_gateway_less_patient_than_a_shared_call_is_refused(
+    shipped: dict[str, Any], inference: dict[str, Any], gateway: dict[str, Any], faults: int
+) -> None:
+    config = copy.deepcopy(shipped)
+    config["applications"][0]["args"] = inference
+    config["applications"][1]["args"] = gateway
+    found = list(find_faults(config))
+    assert len(found) == faults
+    assert all("deadline_s" in fault and "shared_patience_s" in fault for fault in found)
+
+
+def test_an_application_that_is_no_function_of_args_has_none_to_check(
+    shipped: dict[str, Any],
+) -> None:
+    config = copy.deepcopy(shipped)
+    config["applications"][0] |= {"import_path": "deployments.gateway.deployment:Gateway"}
+    assert list(find_faults(config)) == []
+
+
 def test_wrong_autoscaling_values_are_found_before_the_cluster_finds_them(
     shipped: dict[str, Any],
 ) -> None:

@@ -1,0 +1,29 @@
+"""Which way to the inference service the options ask for."""
+
+from __future__ import annotations
+
+from deployments.gateway.inference_calls.client import Transport
+from deployments.gateway.inference_calls.handle_transport import HandleTransport
+from deployments.gateway.inference_calls.http_transport import HttpTransport, base_of
+from deployments.gateway.inference_calls.local_front import find_base_url
+from deployments.gateway.inference_calls.serve_handle import context_of, find_handle
+from deployments.gateway.options import GatewayOptions
+
+
+def make_transport(options: GatewayOptions, inference_url: str | None) -> Transport:
+    """Return a transport that opens its connections when they are first needed.
+
+    Args:
+        inference_url: full ``/predict_action`` URL; None calls ``options.inference_app``.
+    """
+    application, deadline_s = options.inference_app, options.deadline_s
+    if inference_url is not None:
+        base = base_of(inference_url)
+
+        async def configured() -> str:
+            return base
+
+        return HttpTransport(configured, deadline_s, shares_calls=False)
+    if options.call_by == "http":
+        return HttpTransport(lambda: find_base_url(application), deadline_s, shares_calls=True)
+    return HandleTransport(lambda: find_handle(application), deadline_s, context_of)

@@ -1,0 +1,28 @@
+"""What a serve config may say of the gateway."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from deployments.gateway.options import GatewayOptions
+from models.lane_capacities import LANE_CAPACITIES
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"deadline": 2.0},
+        {"deadline_s": 0},
+        {"deadline_s": 60.1},
+        {"max_waiting": 1001},
+        {"breaker_failures": 0},
+        {"call_by": "post"},
+        {"lane_capacities": LANE_CAPACITIES | {"300839359": [35.4]}},
+    ],
+    ids=lambda args: next(iter(args)),
+)
+def test_an_unknown_key_or_a_value_out_of_range_is_refused_by_name(args):
+    (name,) = args
+    with pytest.raises(ValidationError, match=name):
+        GatewayOptions.model_validate(args)
