@@ -10,8 +10,7 @@ from ray.serve import Application
 
 from deployments.flow.api import LIMITS
 from deployments.flow.deployment import Flow
-from deployments.forecast.fast_path import Limits
-from deployments.forecast.options import ForecastOptions
+from deployments.forecast.options import ForecastOptions, Limits
 from serve_app.settings import Settings
 
 

@@ -6,13 +6,11 @@ from fastapi import FastAPI
 
 from deployments.density.schemas import PREDICTION_REQUEST, Health, ModelInfo, Prediction
 from deployments.density.service import DensityService
-from deployments.forecast.fast_path import (
-    ForecastFastPath,
-    Limits,
-    answer_defects_in_json,
-    declared_errors,
-)
+from deployments.forecast.options import Limits
+from deployments.forecast.routes import declared_errors, prediction
+from deployments.http.detail_errors import render_error
 from deployments.http.docs import add_docs
+from deployments.http.fast_routes import FastRoutes
 
 LIMITS = Limits(max_waiting=1000, max_body=64 * 1024)
 
@@ -31,21 +29,19 @@ def create_app(service: DensityService, limits: Limits = LIMITS) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
-    app.add_middleware(ForecastFastPath, path="/predict", forecast=service.predict, limits=limits)
     add_docs(app)
-    answer_defects_in_json(app)
-
-    @app.post(
+    FastRoutes(app, render_error, limits.max_waiting).add(
+        "POST",
         "/predict",
+        prediction(service.predict),
+        max_body=limits.max_body,
         response_model=Prediction,
         responses=declared_errors(400, 408, 413, 500, 503),
         openapi_extra=PREDICTION_REQUEST,
         summary="Density of the next hour",
+        description="Forecast the next hour of five edges from their last three hours.",
         tags=["prediction"],
     )
-    async def predict() -> None:
-        """Forecast the next hour of five edges from their last three hours."""
-        raise NotImplementedError("ForecastFastPath answers this route")
 
     @app.get("/health", tags=["status"])
     async def health() -> Health:

@@ -9,13 +9,11 @@ from pydantic import TypeAdapter
 
 from deployments.flow.schemas import Forecast, ForecastRequest, Health, ModelInfo
 from deployments.flow.service import FlowService
-from deployments.forecast.fast_path import (
-    ForecastFastPath,
-    Limits,
-    answer_defects_in_json,
-    declared_errors,
-)
+from deployments.forecast.options import Limits
+from deployments.forecast.routes import declared_errors, prediction
+from deployments.http.detail_errors import render_error
 from deployments.http.docs import add_docs
+from deployments.http.fast_routes import FastRoutes
 
 # A week of samples fits, a million do not.
 LIMITS = Limits(max_waiting=1000, max_body=1024 * 1024)
@@ -35,21 +33,20 @@ def create_app(service: FlowService, limits: Limits = LIMITS) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
-    app.add_middleware(ForecastFastPath, path="/forecast", forecast=service.forecast, limits=limits)
     add_docs(app)
-    answer_defects_in_json(app)
-
-    @app.post(
+    FastRoutes(app, render_error, limits.max_waiting).add(
+        "POST",
         "/forecast",
+        prediction(service.forecast),
+        max_body=limits.max_body,
         response_model=Forecast,
         responses=declared_errors(400, 404, 408, 413, 500, 503),
         openapi_extra=_request_body(),
         summary="Flow of the next 15 minutes",
+        description="Forecast a junction's mean flow; gaps and short histories lower the "
+        "confidence.",
         tags=["prediction"],
     )
-    async def forecast() -> None:
-        """Forecast a junction's mean flow; gaps and short histories lower the confidence."""
-        raise NotImplementedError("ForecastFastPath answers this route")
 
     @app.get("/health", tags=["status"])
     async def health() -> Health:

@@ -4,21 +4,18 @@ ForecastError
 ├── InvalidRequestError         400
 ├── UnknownJunctionError        404
 ├── PredictionFailedError       500
-├── ModelNotLoadedError         503
-└── OverloadedError             503, with Retry-After
+└── ModelNotLoadedError         503
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
+
+from deployments.http.errors import RefusedError
 
 
-class ForecastError(Exception):
+class ForecastError(RefusedError):
     """A request that gets no forecast."""
-
-    status: ClassVar[int] = 500
-    retry_after_s: ClassVar[int | None] = None
 
 
 class InvalidRequestError(ForecastError):
@@ -41,14 +38,7 @@ class PredictionFailedError(ForecastError):
 
 class ModelNotLoadedError(ForecastError):
     status = 503
+    code = "model_not_loaded"
 
     def __init__(self) -> None:
         super().__init__("Model not loaded")
-
-
-class OverloadedError(ForecastError):
-    status = 503
-    retry_after_s = 1
-
-    def __init__(self) -> None:
-        super().__init__("Too many requests are waiting")

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from deployments.forecast.fast_path import Limits
+
+class Limits(NamedTuple):
+    """Bounds of one replica.
+
+    Attributes:
+        max_waiting: requests at work at once; more are refused with 503, so that no queue grows.
+        max_body: bytes of a request.
+    """
+
+    max_waiting: int
+    max_body: int
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ from deployments.gateway.schemas import (
 )
 from deployments.gateway.service import GatewayService
 from deployments.http.docs import add_docs
-from deployments.http.request import BodyTooLargeError, read_body
+from deployments.http.errors import BodyTooLargeError, BodyTooSlowError
+from deployments.http.request import read_body
 from deployments.http.run_id import Run
 
 _DESCRIPTION = """The public entry to the traffic-signal policy.
@@ -166,7 +167,7 @@ def _add_error_handlers(app: FastAPI) -> None:
         status, body, headers = answer_of(error)
         return Response(body, status, headers, media_type="application/json")
 
-    for kind in (GatewayError, BodyTooLargeError, TimeoutError, Exception):
+    for kind in (GatewayError, BodyTooLargeError, BodyTooSlowError, Exception):
         app.add_exception_handler(kind, failed)
 
     @app.exception_handler(StarletteHTTPException)

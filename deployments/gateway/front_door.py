@@ -14,7 +14,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from deployments.gateway.errors import GatewayError, UnavailableError, error_body
 from deployments.gateway.service import GatewayService
-from deployments.http.request import BodyTooLargeError, header, read_body
+from deployments.http.errors import BodyTooLargeError, BodyTooSlowError
+from deployments.http.request import header, read_body
 from deployments.http.run_id import RAW_RUN_HEADER
 
 logger = logging.getLogger("ray.serve")
@@ -79,7 +80,7 @@ def answer_of(error: Exception) -> Answer:
             status, message, headers = error.status, str(error), error.headers
         case BodyTooLargeError():
             status, message, headers = 413, str(error), _NO_HEADERS
-        case TimeoutError():
+        case BodyTooSlowError():
             status, headers = 408, _NO_HEADERS
             message = "The request body did not arrive in time"
         case _:

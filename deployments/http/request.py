@@ -6,18 +6,13 @@ import asyncio
 
 from starlette.types import Receive, Scope
 
+from deployments.http.errors import BodyTooLargeError, BodyTooSlowError
+
 BODY_TIMEOUT_S = 10.0
 
 
-class BodyTooLargeError(Exception):
-    """The body is longer than its limit in bytes; the message says so to the client."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"The request body is larger than {limit} bytes")
-
-
 def header(scope: Scope, name: bytes) -> str | None:
-    """The first header of that name, which is in lower case."""
+    """Return the first header of that name, which is in lower case."""
     for key, value in scope["headers"]:
         if key == name:
             return str(value, "latin-1")
@@ -25,24 +20,27 @@ def header(scope: Scope, name: bytes) -> str | None:
 
 
 async def read_body(receive: Receive, limit: int) -> bytes:
-    """The whole body.
+    """Read the whole body.
 
     Raises:
         BodyTooLargeError: it is longer than ``limit`` bytes; the rest is not read.
-        TimeoutError: it did not arrive in BODY_TIMEOUT_S seconds.
+        BodyTooSlowError: it did not arrive in BODY_TIMEOUT_S seconds.
         asyncio.CancelledError: the client has gone.
     """
     chunks: list[bytes] = []
     size = 0
-    async with asyncio.timeout(BODY_TIMEOUT_S):
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise asyncio.CancelledError
-            chunk: bytes = message.get("body", b"")
-            size += len(chunk)
-            if size > limit:
-                raise BodyTooLargeError(limit)
-            if not message.get("more_body", False):
-                return b"".join(chunks) + chunk if chunks else chunk
-            chunks.append(chunk)
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise asyncio.CancelledError
+                chunk: bytes = message.get("body", b"")
+                size += len(chunk)
+                if size > limit:
+                    raise BodyTooLargeError(limit)
+                if not message.get("more_body", False):
+                    return b"".join(chunks) + chunk if chunks else chunk
+                chunks.append(chunk)
+    except TimeoutError:
+        raise BodyTooSlowError from None

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 from pydantic import TypeAdapter, ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from deployments.http.request import BodyTooLargeError, header, read_body
+from deployments.http.errors import BodyTooLargeError, BodyTooSlowError
+from deployments.http.request import header, read_body
 from deployments.http.run_id import RAW_RUN_HEADER
 from deployments.inference.errors import InferenceError, OverloadedError
 from deployments.inference.replica.stepper import Decision
@@ -108,7 +109,7 @@ class FastPath:
             return _refusal(error)
         except BodyTooLargeError as error:
             return 413, _detail(str(error)), []
-        except TimeoutError:
+        except BodyTooSlowError:
             return 408, _detail("The request body did not arrive in time"), []
         except Exception:
             logger.exception("A request failed")

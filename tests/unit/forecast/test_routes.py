@@ -8,15 +8,21 @@ import pytest
 from fastapi import FastAPI
 
 from deployments.forecast.errors import InvalidRequestError
-from deployments.forecast.fast_path import ForecastFastPath, Limits
+from deployments.forecast.routes import prediction
+from deployments.http.detail_errors import render_error
+from deployments.http.fast_routes import FastRoutes
 
-LIMITS = Limits(max_waiting=2, max_body=100)
+
+def app_of(forecast: Callable[[bytes], Awaitable[bytes]]) -> FastAPI:
+    app = FastAPI()
+    routes = FastRoutes(app, render_error, max_waiting=2)
+    routes.add("POST", "/forecast", prediction(forecast), max_body=100)
+    return app
 
 
 def client_of(forecast: Callable[[bytes], Awaitable[bytes]]) -> httpx.AsyncClient:
-    app = FastAPI()
-    app.add_middleware(ForecastFastPath, path="/forecast", forecast=forecast, limits=LIMITS)
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test")
+    transport = httpx.ASGITransport(app_of(forecast))
+    return httpx.AsyncClient(transport=transport, base_url="http://test")
 
 
 async def echo(body: bytes) -> bytes:
@@ -101,8 +107,6 @@ async def test_other_routes_and_methods_answer_in_json() -> None:
 
 
 async def test_the_prefix_of_the_application_is_not_part_of_the_route() -> None:
-    app = FastAPI()
-    app.add_middleware(ForecastFastPath, path="/forecast", forecast=echo, limits=LIMITS)
-    transport = httpx.ASGITransport(app, root_path="/flow")
+    transport = httpx.ASGITransport(app_of(echo), root_path="/flow")
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         assert (await client.post("/flow/forecast", content=b"[]")).json() == []

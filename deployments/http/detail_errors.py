@@ -1,0 +1,65 @@
+"""Errors in FastAPI's own form, ``{"detail": …}``: of the inference service and the forecasts.
+
+A program that must know why an answer is 503 finds a code in a header: the form of the body is part
+of the contract.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.types import Scope
+
+from deployments.http.errors import RefusedError, declared_errors
+from deployments.http.fast_routes import JSON, Answer
+
+logger = logging.getLogger("ray.serve")
+
+CODE_HEADER = "X-Error-Code"
+
+_RAW_CODE_HEADER = CODE_HEADER.lower().encode()
+_CODE = {
+    "description": "Why, for programs.",
+    "schema": {"type": "string", "enum": ["model_not_loaded", "overloaded"]},
+}
+
+
+class ErrorBody(BaseModel):
+    detail: str
+
+
+def render_error(scope: Scope, error: Exception) -> Answer:
+    """Render an error as ``{"detail": …}``, and tell nothing of a defect but that it is one."""
+    headers = [JSON]
+    match error:
+        case RefusedError():
+            status, detail = error.status, str(error)
+            if error.retry_after_s is not None:
+                headers.append((b"retry-after", b"%d" % error.retry_after_s))
+            if error.code is not None:
+                headers.append((_RAW_CODE_HEADER, error.code.encode()))
+        case HTTPException():
+            status, detail = error.status_code, error.detail
+        case _:
+            logger.error("A request failed", exc_info=error)
+            status, detail = 500, "Internal Server Error"
+    return status, json.dumps({"detail": detail}).encode(), headers
+
+
+def declared_detail_errors(
+    descriptions: Mapping[int, str], *statuses: int
+) -> dict[int | str, dict[str, Any]]:
+    """Declare the errors of an operation; those of 503 bear a code.
+
+    Args:
+        descriptions: by status; 408 and 413 are known.
+    """
+    errors = declared_errors(ErrorBody, descriptions, *statuses)
+    if 503 in errors:
+        errors[503]["headers"] = {CODE_HEADER: _CODE}
+    return errors

@@ -1,0 +1,72 @@
+"""What every service can refuse a request for.
+
+RefusedError                the base of the services' own refusals, too
+├── BodyTooSlowError        408
+├── BodyTooLargeError       413
+└── OverloadedError         503, with Retry-After
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+_BODY_REFUSED = {
+    408: "The request body did not arrive in time",
+    413: "The request body is too large",
+}
+
+
+class RefusedError(Exception):
+    """A request that is not fulfilled; ``str(error)`` tells the client why.
+
+    Attributes:
+        status: of the HTTP answer.
+        retry_after_s: after which the same request may succeed.
+        code: for programs that must tell apart what has one status.
+    """
+
+    status: int = 500
+    retry_after_s: int | None = None
+    code: str | None = None
+
+
+class BodyTooSlowError(RefusedError):
+    status = 408
+
+    def __init__(self) -> None:
+        super().__init__("The request body did not arrive in time")
+
+
+class BodyTooLargeError(RefusedError):
+    status = 413
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The request body is larger than {limit} bytes")
+        self.limit = limit
+
+
+class OverloadedError(RefusedError):
+    """As many requests are at work as the service takes on."""
+
+    status = 503
+    retry_after_s = 1
+    code = "overloaded"
+
+    def __init__(self) -> None:
+        super().__init__("Too many requests are waiting")
+
+
+def declared_errors(
+    body: type[BaseModel], descriptions: Mapping[int, str], *statuses: int
+) -> dict[int | str, dict[str, Any]]:
+    """Declare the errors of an operation, for FastAPI's ``responses``.
+
+    Args:
+        body: the one form that they have.
+        descriptions: by status; 408 and 413 are known.
+    """
+    known = {**_BODY_REFUSED, **descriptions}
+    return {status: {"model": body, "description": known[status]} for status in statuses}

@@ -1,0 +1,297 @@
+"""The table of routes, driven as a server drives an ASGI application."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import httpx
+import pytest
+from fastapi import FastAPI, Header
+from pydantic import BaseModel
+from starlette.types import Scope
+
+from deployments.http.detail_errors import render_error
+from deployments.http.errors import RefusedError
+from deployments.http.fast_routes import JSON_HEADERS, Answer, FastRoutes
+
+PATH = "/echo"
+
+
+async def echo(scope: Scope, body: bytes) -> Answer:
+    """Answer with the body."""
+    return 200, body, JSON_HEADERS
+
+
+def app_with(handle: Any = echo, method: str = "POST", **options: Any) -> FastAPI:
+    app = FastAPI(redirect_slashes=False)
+    options = {"max_body": 100, **options}
+    bounds = {name: options.pop(name) for name in ("counts_others",) if name in options}
+    routes = FastRoutes(app, render_error, options.pop("max_waiting", 2), **bounds)
+    routes.add(method, PATH, handle, **options)
+
+    @app.get("/status")
+    async def status() -> str:
+        return "ok"
+
+    return app
+
+
+def client_of(app: Any, root_path: str = "") -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(app, root_path=root_path, raise_app_exceptions=False)
+    return httpx.AsyncClient(transport=transport, base_url="http://test")
+
+
+class Held:
+    """A handler whose requests stay at work until the test lets them go."""
+
+    def __init__(self) -> None:
+        self.arrived = asyncio.Semaphore(0)
+        self.go_on = asyncio.Event()
+
+    async def handle(self, scope: Scope, body: bytes) -> Answer:
+        self.arrived.release()
+        await self.go_on.wait()
+        return 200, b"{}", JSON_HEADERS
+
+    async def fill(self, client: httpx.AsyncClient, n: int) -> list[asyncio.Task[httpx.Response]]:
+        requests = [asyncio.create_task(client.post(PATH)) for _ in range(n)]
+        for _ in requests:
+            await self.arrived.acquire()
+        return requests
+
+
+class TestAnswers:
+    async def test_the_body_goes_to_the_handler_and_its_answer_to_the_client(self):
+        async def handle(scope: Scope, body: bytes) -> Answer:
+            return 201, body.upper(), ((b"content-type", b"text/x"), (b"x-a", b"b"))
+
+        answer = await client_of(app_with(handle)).post(PATH, content=b"hello")
+        assert (answer.status_code, answer.content) == (201, b"HELLO")
+        assert dict(answer.headers) == {
+            "content-type": "text/x",
+            "x-a": "b",
+            "content-length": "5",
+        }
+
+    async def test_a_body_in_parts_is_put_together(self):
+        async def parts() -> AsyncIterator[bytes]:
+            for part in (b"a", b"", b"bc"):
+                yield part
+
+        assert (await client_of(app_with()).post(PATH, content=parts())).content == b"abc"
+
+    async def test_a_route_that_reads_no_body_does_not_wait_for_one(self):
+        async def never() -> AsyncIterator[bytes]:
+            await asyncio.Event().wait()
+            yield b""
+
+        app = app_with(max_body=None)
+        assert (await client_of(app).post(PATH, content=never())).content == b""
+
+    @pytest.mark.parametrize("prefix", ["", "/api", "/api/cards"])
+    async def test_the_prefix_of_the_application_is_no_part_of_the_path(self, prefix):
+        client = client_of(app_with(), root_path=prefix)
+        assert (await client.post(f"{prefix}{PATH}", content=b"x")).content == b"x"
+
+    async def test_other_routes_are_fastapis(self):
+        client = client_of(app_with())
+        assert (await client.get("/status")).json() == "ok"
+        assert (await client.get("/nothing")).json() == {"detail": "Not Found"}
+        assert (await client.post(f"{PATH}/")).status_code == 404
+
+    async def test_what_is_no_http_request_is_passed_on(self):
+        started = asyncio.Event()
+
+        async def receive() -> dict[str, str]:
+            return {"type": "lifespan.shutdown" if started.is_set() else "lifespan.startup"}
+
+        sent = []
+
+        async def send(message: Any) -> None:
+            sent.append(message["type"])
+            started.set()
+
+        await app_with(max_waiting=0, counts_others=True)({"type": "lifespan"}, receive, send)
+        assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+class TestWrongMethods:
+    @pytest.mark.parametrize("method", ["HEAD", "DELETE", "PATCH"])
+    async def test_allow_names_the_methods_of_all_routes_of_the_path(self, method):
+        app = FastAPI()
+        routes = FastRoutes(app, render_error, max_waiting=2)
+        for known in ("PUT", "GET", "POST"):
+            routes.add(known, PATH, echo)
+        answer = await client_of(app, "/api").request(method, f"/api{PATH}")
+        assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST, PUT")
+
+    async def test_a_path_of_fastapi_names_its_own(self):
+        answer = await client_of(app_with()).post("/status")
+        assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
+        assert answer.json() == {"detail": "Method Not Allowed"}
+
+
+class TestBodies:
+    async def test_a_body_may_be_as_long_as_the_limit_and_no_longer(self):
+        client = client_of(app_with())
+        assert (await client.post(PATH, content=b"x" * 100)).status_code == 200
+        answer = await client.post(PATH, content=b"x" * 101)
+        assert answer.status_code == 413
+        assert answer.json() == {"detail": "The request body is larger than 100 bytes"}
+
+    async def test_a_body_that_does_not_end_is_refused_while_it_arrives(self):
+        async def endless() -> AsyncIterator[bytes]:
+            while True:
+                yield b"x" * 30
+
+        assert (await client_of(app_with()).post(PATH, content=endless())).status_code == 413
+
+    async def test_a_body_that_does_not_come_in_time_is_refused(self, monkeypatch):
+        monkeypatch.setattr("deployments.http.request.BODY_TIMEOUT_S", 0.01)
+
+        async def stuck() -> AsyncIterator[bytes]:
+            yield b"x"
+            await asyncio.Event().wait()
+
+        answer = await client_of(app_with()).post(PATH, content=stuck())
+        assert answer.status_code == 408
+        assert answer.json() == {"detail": "The request body did not arrive in time"}
+
+    async def test_a_client_that_goes_gets_no_answer_and_leaves_room_for_others(self):
+        app = app_with(max_waiting=1)
+        messages: list[dict[str, Any]] = [
+            {"type": "http.request", "more_body": True},
+            {"type": "http.disconnect"},
+        ]
+
+        async def receive() -> dict[str, Any]:
+            return messages.pop(0)
+
+        async def send(message: Any) -> None:
+            pytest.fail(f"answered: {message}")
+
+        scope = {"type": "http", "method": "POST", "path": PATH, "headers": []}
+        with pytest.raises(asyncio.CancelledError):
+            await app(scope, receive, send)
+        assert (await client_of(app).post(PATH, content=b"x")).status_code == 200
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("error", "status", "detail"),
+        [
+            (RefusedError("so"), 500, "so"),
+            (RuntimeError("a secret"), 500, "Internal Server Error"),
+            (TimeoutError("of a store, not of the body"), 500, "Internal Server Error"),
+        ],
+    )
+    async def test_what_the_handler_raises_is_rendered(self, error, status, detail):
+        async def fail(scope: Scope, body: bytes) -> Answer:
+            raise error
+
+        answer = await client_of(app_with(fail)).post(PATH)
+        assert (answer.status_code, answer.json()) == (status, {"detail": detail})
+        assert answer.headers["content-type"] == "application/json"
+
+    async def test_a_refusal_tells_when_to_come_back_and_why(self):
+        class BusyError(RefusedError):
+            status, retry_after_s, code = 503, 7, "busy"
+
+        async def fail(scope: Scope, body: bytes) -> Answer:
+            raise BusyError("later")
+
+        answer = await client_of(app_with(fail)).post(PATH)
+        assert (answer.status_code, answer.json()) == (503, {"detail": "later"})
+        assert (answer.headers["retry-after"], answer.headers["x-error-code"]) == ("7", "busy")
+
+    async def test_a_check_refuses_before_the_body_is_read(self):
+        class DeniedError(RefusedError):
+            status = 401
+
+        def check(scope: Scope) -> None:
+            raise DeniedError(scope["path"])
+
+        async def unread() -> AsyncIterator[bytes]:
+            pytest.fail("the body was read")
+            yield b""
+
+        answer = await client_of(app_with(check=check)).post(PATH, content=unread())
+        assert (answer.status_code, answer.json()) == (401, {"detail": PATH})
+
+    async def test_a_defect_of_another_route_is_rendered_as_well(self):
+        app = app_with()
+
+        @app.get("/broken")
+        async def broken() -> None:
+            raise RuntimeError("a secret")
+
+        answer = await client_of(app).get("/broken")
+        assert (answer.status_code, answer.json()) == (500, {"detail": "Internal Server Error"})
+
+
+class TestBound:
+    async def test_one_request_too_many_is_refused_and_the_others_are_answered(self):
+        held = Held()
+        client = client_of(app_with(held.handle))
+        admitted = await held.fill(client, 2)
+        refused = await client.post(PATH)
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        assert refused.json() == {"detail": "Too many requests are waiting"}
+        held.go_on.set()
+        assert [answer.status_code for answer in await asyncio.gather(*admitted)] == [200, 200]
+        assert (await client.post(PATH)).status_code == 200
+
+    async def test_a_request_that_fails_leaves_room_for_others(self):
+        async def fail(scope: Scope, body: bytes) -> Answer:
+            raise RefusedError("no")
+
+        client = client_of(app_with(fail, max_waiting=1))
+        assert [(await client.post(PATH)).status_code for _ in range(3)] == [500] * 3
+
+    async def test_a_route_that_is_not_counted_is_always_answered(self):
+        client = client_of(app_with(max_waiting=0, counted=False))
+        assert (await client.post(PATH, content=b"x")).status_code == 200
+
+    @pytest.mark.parametrize(("counts_others", "status"), [(True, 503), (False, 200)])
+    async def test_other_routes_are_bound_where_they_count(self, counts_others, status):
+        held = Held()
+        client = client_of(app_with(held.handle, counts_others=counts_others))
+        admitted = await held.fill(client, 2)
+        assert (await client.get("/status")).status_code == status
+        held.go_on.set()
+        await asyncio.gather(*admitted)
+        assert (await client.get("/status")).status_code == 200
+
+
+class Question(BaseModel):
+    text: str
+
+
+class TestDeclaration:
+    async def test_the_document_has_the_operation(self):
+        run = Annotated[str | None, Header(alias="X-Run")]
+        app = app_with(
+            takes={"question": (Question, ...), "run": (run, None)},
+            response_model=Question,
+            summary="Echo",
+            status_code=201,
+        )
+        operation = app.openapi()["paths"][PATH]["post"]
+        question = {"$ref": "#/components/schemas/Question"}
+        assert operation["operationId"] == "echo_echo_post"
+        assert (operation["summary"], operation["description"]) == ("Echo", "Answer with the body.")
+        assert operation["requestBody"] == {
+            "required": True,
+            "content": {"application/json": {"schema": question}},
+        }
+        assert [(each["name"], each["in"]) for each in operation["parameters"]] == [
+            ("X-Run", "header")
+        ]
+        assert operation["responses"]["201"]["content"]["application/json"]["schema"] == question
+
+    async def test_a_request_that_reaches_the_declaration_is_answered_by_the_same_handler(self):
+        app = app_with(takes={"question": (Question, ...)})
+        answer = await client_of(app.router).post(PATH, content=b"not a question")
+        assert (answer.status_code, answer.content) == (200, b"not a question")
