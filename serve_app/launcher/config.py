@@ -12,12 +12,12 @@ from typing import Any
 
 import yaml
 from pydantic import BaseModel, ValidationError
-from ray._common.utils import import_attr
 from ray.serve.config import AutoscalingConfig, RequestRouterConfig
 from ray.serve.schema import ServeDeploySchema
 
 from deployments.gateway.options import GatewayOptions
 from deployments.inference.options import InferenceOptions
+from deployments.ray_private import import_attr
 
 # Fields that Ray's schema leaves as raw dictionaries although a model exists.
 _RAW_FIELDS: dict[str, type[BaseModel]] = {

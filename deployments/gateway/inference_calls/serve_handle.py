@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 from typing import Any
 
 from ray import serve
-from ray.serve.context import _RequestContext, _serve_request_context
 
 
 class RemoteInference:
@@ -29,10 +27,3 @@ async def find_handle(application: str) -> RemoteInference:
     return RemoteInference(
         handle.options(request_serialization="pickle", response_serialization="pickle")
     )
-
-
-def context_of(request_id: str | None) -> contextvars.Context:
-    """Return a context of no client's request, whose calls bear an id in the logs."""
-    context = contextvars.Context()
-    context.run(_serve_request_context.set, _RequestContext(request_id=request_id or ""))
-    return context

@@ -6,8 +6,9 @@ from deployments.gateway.inference_calls.client import Transport
 from deployments.gateway.inference_calls.handle_transport import HandleTransport
 from deployments.gateway.inference_calls.http_transport import HttpTransport, base_of
 from deployments.gateway.inference_calls.local_front import find_base_url
-from deployments.gateway.inference_calls.serve_handle import context_of, find_handle
+from deployments.gateway.inference_calls.serve_handle import find_handle
 from deployments.gateway.options import GatewayOptions
+from deployments.ray_private import context_of_request
 
 
 def make_transport(options: GatewayOptions, inference_url: str | None) -> Transport:
@@ -26,4 +27,4 @@ def make_transport(options: GatewayOptions, inference_url: str | None) -> Transp
         return HttpTransport(configured, deadline_s, shares_calls=False)
     if options.call_by == "http":
         return HttpTransport(lambda: find_base_url(application), deadline_s, shares_calls=True)
-    return HandleTransport(lambda: find_handle(application), deadline_s, context_of)
+    return HandleTransport(lambda: find_handle(application), deadline_s, context_of_request)

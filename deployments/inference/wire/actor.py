@@ -29,11 +29,11 @@ from deployments.inference.wire.commit_channel import (
     CommitServer,
     decode_commit,
 )
+from deployments.ray_private import SERVE_NAMESPACE
 from deployments.store import Store
 
 logger = logging.getLogger(__name__)
 
-SERVE_NAMESPACE = "serve"
 SWEEP_PERIOD_S = 0.1
 PROBE_TIMEOUT_S = 0.5
 

@@ -1,0 +1,77 @@
+"""What Ray keeps to itself is used in one module, which was read against the installed version."""
+
+from __future__ import annotations
+
+import ast
+import contextvars
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import pytest
+import ray
+from ray.serve.context import _serve_request_context
+
+from deployments import ray_private
+from deployments.ray_private import Front, context_of_request, read_front
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("models", "deployments", "serve_app", "testbed", "load_tests")
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def is_private(name: str) -> bool:
+    root, *rest = name.split(".")
+    return root == "ray" and any(part.startswith("_") for part in rest)
+
+
+def test_only_one_module_imports_what_is_private_to_ray() -> None:
+    users = {
+        path.relative_to(ROOT).as_posix()
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*.py")
+        if any(map(is_private, imports_of(path)))
+    }
+    assert users == {"deployments/ray_private.py"}
+
+
+def test_it_was_read_in_the_installed_version() -> None:
+    assert ray.__version__.startswith(f"{ray_private.READ_IN}.")
+
+
+class Deployment(NamedTuple):
+    app_name: str
+
+
+async def test_the_front_is_serves_address_and_the_routes_of_what_has_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    endpoints: dict[Deployment, dict[str, str | None]] = {
+        Deployment("gateway"): {"route": "/api"},
+        Deployment("called by handle"): {"route": None},
+    }
+
+    async def get_all_endpoints() -> dict[Deployment, dict[str, str | None]]:
+        return endpoints
+
+    controller = SimpleNamespace(get_all_endpoints=SimpleNamespace(remote=get_all_endpoints))
+    config = SimpleNamespace(host="10.1.2.3", port=8000)
+    client = SimpleNamespace(_controller=controller, http_config=config)
+    monkeypatch.setattr(ray_private, "_get_global_client", lambda: client)
+    assert await read_front() == Front("10.1.2.3", 8000, {"gateway": "/api"})
+
+
+def test_a_context_bears_the_id_and_nothing_of_the_request_at_hand() -> None:
+    of_the_client = contextvars.ContextVar("of_the_client", default="none")
+    of_the_client.set("of one client")
+    context = context_of_request("r-1")
+    assert context.run(_serve_request_context.get).request_id == "r-1"
+    assert context.run(of_the_client.get) == "none"
