@@ -1,0 +1,102 @@
+"""What the documentation names is there: files, headings, modules, commands, figures."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.documentation import PAGES, ROOT, anchors, commands, links, read
+
+FOLDERS = "configs|deployments|docs|load_tests|models|serve_app|testbed|tests"
+PATH = re.compile(rf"(?<![\w/.~-])(?:{FOLDERS})/[\w*./-]*[\w*]")
+MODULE = re.compile(rf"(?<![\w/.-])(?:{FOLDERS})(?:\.\w+)+")
+INLINE_MAKE = re.compile(r"`(?:[A-Z_]+=\S+ )?(make [a-z][^`]*)`")
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
+README_WORDS = 900
+
+
+def sources() -> Iterator[Path]:
+    """Yield every file that a person writes and that may name another."""
+    yield ROOT / "Makefile"
+    for pattern in ("*.md", "*.yaml", "*.toml"):
+        yield from ROOT.glob(pattern)
+    for folder in FOLDERS.split("|"):
+        for suffix in ("py", "md", "yaml", "toml", "tmpl", "html", "lua"):
+            yield from (ROOT / folder).rglob(f"*.{suffix}")
+
+
+def is_there(module: str) -> bool:
+    """Whether a dotted name starts with a module, or a package that names what comes next."""
+    path = ROOT
+    for name in module.split("."):
+        if (path / f"{name}.py").exists():
+            return True
+        if not (path / name).is_dir():
+            package = path / "__init__.py"
+            return package.exists() and re.search(rf"\b{name}\b", package.read_text()) is not None
+        path = path / name
+    return True
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_files_and_headings(page):
+    broken = [
+        f"{path.name}#{anchor}"
+        for path, anchor in links(page)
+        if not path.exists() or (anchor and anchor not in anchors(path))
+    ]
+    assert broken == []
+
+
+def test_every_page_is_in_the_index():
+    listed = {path.resolve() for path, _ in links("docs/README.md")}
+    assert {ROOT / page for page in PAGES if page.startswith("docs/")} - listed == {
+        ROOT / "docs/README.md"
+    }
+
+
+# Not of this project: a folder of Swagger UI; a module that a test wants to be missing.
+@pytest.mark.parametrize(
+    ("pattern", "exists", "elsewhere"),
+    [
+        (PATH, lambda name: any(ROOT.glob(name)), {"docs/assets"}),
+        (MODULE, is_there, {"serve_app.nowhere", "load_tests.bench_"}),
+    ],
+    ids=["paths", "modules"],
+)
+def test_what_is_named_in_code_configs_and_pages_exists(pattern, exists, elsewhere):
+    named = {(name, str(file)) for file in sources() for name in pattern.findall(file.read_text())}
+    assert len(named) > 20
+    missing = {(name, file) for name, file in named if not exists(name)}
+    assert {each for each in missing if each[0] not in elsewhere} == set()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_make_knows_every_command_of_the_page(page):
+    quoted = [each for line in INLINE_MAKE.findall(read(page)) for each in line.split("&&")]
+    shown = [each for each in commands(page) if each[0] == "make"]
+    for command in {tuple(each) for each in [*map(shlex.split, quoted), *shown]}:
+        plan = subprocess.run(
+            ["make", "-n", *command[1:]], cwd=ROOT, capture_output=True, text=True, timeout=60
+        )
+        assert plan.returncode == 0, plan.stderr
+        assert all(map(find_spec, re.findall(r" -m ([\w.]+)", plan.stdout))), command
+
+
+def test_the_readme_is_short_and_its_figures_are_those_of_the_pages():
+    text = read("README.md")
+    assert len(text.split()) < README_WORDS
+    section = text.partition("## Main figures")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if "](docs/" in line]
+    assert len(rows) > 3
+    for row in rows:
+        figures, _, page = row.rpartition("](")
+        measured = figures.rpartition("| [")[0].partition("|")[2].partition("|")[2]
+        explained = set(NUMBER.findall(read(page.partition("#")[0])))
+        assert set(NUMBER.findall(measured)) - explained == set(), row
