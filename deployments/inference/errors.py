@@ -4,7 +4,7 @@ InferenceError
 ├── UnknownJunctionError        404
 ├── TooManyValuesError          400
 ├── InvalidRunError             400
-├── NonFiniteStateError         422
+├── TooLargeValuesError         422
 ├── ModelNotLoadedError         503
 └── OverloadedError             503, with Retry-After
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from deployments.inference.protocol import HiddenStateError, NonFiniteStateError
 from models.junctions import JUNCTIONS, MAX_OBS
 
 
@@ -41,11 +42,8 @@ class InvalidRunError(InferenceError):
     status = 400
 
 
-class NonFiniteStateError(InferenceError):
+class TooLargeValuesError(InferenceError):
     status = 422
-
-    def __init__(self) -> None:
-        super().__init__("obs_data is so large that the hidden state would not be finite")
 
 
 class ModelNotLoadedError(InferenceError):
@@ -60,3 +58,14 @@ class OverloadedError(InferenceError):
 
     status = 503
     retry_after_s = 1
+
+
+def refusal_of(error: InferenceError | HiddenStateError) -> InferenceError:
+    """Return what a client is told of an error that a step or a reset has met."""
+    match error:
+        case InferenceError():
+            return error
+        case NonFiniteStateError():
+            return TooLargeValuesError(str(error))
+        case _:
+            return OverloadedError(str(error))

@@ -21,7 +21,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from deployments.http.errors import BodyTooLargeError, BodyTooSlowError
 from deployments.http.request import header, read_body
 from deployments.http.run_id import RAW_RUN_HEADER
-from deployments.inference.errors import InferenceError, OverloadedError
+from deployments.inference.errors import InferenceError, OverloadedError, refusal_of
+from deployments.inference.protocol import HiddenStateError
 from deployments.inference.replica.stepper import Decision
 from deployments.inference.schemas import (
     BatchRequest,
@@ -105,8 +106,8 @@ class FastPath:
             return await route.handle(scope, await read_body(receive, route.max_body))
         except ValidationError as error:
             return 422, json.dumps({"detail": validation_detail(error)}).encode(), []
-        except InferenceError as error:
-            return _refusal(error)
+        except (InferenceError, HiddenStateError) as error:
+            return _refusal(refusal_of(error))
         except BodyTooLargeError as error:
             return 413, _detail(str(error)), []
         except BodyTooSlowError:
@@ -121,7 +122,6 @@ class FastPath:
         request = _PREDICTION.validate_json(body)
         run = run_of(header(scope, RAW_RUN_HEADER), request.run_id)
         decision = await self._service.predict(run, request.junction_id, request.obs_data)
-        self._count(request.junction_id, decision)
         answer = _prediction(request.junction_id, decision)
         return 200, answer.encode(), [(STEP_HEADER, str(decision.step).encode())]
 
@@ -162,16 +162,13 @@ class FastPath:
             if isinstance(step, InferenceError):
                 raise step
             decision = await step
-        except InferenceError as error:
+        except (InferenceError, HiddenStateError) as error:
+            refusal = refusal_of(error)
             junction_id = item.get("junction_id") if isinstance(item, dict) else None
             named = junction_id if isinstance(junction_id, str) else None
-            failure = {"status": error.status, "detail": str(error)}
+            failure = {"status": refusal.status, "detail": str(refusal)}
             return json.dumps({"junction_id": named, "error": failure})
-        self._count(item["junction_id"], decision)
         return _prediction(item["junction_id"], decision)
-
-    def _count(self, junction_id: str, decision: Decision) -> None:
-        self._service.counts.predictions[junction_id, decision.action] += 1
 
 
 class _InvalidItemError(InferenceError):

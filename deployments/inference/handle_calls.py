@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 
-from deployments.inference.errors import InferenceError
+from deployments.inference.errors import InferenceError, refusal_of
+from deployments.inference.protocol import HiddenStateError
 from deployments.inference.replica.stepper import Decision
 from deployments.inference.schemas import ResetResponse
 from deployments.inference.service import InferenceService, run_of
@@ -23,7 +24,7 @@ async def answer_steps(service: InferenceService, steps: list[Step]) -> list[Out
     """Submit all steps at once, so that they share a batch, and collect their outcomes."""
     submitted = [_submit(service, step) for step in steps]
     try:
-        return [await _outcome(service, *pair) for pair in zip(steps, submitted, strict=True)]
+        return [await _outcome(each) for each in submitted]
     except BaseException:  # the caller has given up: what is not stepped yet must not be
         for future in submitted:
             if isinstance(future, asyncio.Future):
@@ -48,16 +49,13 @@ def _submit(service: InferenceService, step: Step) -> asyncio.Future[Decision] |
         return error
 
 
-async def _outcome(
-    service: InferenceService, step: Step, submitted: asyncio.Future[Decision] | InferenceError
-) -> Outcome:
+async def _outcome(submitted: asyncio.Future[Decision] | InferenceError) -> Outcome:
     try:
         if isinstance(submitted, InferenceError):
             raise submitted
         decision = await submitted
-    except InferenceError as error:
-        return _error(error)
-    service.counts.predictions[step[1], decision.action] += 1
+    except (InferenceError, HiddenStateError) as error:
+        return _error(refusal_of(error))
     return decision.action, decision.confidence
 
 

@@ -80,7 +80,7 @@ class OpenedSession(NamedTuple):
 
 
 class HiddenStateError(Exception):
-    """Base of what can go wrong between a replica and the authority."""
+    """Base of what keeps a hidden state from being stepped or reset."""
 
 
 class StaleSessionError(HiddenStateError):
@@ -93,6 +93,20 @@ class TooManyStatesError(HiddenStateError):
 
 class AuthorityUnavailableError(HiddenStateError):
     """The authority did not answer: its process is gone, restarting, or overloaded."""
+
+
+class OutOfReachError(HiddenStateError):
+    """A replica has not become the owner of a state within a request's patience."""
+
+    def __init__(self) -> None:
+        super().__init__("The junction's hidden state could not be reached in time")
+
+
+class NonFiniteStateError(HiddenStateError):
+    """The step would leave the range of float32; the state is as it was."""
+
+    def __init__(self) -> None:
+        super().__init__("obs_data is so large that the hidden state would not be finite")
 
 
 class Authority(Protocol):

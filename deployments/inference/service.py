@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import Counter
-from dataclasses import dataclass, field
 
 from deployments.http.run_id import NOT_A_RUN_ID, RUN_HEADER, is_run_id
 from deployments.inference.errors import (
@@ -21,23 +19,11 @@ from deployments.inference.protocol import HiddenStateError, Key
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.replica.stepper import Decision, Stepper
 from deployments.inference.schemas import Health, JunctionInfo, ModelInfo
-from deployments.metrics.sampled import Sampled
 from models.junctions import JUNCTIONS, MAX_OBS, N_ACTIONS, N_AGENTS
 from models.policy.form import HIDDEN_DIM, INPUT_DIM
 
 DEFAULT_RUN = "default"
 _RESET_TIMEOUT_S = 10.0
-
-
-@dataclass
-class ServiceCounts:
-    """Counted since the start, for metrics: predictions by (junction, action), and batches."""
-
-    predictions: Counter[tuple[str, int]] = field(default_factory=Counter)
-    batches: Sampled[tuple[int, float]] = field(default_factory=Sampled)  # (size, seconds)
-
-    def batch(self, size: int, seconds: float) -> None:
-        self.batches.observe((size, seconds))
 
 
 def run_of(header: str | None, body: str | None) -> str:
@@ -60,11 +46,11 @@ class InferenceService:
     """Validates, steps, and tells about itself."""
 
     def __init__(self, leases: ShardedLeases, settings: InferenceOptions) -> None:
-        self.counts = ServiceCounts()
         self.slot = PolicySlot()
         self.leases = leases
         self._settings = settings
-        self._stepper = Stepper(leases, settings, self.counts.batch)
+        self._stepper = Stepper(leases, self.slot, settings)
+        self.counts = self._stepper.counts
 
     def predict(
         self, run: str, junction_id: str, obs: list[float], *, shared: bool = False
@@ -76,6 +62,9 @@ class InferenceService:
 
         Raises:
             UnknownJunctionError, TooManyValuesError, ModelNotLoadedError: at once, nothing queued.
+
+        Returns:
+            A future of the decision, which fails with a HiddenStateError.
         """
         if junction_id not in JUNCTIONS:
             raise UnknownJunctionError(junction_id)
@@ -83,7 +72,6 @@ class InferenceService:
             raise TooManyValuesError(len(obs))
         if self.slot.policy is None:
             raise ModelNotLoadedError()
-        self._stepper.policy = self.slot.policy
         patience_s = self._settings.shared_patience_s if shared else math.inf
         return self._stepper.submit(Key(run, junction_id), obs, patience_s)
 

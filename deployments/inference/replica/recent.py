@@ -37,9 +37,9 @@ class RecentPast:
         if len(self.resets) > MAX_RESETS:
             del self.resets[next(iter(self.resets))]
 
-    def given_back(self) -> dict[Key, tuple[Version, Floats]]:
+    def given_back(self) -> list[tuple[Key, Version, Floats]]:
         self.prune()
-        return {key: (version, hidden) for key, (_, version, hidden) in self._given_back.items()}
+        return [(key, version, hidden) for key, (_, version, hidden) in self._given_back.items()]
 
     def prune(self) -> None:
         too_old = self._now() - KEEP_S

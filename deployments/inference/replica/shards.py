@@ -7,9 +7,10 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import fields
 
-from deployments.inference.protocol import Key
+from deployments.inference.protocol import Floats, Key
+from deployments.inference.replica.counts import LeaseCounts
+from deployments.inference.replica.held_states import HeldState
 from deployments.inference.replica.leases import StateLeases
-from deployments.inference.replica.owned_state import LeaseCounts, OwnedState
 
 
 def shard_of(key: Key, n_shards: int) -> int:
@@ -26,8 +27,11 @@ class ShardedLeases:
     def _of(self, key: Key) -> StateLeases:
         return self._shards[shard_of(key, len(self._shards)) if len(self._shards) > 1 else 0]
 
-    def owned(self, key: Key) -> OwnedState | None:
+    def owned(self, key: Key) -> HeldState | None:
         return self._of(key).owned(key)
+
+    def advance(self, state: HeldState, hidden: Floats) -> None:
+        self._of(state.key).advance(state, hidden)
 
     async def acquire(self, key: Key) -> None:
         await self._of(key).acquire(key)

@@ -11,16 +11,19 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from deployments.inference.errors import NonFiniteStateError, OverloadedError
 from deployments.inference.options import InferenceOptions
-from deployments.inference.protocol import HiddenStateError, Key
-from deployments.inference.replica.owned_state import OwnedState
+from deployments.inference.protocol import (
+    Key,
+    NonFiniteStateError,
+    OutOfReachError,
+)
+from deployments.inference.replica.counts import StepCounts
+from deployments.inference.replica.held_states import HeldState, Unanswered
 from deployments.inference.replica.shards import ShardedLeases
 from models.junctions import JUNCTIONS
 from models.policy.form import HIDDEN_DIM
@@ -49,25 +52,29 @@ class _Request:
     stepped: bool = False
 
 
+class PolicySource(Protocol):
+    """Where the policy in service is; another may take its place between two steps."""
+
+    @property
+    def policy(self) -> PolicyStep | None: ...
+
+
 class Stepper:
     """Runs the policy over owned states.
 
     Args:
         leases: the states this replica owns.
+        source: the policy, which must be there when a step is asked for.
         settings: ``strict`` and how long a request may wait for a state.
-        on_batch: called after each batch with its size and duration in seconds.
     """
 
     def __init__(
-        self,
-        leases: ShardedLeases,
-        settings: InferenceOptions,
-        on_batch: Callable[[int, float], None] = lambda size, seconds: None,
+        self, leases: ShardedLeases, source: PolicySource, settings: InferenceOptions
     ) -> None:
-        self.policy: PolicyStep | None = None
+        self.counts = StepCounts()
         self._leases = leases
+        self._source = source
         self._settings = settings
-        self._on_batch = on_batch
         self._loop = asyncio.get_running_loop()
         self._arrived: list[_Request] = []
         self._parked: dict[Key, deque[_Request]] = {}  # until this replica owns the state
@@ -83,7 +90,7 @@ class Stepper:
             patience_s: how long it may wait for a state, if less than the settings say.
 
         Returns:
-            A future of the decision; fails with an :class:`InferenceError`, the state unchanged.
+            A future of the decision; fails with a :class:`HiddenStateError`.
         """
         answer: asyncio.Future[Decision] = self._loop.create_future()
         if not self._arrived:
@@ -108,10 +115,10 @@ class Stepper:
 
     def _next_batch(
         self, requests: list[_Request]
-    ) -> tuple[list[_Request], list[OwnedState], list[_Request]]:
+    ) -> tuple[list[_Request], list[HeldState], list[_Request]]:
         """Split off the first waiting request of each owned key; park those of keys not owned."""
         batch: dict[Key, _Request] = {}
-        states: list[OwnedState] = []
+        states: list[HeldState] = []
         rest: list[_Request] = []
         for request in requests:
             key = request.key
@@ -126,14 +133,15 @@ class Stepper:
                 self._park(request)
         return list(batch.values()), states, rest
 
-    def _step(self, batch: list[_Request], states: list[OwnedState]) -> None:
-        if self.policy is None:
+    def _step(self, batch: list[_Request], states: list[HeldState]) -> None:
+        policy = self._source.policy
+        if policy is None:
             raise RuntimeError("a step was asked for without a policy")
         started = time.perf_counter()
         agents = [JUNCTIONS[request.key.junction].agent_index for request in batch]
         inputs = encode(agents, [request.obs for request in batch])
         hidden = np.concatenate([state.hidden for state in states]).reshape(-1, HIDDEN_DIM)
-        step = self.policy(inputs, hidden, _UNAVAILABLE[agents])
+        step = policy(inputs, hidden, _UNAVAILABLE[agents])
         outcomes = zip(
             batch,
             states,
@@ -147,14 +155,15 @@ class Stepper:
             if not finite:
                 _fail(request.answer, NonFiniteStateError())
                 continue
-            state.advance(new_hidden.copy())
+            self._leases.advance(state, new_hidden.copy())
             decision = Decision(action, confidence, state.version.step)
             request.stepped = True
+            self.counts.predictions[request.key.junction, action] += 1
             if self._settings.strict:
-                state.unacknowledged.append((decision.step, _answer_when(request, decision)))
+                state.unanswered.append(Unanswered(decision.step, request.answer, decision))
             else:
                 request.answer.set_result(decision)
-        self._on_batch(len(batch), time.perf_counter() - started)
+        self.counts.batches.observe((len(batch), time.perf_counter() - started))
 
     def _park(self, request: _Request) -> None:
         """Hold a request until its state is here, but no longer than its deadline."""
@@ -174,10 +183,8 @@ class Stepper:
         error: Exception | None = None
         try:
             await self._leases.acquire(key)
-        except HiddenStateError as refusal:
-            error = OverloadedError(str(refusal))
-        except Exception as defect:
-            error = defect
+        except Exception as failure:  # a HiddenStateError, or a defect
+            error = failure
         parked = self._parked.pop(key)
         if error is None:
             self._run(list(parked))
@@ -190,21 +197,10 @@ class Stepper:
             task.cancel()
 
 
-def _answer_when(request: _Request, decision: Decision) -> Callable[[Exception | None], None]:
-    def acknowledged(error: Exception | None) -> None:
-        if error is not None:
-            _fail(request.answer, OverloadedError(str(error)))
-        elif not request.answer.done():
-            request.answer.set_result(decision)
-
-    return acknowledged
-
-
 def _give_up(request: _Request) -> None:
     # A step that waits for its commit has been made: it may fail only if that is refused.
     if not request.stepped:
-        reason = "The junction's hidden state could not be reached in time"
-        _fail(request.answer, OverloadedError(reason))
+        _fail(request.answer, OutOfReachError())
 
 
 def _fail(answer: asyncio.Future[Decision], error: Exception) -> None:

@@ -442,7 +442,7 @@ class TestStatus:
 
     async def test_health_without_the_authority_is_unhealthy(self, service, client):
         for shard in service.leases._shards:
-            shard._lease_until = 0.0
+            shard._session._lease_until = 0.0
         answer = await client.get("/health")
         assert answer.status_code == 200
         assert answer.json()["status"] == "unhealthy"

@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from deployments.inference.errors import OverloadedError
-from deployments.inference.protocol import Key
+from deployments.inference.protocol import Key, TooManyStatesError
 from deployments.inference.replica.recent import KEEP_S
 from tests.unit.inference.virtual_time import virtual_time
 from tests.unit.inference.world import World, settings, until
@@ -71,7 +70,7 @@ async def test_the_cap_refuses_new_states_clearly_and_serves_the_old_ones():
     for key in keys:
         await world.predict(world.replicas[0], key)
     _, answer = world.ask(world.replicas[1], Key("one too many", JUNCTION))
-    with pytest.raises(OverloadedError, match="3 hidden states are kept already"):
+    with pytest.raises(TooManyStatesError, match="3 hidden states are kept already"):
         await answer
     for key in keys:
         assert (await world.predict(world.replicas[1], key)).step == 2
@@ -88,7 +87,7 @@ async def test_new_bounds_hold_at_once_and_lease_times_do_not_change():
     authority.configure(settings(max_states=2, lease_s=99.0))
     assert (await world.predict(world.replicas[0], Key("b", JUNCTION))).step == 1
     late = await world.add_replica()
-    assert late.shards[0]._lease_until < 10
+    assert late.shards[0]._session._lease_until < 10
 
 
 @virtual_time

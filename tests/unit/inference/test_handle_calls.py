@@ -9,13 +9,13 @@ import pytest
 
 from deployments.inference.errors import (
     ModelNotLoadedError,
-    NonFiniteStateError,
     OverloadedError,
     UnknownJunctionError,
 )
 from deployments.inference.handle_calls import Step, answer_reset, answer_steps
+from deployments.inference.protocol import NonFiniteStateError
 from deployments.inference.replica.stepper import Decision
-from deployments.inference.service import InferenceService, ServiceCounts
+from deployments.inference.service import InferenceService
 
 JUNCTION = "300839359"
 
@@ -24,7 +24,6 @@ class FakeService:
     """Steps whose outcome is queued; a callable is raised from at once."""
 
     def __init__(self, *outcomes: Decision | Exception | None) -> None:
-        self.counts = ServiceCounts()
         self.asked: list[tuple[str, str, list[float]]] = []
         self.steps: list[asyncio.Future[Decision]] = []
         self.resets: list[str] = []
@@ -76,7 +75,6 @@ async def test_each_step_gets_its_own_outcome_in_order():
     assert outcomes[4] == (1, 0.5)
     assert fake.asked[0] == ("default", JUNCTION, [1.0])
     assert fake.asked[4] == ("run-7", JUNCTION, [2.0])
-    assert fake.counts.predictions == {(JUNCTION, 2): 1, (JUNCTION, 1): 1}
 
 
 async def test_an_invalid_run_is_an_error_of_its_step_alone():

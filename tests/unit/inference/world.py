@@ -167,6 +167,13 @@ class Wire(Authority):
         await self._replica.running()
 
 
+@dataclass
+class Source:
+    """The policy in service."""
+
+    policy: PolicyStep | None
+
+
 class Replica:
     def __init__(self, world: World, name: str) -> None:
         self.name = name
@@ -179,8 +186,8 @@ class Replica:
             for shard in world.shards
         ]
         self.leases = ShardedLeases(self.shards)
-        self.stepper = Stepper(self.leases, world.settings)
-        self.stepper.policy = world.policy
+        self.source = Source(world.policy)
+        self.stepper = Stepper(self.leases, self.source, world.settings)
 
     async def running(self) -> None:
         """Return while the process runs: later if it is paused, never if it was killed."""

@@ -19,6 +19,7 @@ from deployments.inference.protocol import (
     StateBatch,
     Version,
 )
+from deployments.inference.replica.held_states import Unanswered
 from deployments.inference.replica.leases import StateLeases
 from tests.unit.inference.virtual_time import virtual_time
 from tests.unit.inference.world import settings, until
@@ -85,7 +86,7 @@ async def start(strict: bool = False) -> tuple[Scripted, StateLeases]:
 def step(leases: StateLeases, key: Key = KEY) -> int:
     state = leases.owned(key)
     assert state is not None
-    state.advance(HIDDEN)
+    leases.advance(state, HIDDEN)
     return state.version.step
 
 
@@ -176,13 +177,17 @@ async def test_a_grant_that_crosses_a_claim_is_not_used():
 async def test_a_commit_acknowledges_only_the_steps_that_it_carried():
     authority, leases = await start(strict=True)
     await leases.acquire(KEY)
-    answered: list[int] = []
+    answers: list[asyncio.Future[int]] = []
     state = leases.owned(KEY)
     assert state is not None
 
     def ask() -> None:
         number = step(leases)
-        state.unacknowledged.append((number, lambda error: answered.append(number)))
+        answers.append(asyncio.get_running_loop().create_future())
+        state.unanswered.append(Unanswered(number, answers[-1], number))
+
+    def answered() -> list[int]:
+        return [answer.result() for answer in answers if answer.done()]
 
     authority.commit_gate.clear()
     ask()
@@ -191,10 +196,10 @@ async def test_a_commit_acknowledges_only_the_steps_that_it_carried():
     gate, authority.commit_gate = authority.commit_gate, asyncio.Event()
     gate.set()
     await asyncio.sleep(0.001)
-    assert answered == [1]
+    assert answered() == [1]
     authority.commit_gate.set()
     await asyncio.sleep(0.001)
-    assert answered == [1, 2]
+    assert answered() == [1, 2]
 
 
 @virtual_time

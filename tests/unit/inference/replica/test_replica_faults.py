@@ -233,7 +233,8 @@ async def test_a_call_that_hangs_is_given_up():
 
     world = await World(settings=settings(checkout_timeout_s=1.0)).start(1)
     shard = world.replicas[0].shards[0]
-    shard._authority = HangingWire(world, world.shards[0], world.replicas[0])
+    wire = HangingWire(world, world.shards[0], world.replicas[0])
+    shard._authority = shard._session._authority = wire
     first = await world.predict(world.replicas[0], KEY)
     assert first.outcome is Outcome.FAILED
     await asyncio.sleep(10)

@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import gc
 import random
+from collections import Counter
 
 import numpy as np
 import pytest
 
-from deployments.inference.errors import NonFiniteStateError, OverloadedError
-from deployments.inference.protocol import Key
+from deployments.inference.protocol import Key, NonFiniteStateError, OutOfReachError
 from deployments.inference.replica.stepper import MAX_BATCH, Decision, Stepper
 from models.junctions import JUNCTIONS
 from models.policy.step import PolicyStep
@@ -24,7 +24,7 @@ from tests.unit.inference.policies import (
     observations,
 )
 from tests.unit.inference.virtual_time import virtual_time
-from tests.unit.inference.world import FAST, Network, World, gather, settings
+from tests.unit.inference.world import FAST, Network, Source, World, gather, settings
 
 KEY = Key("run", SMALL)
 
@@ -73,15 +73,28 @@ async def test_requests_of_one_replica_are_stepped_in_their_order():
 
 @virtual_time
 async def test_what_arrives_in_one_turn_of_the_loop_is_one_batch():
-    sizes = []
     world = await World(policy=POLICY).start()
-    stepper = Stepper(world.replicas[0].leases, FAST, lambda size, seconds: sizes.append(size))
-    stepper.policy = POLICY
+    stepper = Stepper(world.replicas[0].leases, Source(POLICY), FAST)
     keys = [Key(f"run-{n}", junction) for n in range(70) for junction in JUNCTIONS]
     await gather(*(stepper.submit(key, [0.5]) for key in keys))
-    sizes.clear()
+    stepper.counts.batches.take()
     await gather(*(stepper.submit(key, [0.5]) for key in keys))
+    sizes = [size for size, _ in stepper.counts.batches.take()]
     assert sizes == [MAX_BATCH, len(keys) - MAX_BATCH]
+
+
+@virtual_time
+async def test_every_step_is_counted_once_by_junction_and_action():
+    world = await World(policy=POLICY).start()
+    stepper = world.replicas[0].stepper
+    keys = [Key("run", junction) for junction in (SMALL, BIG, SMALL)]
+    decisions = await gather(*(stepper.submit(key, [0.5]) for key in keys))
+    with pytest.raises(NonFiniteStateError):
+        await stepper.submit(KEY, [3e38, -3e38] * 9)
+    expected = Counter(
+        (key.junction, decision.action) for key, decision in zip(keys, decisions, strict=True)
+    )
+    assert stepper.counts.predictions == expected
 
 
 @virtual_time
@@ -141,12 +154,12 @@ async def test_a_defect_fails_the_batch_and_hangs_nobody():
     world = await World(policy=POLICY).start()
     stepper = world.replicas[0].stepper
     await stepper.submit(KEY, [0.1])
-    stepper.policy = BrokenPolicy()
+    world.replicas[0].source.policy = BrokenPolicy()
     results = await asyncio.gather(
         *(stepper.submit(KEY, [0.2]) for _ in range(5)), return_exceptions=True
     )
     assert [type(result) for result in results] == [ZeroDivisionError] * 5
-    stepper.policy = POLICY
+    world.replicas[0].source.policy = POLICY
     assert (await stepper.submit(KEY, [0.2])).step == 2
 
 
@@ -155,7 +168,7 @@ async def test_another_policy_goes_on_from_the_same_state():
     world = await World(policy=POLICY).start()
     stepper = world.replicas[0].stepper
     await stepper.submit(KEY, [0.1])
-    stepper.policy = PolicyStep(random_state_dict(seed=9))
+    world.replicas[0].source.policy = PolicyStep(random_state_dict(seed=9))
     assert (await stepper.submit(KEY, [0.2])).step == 2
 
 
@@ -169,7 +182,7 @@ async def test_without_an_authority_requests_fail_at_their_deadline_and_leave_no
         asked, deadline = now(), 0.5
         answer = stepper.submit(KEY, [0.1])
         await asyncio.sleep(0.05)
-    with pytest.raises(OverloadedError):
+    with pytest.raises(OutOfReachError):
         await answer
     assert now() - asked == pytest.approx(deadline, abs=0.01)
     assert len(stepper._parked[KEY]) <= 0.5 / 0.05 + 1, "requests long answered are still held"
@@ -184,12 +197,12 @@ async def test_a_request_with_less_patience_fails_earlier_and_is_not_stepped():
     world.shards[0].stop()
     asked = asyncio.get_running_loop().time()
     hasty, patient = stepper.submit(KEY, [0.1], patience_s=0.2), stepper.submit(KEY, [0.1])
-    with pytest.raises(OverloadedError):
+    with pytest.raises(OutOfReachError):
         await hasty
     assert asyncio.get_running_loop().time() - asked == pytest.approx(0.2, abs=0.01)
     assert not patient.done()
     world.shards[0].start(restarted=True)
-    with contextlib.suppress(OverloadedError):
+    with contextlib.suppress(OutOfReachError):
         await patient
     first = (await _retried(stepper)).step
     assert first == (2 if patient.exception() is None else 1)
@@ -200,7 +213,7 @@ async def _retried(stepper: Stepper) -> Decision:
         while True:
             try:
                 return await stepper.submit(KEY, [0.1])
-            except OverloadedError:
+            except OutOfReachError:
                 pass
 
 
@@ -213,7 +226,7 @@ async def test_closing_while_a_state_is_fetched_hangs_nobody():
     await asyncio.sleep(0.01)
     await replica.stepper.close()
     await replica.leases.close()
-    with pytest.raises((OverloadedError, asyncio.CancelledError)):
+    with pytest.raises((OutOfReachError, asyncio.CancelledError)):
         async with asyncio.timeout(5):
             await answer
 

@@ -1,0 +1,155 @@
+"""The states that a replica holds: one phase per key, and what is still to be told about each.
+
+Plain values: nothing here waits, and nothing calls the authority.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from deployments.inference.protocol import Floats, Grant, Key, StateBatch, Version
+from deployments.inference.replica.phases import TRANSITIONS, Event, Phase
+
+_NEVER = Version(0, 0)
+
+
+class Unanswered(NamedTuple):
+    """An answer that waits until its step is committed (strict mode)."""
+
+    step: int
+    answer: asyncio.Future[Any]
+    outcome: object
+
+
+@dataclass(eq=False, slots=True)
+class HeldState:
+    """One state in a replica's memory. A step replaces ``hidden`` (128,), never writes into it.
+
+    Attributes:
+        dirty: the newest step is in no commit yet.
+        unanswered: in the order of their steps.
+    """
+
+    key: Key
+    phase: Phase
+    version: Version = _NEVER
+    hidden: Floats = field(default_factory=lambda: np.empty(0, np.float32))
+    dirty: bool = False
+    unanswered: list[Unanswered] = field(default_factory=list)
+
+    def acknowledge(self, up_to_step: int) -> None:
+        """Answer what waited for the commit of a step or of an earlier one."""
+        due = [each for each in self.unanswered if each.step <= up_to_step]
+        self.unanswered = [each for each in self.unanswered if each.step > up_to_step]
+        for each in due:
+            if not each.answer.done():  # a disconnected client has cancelled it
+                each.answer.set_result(each.outcome)
+
+    def fail(self, error: Exception) -> None:
+        """Fail what waited for a commit."""
+        unanswered, self.unanswered = self.unanswered, []
+        for each in unanswered:
+            if not each.answer.done():
+                each.answer.set_exception(error)
+
+
+class HeldStates:
+    """Every key that is not foreign, and the outbox: those with a step or a release to tell."""
+
+    def __init__(self) -> None:
+        self._held: dict[Key, HeldState] = {}
+        self._outbox: dict[Key, HeldState] = {}
+
+    def owned(self, key: Key) -> HeldState | None:
+        """Return the state if it is owned; the lease is not asked."""
+        state = self._held.get(key)
+        return state if state is not None and state.phase is Phase.OWNED else None
+
+    def phase(self, key: Key) -> Phase:
+        state = self._held.get(key)
+        return Phase.FOREIGN if state is None else state.phase
+
+    def all(self) -> list[HeldState]:
+        return list(self._held.values())
+
+    def holds(self, state: HeldState) -> bool:
+        """Tell whether this is still the copy that counts; a later grant makes a new one."""
+        return self._held.get(state.key) is state
+
+    def fire(self, key: Key, event: Event) -> HeldState | None:
+        """Move a key to its next phase.
+
+        Returns:
+            What is held of it then; None for a foreign key.
+        """
+        phase = self._next(key, event)
+        if phase is Phase.FOREIGN:
+            self._held.pop(key, None)
+            self._outbox.pop(key, None)
+            return None
+        state = self._held.get(key)
+        if state is None:
+            state = self._held[key] = HeldState(key, phase)
+        state.phase = phase
+        if phase is Phase.LEAVING:
+            self._outbox[key] = state
+        return state
+
+    def _next(self, key: Key, event: Event) -> Phase:
+        before = self.phase(key)
+        after = TRANSITIONS.get((before, event))
+        assert after is not None, f"invariant 7: {event.name} does not follow {before.name}"
+        return after
+
+    def keep(self, state: HeldState) -> None:
+        """Own a claimed state in the new session, whatever has become of it meanwhile."""
+        state.phase = self._next(state.key, Event.KEPT)
+        self._held[state.key] = state
+
+    def grant(self, key: Key, grant: Grant, zeros: Floats) -> bool:
+        """Own a state; True when it has been recalled already."""
+        recalled = self.phase(key) is Phase.ASKED_BACK
+        state = self.fire(key, Event.GRANT)
+        assert state is not None
+        state.version = grant.version
+        state.hidden = zeros if grant.hidden is None else grant.hidden
+        return recalled
+
+    def advance(self, state: HeldState, hidden: Floats) -> None:
+        """Note a step of an owned state."""
+        assert state.phase is Phase.OWNED, "invariant 1: only its owner steps a state"
+        state.hidden = hidden
+        state.version = Version(state.version.epoch, state.version.step + 1)
+        state.dirty = True
+        self._outbox[state.key] = state
+
+    def outgoing(self) -> tuple[list[HeldState], list[HeldState]]:
+        """Return the states with steps to commit, which count as sent, and those to give back."""
+        waiting, self._outbox = self._outbox, {}
+        stepped = [state for state in waiting.values() if state.dirty]
+        leaving = [state for state in waiting.values() if state.phase is Phase.LEAVING]
+        for state in stepped:
+            state.dirty = False
+        return stepped, leaving
+
+    def unsent(self, stepped: Iterable[HeldState], leaving: Iterable[HeldState]) -> None:
+        """Put back what ``outgoing`` returned: it did not arrive, or nobody knows."""
+        for state in stepped:
+            state.dirty = True
+        for state in (*stepped, *leaving):
+            if self.holds(state):
+                self._outbox[state.key] = state
+
+
+def batch_of(states: Iterable[tuple[Key, Version, Floats]]) -> StateBatch:
+    """Pack copies of states for the way to the authority."""
+    listed = list(states)
+    if not listed:
+        return StateBatch()
+    keys, versions, hidden = zip(*listed, strict=True)
+    return StateBatch(list(keys), list(versions), np.stack(hidden))
