@@ -5,14 +5,17 @@ A new type of record is a new module here whose `RECORD_TYPE` says what is speci
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
+from collections.abc import Mapping
 
 from deployments.customers.records.record_type import RecordType
 
 
-def record_types() -> dict[str, RecordType]:
-    """Every type of record, by the name of its module."""
+@functools.cache
+def record_types() -> Mapping[str, RecordType]:
+    """Return every type of record, by the name of its module."""
     modules = (module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg)
     return {
         name: importlib.import_module(f"{__name__}.{name}").RECORD_TYPE for name in sorted(modules)

@@ -27,7 +27,7 @@ class Contact(Fields):
     email: Annotated[
         str,
         not_empty("email address cannot be null or empty"),
-        email("Email adderess should be a valid value"),
+        email("Email adderess should be a valid value"),  # sic, in the contract
     ]
 
 
@@ -73,6 +73,8 @@ def open_account(customer: NewCustomer, number: str) -> Customer:
 
 RECORD_TYPE = RecordType(
     base_path="/api/accounts",
+    # The second is below no other's prefix: it has an application of its own in the serve configs,
+    # and a rule in configs/edge.cfg.tmpl.
     aliases=("/api/accounts/account", "/api/account"),
     record=Customer,
     create_request=NewCustomer,

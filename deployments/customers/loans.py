@@ -20,7 +20,7 @@ class Loan(Record):
         not_empty("LoanNumber cannot be null or empty"),
         digits(12, "LoanNumber must be 12 digits"),
     ]
-    loanType: Annotated[str, not_empty("LaonType cannot be null or empty")]
+    loanType: Annotated[str, not_empty("LaonType cannot be null or empty")]  # sic, in the contract
     totalLoan: Annotated[int, at_least(1, "Total loan amount should be greater than zero")]
     amountPaid: Annotated[
         int, at_least(0, "Total loan amount paid should be equal or greater than zero")
@@ -56,4 +56,5 @@ RECORD_TYPE = RecordType(
     mobile_unknown="Loan not found with the given input data mobileNumber : '{mobile}'",
     number_unknown="Loan not found with the given input data LoanNumber : '{number}'",
     invalid_update_status=HTTPStatus.OK,  # as the contract's examples show
+    left_to_settings={"invalid_update_status": "loans_update_validation_status"},
 )

@@ -81,9 +81,9 @@ def _add_create(app: FastAPI, path: str, service: RecordService) -> None:
     async def create(request: Request) -> Response:
         """Create the record of a customer who has none, with a number of its own."""
         if request_type is None:
-            await service.create(_mobile_number(request))
+            await service.create_for(_mobile_number(request))
         else:
-            await service.create(await read_json_object(request))
+            await service.create_from(request_type, await read_json_object(request))
         return _success(HTTPStatus.CREATED, service.record_type.created)
 
     _add_operation(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
@@ -46,6 +46,9 @@ class RecordType:
 
     invalid_update_status: int = HTTPStatus.BAD_REQUEST
     """Status of the answer to an update whose fields break rules."""
+
+    left_to_settings: Mapping[str, str] = field(default_factory=dict)
+    """Attributes that the environment may set, with the name of the setting."""
 
     @property
     def name(self) -> str:

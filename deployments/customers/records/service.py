@@ -64,30 +64,41 @@ class RecordService:
         self._observe = observe
         self._draw_number = draw_number
 
-    async def create(self, request: str | Mapping[str, Any]) -> None:
-        """Create a customer's record with a number of its own.
-
-        Args:
-            request: the mobile number, or the members of the body where create takes one.
+    async def create_for(self, mobile: str) -> None:
+        """Create the record of this mobile number, of a type that needs to know nothing else.
 
         Raises:
-            InvalidMobileNumber, MalformedBody, InvalidFields: of the request.
+            InvalidMobileNumber: not ten digits.
             AlreadyRegistered: the mobile number has a record.
             RecordsUnavailable: the store, or a free number, was not to be had.
         """
         with self._observed("create"):
-            customer = self._customer(request)
-            for _ in range(MAX_DRAWS):
-                number = self._draw_number(self.record_type.number_length)
-                record = self.record_type.new_record(customer, number)
-                try:
-                    await self._store.create(self.record_type.name, document_of(record))
-                    return
-                except DuplicateIndex as error:
-                    raise self._already_registered(record) from error
-                except DuplicateKey:
-                    continue
-            raise RecordsUnavailable("No free record number was found")
+            _check_mobile_number(mobile, "createAccount")
+            await self._create(mobile)
+
+    async def create_from(self, request_type: type[Fields], members: Mapping[str, Any]) -> None:
+        """Create the record of a customer who is described by the members of a body.
+
+        Raises:
+            MalformedBody, InvalidFields: the members are no such request.
+            AlreadyRegistered: the mobile number has a record.
+            RecordsUnavailable: the store, or a free number, was not to be had.
+        """
+        with self._observed("create"):
+            await self._create(request_type.read(members))
+
+    async def _create(self, customer: str | Fields) -> None:
+        for _ in range(MAX_DRAWS):
+            number = self._draw_number(self.record_type.number_length)
+            record = self.record_type.new_record(customer, number)
+            try:
+                await self._store.create(self.record_type.name, document_of(record))
+                return
+            except DuplicateIndex as error:
+                raise self._already_registered(record) from error
+            except DuplicateKey:
+                continue
+        raise RecordsUnavailable("No free record number was found")
 
     async def fetch(self, mobile: str) -> bytes:
         """The record with this mobile number, as JSON.
@@ -158,13 +169,6 @@ class RecordService:
             raise RecordsUnavailable("The record store is not available") from error
         finally:
             self._observe(operation, outcome, (time.perf_counter() - started) * 1000)
-
-    def _customer(self, request: str | Mapping[str, Any]) -> str | Fields:
-        if isinstance(request, str):
-            _check_mobile_number(request, "createAccount")
-            return request
-        assert self.record_type.create_request is not None
-        return self.record_type.create_request.read(request)
 
     def _already_registered(self, record: Record) -> AlreadyRegistered:
         message = self.record_type.already_registered.format(mobile=record.mobileNumber)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import copy
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from deployments.customers import record_types
 from serve_app.launcher.config import InvalidServeConfigError, find_faults, read_config
 
 ROOT = Path(__file__).resolve().parents[4]
+EDGE = ROOT / "configs" / "edge.cfg.tmpl"
 SHIPPED = [ROOT / "serve_config.yaml", *sorted((ROOT / "configs").glob("*.yaml"))]
 
 
@@ -125,6 +128,38 @@ def test_a_file_that_is_no_config_is_refused_with_a_sentence(tmp_path: Path, tex
 def test_a_missing_file_is_refused_with_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(InvalidServeConfigError, match="cannot be read"):
         read_config(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
+def test_every_prefix_of_a_record_service_has_an_application_of_that_service(path: Path) -> None:
+    applications = read_config(path)["applications"]
+    served = {
+        (each["route_prefix"], each["args"]["record"])
+        for each in applications
+        if each["import_path"] == "serve_app.customers:build"
+    }
+    declared = {(each.base_path, name) for name, each in record_types().items()}
+    declared |= {(alias, name) for name, alias in _aliases_elsewhere()}
+    assert served == declared
+
+
+def test_the_edge_leads_every_alias_outside_its_prefix_to_its_service() -> None:
+    rules = re.findall(r"set-path (\S+) if \{ path (\S+) \}", EDGE.read_text())
+    aliases = _aliases_elsewhere()
+    assert {alias for _, alias in rules} == {alias for _, alias in aliases} != set()
+    for (target, _), (name, _) in zip(rules, aliases, strict=True):
+        assert target in record_types()[name].aliases
+        assert target.startswith(f"{record_types()[name].base_path}/")
+
+
+def _aliases_elsewhere() -> list[tuple[str, str]]:
+    """Type and alias of every alias that is not below the type's own prefix."""
+    return [
+        (name, alias)
+        for name, record_type in record_types().items()
+        for alias in record_type.aliases
+        if not alias.startswith(f"{record_type.base_path}/")
+    ]
 
 
 def test_every_stateless_part_scales_within_bounds(shipped: dict[str, Any]) -> None:

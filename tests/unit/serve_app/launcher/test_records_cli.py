@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from deployments.customers import record_types
+from deployments.customers.accounts import NewCustomer
 from deployments.customers.records.service import RecordService
 from deployments.store import Store, open_store
 from deployments.store.sqlite_worker import connect
@@ -33,11 +34,11 @@ def filled(url: str, mobiles: range) -> None:
     async def fill() -> None:
         store = open_store(url)
         for mobile in map(str, mobiles):
-            await RecordService(TYPES["accounts"], store).create(
-                {"name": "Zoë Müller", "email": "zoe@example", "mobileNumber": mobile}
+            await RecordService(TYPES["accounts"], store).create_from(
+                NewCustomer, {"name": "Zoë Müller", "email": "zoe@example", "mobileNumber": mobile}
             )
-            await RecordService(TYPES["loans"], store).create(mobile)
-            await RecordService(TYPES["cards"], store).create(mobile)
+            await RecordService(TYPES["loans"], store).create_for(mobile)
+            await RecordService(TYPES["cards"], store).create_for(mobile)
         await store.close()
 
     asyncio.run(fill())

@@ -1,0 +1,23 @@
+"""What a record service can be told in a serve config, as ``args`` of its application."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from deployments.customers import record_types
+
+
+class RecordOptions(BaseModel):
+    """Options of one record application."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    record: str = Field(description="The type of record: a module of deployments.customers.")
+
+    @field_validator("record")
+    @classmethod
+    def _is_known(cls, record: str) -> str:
+        if record not in record_types():
+            known = ", ".join(record_types())
+            raise ValueError(f"unknown type of record {record!r}; known: {known}")
+        return record
