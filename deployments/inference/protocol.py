@@ -1,12 +1,64 @@
-"""What replicas and the authority over hidden states say to each other: plain values, no Ray.
+"""The protocol of the hidden states on one page, and its messages: plain values, no Ray.
 
-Words used throughout:
+Many replicas step hidden states; one authority decides who may step which. A replica asks for a
+state once and then steps its own copy from memory, for as long as nobody else wants it: nothing is
+asked between a request and its answer. What was stepped follows behind the answer.
+
+Words
     key: (run, junction), the name of one hidden state.
     session: one replica's standing with the authority; it lives as long as its lease is renewed.
     lease: the time for which a replica may step the states it owns without asking.
     epoch: number of the grant under which a state is owned; a later grant has a higher one.
     step: number of steps since zeros.
     incarnation: one life of the authority's process.
+
+Messages, in the order of a state's life; every call goes from a replica to the authority::
+
+    open_session(claim) -> session, kept     first of all, and again whenever a session is in doubt:
+                                             what is held is claimed, and kept or lost
+    listen() -> keys                         one is always open: it renews the lease and brings the
+                                             keys that somebody else waits for
+    checkout(key) -> grant                   waits for its turn; the owner is recalled meanwhile
+    commit(states, released) -> refused      steps, and states given back; one call at a time;
+                                             renews the lease
+    reset(run) -> epoch                      recalls every state of the run and clears it
+    close_session()                          the last one, after the last commit
+
+Who decides what
+    The authority decides who owns a state, which copy of it counts, and when a run is cleared.
+    The owner decides the steps, and their order, until it gives the state back.
+    The clock of each decides about its own end of a lease; they never compare times of day.
+
+Invariants; assertions in the code name the one that they check
+    1. One owner: at most one replica may step a state. It is granted again only when it was given
+       back, when its owner is known to be dead, or when its owner's lease has run out.
+    2. Epochs grow: each grant of a state has a higher epoch than every grant of it before.
+    3. What the authority keeps of a state never goes back in (epoch, step), but by a reset.
+    4. The replica's end of a lease comes first: it counts from the sending of a call, the authority
+       from its arrival, and ``lease_margin_s`` longer.
+    5. One commit of a session is under way at a time, so steps arrive in their order.
+    6. A reset answers when every state that it found has been taken from its owner and cleared.
+    7. A key's phase in a replica changes only as :mod:`.replica.phases` lists it.
+    8. A restarted authority grants nothing until every lease of its earlier life has run out.
+
+What a fault costs
+    a replica dies          the steps since its last commit, which is due ``commit_delay_s`` after
+                            a step; none in strict mode, where the commit comes before the answer
+    it pauses, or is cut    as above; it stops by itself when its lease runs out, and what it
+    off                     stepped since its last commit is refused afterwards
+    the authority dies      a pause of a lease for states that move; owners go on, and claim what
+                            they hold from its next life
+    a message is lost       a new session; a step is never made twice, because only its owner steps
+    everything dies         states begin from zeros, or from their last copy in the store with
+                            ``restore_after_restart``
+
+Where it falls short: a restarted authority believes what replicas claim, for nothing durable tells
+it what was true. Two faults within a lease can mislead it, and so can one that meets a reset: a
+state may then lose more than the table says, or come back after a reset whose caller has gone.
+Commits that hang without failing are noticed after seconds, not after ``commit_delay_s``.
+
+The roles are those of a lease manager and its clients in Gray and Cheriton, "Leases: an efficient
+fault-tolerant mechanism for distributed file cache consistency", SOSP 1989.
 """
 
 from __future__ import annotations

@@ -199,8 +199,9 @@ class HiddenStateAuthority:
 
     async def _forget(self, run: str, unused_since: float | None = None) -> None:
         """Clear a run's states; with ``unused_since`` only if nobody used the run after that."""
-        records = self._table.of_run(run)
-        await self._ownership.take(records, Clearing())
+        records, clearing = self._table.of_run(run), Clearing()
+        await self._ownership.take(records, clearing)
+        assert all(record.owner is clearing for record in records), "invariant 6: all were taken"
         used = unused_since is not None and records and self._table.used_since(run, unused_since)
         for record in records:
             if not used:
