@@ -58,7 +58,7 @@ def _measure(options: argparse.Namespace) -> Samples:
 
 
 def _no_op(inference: dict[str, Any]) -> dict[str, Any]:
-    """The no-op ingress with the settings of the inference application."""
+    """Return the no-op ingress with the settings of the inference application."""
     deployment = inference["deployments"][0]
     same = {key: deployment[key] for key in deployment if key not in ("name", "user_config")}
     return {
@@ -71,7 +71,7 @@ def _no_op(inference: dict[str, Any]) -> dict[str, Any]:
 
 
 def _replica_memory(instance: Instance) -> int:
-    """Resident bytes of the largest inference replica."""
+    """Return the resident bytes of the largest inference replica."""
     title = "ray::ServeReplica:inference:"
     replicas = [p for p in instance.processes() if "".join(p.cmdline()[:1]).startswith(title)]
     return max(replica.memory_info().rss for replica in replicas)

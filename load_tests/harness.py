@@ -56,7 +56,7 @@ def run(
     bars: list[Bar],
     measure: Callable[[argparse.Namespace], Samples],
 ) -> int:
-    """Read the options, measure, print every figure; the status of the process."""
+    """Read the options, measure, print every figure; return the status of the process."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -81,7 +81,7 @@ def run(
 def serving(
     port_base: int, applications: list[dict[str, Any]], **env: str
 ) -> Iterator[tuple[Instance, float]]:
-    """An instance with these applications, and the seconds from deploy to RUNNING."""
+    """Yield an instance with these applications, and the seconds from deploy to RUNNING."""
     temp_dir = Path(tempfile.mkdtemp(prefix="gwb-", dir="/tmp"))
     instance = Instance(
         temp_dir / "data",
@@ -105,7 +105,7 @@ def serving(
 
 @contextlib.contextmanager
 def uvicorn(factory: str, port: int, **env: str) -> Iterator[str]:
-    """A bare FastAPI application in one process; its base URL."""
+    """Run a bare FastAPI application in one process; yield its base URL."""
     command = [sys.executable, "-m", "uvicorn", "--factory", "--no-access-log"]
     command += ["--port", str(port), "--log-level", "warning", factory]
     process = subprocess.Popen(command, env=os.environ | {"OMP_NUM_THREADS": "1"} | env, cwd=ROOT)

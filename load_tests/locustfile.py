@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 def observation(junction: str) -> list[float]:
-    """A plausible one: first phase green, free to change, some queues."""
+    """Make up a plausible observation: first phase green, free to change, some queues."""
     phases, lanes = JUNCTIONS[junction].n_phases, JUNCTIONS[junction].n_lanes
     queues = [round(random.betavariate(1, 4), 2) for _ in range(lanes)]
     return [1.0] + [0.0] * (phases - 1) + [1.0] + queues

@@ -28,7 +28,7 @@ FIRST_MOBILE = 1_000_000_000
 
 
 def loan(position: int) -> Document:
-    """The loan at a position; mobile numbers count up, loan numbers are random, as in service."""
+    """Make the loan at a position: mobile numbers count up, loan numbers are random."""
     record = LOANS.new_record(str(FIRST_MOBILE + position), random_number(LOANS.number_length))
     return document_of(record)
 
@@ -43,7 +43,7 @@ async def fill(store: Store, start: int, end: int) -> None:
 
 
 async def latencies_ms(call: Callable[[int], Awaitable[object]], times: int) -> list[float]:
-    """Sorted latencies of calls one after the other."""
+    """Return the sorted latencies of calls made one after the other."""
     taken = []
     for n in range(times):
         started = time.perf_counter()
@@ -68,7 +68,7 @@ async def measure(store: Store, size: int, times: int) -> dict[str, list[float]]
 
 
 async def run(url: str, sizes: list[int], times: int) -> Table:
-    """One row for each size and operation."""
+    """Return one row for each size and operation."""
     table = Table("records", "operation", "p50 ms", "p99 ms", "max ms", title="Store latency")
     store = open_store(url)
     filled = 0

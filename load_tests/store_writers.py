@@ -21,7 +21,7 @@ TABLE = "writers"
 
 
 async def write(url: str, writers: int, seconds: float) -> list[float]:
-    """Latencies in ms of creates, from so many concurrent writers of one process."""
+    """Return the latencies in ms of creates by so many concurrent writers of one process."""
     store = open_store(url)
     taken: list[float] = []
     end = time.perf_counter() + seconds
@@ -38,7 +38,7 @@ async def write(url: str, writers: int, seconds: float) -> list[float]:
 
 
 def run_process(url: str, writers: int, seconds: float) -> list[float]:
-    """What one process does."""
+    """Do the work of one process."""
     return asyncio.run(write(url, writers, seconds))
 
 

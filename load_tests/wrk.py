@@ -72,7 +72,7 @@ def measure(
 
 
 def run_wrk(target: Target, connections: int, seconds: float) -> Sample:
-    """One run; any failed request makes it void."""
+    """Make one run of wrk; any failed request makes it void."""
     command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "--latency"]
     command += [word for header in target.headers for word in ("-H", header)]
     command += ["-s", str(HERE / "scripts" / target.script), target.url]

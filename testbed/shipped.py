@@ -26,7 +26,7 @@ def shipped_application(
     env: Mapping[str, str] | None = None,
     user_config: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """One application on a fixed number of replicas.
+    """Return one application on a fixed number of replicas.
 
     Args:
         name: in serve_config.yaml.

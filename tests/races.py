@@ -19,7 +19,7 @@ def _client() -> httpx.AsyncClient:
 
 
 async def creates_of_one_mobile_number(urls: Sequence[str], mobile: str, times: int = 50) -> None:
-    """Exactly one create succeeds, every other gets the documented duplicate."""
+    """Assert that exactly one create succeeds, and every other gets the documented duplicate."""
     query = {"mobileNumber": mobile}
     async with _client() as client:
         targets = [url for _, url in zip(range(times), cycle(urls), strict=False)]
@@ -33,7 +33,7 @@ async def creates_of_one_mobile_number(urls: Sequence[str], mobile: str, times: 
 
 
 async def updates_of_one_record(urls: Sequence[str], mobile: str, times: int = 60) -> None:
-    """Every state that a reader sees is one that a writer sent, whole."""
+    """Assert that every state that a reader sees is one that a writer sent, whole."""
     query = {"mobileNumber": mobile}
     async with _client() as client:
         await client.post(urls[0], params=query)
@@ -58,7 +58,7 @@ async def updates_of_one_record(urls: Sequence[str], mobile: str, times: int = 6
 
 
 async def updates_to_one_mobile_number(urls: Sequence[str], mobiles: Sequence[str]) -> None:
-    """Of all records that want the last mobile number one gets it; the others stay as they were."""
+    """Assert that of all records that want a mobile number one gets it and the others stay."""
     *owners, wanted = mobiles
     async with _client() as client:
         records = {}

@@ -28,7 +28,7 @@ N_AVAILABLE = [4, 2, 2, 2, 2]
 
 
 def random_state_dict(seed: int = 0, scale: float = 3.0) -> dict[str, torch.Tensor]:
-    """Weights large enough that different observations give clearly different confidences."""
+    """Draw weights so large that different observations give clearly different confidences."""
     torch.manual_seed(seed)
     return {name: w.clone() * scale for name, w in RecurrentPolicy().state_dict().items()}
 
@@ -40,7 +40,7 @@ class ReferencePolicy:
     def step(
         self, junction: str, obs: Sequence[float], hidden: Doubles | None = None
     ) -> tuple[int, float, Doubles]:
-        """Action, confidence and the new hidden state (128,); ``hidden`` None is zeros."""
+        """Return action, confidence and the new hidden state (128,); ``hidden`` None is zeros."""
         w = self._w
         agent = JUNCTIONS.index(junction)
         h = np.zeros(128) if hidden is None else hidden
@@ -64,7 +64,7 @@ class ReferencePolicy:
     def replay(
         self, junction: str, observations: Sequence[Sequence[float]]
     ) -> list[tuple[int, float]]:
-        """Actions and confidences of a run of steps from zeros."""
+        """Return the actions and confidences of a run of steps from zeros."""
         hidden: Doubles | None = None
         decisions: list[tuple[int, float]] = []
         for obs in observations:
@@ -82,7 +82,7 @@ class ReferenceJunction:
         self.hidden = np.zeros(128)
 
     def step(self, obs: Sequence[float]) -> tuple[int, float]:
-        """Action and its probability; advances the hidden state."""
+        """Return the action and its probability, and advance the hidden state."""
         action, confidence, self.hidden = self._policy.step(self._junction, obs, self.hidden)
         return action, confidence
 

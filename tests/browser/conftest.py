@@ -32,7 +32,7 @@ QUIET = [
 
 @pytest.fixture(scope="session")
 def chromium() -> tuple[str, str]:
-    """Paths of the browser and its driver."""
+    """Return the paths of the browser and its driver."""
     names = ("chromium", "chromium-browser", "google-chrome")
     browser = next(filter(None, map(shutil.which, names)), None)
     driver = shutil.which("chromedriver")
@@ -43,7 +43,7 @@ def chromium() -> tuple[str, str]:
 
 @pytest.fixture(scope="package")
 def edge(chromium: tuple[str, str]) -> Iterator[Edge]:
-    """One service of each kind, behind the edge."""
+    """Serve one service of each kind behind the edge."""
     temp_dir = Path(tempfile.mkdtemp(prefix="gwt-", dir="/tmp"))
     system = System(make_instance(temp_dir / "data", temp_dir))
     edge = Edge(system.instance, EdgePorts.from_base(system.instance.ports.http))

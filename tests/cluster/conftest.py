@@ -20,8 +20,7 @@ Weights = dict[str, torch.Tensor]
 
 
 def save_policy(path: Path, seed: int) -> Weights:
-    """A policy of random weights, larger than usual so that states and confidences differ
-    clearly."""
+    """Save random weights, larger than usual so that states and confidences differ clearly."""
     torch.manual_seed(seed)
     state_dict = RecurrentPolicy().state_dict()
     weights = collections.OrderedDict((name, 3 * value) for name, value in state_dict.items())
@@ -69,5 +68,5 @@ def client(system: System) -> Iterator[httpx.Client]:
 
 @pytest.fixture
 def run_id(request: pytest.FixtureRequest) -> str:
-    """A simulation run of the test's own."""
+    """Name a simulation run of the test's own."""
     return f"{request.node.originalname[:30]}.{uuid.uuid4().hex[:8]}"

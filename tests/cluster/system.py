@@ -20,7 +20,7 @@ _BASES = range(27000, 30000, 500)
 
 
 def free_port_base() -> int:
-    """The first range of ports that no one listens in; each of xdist's workers has its own half."""
+    """Find a range of ports that no one listens in; each of xdist's workers has its own half."""
     taken = {port for port, _ in listeners()}
     half = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 2
     return next(base for base in _BASES[half::2] if not taken & set(range(base, base + 500)))
@@ -34,7 +34,7 @@ def application(
     env: dict[str, str] | None = None,
     **args: object,
 ) -> dict[str, Any]:
-    """The inference application, with another name, place, environment and arguments."""
+    """Return the shipped inference with another name, place, environment and arguments."""
     return shipped_application(
         "inference",
         called=name,
@@ -72,7 +72,7 @@ class System:
         self.deploy()
 
     def processes(self, title: str) -> list[psutil.Process]:
-        """This system's Ray processes whose title starts with ``title``, oldest first."""
+        """Return this system's Ray processes whose title starts with ``title``, oldest first."""
         found = [
             process
             for process in psutil.process_iter(["cmdline"])

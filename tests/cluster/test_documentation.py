@@ -25,7 +25,7 @@ ENVIRONMENT = Path(sys.executable).parent
 
 @pytest.fixture(scope="module")
 def addresses(system: System) -> Iterator[dict[str, str]]:
-    """Each address of the pages, and where it is on the tests' own system, behind an edge."""
+    """Map each address of the pages to its place on the tests' own system, behind an edge."""
     before = dict(system.applications)
     others = [shipped_application(name) for name in ("density", "flow", "loans")]
     system.deploy(gateway("gateway", "/api", env=OPERATOR), *others)
@@ -79,7 +79,7 @@ def test_calls_are_answered_in_the_form_that_the_page_shows(
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)])
 def test_programs_know_the_options_that_the_page_gives_them(page: str) -> None:
-    """Asking for help checks what comes before it, and starts nothing."""
+    """Ask for help, which checks what comes before it and starts nothing."""
     for program, *arguments in commands(page):
         match Path(program).name:
             case "make":

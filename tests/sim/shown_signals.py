@@ -9,7 +9,7 @@ from models.junctions import JUNCTIONS
 
 
 def record_signals(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
-    """Per junction the states of every simulated second from now on, in a list that grows."""
+    """Record, per junction, the states of every simulated second from now on in a growing list."""
     shown: dict[str, list[str]] = {junction_id: [] for junction_id in JUNCTIONS}
     advance = libsumo.simulationStep
 

@@ -16,7 +16,7 @@ pytest.register_assert_rewrite("tests.races")
 
 @pytest.fixture(scope="session")
 def shared_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """One server for all tests that leave it running; each finds it empty through `store_url`."""
+    """Share one server among tests that leave it running; `store_url` empties it for each."""
     server = RedisServer(tmp_path_factory.mktemp("redis")).start()
     yield server
     server.stop()
@@ -24,7 +24,7 @@ def shared_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 
 @pytest.fixture
 def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
-    """A server of the test's own, to be killed or paused."""
+    """Start a server of the test's own, to be killed or paused."""
     server = RedisServer(tmp_path / "redis").start()
     yield server
     server.stop()
@@ -32,7 +32,7 @@ def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
 
 @pytest.fixture(params=["sqlite", "redis"])
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of an empty store of each kind."""
+    """Return the URL of an empty store of each kind."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'store.db'}"
     server: RedisServer = request.getfixturevalue("shared_redis")

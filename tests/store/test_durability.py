@@ -39,7 +39,7 @@ class Manifest:
                 return
 
     async def check(self, store: Store) -> None:
-        """Every acknowledged version is there, whole, or a later one; its index leads to it."""
+        """Assert that every acknowledged version, or a later one, is there whole and indexed."""
         found = {key: value async for key, value in store.scan(TABLE)}
         for key, acknowledged in self.versions.items():
             possible = {document(key, v).value: v for v in (1, 2) if v >= acknowledged}
@@ -51,7 +51,7 @@ class Manifest:
 
 @pytest.fixture
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Stores that nobody else uses: what is written here would burden them."""
+    """Name a store that nobody else uses: what is written here would burden them."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'store.db'}"
     server: RedisServer = request.getfixturevalue("redis_server")

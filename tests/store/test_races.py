@@ -27,7 +27,7 @@ def free_port() -> int:
 
 @pytest.fixture
 def loans_urls(store_url: str) -> Iterator[list[str]]:
-    """Base URLs of two processes that serve loans from the same store."""
+    """Return the base URLs of two processes that serve loans from the same store."""
     ports = [free_port(), free_port()]
     servers = [
         subprocess.Popen(

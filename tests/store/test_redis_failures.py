@@ -166,7 +166,7 @@ class TestSchema:
 class TestTls:
     @pytest.fixture
     def encrypted(self, tmp_path: Path) -> Iterator[RedisServer]:
-        """A server that speaks TLS on its ``tls_port``, with a certificate of its own making."""
+        """Start a server that speaks TLS on its ``tls_port``, with a certificate it has made."""
         if not knows_tls():
             pytest.skip("this redis-server is built without TLS")
         key, certificate = str(tmp_path / "key"), str(tmp_path / "crt")
@@ -197,7 +197,7 @@ class TestTls:
 
 
 def knows_tls() -> bool:
-    """Whether redis-server is built with TLS: then it misses a certificate, not the option."""
+    """Return whether redis-server has TLS: then it misses a certificate, not the option."""
     command = [redis_executable(), "--port", "0", "--tls-port", "1"]
     refused = subprocess.run(command, capture_output=True, text=True, timeout=10)
     return "No tls-cert-file" in refused.stdout

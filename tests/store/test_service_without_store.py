@@ -25,7 +25,7 @@ Loans = httpx.AsyncClient
 
 @pytest.fixture
 async def connect() -> AsyncIterator[Callable[[str], Loans]]:
-    """Loans on a store."""
+    """Serve loans on a store."""
     clients, services = [], []
 
     def connect(store_url: str) -> Loans:

@@ -41,7 +41,7 @@ async def test_a_locked_file_is_an_error_in_time_while_reads_go_on(tmp_path: Pat
 
 @contextmanager
 def stopped_writer(path: Path) -> Iterator[None]:
-    """The turn to write is held, as by a replica that has been stopped in mid-write."""
+    """Hold the turn to write, like a replica that has been stopped in mid-write."""
     turn = os.open(path.with_name(f"{path.name}-turn"), os.O_RDWR)
     try:
         fcntl.flock(turn, fcntl.LOCK_EX)
@@ -134,7 +134,7 @@ def test_a_full_disk_is_an_error_that_says_so_and_what_was_written_stays(tmp_pat
 
 @pytest.fixture
 def as_ordinary_user() -> Iterator[Path]:
-    """A folder of an ordinary user, and their rights: root may write to read-only files."""
+    """Take an ordinary user's rights, in a folder of theirs: root may write to read-only files."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if os.geteuid() != 0:

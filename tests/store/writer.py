@@ -15,7 +15,7 @@ WORKERS = 8
 
 
 def document(key: str, version: int) -> Document:
-    """The document that a version consists of; long enough to be torn, if it could be."""
+    """Make the document that a version consists of, long enough to be torn if that could be."""
     return Document(key, f"{key} {version} ".encode() * 100, f"index of {key}, {version}")
 
 

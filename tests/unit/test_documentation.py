@@ -32,7 +32,7 @@ def sources() -> Iterator[Path]:
 
 
 def is_there(module: str) -> bool:
-    """Whether a dotted name starts with a module, or a package that names what comes next."""
+    """Return whether a dotted name starts with a module, or a package that knows the rest."""
     path = ROOT
     for name in module.split("."):
         if (path / f"{name}.py").exists():

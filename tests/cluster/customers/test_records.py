@@ -23,7 +23,7 @@ STORES = ["sqlite", "redis"]
 
 
 def records(name: str, store_url: str) -> dict[str, Any]:
-    """An application of serve_config.yaml, two replicas on a store of the test's own."""
+    """Return an application of serve_config.yaml, on two replicas and a store of the test's own."""
     return shipped_application(name, replicas=2, env={"STORE_URL": store_url})
 
 
@@ -41,7 +41,7 @@ def url(
     redis_server: RedisServer,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[str]:
-    """Loans on two replicas, once on each store."""
+    """Serve loans on two replicas, once on each store."""
     sqlite = f"sqlite:///{tmp_path_factory.mktemp('records') / 'records.db'}"
     store_url = sqlite if request.param == "sqlite" else redis_server.url
     system.deploy(records("loans", store_url))
@@ -105,7 +105,7 @@ class Writers:
             await asyncio.sleep(0.05)
 
     async def lost(self) -> list[str]:
-        """Acknowledged records that cannot be fetched."""
+        """Return the acknowledged records that cannot be fetched."""
         gate = asyncio.Semaphore(16)
         async with httpx.AsyncClient(timeout=20) as client:
 

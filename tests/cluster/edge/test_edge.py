@@ -44,7 +44,7 @@ class QuietServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """HAProxy ends its health checks with a reset."""
+        """Keep quiet: HAProxy ends its health checks with a reset."""
 
 
 def free_ports(number: int) -> list[int]:

@@ -24,7 +24,7 @@ ENVIRONMENT = {
 def gateway(
     name: str, prefix: str, replicas: int = 1, env: dict[str, str] | None = None, **args: object
 ) -> dict[str, Any]:
-    """The gateway of serve_config.yaml, with another name, place, environment and arguments."""
+    """Return the shipped gateway with another name, place, environment and arguments."""
     env = ENVIRONMENT | (env or {})
     return shipped_application(
         "gateway", called=name, prefix=prefix, replicas=replicas, args=args, env=env
@@ -57,7 +57,7 @@ def gateways(system: System, fake: FakeInference) -> System:
 
 @pytest.fixture
 def connect(gateways: System) -> Iterator[Callable[[str], httpx.Client]]:
-    """A client of a gateway by its prefix, with a token."""
+    """Connect to a gateway by its prefix, with a token."""
     opened: list[httpx.Client] = []
 
     def connect(prefix: str) -> httpx.Client:

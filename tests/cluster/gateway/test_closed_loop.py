@@ -101,7 +101,7 @@ def decision_of(simulated_s: int) -> int:
 
 
 def status_of(client: httpx.Client) -> str:
-    """Of a decision in a run that is not the test's."""
+    """Return the status of a decision in a run that is not the test's."""
     return str(client.get("/api/traffic/action").json()["status"])
 
 

@@ -24,7 +24,7 @@ def status_of(client: httpx.Client) -> str:
 
 
 def assert_down(client: httpx.Client) -> None:
-    """RED on both routes, degraded health, and a reset that fails."""
+    """Expect RED on both routes, degraded health, and a reset that fails."""
     for answer in (client.post("/traffic/action", json=BODY), client.get("/traffic/action")):
         assert answer.status_code == 200
         body = answer.json()
@@ -125,7 +125,7 @@ def test_an_inference_application_that_starts_later_is_found(connect, gateways):
 
 @pytest.fixture
 def late(gateways: System) -> Iterator[System]:
-    """The inference application of the gateway ``late``, for tests that disturb it."""
+    """Serve the inference application of the gateway ``late``, for tests that disturb it."""
     gateways.deploy(application("late", "/late"))
     yield gateways
     gateways.remove("late")

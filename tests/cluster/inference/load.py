@@ -112,8 +112,9 @@ class Load:
 def assert_is_serial_history(
     answers: list[Answer], weights: Mapping[str, torch.Tensor], allowed_gaps: int = 0
 ) -> None:
-    """Each junction's answers are steps 1..N, once each, with the reference's actions and
-    confidences.
+    """Assert that each junction's answers are steps 1 to N, once each, as in the reference.
+
+    Actions and confidences are compared.
 
     Args:
         allowed_gaps: steps that no answer was received for (a request that failed on its way back).
@@ -134,7 +135,7 @@ def assert_is_serial_history(
 
 
 def assert_follows_reference(chain: list[Answer], weights: Mapping[str, torch.Tensor]) -> None:
-    """``chain`` holds the answers of one junction, steps 1..N in order."""
+    """Replay ``chain``, the answers of one junction at steps 1 to N in order."""
     reference = ReferenceJunction(weights, chain[0].junction)
     for answer in chain:
         action, confidence = reference.step(answer.obs)
@@ -143,7 +144,7 @@ def assert_follows_reference(chain: list[Answer], weights: Mapping[str, torch.Te
 
 
 def _pairs_in_time(answers: list[Answer]) -> list[tuple[Answer, Answer]]:
-    """For each answer, one that was received before it was sent, if any."""
+    """Pair each answer with one that was received before it was sent, if there is one."""
     by_received = sorted(answers, key=lambda a: a.received)
     pairs = []
     newest: Answer | None = None

@@ -86,7 +86,7 @@ async def test_killed_state_actors_lose_nothing_and_come_back_by_themselves(
 
 
 async def test_states_without_an_owner_survive_the_state_actor(system: System, run_id: str) -> None:
-    """A replica that scales down gives its states back; nobody but the store backs them up then."""
+    """Kill the actor after a scale-down has given it states that only the store backs up."""
     async with Load(system.url + "/many", run_id, n_clients=6) as load:
         await load.more(100)
     await asyncio.to_thread(system.deploy, application("many", "/many", replicas=1))

@@ -28,7 +28,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 @pytest.fixture
 async def make_service(store: Store) -> AsyncIterator[MakeService]:
-    """Makes the service of a record type, as Serve mounts it: below its base path."""
+    """Make the service of a record type, as Serve mounts it: below its base path."""
     async with AsyncExitStack() as clients:
         made: list[httpx.AsyncClient] = []
 
@@ -46,7 +46,7 @@ async def make_service(store: Store) -> AsyncIterator[MakeService]:
 
 @pytest.fixture(params=["accounts", "loans", "cards"])
 def service(request: pytest.FixtureRequest, make_service: MakeService) -> Service:
-    """Each of the three services in turn."""
+    """Return each of the three services in turn."""
     return make_service(record_types()[request.param])
 
 

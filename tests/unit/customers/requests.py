@@ -45,19 +45,19 @@ class Service:
         return await self.request("DELETE", params={"mobileNumber": mobile})
 
     async def created(self, mobile: str = MOBILE) -> dict[str, Any]:
-        """A fresh record, as fetch shows it."""
+        """Return a fresh record, as fetch shows it."""
         assert (await self.create(mobile)).status_code == 201
         record: dict[str, Any] = (await self.fetch(mobile)).json()
         return record
 
 
 def new_customer(**changes: Any) -> dict[str, Any]:
-    """The body of accounts create, with some fields changed."""
+    """Return the body of accounts create, with some fields changed."""
     return {"name": "Madan Reddy", "email": "tutor@eazybytes", "mobileNumber": MOBILE, **changes}
 
 
 def changed(record: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """A copy of a record with another value at a dotted path; `MISSING` takes the field away."""
+    """Copy a record with another value at a dotted path; `MISSING` takes the field away."""
     name, _, rest = path.partition(".")
     copy = dict(record)
     if rest:

@@ -32,7 +32,7 @@ DOCUMENTED: list[CheckFunction] = [
 
 
 def read_schema(name: str, folder: Path) -> Any:
-    """The document of a service in process, on a store of its own."""
+    """Read the document of a service in process, on a store of its own."""
     store = open_store(f"sqlite:///{folder / 'store.db'}")
     app = create_app(RecordService(record_types()[name], store))
     config = SchemathesisConfig.from_dict(
@@ -63,7 +63,7 @@ def test_generated_requests_get_documented_answers_only(name: str, tmp_path: Pat
 
 @pytest.fixture
 def documented(service: Service, tmp_path: Path) -> Any:
-    """Holds an answer to a request against the document."""
+    """Hold an answer to a request against the document."""
     schema = read_schema(service.name, tmp_path / "documented")
 
     def check(path: str, method: str, answer: httpx.Response) -> None:

@@ -48,7 +48,7 @@ TYPE_FIELD = {"accounts": "accountsDto.accountType", "loans": "loanType", "cards
 
 
 def assert_error(service: Service, answer: httpx.Response, status: int, message: str) -> None:
-    """The answer is the contract's error response."""
+    """Assert that the answer is the contract's error response."""
     names = {400: "BAD_REQUEST", 404: "NOT_FOUND", 500: "INTERNAL_SERVER_ERROR"}
     code = f"{status} {names[status]}" if service.name == "accounts" else names[status]
     body = answer.json()

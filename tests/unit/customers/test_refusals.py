@@ -17,7 +17,7 @@ JSON = {"content-type": "application/json"}
 
 
 def assert_problem(answer: httpx.Response, status: int, title: str, detail: str, path: str) -> None:
-    """The answer is RFC 9457's problem details."""
+    """Assert that the answer is RFC 9457's problem details."""
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.status_code == status
     assert answer.json() == {"title": title, "status": status, "detail": detail, "instance": path}

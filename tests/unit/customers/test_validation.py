@@ -86,7 +86,7 @@ CARDS_UPDATE: list[Case] = [
 
 
 def spread(cases: list[Case]) -> list[Any]:
-    """One parameter set for each value of each case."""
+    """Yield one parameter set for each value of each case."""
     return [
         pytest.param(path, value, message, id=f"{path}-{str(value)[:20]!a}")
         for path, values, message in cases

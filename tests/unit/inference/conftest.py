@@ -26,7 +26,7 @@ def policy_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 async def empty_service() -> AsyncIterator[InferenceService]:
-    """A service without a policy, with its authority in the same event loop."""
+    """Make a service without a policy, with its authority in the same event loop."""
     settings = InferenceOptions()
     leases = StateLeases(HiddenStateAuthority(settings), "replica", HIDDEN_DIM, settings)
     service = InferenceService(ShardedLeases([leases]), settings)

@@ -45,7 +45,7 @@ class LineagePolicy(PolicyStep):
         return Step(np.zeros(n, np.intp), np.ones(n, np.float32), new, np.ones(n, np.bool_))
 
     def ancestors(self, state: int) -> Iterator[int]:
-        """Numbers of the requests whose steps led to a state, the state's own first."""
+        """Return the numbers of the requests whose steps led to a state, the state's own first."""
         while state != ZEROS:
             request, state = self.states[state]
             yield request
@@ -143,7 +143,7 @@ class History:
         answers: list[tuple[Asked, list[int]]],
         may_be_lost: Callable[[Asked], bool],
     ) -> None:
-        """Of two answered steps from one state, an excused fault must have lost one."""
+        """Check that of two answered steps from one state, an excused fault has lost one."""
         children: dict[int, list[Asked]] = {}
         for each, line in answers:
             parent = line[1] if len(line) > 1 else ZEROS

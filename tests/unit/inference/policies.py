@@ -20,7 +20,7 @@ SMALL = "300839359"
 
 
 def observations(n: int, seed: int = 0, size: int = 8) -> list[list[float]]:
-    """n distinct observations, exact in float32."""
+    """Make n distinct observations, exact in float32."""
     values = np.random.default_rng(seed).random((n, size)).astype(np.float32)
     return [[float(x) for x in row] for row in values]
 
@@ -28,7 +28,7 @@ def observations(n: int, seed: int = 0, size: int = 8) -> list[list[float]]:
 def assert_replays(
     junction: str, asked: Sequence[tuple[list[float], Decision]], first_step: int = 1
 ) -> None:
-    """The answers are those of one run from zeros in the order of their steps, each step once."""
+    """Assert that the answers are one run from zeros in the order of their steps, each once."""
     in_order = sorted(asked, key=lambda each: each[1].step)
     steps = [decision.step for _, decision in in_order]
     assert steps == list(range(first_step, first_step + len(asked)))

@@ -29,7 +29,7 @@ async def post_text(client: httpx.AsyncClient, path: str, text: str | bytes) -> 
 
 
 async def steps_made(client: httpx.AsyncClient, junction: str = SMALL, run: str = "default") -> int:
-    """Of the junction so far; makes one itself in the end."""
+    """Return the number of the junction's steps so far, and make one more to find out."""
     answer = await client.post(
         "/predict_action", json=body_of(junction, [0.1]), headers={"X-Simulation-Run": run}
     )

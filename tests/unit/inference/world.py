@@ -304,7 +304,7 @@ class World:
 
 
 def settings(**changes: Any) -> InferenceOptions:
-    """The fast ones with some changed, of whatever range."""
+    """Return the fast settings with some changed, in or out of range."""
     assert changes.keys() <= InferenceOptions.model_fields.keys()
     return FAST.model_copy(update=changes)
 

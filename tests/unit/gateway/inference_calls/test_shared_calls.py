@@ -46,7 +46,7 @@ def step(action: int, request_id: str | None = None, run: str = "run") -> Step:
 
 
 async def held_back(calls: Calls, shared: SharedCalls) -> list[asyncio.Task[int]]:
-    """As many calls on their way as there may be, and three steps that came later."""
+    """Send as many calls as may be on their way, and three steps that come later."""
     tasks = []
     for action in STEPS:
         tasks.append(asyncio.create_task(shared.act(step(action))))

@@ -48,7 +48,7 @@ async def channel(address: ChannelAddress) -> AsyncIterator[CommitChannel]:
 
 
 async def owned(authority: HiddenStateAuthority) -> tuple[int, list[Version]]:
-    """A session that owns both keys, and the versions that it was granted."""
+    """Open a session that owns both keys, and return it with the versions that it was granted."""
     opened = await authority.open_session("replica", Claim())
     grants = [await authority.checkout(opened.session, key) for key in KEYS]
     return opened.session, [grant.version for grant in grants]

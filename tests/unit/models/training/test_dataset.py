@@ -20,7 +20,7 @@ from tests.calendars import EDGES, wave_calendar
 
 
 def hours_of(n_days: int) -> np.ndarray:
-    """(slots, 1): every hour's density is its number."""
+    """Return (slots, 1): every hour's density is its number."""
     return np.repeat(np.arange(n_days * 24.0), HOUR_SLOTS)[:, None]
 
 

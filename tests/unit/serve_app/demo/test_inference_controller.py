@@ -27,7 +27,7 @@ def observe() -> dict[str, Observation]:
 
 
 def answer(request: httpx.Request, **changed: object) -> httpx.Response:
-    """Action 1 for every item, unless an item of that junction is given."""
+    """Answer action 1 for every item, unless an item of that junction is given."""
     items = [
         changed.get(item["junction_id"])
         or {"junction_id": item["junction_id"], "action": 1, "confidence": 0.9}

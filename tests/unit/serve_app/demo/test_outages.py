@@ -11,7 +11,7 @@ SEVEN = 7 * 3600
 
 
 def log_of(*without_policy: int) -> OutageLog:
-    """A decision every 5 simulated and one wall-clock second, from 7:00 and second 100 on."""
+    """Log a decision every 5 simulated and one wall-clock second, from 7:00 and second 100 on."""
     ticks: Iterator[int] = count(100)
     log = OutageLog(SEVEN, 5, clock=lambda: float(next(ticks)))
     for missing in without_policy:

@@ -20,7 +20,7 @@ def edge(tmp_path):
 
 
 def binds(config: str) -> dict[str, str]:
-    """Frontend to its bind line."""
+    """Map each frontend to its bind line."""
     found, frontend = {}, ""
     for line in config.splitlines():
         words = line.split()

@@ -21,7 +21,7 @@ TYPES = record_types()
 
 @pytest.fixture
 def store_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The store that the command uses."""
+    """Return the URL of the store that the command uses."""
     url = f"sqlite:///{tmp_path / 'store.db'}"
     monkeypatch.setenv("STORE_URL", url)
     connect(tmp_path / "store.db").close()
@@ -45,7 +45,7 @@ def filled(url: str, mobiles: range) -> None:
 
 
 def contents(url: str) -> dict[str, dict[str, Any]]:
-    """Every record of a store, by service and mobile number."""
+    """Return every record of a store, by service and mobile number."""
 
     async def read() -> dict[str, dict[str, Any]]:
         store: Store = open_store(url)
