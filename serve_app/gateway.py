@@ -19,7 +19,7 @@ def build(args: GatewayOptions) -> Application:
 
     Raises:
         InsecureSettingsError: no safe signing key.
-        ValueError: the inference URL is none.
+        ValueError: the inference URL is not valid.
     """
     require_shared_store()
     settings = Settings()

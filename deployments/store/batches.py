@@ -12,7 +12,7 @@ BATCH = 1000
 
 
 def batches(items: Iterable[T]) -> Iterator[list[T]]:
-    """The items in their order, in lists of at most `BATCH`."""
+    """Yield the items in their order, in lists of at most `BATCH`."""
     iterator = iter(items)
     while batch := list(islice(iterator, BATCH)):
         yield batch

@@ -39,13 +39,13 @@ class Store(Protocol):
     async def create_many(
         self, table: str, documents: Sequence[Document]
     ) -> list[DuplicateDocument | None]:
-        """Add many documents fast; each is created, or refused by the error in its position."""
+        """Add many documents fast; return None for each that was created, else its refusal."""
 
     async def get(self, table: str, key: str) -> bytes | None:
-        """The value of the document with this key."""
+        """Return the value of the document with this key, or None."""
 
     async def get_by_index(self, table: str, index: str) -> bytes | None:
-        """The value of the document with this index value."""
+        """Return the value of the document with this index value, or None."""
 
     async def replace(self, table: str, document: Document) -> None:
         """Replace value and index of the document with this key, at once.
@@ -56,16 +56,16 @@ class Store(Protocol):
         """
 
     async def delete_by_index(self, table: str, index: str) -> bool:
-        """Delete the document with this index value; False when there is none."""
+        """Delete the document with this index value; return False when there is none."""
 
     async def put_many(self, table: str, values: Mapping[str, bytes]) -> None:
         """Write documents without an index, new or not; atomic per document, not as a whole."""
 
     async def delete_many(self, table: str, keys: Collection[str]) -> int:
-        """Delete the documents with these keys; the number that there were."""
+        """Delete the documents with these keys; return how many there were."""
 
     def scan(self, table: str) -> AsyncIterator[tuple[str, bytes]]:
-        """Key and value of every document, as the table was at one moment; in no order."""
+        """Yield key and value of every document, as the table was at one moment; in no order."""
 
     async def increment(self, counter: str, lifetime_s: float) -> int:
         """Add one to a counter that starts at 0 and is forgotten `lifetime_s` after its first step.

@@ -60,7 +60,7 @@ class RedisConnection:
     async def run(
         self, call: Callable[[Redis], Awaitable[Any]], deadline_s: float = DEADLINE_S
     ) -> Any:
-        """The result of `call(client)`.
+        """Return the result of `call(client)`.
 
         Raises:
             StoreUnavailable: Redis refused, failed, or did not answer within the deadline.

@@ -80,7 +80,9 @@ MIGRATIONS: tuple[str, ...] = ()
 
 
 def migrate(migrations: tuple[str, ...]) -> str:
-    """KEYS: the schema's version. ARGV: the newest. Returns the version found, or the newest.
+    """Build the script that migrates the data, or returns the version of those that are newer.
+
+    KEYS: the schema's version. ARGV: the newest version, which it returns after migrating.
 
     Data without a version are those of the first, which did not write it.
     """

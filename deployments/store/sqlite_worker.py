@@ -39,7 +39,7 @@ MIGRATIONS: Migrations = (
 
 
 async def within_deadline(answer: Awaitable[T]) -> T:
-    """The awaited value, or StoreUnavailable once it takes too long."""
+    """Return the awaited value; raise StoreUnavailable once it takes too long."""
     try:
         return await asyncio.wait_for(answer, DEADLINE_S)
     except TimeoutError as error:
@@ -56,7 +56,7 @@ class SqliteWorker:
         self._waiting = 0
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """The result of `work(connection)`.
+        """Return the result of `work(connection)`.
 
         Raises:
             StoreUnavailable: SQLite failed, too much work waits, or the deadline passed.
@@ -121,7 +121,7 @@ def connect(path: Path, migrations: Migrations = MIGRATIONS) -> sqlite3.Connecti
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All of the block or nothing, with the write lock taken at the start.
+    """Make all of the block's changes or none of them, with the write lock taken at the start.
 
     A lock taken later could not be waited for: SQLite refuses to upgrade a stale snapshot.
     """

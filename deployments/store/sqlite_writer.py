@@ -39,7 +39,7 @@ class SqliteWriter:
         self._committing: asyncio.Task[None] | None = None
 
     async def run(self, change: Callable[[sqlite3.Connection], T]) -> T:
-        """The result of `change(connection)`, once it is committed and synced.
+        """Return the result of `change(connection)`, once it is committed and synced.
 
         Raises:
             StoreError: what the change raised; the others of its transaction are not affected.

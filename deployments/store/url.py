@@ -11,14 +11,14 @@ SQLITE_PREFIX = "sqlite:///"
 
 
 def open_store(url: str) -> Store:
-    """The store that a URL names, not yet connected.
+    """Return the store that a URL names, not yet connected.
 
     Args:
         url: `sqlite:///PATH` (an absolute PATH makes four slashes; a relative one counts from the
             working folder), `redis://[user:password@]host[:port][/db]`, or `rediss://` over TLS.
 
     Raises:
-        InvalidStoreUrl: none of these.
+        InvalidStoreUrl: the URL has another form.
     """
     scheme = url.partition(":")[0]
     if url.startswith(SQLITE_PREFIX):

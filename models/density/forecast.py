@@ -43,7 +43,7 @@ class DensityConfig(BaseModel):
         return self
 
     def column(self, name: str) -> NDArray[np.float64]:
-        """One number of every edge's scale, in the order of the edges."""
+        """Return one number of every edge's scale, in the order of the edges."""
         return np.array([getattr(self.scales[edge], name) for edge in self.edges])
 
 
@@ -98,7 +98,7 @@ class DensityForecaster:
 
 
 def shapes_of(config: DensityConfig) -> dict[str, tuple[int, ...]]:
-    """Of every tensor of the network."""
+    """Return the shape of every tensor of the network."""
     n = config.hidden_dim
     return {
         "lstm.weight_ih_l0": (4 * n, N_EDGES),

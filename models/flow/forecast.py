@@ -53,11 +53,11 @@ class Calibration(BaseModel):
         return self
 
     def tolerance(self, flows: Floats) -> Floats:
-        """Error up to which a forecast of these vehicles per minute counts as right."""
+        """Return the error up to which a forecast of these vehicles per minute counts as right."""
         return np.maximum(self.vehicles, self.share * flows)
 
     def confidence(self, flows: Floats, scales: Floats, observed: NDArray[np.int64]) -> Floats:
-        """Probability of the event, for (B,) forecasts and scales in vehicles per minute."""
+        """Return the probability of the event, for (B,) forecasts and scales in vehicles/min."""
         offsets = np.interp(observed, self.observed, self.offsets)
         log_odds = self.slope * np.log(self.tolerance(flows) / scales) + offsets
         return 1.0 / (1.0 + np.exp(-np.clip(log_odds, -30.0, 30.0)))
@@ -86,7 +86,7 @@ class FlowConfig(BaseModel):
         return self
 
     def table(self, name: str) -> Floats:
-        """(junctions, features): one number of every scale."""
+        """Return (junctions, features): one number of every scale."""
         return np.array(
             [[getattr(self.scales[j][f], name) for f in FEATURES] for j in self.junctions]
         )
@@ -154,7 +154,7 @@ class FlowForecaster:
 
     @torch.inference_mode()
     def outlook(self, windows: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        """(B,) vehicles per minute and the (B,) scale of their uncertainty, in the same unit."""
+        """Return (B,) vehicles per minute, and the (B,) scale of their uncertainty in that unit."""
         mean, std = self._mean[rows], self._std[rows]
         scaled = np.minimum((windows - mean[:, None]) / std[:, None], _MAX_FLOAT32)
         outlook = self._network(torch.from_numpy(scaled.astype(np.float32)), self._one_hot[rows])
@@ -164,7 +164,7 @@ class FlowForecaster:
 
 
 def shapes_of(config: FlowConfig) -> dict[str, tuple[int, ...]]:
-    """Of every tensor of the network."""
+    """Return the shape of every tensor of the network."""
     with torch.device("meta"):
         network = FlowNetwork(config.hidden_dim, len(config.junctions))
     return {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}

@@ -32,7 +32,7 @@ class RecurrentPolicy(nn.Module):
         self.fc2 = nn.Linear(HIDDEN_DIM, N_ACTIONS)
 
     def forward(self, inputs: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """One step.
+        """Advance B rows by one step.
 
         Args:
             inputs: (B, 24) observation zero-padded to 19, then the agent's one-hot index.

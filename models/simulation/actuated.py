@@ -15,7 +15,7 @@ MAX_GREEN_S = 50  # SUMO's default for the networks that it builds
 
 
 def actuated_program(junction: JunctionLayout, max_green_s: int = MAX_GREEN_S) -> ET.Element:
-    """The junction's green phases in turn with their yellows, as an element of an additional file.
+    """Return the junction's phases and yellows in turn, as an element of an additional file.
 
     Gaps, detectors and their places are SUMO's defaults.
     """

@@ -32,7 +32,7 @@ class Breakdown:
 def draw_breakdown(
     rng: np.random.Generator, depart_s: tuple[int, int], duration_s: tuple[int, int]
 ) -> Breakdown:
-    """A breakdown anywhere with a lane to pass on; departure and duration from half-open ranges."""
+    """Draw a place with a lane to pass on, and a departure and duration from half-open ranges."""
     wide = [edge for edge in EDGES if edge.lanes > 1]  # a single lane would close the whole street
     edge = wide[rng.integers(len(wide))]
     return Breakdown(
@@ -45,7 +45,7 @@ def draw_breakdown(
 
 
 def breakdown_vehicle(breakdown: Breakdown, number: int, network: RoadNetwork) -> ET.Element:
-    """The vehicle as an element of SUMO's route and additional files."""
+    """Return the vehicle as an element of SUMO's route and additional files."""
     vehicle = ET.Element("vehicle", id=f"breakdown{number}", depart=f"{breakdown.depart_s}")
     ET.SubElement(vehicle, "route", edges=" ".join(_route_over(breakdown, network)))
     ET.SubElement(
@@ -59,7 +59,7 @@ def breakdown_vehicle(breakdown: Breakdown, number: int, network: RoadNetwork) -
 
 
 def _route_over(breakdown: Breakdown, network: RoadNetwork) -> tuple[str, ...]:
-    """From some entry over the edge of the breakdown to some exit."""
+    """Find a way from some entry over the edge of the breakdown to some exit."""
     there = min(
         (route for entry in network.entries if (route := network.route(entry, breakdown.edge))),
         key=len,

@@ -24,14 +24,14 @@ class Controller(Protocol):
         """Begin a new simulation run."""
 
     def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
-        """Actions by junction id; a junction left out keeps its phase."""
+        """Return actions by junction id; a junction left out keeps its phase."""
 
 
 class KeepPhase:
     """Asks for nothing: signals stay as they are, or do what SUMO's own program says."""
 
     def reset(self) -> None:
-        """Nothing is kept between decisions."""
+        """Do nothing: nothing is kept between decisions."""
 
     def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
         return {}
@@ -67,7 +67,7 @@ class MaxPressure:
         }
 
     def reset(self) -> None:
-        """Nothing is kept between decisions."""
+        """Do nothing: nothing is kept between decisions."""
 
     def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
         return {
@@ -83,7 +83,7 @@ class MaxPressure:
 
 
 def _served_lanes(network: RoadNetwork, junction_id: str) -> np.ndarray:
-    """(n_phases, n_lanes): lane capacity where the phase gives the lane green, else 0."""
+    """Return (n_phases, n_lanes): lane capacity where the phase gives the lane green, else 0."""
     layout = network.junctions[junction_id]
     served = np.zeros((len(layout.phases), len(layout.lanes)))
     for column, lane in enumerate(layout.lanes):

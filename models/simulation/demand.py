@@ -45,7 +45,7 @@ class DayProfile:
     evening_share: tuple[float, ...]
 
     def at(self, second_of_day: float) -> tuple[float, float]:
-        """Level and evening share at a time of day."""
+        """Return the level and the evening share at a time of day."""
         hour = second_of_day % DAY_S / HOUR_S
         hours = range(25)
         return (
@@ -123,7 +123,7 @@ def make_flows(network: RoadNetwork) -> tuple[Flow, ...]:
 
 
 def expected_rate(flow: Flow, second_of_day: float, profile: DayProfile = WEEKDAY) -> float:
-    """Mean departures per hour of a flow at a time of day."""
+    """Return the mean departures per hour of a flow at a time of day."""
     level, evening = profile.at(second_of_day)
     return level * ((1 - evening) * flow.morning + evening * flow.evening)
 

@@ -31,7 +31,7 @@ MovementVolumes = Mapping[tuple[str, str], float]
 def movement_volumes(
     network: RoadNetwork, second_of_day: float, scale: float, profile: DayProfile
 ) -> MovementVolumes:
-    """Expected vehicles per hour from each edge to the next at a time of day."""
+    """Return the expected vehicles per hour from each edge to the next at a time of day."""
     volumes: dict[tuple[str, str], float] = defaultdict(float)
     for flow in make_flows(network):
         for movement in pairwise(network.route(flow.start, flow.end)):
@@ -40,7 +40,9 @@ def movement_volumes(
 
 
 def flow_ratios(junction: JunctionLayout, volumes: MovementVolumes) -> list[float]:
-    """Per phase, the largest share of saturation flow that a movement or a whole approach asks for.
+    """Return, per phase, the largest share of saturation flow that traffic asks for.
+
+    It is the share of a movement or of a whole approach.
 
     A movement that is green in several phases counts in the phase that serves most of its approach.
     """
@@ -64,14 +66,14 @@ def flow_ratios(junction: JunctionLayout, volumes: MovementVolumes) -> list[floa
 
 
 def webster_cycle_s(ratios: Sequence[float]) -> float:
-    """The cycle of least delay, (1.5 L + 5) / (1 - Y)."""
+    """Return the cycle of least delay, (1.5 L + 5) / (1 - Y)."""
     lost = LOST_S_PER_PHASE * len(ratios)
     cycle = (1.5 * lost + 5) / (1 - min(MAX_FLOW_RATIO, sum(ratios)))
     return float(np.clip(cycle, MIN_CYCLE_S, MAX_CYCLE_S))
 
 
 def split_cycle(ratios: Sequence[float], cycle_s: float) -> tuple[int, ...]:
-    """Seconds of each phase, its yellow included: green in proportion to the flow ratios.
+    """Return the seconds of each phase, yellow included: green in proportion to the flow ratios.
 
     Rounded to whole decisions, of which every phase gets at least two.
     """
@@ -82,7 +84,7 @@ def split_cycle(ratios: Sequence[float], cycle_s: float) -> tuple[int, ...]:
 
 
 def phase_at(second: float, durations_s: Sequence[int]) -> int:
-    """The phase that a repeating plan shows a number of seconds after its start."""
+    """Return the phase that a repeating plan shows a number of seconds after its start."""
     return bisect_right(list(accumulate(durations_s)), second % sum(durations_s))
 
 

@@ -67,7 +67,7 @@ class RoadNetwork:
         return tuple(edge for edge in self.edge_lengths_m if edge not in self.successors)
 
     def route(self, start: str, end: str) -> tuple[str, ...]:
-        """Edges of the way with the fewest edges, both ends included; empty when there is none."""
+        """Return the way with the fewest edges, both ends included; empty when there is no way."""
         previous: dict[str, str | None] = {start: None}
         queue = deque([start])
         while queue:

@@ -9,7 +9,7 @@ MIN_GREEN_S = 5
 
 
 def yellow_state(current: str, following: str) -> str:
-    """State between two green phases: yellow where green ends, all else as it is."""
+    """Return the state between two green phases: yellow where green ends, all else as it is."""
     return "".join(
         "y" if now in "Gg" and then == "r" else now
         for now, then in zip(current, following, strict=True)
@@ -32,7 +32,7 @@ class Signal:
 
     @property
     def may_change(self) -> bool:
-        """True once the current phase has been green for the minimum green time."""
+        """Whether the current phase has been green for the minimum green time."""
         return self._yellow_left_s == 0 and self._green_s >= MIN_GREEN_S
 
     def request(self, phase: int) -> None:
@@ -49,7 +49,7 @@ class Signal:
         self._yellow_left_s, self._green_s = YELLOW_S, 0
 
     def advance(self) -> str:
-        """State string for the second that begins now; the signal is then one second older."""
+        """Return the state string of the second that begins now, and let that second pass."""
         if self._yellow_left_s > 0:
             self._yellow_left_s -= 1
             return yellow_state(self._phases[self._leaving], self._phases[self.phase])

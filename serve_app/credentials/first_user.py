@@ -25,7 +25,7 @@ class Credentials(NamedTuple):
 
 
 def configured_users(settings: Settings) -> dict[str, str]:
-    """The user of JWT_AUTH_USERNAME with the hash of its password; empty when there is none.
+    """Return the user of JWT_AUTH_USERNAME with the hash of the password; empty without one.
 
     Raises:
         InsecureSettingsError: only one of the two variables is set, or one is blank.
@@ -60,7 +60,7 @@ def create_first_user(settings: Settings) -> Credentials | None:
 
 
 def known_credentials(settings: Settings) -> Credentials | None:
-    """Those of the environment, else those of the first user while they are kept."""
+    """Return the environment's credentials, or the first user's while they are kept."""
     username, password = settings.jwt_auth_username, settings.jwt_auth_password
     if username is not None and password is not None:
         return Credentials(username, password.get_secret_value())

@@ -18,12 +18,12 @@ class InsecureSettingsError(ValueError):
 
 
 def signing_key(settings: Settings) -> bytes:
-    """JWT_SECRET's own bytes, or else those of a random key in the data folder.
+    """Return JWT_SECRET's own bytes, or else those of a random key in the data folder.
 
     Any number of processes may call this at once: all of them get the same key.
 
     Raises:
-        InsecureSettingsError: the key is too short, or production has none of its own.
+        InsecureSettingsError: the key is too short, or missing in production.
     """
     if os.environ.get("JWT_SECRET") == "":
         raise InsecureSettingsError(
@@ -46,10 +46,10 @@ def signing_key(settings: Settings) -> bytes:
 
 
 def configured_signing_key() -> bytes:
-    """The key for a replica, which never makes one.
+    """Return the key for a replica, which never makes one.
 
     Raises:
-        InsecureSettingsError: also when none was made on this machine.
+        InsecureSettingsError: as above, and when no key was made on this machine.
     """
     settings = Settings()
     if settings.jwt_secret is None and not (settings.data_dir / FILE_NAME).exists():

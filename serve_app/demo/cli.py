@@ -45,7 +45,7 @@ class DemoError(Exception):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the demo; returns the process's exit code."""
+    """Run the demo; return the process's exit code."""
     arguments = parse_arguments(argv)
     try:
         return run_demo(arguments)
@@ -75,7 +75,7 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def clock_time(text: str) -> int:
-    """Seconds of the day from ``H:MM``."""
+    """Convert ``H:MM`` to seconds of the day."""
     hours, _, minutes = text.partition(":")
     if not (hours.isdecimal() and minutes.isdecimal() and int(hours) < 24 and int(minutes) < 60):
         raise argparse.ArgumentTypeError(f"{text!r} is not a time of day such as 7:30")
@@ -115,7 +115,7 @@ def run_demo(arguments: argparse.Namespace) -> int:
 
 
 def make_client(arguments: argparse.Namespace) -> httpx.Client:
-    """A client of the gateway that logs in by itself, or of the inference service."""
+    """Make a client of the gateway that logs in by itself, or one of the inference service."""
     if arguments.direct:
         return httpx.Client(base_url=arguments.url, timeout=INFERENCE_TIMEOUT)
     login = Login(credentials_of(Settings.of_instance(arguments.port_base)))
@@ -123,10 +123,10 @@ def make_client(arguments: argparse.Namespace) -> httpx.Client:
 
 
 def credentials_of(settings: Settings) -> Credentials:
-    """Those that `make up` has set or kept, else typed on the terminal.
+    """Return the credentials that `make up` has set or kept, or ask for them on the terminal.
 
     Raises:
-        DemoError: there are none, and nobody to ask.
+        DemoError: there are no credentials, and there is nobody to ask.
     """
     credentials = known_credentials(settings)
     if credentials is None and sys.stdin.isatty():
@@ -141,7 +141,7 @@ def credentials_of(settings: Settings) -> Credentials:
 
 
 def make_remote(client: httpx.Client, run_id: str, scenario: Scenario, direct: bool) -> Remote:
-    """The controller that asks the running system."""
+    """Make the controller that asks the running system."""
     from models.simulation.environment import DECISION_S
     from models.simulation.fixed_time import FixedTime
     from models.simulation.road_network import read_network
@@ -180,7 +180,7 @@ def prepare(client: httpx.Client, policy: Remote) -> None:
 
 
 def drive(name: str, controller: Controller, scenario: Scenario, seed: int) -> tuple[Metrics, bool]:
-    """Run one controller; Ctrl-C ends it early. Returns the metrics and whether that happened."""
+    """Run one controller; Ctrl-C ends it early. Return the metrics and whether that happened."""
     from models.simulation.environment import TrafficEnvironment
 
     with TrafficEnvironment(scenario) as environment:
@@ -218,7 +218,7 @@ def report(results: Mapping[str, Metrics], policy: Remote, interrupted: bool) ->
 
 
 def outage_line(outage: Outage) -> str:
-    """From when to when, in the simulation and by the clock, and why."""
+    """Say from when to when, in the simulation and by the clock, and why."""
     simulated = [time.strftime("%H:%M:%S", time.gmtime(t)) for t in (outage.begin_s, outage.end_s)]
     wall = [time.strftime("%H:%M:%S", time.localtime(t)) for t in (outage.began, outage.ended)]
     return (
@@ -228,7 +228,7 @@ def outage_line(outage: Outage) -> str:
 
 
 def comparison_rows(results: Sequence[Metrics]) -> list[tuple[str, list[float]]]:
-    """Label and one value per result for each line of the table."""
+    """Return the label and one value per result for each line of the table."""
     return [
         ("waiting time (s)", [metrics.waiting_s for metrics in results]),
         ("travel time (s)", [metrics.travel_s for metrics in results]),

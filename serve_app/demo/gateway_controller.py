@@ -43,7 +43,7 @@ class Login(httpx.Auth):
     def _log_in(
         self, url: httpx.URL, refused: str | None
     ) -> Generator[httpx.Request, httpx.Response, str]:
-        """A token other than the refused one; of requests at once, one logs in."""
+        """Return a token other than the refused one; of several requests at once, one logs in."""
         with self._renewal:
             if self._token is None or self._token == refused:
                 body = self._credentials._asdict()
@@ -110,7 +110,7 @@ class GatewayController:
         return actions
 
     def _ask(self, observation: tuple[str, Observation]) -> int | str:
-        """The policy's action, or why there is none."""
+        """Return the policy's action, or the reason why there is none."""
         junction_id, values = observation
         body = {"junctionId": junction_id, "observations": values.tolist()}
         started = perf_counter()

@@ -51,7 +51,7 @@ class OutageLog:
         return sum(outage.decisions for outage in self.outages)
 
     def decided(self, without_policy: int, reason: str = "") -> None:
-        """One decision of all junctions has been made, some of them without the policy."""
+        """Note one decision of all junctions, and how many of them had to do without the policy."""
         now = self._clock()
         if self._open is None and without_policy:
             self._open = Outage(self._time_s, self._time_s, now, now, 0, reason)

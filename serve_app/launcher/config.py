@@ -92,7 +92,7 @@ def _unknown_keys(model: type[BaseModel], value: Mapping[str, Any], place: str) 
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """The pydantic model inside ``Model | None``, ``list[Model]`` and the like."""
+    """Find the pydantic model inside ``Model | None``, ``list[Model]`` and the like."""
     if inspect.isclass(annotation) and not isinstance(annotation, types.GenericAlias):
         return annotation if issubclass(annotation, BaseModel) else None
     for argument in typing.get_args(annotation):

@@ -23,7 +23,7 @@ def put(dashboard_url: str, path: str, body: Any, timeout_s: float) -> httpx.Res
 
 
 def _token_header() -> dict[str, str]:
-    """The token from the places that Ray itself looks in, in the same order."""
+    """Read the token from the places that Ray itself looks in, in the same order."""
     token = os.environ.get("RAY_AUTH_TOKEN")
     if not token:
         path = os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token"

@@ -26,7 +26,7 @@ def deploy(dashboard_url: str, config: dict[str, Any]) -> None:
 
 
 def statuses(dashboard_url: str) -> dict[str, tuple[str, str]]:
-    """Status and message of every application."""
+    """Return the status and the message of every application."""
     answer = dashboard.get(dashboard_url, dashboard.APPLICATIONS, timeout_s=10.0)
     answer.raise_for_status()
     applications = answer.json()["applications"]
@@ -75,7 +75,7 @@ def _poll(dashboard_url: str) -> dict[str, tuple[str, str]]:
 
 
 def _reason(message: str) -> str:
-    """The last line that says something, which of a traceback is the error itself."""
+    """Return the last line that says something; in a traceback, that is the error itself."""
 
     def lines() -> Iterator[str]:
         yield from (line.strip() for line in reversed(message.splitlines()) if line.strip())

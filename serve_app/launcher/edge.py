@@ -40,7 +40,7 @@ class EdgePorts:
 
     @classmethod
     def from_base(cls, base: int) -> EdgePorts:
-        """Four ports from ``base`` + 20 on, within those of a second instance."""
+        """Take four ports from ``base`` + 20 on, within those of a second instance."""
         return cls(*range(base + 20, base + 24))
 
 
@@ -68,12 +68,12 @@ class Edge:
         return self.instance.data_dir / "edge.log"
 
     def urls(self) -> dict[str, str]:
-        """Base URL of each listener, for this machine."""
+        """Return the base URL of each listener, for this machine."""
         scheme = "https" if self.certificate else "http"
         return {name: f"{scheme}://{self._peer}:{p}" for name, p in asdict(self.ports).items()}
 
     def render(self) -> str:
-        """The configuration as HAProxy reads it."""
+        """Return the configuration as HAProxy reads it."""
         tls = (
             f" ssl crt '{self.certificate.resolve()}' alpn h2,http/1.1" if self.certificate else ""
         )
@@ -126,7 +126,7 @@ class Edge:
         psutil.wait_procs(processes, timeout=STOP_TIMEOUT_S)
 
     def _processes(self) -> list[psutil.Process]:
-        """Serve's own HAProxy bears the mark too; the configuration tells them apart."""
+        """Find the edge: Serve's own HAProxy bears the mark too, but has another configuration."""
         found = []
         for process in self.instance.processes():
             with contextlib.suppress(psutil.Error):

@@ -72,7 +72,7 @@ class Instance:
         return self.data_dir / "ray-start.log"
 
     def is_running(self) -> bool:
-        """Whether the instance's head process lives and its dashboard answers."""
+        """Return whether the instance's head process lives and its dashboard answers."""
         return bool(self.processes()) and self._dashboard_answers()
 
     def start(self) -> None:
@@ -102,7 +102,7 @@ class Instance:
             time.sleep(0.1)
 
     def stop(self) -> bool:
-        """Stop every process of the instance; False when there was none."""
+        """Stop every process of the instance; return False when there was none."""
         processes = self.processes()
         for signal_number, wait_s in ((signal.SIGTERM, STOP_TIMEOUT_S), (signal.SIGKILL, 5.0)):
             for process in self.processes():
@@ -113,11 +113,11 @@ class Instance:
         return bool(processes)
 
     def processes(self) -> list[psutil.Process]:
-        """Every living process of the instance."""
+        """Return every living process of the instance."""
         return [process for process in psutil.process_iter() if self.owns(process)]
 
     def owns(self, process: psutil.Process) -> bool:
-        """Whether a process lives and is of the instance."""
+        """Return whether a process lives and belongs to the instance."""
         session = self._noted_session()
         with contextlib.suppress(psutil.Error, OSError):
             in_session = session is not None and os.getsid(process.pid) == session
@@ -126,7 +126,7 @@ class Instance:
         return False
 
     def _noted_session(self) -> int | None:
-        """The session that the head was started in, if the note is of this boot of the machine."""
+        """Return the session that the head was started in, unless the machine has booted since."""
         try:
             note = json.loads(self._note.read_text())
         except (OSError, ValueError):
@@ -134,8 +134,10 @@ class Instance:
         return note["pid"] if note.get("boot_time") == psutil.boot_time() else None
 
     def _is_marked(self, process: psutil.Process) -> bool:
-        """For what has left the session. Ray may wipe the environment of processes that it
-        renames."""
+        """Recognise a process that has left the session.
+
+        Ray may wipe the environment of processes that it renames.
+        """
         environment = Path(f"/proc/{process.pid}/environ")
         if environment.exists():
             # psutil stops at the gap that a renaming leaves in there

@@ -30,8 +30,7 @@ class Ports:
 
     @classmethod
     def from_base(cls, base: int) -> Ports:
-        """A set of its own, from ``base`` to ``base`` + 499, for a second instance on one
-        machine."""
+        """Make a set from ``base`` to ``base`` + 499, for a second instance on one machine."""
         single = dict(zip(list(cls.__dataclass_fields__)[:10], range(base, base + 10), strict=True))
         workers, replicas = (base + 100, base + 299), (base + 300, base + 499)
         return cls(**single, workers=workers, replicas=replicas)
@@ -64,14 +63,14 @@ def is_free(port: int) -> bool:
 
 
 def listeners() -> Iterator[tuple[int, int | None]]:
-    """Every TCP port that someone listens on, with the process id where it may be known."""
+    """Yield every TCP port that someone listens on, with the process id where it may be known."""
     for connection in psutil.net_connections("tcp"):
         if connection.status == psutil.CONN_LISTEN and connection.laddr:
             yield connection.laddr.port, connection.pid
 
 
 def holder(port: int) -> str:
-    """Who listens on the port, as the end of a sentence; empty when that cannot be told."""
+    """Say who listens on the port, as the end of a sentence; empty when that cannot be told."""
     with contextlib.suppress(psutil.Error, StopIteration):
         process = psutil.Process(next(pid for p, pid in listeners() if p == port and pid))
         return f" by {process.name()} (process {process.pid})"

@@ -77,7 +77,11 @@ async def _export_file(path: Path, store_url: str) -> int:
 
 
 def _check_file(path: Path) -> int:
-    """The number of records in the file; raises unless every line is one."""
+    """Count the records in the file.
+
+    Raises:
+        RecordsTransferError: a line does not hold a valid record, or the file cannot be read.
+    """
     count, faults = 0, []
     for number, line in _numbered_lines(path, "Checking"):
         try:

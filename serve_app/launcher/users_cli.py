@@ -83,10 +83,12 @@ async def _tell(work: Awaitable[None], success: str) -> None:
 
 
 def read_password() -> str:
-    """Typed twice on a terminal, or the first line of standard input; never an argument.
+    """Ask for a password twice on a terminal, or read the first line of standard input.
+
+    It is never an argument: those show in the list of processes.
 
     Raises:
-        UserError: the two differ.
+        UserError: the two passwords differ.
     """
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\r\n")
