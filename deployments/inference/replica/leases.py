@@ -23,8 +23,9 @@ from deployments.inference.protocol import (
     StaleSessionError,
 )
 from deployments.inference.replica.claims import Claims
+from deployments.inference.replica.commits import Commits
 from deployments.inference.replica.counts import LeaseCounts
-from deployments.inference.replica.held_states import HeldState, HeldStates, batch_of
+from deployments.inference.replica.held_states import HeldState, HeldStates
 from deployments.inference.replica.phases import Event, Phase
 from deployments.inference.replica.recent import RecentPast
 from deployments.inference.replica.session import CALL_TIMEOUT_S, Session
@@ -55,11 +56,11 @@ class StateLeases:
         self._now = self._loop.time
         self._held = HeldStates()
         self._recent = RecentPast(self._now)
-        self._claims = Claims(self._held, self._recent, self.counts)
-        self._session = Session(authority, replica, self._claims, self._now)
-        self._commit_due = asyncio.Event()
-        self._commit_timer: asyncio.TimerHandle | None = None
-        self._oldest_dirty = 0.0
+        claims = Claims(self._held, self._recent, self.counts)
+        self._session = Session(authority, replica, claims, self._now)
+        self._commits = Commits(
+            authority, self._session, self._held, claims, self._recent, self.counts, settings
+        )
         self._given_back = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -77,13 +78,7 @@ class StateLeases:
             hidden: (128,), the caller's no longer.
         """
         self._held.advance(state, hidden)
-        if self._settings.strict:
-            self._commit_due.set()
-        elif self._commit_timer is None:
-            self._oldest_dirty = self._now()
-            self._commit_timer = self._loop.call_later(
-                self._settings.commit_delay_s, self._commit_due.set
-            )
+        self._commits.schedule()
 
     async def acquire(self, key: Key) -> None:
         """Return when ``key`` is owned with a valid lease. One call for a key at a time.
@@ -163,7 +158,7 @@ class StateLeases:
                 self._give_back(state.key)
         try:
             async with asyncio.timeout(CALL_TIMEOUT_S):
-                await self._commit_once()
+                await self._commits.send()
                 if self._session.number is not None:
                     await self._authority.close_session(self._session.number)
         except (HiddenStateError, TimeoutError) as error:
@@ -192,51 +187,19 @@ class StateLeases:
         self._held.fire(key, Event.RECALL)
         if before is Phase.OWNED:
             self.counts.recalls += 1
-            self._commit_due.set()
+            self._commits.hurry()
 
     async def _commit(self) -> None:
         while True:
-            await self._commit_due.wait()
-            self._commit_due.clear()
-            if self._commit_timer is not None:
-                self._commit_timer.cancel()
-                self._commit_timer = None
+            await self._commits.due()
             session = self._session.number
             try:
                 async with asyncio.timeout(CALL_TIMEOUT_S):
-                    await self._commit_once()
+                    await self._commits.send()
+                self._given_back.set()
             except (HiddenStateError, TimeoutError) as error:
                 await self._replace_session(session, error)
-                self._commit_due.set()
-
-    async def _commit_once(self) -> None:
-        """Send one commit and take over what has become of it (invariant 5: one at a time)."""
-        session, sent_at, oldest = self._session.number, self._now(), self._oldest_dirty
-        stepped, leaving = self._held.outgoing()
-        if not (stepped or leaving) or session is None:
-            return
-        batch = batch_of((state.key, state.version, state.hidden) for state in stepped)
-        released = [state.key for state in leaving]
-        try:
-            refused = await self._authority.commit(session, batch, released)
-        except BaseException:
-            self._held.unsent(stepped, leaving)
-            raise
-        self.counts.commits += 1
-        self.counts.states_committed += len(stepped)
-        self.counts.commit_lag_s = self._now() - oldest
-        self._session.renew(session, sent_at)
-        for state, version in zip(stepped, batch.versions, strict=True):
-            if state.key in refused:
-                self._claims.lose(state)
-            else:
-                state.acknowledge(version.step)
-        for state in leaving:
-            if state.key not in refused:
-                self._recent.note_given_back(state.key, state.version, state.hidden)
-                if self._held.holds(state) and state.phase is Phase.LEAVING:
-                    self._held.fire(state.key, Event.RELEASED)
-        self._given_back.set()
+                self._commits.hurry()
 
     async def _replace_session(self, broken: int | None, error: Exception | None = None) -> None:
         await self._session.replace(broken, error)
