@@ -9,7 +9,7 @@ from pathlib import Path
 
 from models.network import NETWORK_FILE
 from models.network.layout import EDGES, MOVEMENTS, NODES, SPEED_LIMIT, Movement
-from models.simulation.signals import yellow_state
+from models.network.signal_states import yellow_state
 
 GREEN_SECONDS = 27  # of the network's own program, which runs when nothing controls the signals
 YELLOW_SECONDS = 3

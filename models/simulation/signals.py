@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from models.network.signal_states import yellow_state
+
 YELLOW_S = 3
 MIN_GREEN_S = 5
-
-
-def yellow_state(current: str, following: str) -> str:
-    """Return the state between two green phases: yellow where green ends, all else as it is."""
-    return "".join(
-        "y" if now in "Gg" and then == "r" else now
-        for now, then in zip(current, following, strict=True)
-    )
 
 
 class Signal:

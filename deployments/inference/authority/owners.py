@@ -1,15 +1,15 @@
-"""Who can own a state: a replica, for the time of its session, or the authority itself."""
+"""A state, and who can own it: a replica, for the time of its session, or the authority itself."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from deployments.inference.protocol import Key
+from deployments.inference.protocol import Floats, Key, Version
 
-if TYPE_CHECKING:
-    from deployments.inference.authority.table import StateRecord
+NEVER = Version(0, 0)
 
 
 class Owner:
@@ -50,3 +50,18 @@ class Turn(NamedTuple):
 
     owner: Owner
     granted: asyncio.Future[None]
+
+
+@dataclass(eq=False, slots=True)
+class StateRecord:
+    """One state. ``hidden`` (128,) is None for zeros; ``waiters`` wait to own it, in order."""
+
+    key: Key
+    version: Version = NEVER
+    hidden: Floats | None = None
+    owner: Owner | None = None
+    waiters: deque[Turn] = field(default_factory=deque)
+
+    @property
+    def wanted(self) -> bool:
+        return any(not turn.granted.done() for turn in self.waiters)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from deployments.inference.authority.owners import Session
-from deployments.inference.authority.table import StateRecord, StateTable
+from deployments.inference.authority.owners import Session, StateRecord
+from deployments.inference.authority.table import StateTable
 from deployments.inference.protocol import Claim, Key, StateBatch, Version
 
 

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from deployments.inference.authority.owners import Owner, Turn
+from deployments.inference.authority.owners import StateRecord
 from deployments.inference.authority.snapshots import Snapshot, Snapshots
 from deployments.inference.protocol import Floats, Key, Version
-
-NEVER = Version(0, 0)
-
-
-@dataclass(eq=False, slots=True)
-class StateRecord:
-    """One state. ``hidden`` (128,) is None for zeros; ``waiters`` wait to own it, in order."""
-
-    key: Key
-    version: Version = NEVER
-    hidden: Floats | None = None
-    owner: Owner | None = None
-    waiters: deque[Turn] = field(default_factory=deque)
-
-    @property
-    def wanted(self) -> bool:
-        return any(not turn.granted.done() for turn in self.waiters)
 
 
 @dataclass(slots=True)

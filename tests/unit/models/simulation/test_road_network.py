@@ -8,8 +8,8 @@ import pytest
 
 from models.junctions import JUNCTIONS, Junction
 from models.network.layout import EDGES
+from models.network.signal_states import yellow_state
 from models.simulation.road_network import RoadNetwork, read_network
-from models.simulation.signals import yellow_state
 
 
 @pytest.fixture(scope="module")
