@@ -16,11 +16,10 @@ import time
 from collections.abc import Callable
 
 from deployments.inference.authority.background import BackgroundTasks
-from deployments.inference.authority.owners import Clearing, Session
 from deployments.inference.authority.ownership import IsAlive, Ownership
 from deployments.inference.authority.recovery import Recovery
 from deployments.inference.authority.snapshots import NoSnapshots, Snapshots
-from deployments.inference.authority.table import StateTable
+from deployments.inference.authority.table import Clearing, Session, StateTable
 from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import (
     Claim,

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from deployments.inference.authority.background import BackgroundTasks
-from deployments.inference.authority.owners import Clearing, Owner, Session, StateRecord, Turn
 from deployments.inference.authority.snapshots import Snapshots
+from deployments.inference.authority.table import Clearing, Owner, Session, StateRecord, Turn
 from deployments.inference.protocol import StaleSessionError
 
 logger = logging.getLogger(__name__)

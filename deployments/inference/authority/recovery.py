@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from deployments.inference.authority.owners import Session, StateRecord
-from deployments.inference.authority.table import StateTable
+from deployments.inference.authority.table import Session, StateRecord, StateTable
 from deployments.inference.protocol import Claim, Key, StateBatch, Version
 
 

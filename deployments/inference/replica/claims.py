@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from deployments.inference.protocol import (
     Claim,
     Floats,
@@ -10,25 +12,21 @@ from deployments.inference.protocol import (
     StaleSessionError,
     Version,
 )
-from deployments.inference.replica.counts import LeaseCounts
-from deployments.inference.replica.held_states import HeldState, HeldStates, batch_of
-from deployments.inference.replica.phases import Event, Phase
+from deployments.inference.replica.held_states import HeldState, HeldStates, LeaseCounts, batch_of
 from deployments.inference.replica.recent import RecentPast
 
 
 class Claims:
     """Implements :class:`.session.Claimant` for the states that a replica holds."""
 
-    def __init__(self, held: HeldStates, recent: RecentPast, counts: LeaseCounts) -> None:
+    def __init__(self, held: HeldStates, counts: LeaseCounts, now: Callable[[], float]) -> None:
         self._held = held
-        self._recent = recent
+        self._recent = RecentPast(now)
         self._counts = counts
         self._claimed: list[tuple[HeldState, Version, Floats]] = []
 
     def claim(self, incarnation: int | None, lease_valid: bool) -> Claim:
-        held = self._held.all()
-        owned = [state for state in held if state.phase is Phase.OWNED]
-        leaving = [state for state in held if state.phase is Phase.LEAVING]
+        owned, leaving = self._held.claimable()
         self._claimed = [(each, each.version, each.hidden) for each in (*owned, *leaving)]
         claimed = {state.key for state, _, _ in self._claimed}
         past = [each for each in self._recent.given_back() if each[0] not in claimed]
@@ -43,12 +41,8 @@ class Claims:
     def settle(self, opened: OpenedSession) -> None:
         self._counts.sessions += 1
         kept, accepted = set(opened.kept), set(opened.accepted)
-        for state in self._held.all():
-            if state.key not in kept:
-                self._held.fire(state.key, Event.NOT_KEPT)
+        self._held.keep(state for state, _, _ in self._claimed if state.key in kept)
         for state, version, hidden in self._claimed:
-            if state.key in kept:
-                self._held.keep(state)
             if state.key not in accepted:
                 self.lose(state)
                 continue
@@ -56,12 +50,23 @@ class Claims:
             if state.key not in kept:
                 self._recent.note_given_back(state.key, version, hidden)
 
+    def give_back(self, state: HeldState) -> None:
+        """Take leave of a state whose last commit has arrived."""
+        self._recent.note_given_back(state.key, state.version, state.hidden)
+        self._held.release(state)
+
     def lose(self, state: HeldState) -> None:
         """Give up a state that is somebody else's; steps since the last commit are void."""
         self._counts.states_refused += 1
         state.fail(StaleSessionError("the hidden state has moved to another replica"))
-        if self._held.holds(state):
-            self._held.fire(state.key, Event.REFUSED)
+        self._held.refuse(state)
+
+    def note_reset(self, run: str, epoch: int) -> None:
+        """Remember that copies of a run's states with this epoch or an earlier one are void."""
+        self._recent.note_reset(run, epoch)
+
+    def prune(self) -> None:
+        self._recent.prune()
 
 
 def _copy(state: HeldState) -> tuple[Key, Version, Floats]:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import Authority
 from deployments.inference.replica.claims import Claims
-from deployments.inference.replica.counts import LeaseCounts
-from deployments.inference.replica.held_states import HeldState, HeldStates, batch_of
-from deployments.inference.replica.phases import Event, Phase
-from deployments.inference.replica.recent import RecentPast
+from deployments.inference.replica.held_states import HeldStates, LeaseCounts, batch_of
 from deployments.inference.replica.session import Session
 
 
@@ -18,8 +14,8 @@ class Commits:
     """Says when a commit is due, and sends it. One at a time (invariant 5).
 
     Args:
-        claims: gives up the states that are refused.
-        recent: remembers the states that were given back.
+        claims: takes leave of the states that are given back or refused.
+        delay_s: for so long the steps that follow join a commit; 0 sends each at once.
     """
 
     def __init__(
@@ -28,17 +24,15 @@ class Commits:
         session: Session,
         held: HeldStates,
         claims: Claims,
-        recent: RecentPast,
         counts: LeaseCounts,
-        settings: InferenceOptions,
+        delay_s: float,
     ) -> None:
         self._authority = authority
         self._session = session
         self._held = held
         self._claims = claims
-        self._recent = recent
         self._counts = counts
-        self._settings = settings
+        self._delay_s = delay_s
         self._loop = asyncio.get_running_loop()
         self._due = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
@@ -46,12 +40,12 @@ class Commits:
         self._sending = False
 
     def schedule(self) -> None:
-        """Let the steps of the next milliseconds join this one; in strict mode none waits."""
-        if self._settings.strict:
+        """Note that there is a step to send."""
+        if not self._delay_s:
             self._due.set()
         elif self._timer is None:
             self._oldest_step = self._loop.time()
-            self._timer = self._loop.call_later(self._settings.commit_delay_s, self._due.set)
+            self._timer = self._loop.call_later(self._delay_s, self._due.set)
 
     def hurry(self) -> None:
         self._due.set()
@@ -95,9 +89,4 @@ class Commits:
                 state.acknowledge(version.step)
         for state in leaving:
             if state.key not in refused:
-                self._released(state)
-
-    def _released(self, state: HeldState) -> None:
-        self._recent.note_given_back(state.key, state.version, state.hidden)
-        if self._held.holds(state) and state.phase is Phase.LEAVING:
-            self._held.fire(state.key, Event.RELEASED)
+                self._claims.give_back(state)

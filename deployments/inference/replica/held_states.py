@@ -18,6 +18,19 @@ from deployments.inference.replica.phases import TRANSITIONS, Event, Phase
 _NEVER = Version(0, 0)
 
 
+@dataclass
+class LeaseCounts:
+    """Counted since the start."""
+
+    checkouts: int = 0
+    recalls: int = 0
+    commits: int = 0
+    states_committed: int = 0
+    states_refused: int = 0
+    sessions: int = 0
+    commit_lag_s: float = 0.0  # from the oldest step in the last commit to its acknowledgement
+
+
 class Unanswered(NamedTuple):
     """An answer that waits until its step is committed (strict mode)."""
 
@@ -70,16 +83,15 @@ class HeldStates:
         state = self._held.get(key)
         return state if state is not None and state.phase is Phase.OWNED else None
 
+    def is_leaving(self, key: Key) -> bool:
+        return self.phase(key) is Phase.LEAVING
+
     def phase(self, key: Key) -> Phase:
         state = self._held.get(key)
         return Phase.FOREIGN if state is None else state.phase
 
-    def all(self) -> list[HeldState]:
-        return list(self._held.values())
-
-    def holds(self, state: HeldState) -> bool:
-        """Tell whether this is still the copy that counts; a later grant makes a new one."""
-        return self._held.get(state.key) is state
+    def in_phase(self, phase: Phase) -> list[HeldState]:
+        return [state for state in self._held.values() if state.phase is phase]
 
     def fire(self, key: Key, event: Event) -> HeldState | None:
         """Move a key to its next phase.
@@ -106,10 +118,13 @@ class HeldStates:
         assert after is not None, f"invariant 7: {event.name} does not follow {before.name}"
         return after
 
-    def keep(self, state: HeldState) -> None:
-        """Own a claimed state in the new session, whatever has become of it meanwhile."""
-        state.phase = self._next(state.key, Event.KEPT)
-        self._held[state.key] = state
+    # From the request for a state to its return
+
+    def ask(self, key: Key) -> None:
+        self.fire(key, Event.ASK)
+
+    def deny(self, key: Key) -> None:
+        self.fire(key, Event.DENIED)
 
     def grant(self, key: Key, grant: Grant, zeros: Floats) -> bool:
         """Own a state; True when it has been recalled already."""
@@ -119,6 +134,43 @@ class HeldStates:
         state.version = grant.version
         state.hidden = zeros if grant.hidden is None else grant.hidden
         return recalled
+
+    def recall(self, key: Key) -> bool:
+        """Prepare to give a state back; False when there is nothing (more) to prepare."""
+        was_owned = self.phase(key) is Phase.OWNED
+        self.fire(key, Event.RECALL)
+        return was_owned
+
+    def recall_all(self) -> None:
+        for state in self.in_phase(Phase.OWNED):
+            self.recall(state.key)
+
+    def release(self, state: HeldState) -> None:
+        """Forget a state that was given back, unless a new session has kept it meanwhile."""
+        if self._held.get(state.key) is state and state.phase is Phase.LEAVING:
+            self.fire(state.key, Event.RELEASED)
+
+    def refuse(self, state: HeldState) -> None:
+        """Forget a state that is somebody else's, unless it has been granted anew meanwhile."""
+        if self._held.get(state.key) is state:
+            self.fire(state.key, Event.REFUSED)
+
+    # From a claim to its outcome
+
+    def claimable(self) -> tuple[list[HeldState], list[HeldState]]:
+        """Return the states to claim: those owned, and those about to be given back."""
+        return self.in_phase(Phase.OWNED), self.in_phase(Phase.LEAVING)
+
+    def keep(self, claimed: Iterable[HeldState]) -> None:
+        """Own these claimed states in a new session, and no others."""
+        kept = {state.key: state for state in claimed}
+        for key in [key for key in self._held if key not in kept]:
+            self.fire(key, Event.NOT_KEPT)
+        for key, state in kept.items():
+            state.phase = self._next(key, Event.KEPT)
+            self._held[key] = state
+
+    # From a step to its commit
 
     def advance(self, state: HeldState, hidden: Floats) -> None:
         """Note a step of an owned state."""
@@ -142,7 +194,7 @@ class HeldStates:
         for state in stepped:
             state.dirty = True
         for state in (*stepped, *leaving):
-            if self.holds(state):
+            if self._held.get(state.key) is state:
                 self._outbox[state.key] = state
 
 

@@ -24,10 +24,7 @@ from deployments.inference.protocol import (
 )
 from deployments.inference.replica.claims import Claims
 from deployments.inference.replica.commits import Commits
-from deployments.inference.replica.counts import LeaseCounts
-from deployments.inference.replica.held_states import HeldState, HeldStates
-from deployments.inference.replica.phases import Event, Phase
-from deployments.inference.replica.recent import RecentPast
+from deployments.inference.replica.held_states import HeldState, HeldStates, LeaseCounts
 from deployments.inference.replica.session import CALL_TIMEOUT_S, Session
 
 logger = logging.getLogger(__name__)
@@ -55,11 +52,11 @@ class StateLeases:
         self._loop = asyncio.get_running_loop()
         self._now = self._loop.time
         self._held = HeldStates()
-        self._recent = RecentPast(self._now)
-        claims = Claims(self._held, self._recent, self.counts)
-        self._session = Session(authority, replica, claims, self._now)
+        self._claims = Claims(self._held, self.counts, self._now)
+        self._session = Session(authority, replica, self._claims, self._now)
+        delay_s = 0.0 if settings.strict else settings.commit_delay_s
         self._commits = Commits(
-            authority, self._session, self._held, claims, self._recent, self.counts, settings
+            authority, self._session, self._held, self._claims, self.counts, delay_s
         )
         self._given_back = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -87,7 +84,7 @@ class StateLeases:
             TooManyStatesError: the authority's cap is reached.
         """
         while self.owned(key) is None:
-            while self._held.phase(key) is Phase.LEAVING:
+            while self._held.is_leaving(key):
                 self._given_back.clear()
                 await self._given_back.wait()
             session = self._session.number
@@ -98,7 +95,7 @@ class StateLeases:
 
     async def _check_out(self, session: int, key: Key) -> None:
         """Ask for a state once; it may still not be owned afterwards."""
-        self._held.fire(key, Event.ASK)
+        self._held.ask(key)
         granted = False
         try:
             async with asyncio.timeout(self._settings.checkout_timeout_s + CALL_TIMEOUT_S):
@@ -111,7 +108,7 @@ class StateLeases:
             await self._replace_session(session, error)
         finally:
             if not granted:
-                self._held.fire(key, Event.DENIED)
+                self._held.deny(key)
         if granted:
             self.counts.checkouts += 1
             if self._held.grant(key, grant, self._zeros):
@@ -127,7 +124,7 @@ class StateLeases:
             except AuthorityUnavailableError as error:
                 await self._replace_session(session, error)
                 continue
-            self._recent.note_reset(run, epoch)
+            self._claims.note_reset(run, epoch)
             return
 
     @property
@@ -153,9 +150,7 @@ class StateLeases:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for state in self._held.all():
-            if state.phase is Phase.OWNED:
-                self._give_back(state.key)
+        self._held.recall_all()
         try:
             async with asyncio.timeout(CALL_TIMEOUT_S):
                 await self._commits.send()
@@ -176,16 +171,14 @@ class StateLeases:
             except (HiddenStateError, TimeoutError) as error:
                 await self._replace_session(session, error)
                 continue
-            self._recent.prune()
+            self._claims.prune()
             if session == self._session.number:
                 self._session.renew(session, sent_at)
                 for key in recalls:
                     self._give_back(key)
 
     def _give_back(self, key: Key) -> None:
-        before = self._held.phase(key)
-        self._held.fire(key, Event.RECALL)
-        if before is Phase.OWNED:
+        if self._held.recall(key):
             self.counts.recalls += 1
             self._commits.hurry()
 

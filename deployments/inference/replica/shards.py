@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from deployments.inference.protocol import Floats, Key
-from deployments.inference.replica.counts import LeaseCounts
-from deployments.inference.replica.held_states import HeldState
+from deployments.inference.replica.held_states import HeldState, LeaseCounts
 from deployments.inference.replica.leases import StateLeases
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import deque
-from dataclasses import dataclass
+from collections import Counter, deque
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -22,9 +22,9 @@ from deployments.inference.protocol import (
     NonFiniteStateError,
     OutOfReachError,
 )
-from deployments.inference.replica.counts import StepCounts
 from deployments.inference.replica.held_states import HeldState, Unanswered
 from deployments.inference.replica.shards import ShardedLeases
+from deployments.metrics.sampled import Sampled
 from models.junctions import JUNCTIONS
 from models.policy.form import HIDDEN_DIM
 from models.policy.inputs import encode
@@ -50,6 +50,19 @@ class _Request:
     answer: asyncio.Future[Decision]
     patience_s: float
     stepped: bool = False
+
+
+@dataclass
+class StepCounts:
+    """Counted since the start.
+
+    Attributes:
+        predictions: steps made, by (junction, action).
+        batches: a sample of the batches' (size, seconds).
+    """
+
+    predictions: Counter[tuple[str, int]] = field(default_factory=Counter)
+    batches: Sampled[tuple[int, float]] = field(default_factory=Sampled)
 
 
 class PolicySource(Protocol):

@@ -98,5 +98,5 @@ async def test_resets_and_handovers_are_not_remembered_for_ever():
         await world.predict(world.replicas[n % 2], Key(f"run-{n % 10}", JUNCTION))
         await world.reset(replica, f"run-{n % 10}")
     await asyncio.sleep(KEEP_S + 1)
-    assert all(not shard._recent.given_back() for r in world.replicas for shard in r.shards)
+    assert all(not shard._claims._recent.given_back() for r in world.replicas for shard in r.shards)
     assert world.shards[0].authority.n_states == 0

@@ -77,8 +77,8 @@ def test_what_leaves_is_told_to_the_authority_and_what_is_foreign_is_not():
 
 def test_a_claimed_state_that_was_given_back_meanwhile_is_owned_again_when_it_is_kept():
     held = in_phase(Phase.OWNED)
-    (claimed,) = held.all()
+    ((claimed,), _) = held.claimable()
     held.fire(KEY, Event.RECALL)
     held.fire(KEY, Event.RELEASED)
-    held.keep(claimed)
+    held.keep([claimed])
     assert held.owned(KEY) is claimed
