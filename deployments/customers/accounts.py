@@ -64,7 +64,7 @@ class Customer(Record, Contact):
 
 
 def open_account(customer: NewCustomer, number: str) -> Customer:
-    """The customer with a first account."""
+    """Return the customer with a first account."""
     account = Account(
         accountNumber=int(number), accountType="Savings", branchAddress="123 Main Street, New York"
     )

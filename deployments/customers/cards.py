@@ -34,7 +34,7 @@ class Card(Record):
 
 
 def open_card(mobile_number: str, number: str) -> Card:
-    """A first card, nothing of it used."""
+    """Return a first card, of which nothing is used yet."""
     return Card(
         mobileNumber=mobile_number,
         cardNumber=number,

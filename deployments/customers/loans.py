@@ -35,7 +35,7 @@ class Loan(Record):
 
 
 def open_loan(mobile_number: str, number: str) -> Loan:
-    """A first loan, nothing of it paid."""
+    """Return a first loan, of which nothing is paid yet."""
     return Loan(
         mobileNumber=mobile_number,
         loanNumber=number,

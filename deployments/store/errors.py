@@ -17,7 +17,7 @@ class StoreError(Exception):
 
 
 class InvalidStoreUrl(StoreError, ValueError):
-    """The URL names no store; the message says why, without the URL's password."""
+    """The URL does not name a store; the message says why, without the URL's password."""
 
 
 class StoreUnavailable(StoreError):

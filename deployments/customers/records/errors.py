@@ -87,7 +87,7 @@ class MissingParameter(RequestRefused):
 
 
 class MalformedBody(RequestRefused):
-    """The body is no JSON object, or a field of it has the wrong JSON type."""
+    """The body is not a JSON object, or one of its fields has the wrong JSON type."""
 
     status = HTTPStatus.BAD_REQUEST
 
@@ -96,7 +96,7 @@ class MalformedBody(RequestRefused):
 
 
 class BodyTooSlow(RequestRefused):
-    """The body does not arrive."""
+    """The body has not arrived in time."""
 
     status = HTTPStatus.REQUEST_TIMEOUT
 

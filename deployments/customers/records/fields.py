@@ -26,7 +26,7 @@ class Fields(BaseModel):
 
     @classmethod
     def read(cls, members: Mapping[str, Any]) -> Self:
-        """The object with these members.
+        """Read the object with these members.
 
         Raises:
             MalformedBody: a member has the wrong JSON type.

@@ -23,8 +23,8 @@ class RecordType:
     """The body of fetch and update, and what is stored."""
 
     new_record: Callable[[Any, str], Record]
-    """A customer's first record, of the create request (the mobile number, when there is no
-    `create_request`) and a free record number."""
+    """Makes a customer's first record from the create request and a free record number. Without a
+    `create_request`, the mobile number takes its place."""
 
     create_request: type[Fields] | None = None
     """The body of create; None: create takes the mobile number from the query and no body."""
@@ -33,13 +33,13 @@ class RecordType:
 
     created: str
     already_registered: str
-    """With {mobile}."""
+    """Message; {mobile} stands for the mobile number."""
 
     mobile_unknown: str
-    """With {mobile}."""
+    """Message; {mobile} stands for the mobile number."""
 
     number_unknown: str
-    """With {number}."""
+    """Message; {number} stands for the record's number."""
 
     status_in_error_code: bool = False
     """Whether errorCode reads `400 BAD_REQUEST` or just `BAD_REQUEST`."""
@@ -56,6 +56,6 @@ class RecordType:
         return self.base_path.rpartition("/")[2]
 
     def error_code(self, error: RecordError) -> str:
-        """The errorCode of the error response."""
+        """Return the errorCode of the error response."""
         status = error.status
         return f"{status.value} {status.name}" if self.status_in_error_code else status.name

@@ -61,17 +61,17 @@ _STORE_FAILED: Responses = {500: {"model": ErrorResponse, "description": "The st
 
 
 def json_body(schema: dict[str, Any]) -> dict[str, Any]:
-    """The requestBody of an operation."""
+    """Return the requestBody of an operation."""
     return {"required": True, "content": {"application/json": {"schema": schema}}}
 
 
 def schema_of(fields: type[Fields]) -> dict[str, Any]:
-    """The schema of a body without nested objects."""
+    """Return the schema of a body without nested objects."""
     return fields.model_json_schema()
 
 
 def create_responses(record_type: RecordType) -> Responses:
-    """The answers to create, by whether it takes a body."""
+    """Return the answers to create, which depend on whether it takes a body."""
     if record_type.create_request is None:
         return {
             400: _answer("Already registered, or no mobileNumber.", _ERROR, problem=True),
@@ -83,7 +83,7 @@ def create_responses(record_type: RecordType) -> Responses:
 
 
 def find_responses() -> Responses:
-    """The failures of fetch and delete."""
+    """Return the failures of fetch and delete."""
     return {
         400: _answer("No mobileNumber.", None, problem=True),
         404: _answer("No record has the mobile number.", _ERROR),
@@ -92,7 +92,7 @@ def find_responses() -> Responses:
 
 
 def update_responses(record_type: RecordType) -> Responses:
-    """The answers to update: success shares 200 with invalid fields where the type says so."""
+    """Return the answers to update; invalid fields share 200 with success if the type says so."""
     success = {"$ref": "#/components/schemas/StatusResponse"}
     duplicate = "The mobile number belongs to another record, or the body is no JSON object."
     if record_type.invalid_update_status == HTTPStatus.OK:

@@ -49,17 +49,17 @@ class Rule:
 
 
 def present(message: str) -> Rule:
-    """Not missing, not null."""
+    """Require that the field is neither missing nor null."""
     return Rule(message, lambda _: True)
 
 
 def not_empty(message: str) -> Rule:
-    """A text of at least one character."""
+    """Require a text of at least one character."""
     return Rule(message, bool, {"minLength": 1})
 
 
 def length(shortest: int, longest: int, message: str) -> Rule:
-    """A text of so many characters."""
+    """Require a text of ``shortest`` to ``longest`` characters."""
 
     def holds(text: Sized) -> bool:
         return shortest <= len(text) <= longest
@@ -68,7 +68,7 @@ def length(shortest: int, longest: int, message: str) -> Rule:
 
 
 def digits(count: int, message: str) -> Rule:
-    """A text of so many ASCII digits."""
+    """Require a text of exactly ``count`` ASCII digits."""
     pattern = re.compile(rf"[0-9]{{{count}}}")
     return Rule(
         message,
@@ -78,7 +78,7 @@ def digits(count: int, message: str) -> Rule:
 
 
 def integer_of_digits(count: int, message: str) -> Rule:
-    """A positive integer of so many digits."""
+    """Require a positive integer of exactly ``count`` digits."""
     least, most = 10 ** (count - 1), 10**count - 1
     return Rule(
         message,
@@ -88,10 +88,10 @@ def integer_of_digits(count: int, message: str) -> Rule:
 
 
 def at_least(least: int, message: str) -> Rule:
-    """An integer that is not smaller."""
+    """Require an integer that is not smaller than ``least``."""
     return Rule(message, lambda number: number >= least, {"minimum": least, "format": "int64"})
 
 
 def email(message: str) -> Rule:
-    """An e-mail address; its domain may have no dot."""
+    """Require an e-mail address; a domain without a dot will do."""
     return Rule(message, lambda text: _EMAIL.fullmatch(text) is not None, {"format": "email"})

@@ -39,13 +39,13 @@ Observe = Callable[[str, str, float], None]
 
 
 def random_number(length: int) -> str:
-    """A random number of so many digits, the first not zero."""
+    """Draw a number of ``length`` digits, the first of which is not zero."""
     least: int = 10 ** (length - 1)
     return str(least + secrets.randbelow(9 * least))
 
 
 def document_of(record: Record) -> Document:
-    """How a record is stored: its JSON, found by its number and by the mobile number."""
+    """Return a record as it is stored: its JSON, found by its number and by the mobile number."""
     return Document(record.number, record.model_dump_json().encode(), record.mobileNumber)
 
 
@@ -101,11 +101,11 @@ class RecordService:
         raise RecordsUnavailable("No free record number was found")
 
     async def fetch(self, mobile: str) -> bytes:
-        """The record with this mobile number, as JSON.
+        """Return the record with this mobile number, as JSON.
 
         Raises:
             InvalidMobileNumber: neither empty nor ten digits.
-            RecordNotFound: there is none.
+            RecordNotFound: no record has the mobile number.
             RecordsUnavailable: the store cannot serve.
         """
         with self._observed("fetch"):
@@ -119,7 +119,7 @@ class RecordService:
         """Replace the record with the number that is in these members, all of it or nothing.
 
         Raises:
-            MalformedBody, InvalidFields: the members are no record.
+            MalformedBody, InvalidFields: the members do not make a valid record.
             RecordNotFound: no record has the number.
             AlreadyRegistered: another record has the mobile number.
             RecordsUnavailable: the store cannot serve.
@@ -139,7 +139,7 @@ class RecordService:
 
         Raises:
             InvalidMobileNumber: neither empty nor ten digits.
-            RecordNotFound: there is none.
+            RecordNotFound: no record has the mobile number.
             RecordsUnavailable: the store cannot serve.
         """
         with self._observed("delete"):

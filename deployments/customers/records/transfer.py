@@ -23,7 +23,7 @@ RecordTypes = Mapping[str, RecordType]
 
 
 class InvalidLine(ValueError):
-    """A line is no record; the message says why."""
+    """A line does not hold a valid record; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +51,17 @@ class ImportResult:
 
 
 async def export_lines(store: Store, record_types: RecordTypes) -> AsyncIterator[bytes]:
-    """Every record as a line."""
+    """Yield every record as a line."""
     for service, record_type in record_types.items():
         async for _, record in store.scan(record_type.name):
             yield b'{"service":"%s","record":%s}\n' % (service.encode(), record)
 
 
 def parse_line(number: int, line: bytes, record_types: RecordTypes) -> Line:
-    """The record of a line.
+    """Read the record of a line.
 
     Raises:
-        InvalidLine: it is not of the form, or the record breaks rules of its service.
+        InvalidLine: the line has another form, or the record breaks rules of its service.
     """
     try:
         members = parse_json_object(line)
@@ -77,7 +77,7 @@ def parse_line(number: int, line: bytes, record_types: RecordTypes) -> Line:
 
 
 async def import_lines(store: Store, lines: Iterable[Line]) -> AsyncIterator[ImportResult]:
-    """Create the records that the store does not have; yields the result so far after each batch.
+    """Create the records that the store does not have; yield the result so far after each batch.
 
     A record is created whole or not at all, and one that is there already is left as it is: the
     same import can be repeated, also after it broke off.
