@@ -69,8 +69,8 @@ class FastRoutes:
         self._waiting = 0
         self._routes: dict[tuple[str, str], _Route] = {}
         app.add_middleware(self._stand_before)
-        app.add_exception_handler(HTTPException, self._answer_other)
-        app.add_exception_handler(Exception, self._answer_other)
+        app.add_exception_handler(HTTPException, self._respond_to)
+        app.add_exception_handler(Exception, self._respond_to)
 
     def add(
         self,
@@ -107,7 +107,7 @@ class FastRoutes:
         assert isinstance(declared, APIRoute)
 
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-            await _respond(send, await self._answer(route, scope, receive))
+            await self._answer(route, scope, receive, send)
 
         declared.app = answer  # there is no second way to answer, should a request come so far
 
@@ -116,7 +116,7 @@ class FastRoutes:
             path = scope["path"].removeprefix(scope.get("root_path", ""))
             route = self._routes.get((scope["method"], path))
             if route is not None:
-                await _respond(send, await self._answer(route, scope, receive))
+                await self._answer(route, scope, receive, send)
                 return
             if self._counts_others:
                 await self._pass_on_counted(scope, receive, send)
@@ -127,23 +127,28 @@ class FastRoutes:
         self._others = others
         return self
 
-    async def _answer(self, route: _Route, scope: Scope, receive: Receive) -> Answer:
-        if route.counted and self._waiting >= self._max_waiting:
-            return self._render_error(scope, OverloadedError())
-        self._waiting += route.counted
+    async def _answer(self, route: _Route, scope: Scope, receive: Receive, send: Send) -> None:
+        handle, check, max_body, counted = route
+        self._waiting += counted
         try:
-            if route.check is not None:
-                route.check(scope)
-            body = b"" if route.max_body is None else await read_body(receive, route.max_body)
-            return await route.handle(scope, body)
+            if counted and self._waiting > self._max_waiting:
+                raise OverloadedError
+            if check is not None:
+                check(scope)
+            sent = b"" if max_body is None else await read_body(receive, max_body)
+            status, body, headers = await handle(scope, sent)
         except Exception as error:
-            return self._render_error(scope, error)
+            status, body, headers = self._render_error(scope, error)
         finally:
-            self._waiting -= route.counted
+            self._waiting -= counted
+        raw = [*headers, (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": status, "headers": raw})
+        await send({"type": "http.response.body", "body": body})
 
     async def _pass_on_counted(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._waiting >= self._max_waiting:
-            await _respond(send, self._render_error(scope, OverloadedError()))
+            response = await self._respond_to(Request(scope), OverloadedError())
+            await response(scope, receive, send)
             return
         self._waiting += 1
         try:
@@ -151,7 +156,7 @@ class FastRoutes:
         finally:
             self._waiting -= 1
 
-    async def _answer_other(self, request: Request, error: Exception) -> Response:
+    async def _respond_to(self, request: Request, error: Exception) -> Response:
         status, body, headers = self._render_error(request.scope, error)
         response = Response(body, status)
         response.raw_headers += headers
@@ -160,13 +165,6 @@ class FastRoutes:
         if status == 405:  # Starlette names the methods of one route of the path alone
             response.headers["Allow"] = ", ".join(_methods_of(self._declared, request.scope))
         return response
-
-
-async def _respond(send: Send, answer: Answer) -> None:
-    status, body, headers = answer
-    raw = [*headers, (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": status, "headers": raw})
-    await send({"type": "http.response.body", "body": body})
 
 
 def _placeholder(takes: Takes) -> Callable[..., None]:

@@ -50,6 +50,9 @@ class BatchRequest(BaseModel):
 class ItemFailure(BaseModel):
     status: int
     detail: str
+    code: Literal["model_not_loaded", "overloaded"] | None = Field(
+        None, description="Why, for programs, where the status leaves it open."
+    )
 
 
 class FailedPrediction(BaseModel):
@@ -93,7 +96,3 @@ class ModelInfo(BaseModel):
     n_agents: int
     obs_agent_id: bool = True
     junctions: dict[str, JunctionInfo]
-
-
-class ErrorBody(BaseModel):
-    detail: str

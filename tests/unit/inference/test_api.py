@@ -431,10 +431,12 @@ class TestStatus:
         async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
             refused = await client.post("/predict_action", json=body_of())
             assert (refused.status_code, refused.json()) == (503, {"detail": "Model not loaded"})
+            assert refused.headers["x-error-code"] == "model_not_loaded"
             several = await client.post("/predict_actions", json={"items": [body_of()]})
             assert several.json()["items"][0]["error"] == {
                 "status": 503,
                 "detail": "Model not loaded",
+                "code": "model_not_loaded",
             }
             health = (await client.get("/health")).json()
             assert (health["status"], health["model_loaded"]) == ("no_model", False)
@@ -488,6 +490,7 @@ class TestLoad:
             assert len(refused) == 7
             assert refused[0].json() == {"detail": "Too many requests are waiting"}
             assert refused[0].headers["retry-after"] == "1"
+            assert refused[0].headers["x-error-code"] == "overloaded"
             assert await steps_made(client) == 3
 
     async def test_a_reset_passes_the_crowd(self, service):

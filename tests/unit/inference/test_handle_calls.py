@@ -72,6 +72,7 @@ async def test_each_step_gets_its_own_outcome_in_order():
         ("error", 503),
         ("error", 422),
     ]
+    assert [outcome[3:] for outcome in outcomes[1:4]] == [(None,), ("model_not_loaded",), (None,)]
     assert outcomes[4] == (1, 0.5)
     assert fake.asked[0] == ("default", JUNCTION, [1.0])
     assert fake.asked[4] == ("run-7", JUNCTION, [2.0])
@@ -105,4 +106,4 @@ async def test_a_reset_answers_with_its_message_or_an_error():
     assert fake.resets == ["run-7", "default"]
     assert (await answer_reset(service, "not a run"))[:2] == ("error", 400)
     fake.reset_error = OverloadedError("not in time")
-    assert await answer_reset(service, None) == ("error", 503, "not in time")
+    assert await answer_reset(service, None) == ("error", 503, "not in time", "overloaded")
