@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -13,10 +12,7 @@ from numpy.typing import NDArray
 
 from deployments.density.parsing import SHAPE, parse_densities
 from deployments.density.schemas import Health, ModelInfo
-from deployments.forecast.batcher import Batcher
-from deployments.forecast.counts import ForecastCounts
-from deployments.forecast.errors import ModelNotLoadedError
-from deployments.forecast.model_slot import ModelSlot
+from deployments.forecast.service import ForecastService
 from models.density.forecast import DensityForecaster
 
 _DESCRIPTION = (
@@ -32,45 +28,42 @@ class _Served(NamedTuple):
     edge_ids: str  # the same JSON in every answer
 
 
-class DensityService:
-    """Validates, forecasts in batches, and tells about itself."""
+class DensityService(ForecastService[_Served, Floats, Floats, list[list[float]]]):
+    """Variant A: a question is an array of (3, 5) densities."""
 
-    def __init__(self) -> None:
-        self.slot = ModelSlot(_read)
-        self.counts = ForecastCounts(self._drift)
-        self._batcher = Batcher(self._run)
+    @staticmethod
+    def read(path: Path) -> _Served:
+        forecaster = DensityForecaster.load(path)
+        # the first call of a process is slow; no request shall wait for it
+        forecaster(np.zeros((1, *SHAPE)))
+        return _Served(forecaster, json.dumps(forecaster.edges))
 
-    async def predict(self, body: bytes) -> bytes:
-        """Answer a prediction request.
+    def parse(self, body: bytes) -> Floats:
+        return parse_densities(body)
 
-        Raises:
-            ForecastError: with the status and the detail of the answer.
-        """
-        densities = parse_densities(body)
-        if self.slot.model is None:
-            raise ModelNotLoadedError
-        return await self._batcher.submit(densities)
+    def stack(self, model: _Served, questions: list[Floats]) -> Floats:
+        return np.stack(questions)
 
-    def _run(self, batch: list[Floats]) -> list[bytes]:
-        if self.slot.model is None:
-            raise ModelNotLoadedError
-        forecaster, edge_ids = self.slot.model
-        started = time.perf_counter()
-        inputs = np.stack(batch)
-        forecasts = forecaster(inputs).tolist()
-        self.counts.batch(len(batch), time.perf_counter() - started, inputs)
-        self.counts.predictions["all"] += len(batch)
+    def forecast(self, model: _Served, inputs: Floats) -> list[list[float]]:
+        forecaster, _ = model
+        densities: list[list[float]] = forecaster(inputs).tolist()
+        return densities
+
+    def answers(
+        self, model: _Served, questions: list[Floats], outputs: list[list[float]]
+    ) -> list[bytes]:
         # in Python: NumPy rounds by a product, which overflows at the upper end of float64
-        rows = [[round(density, 4) for density in row] for row in forecasts]
-        return [f'{{"prediction":{row},"edge_ids":{edge_ids}}}'.encode() for row in rows]
+        rows = [[round(density, 4) for density in row] for row in outputs]
+        return [f'{{"prediction":{row},"edge_ids":{model.edge_ids}}}'.encode() for row in rows]
 
-    def _drift(self, inputs: list[Floats]) -> Mapping[str, float]:
-        if self.slot.model is None:
-            return {}
-        model = self.slot.model.forecaster
+    def target(self, question: Floats) -> str:
+        return "all"
+
+    def drift(self, model: _Served, inputs: list[Floats]) -> Mapping[str, float]:
+        forecaster = model.forecaster
         values = np.concatenate(inputs)
-        outside = ((values < model.low) | (values > model.high)).mean(axis=(0, 1))
-        return dict(zip(model.edges, outside.tolist(), strict=True))
+        outside = ((values < forecaster.low) | (values > forecaster.high)).mean(axis=(0, 1))
+        return dict(zip(forecaster.edges, outside.tolist(), strict=True))
 
     def health(self) -> Health:
         if self.slot.model is None:
@@ -87,11 +80,3 @@ class DensityService:
             test_loss=model.card.test_loss,
             test_mae=model.card.test_mae,
         )
-
-
-def _read(path: Path) -> _Served:
-    forecaster = DensityForecaster.load(path)
-    forecaster(
-        np.zeros((1, *SHAPE))
-    )  # the first call of a process is slow; no request shall wait for it
-    return _Served(forecaster, json.dumps(forecaster.edges))

@@ -13,75 +13,70 @@ from numpy.typing import NDArray
 
 from deployments.flow.parsing import FlowQuestion, parse_question
 from deployments.flow.schemas import Health, ModelInfo
-from deployments.forecast.batcher import Batcher
-from deployments.forecast.counts import ForecastCounts
-from deployments.forecast.errors import ModelNotLoadedError
-from deployments.forecast.model_slot import ModelSlot
+from deployments.forecast.service import ForecastService
 from models.flow.window import FEATURES, HORIZON, MINUTE_S, WINDOW
 
 if TYPE_CHECKING:
-    from models.flow.forecast import FlowForecaster
-
-
-class FlowAnswer(NamedTuple):
-    """Vehicles per minute and the probability that they are within their tolerance."""
-
-    flow: int
-    confidence: float
+    from models.flow.forecast import FlowForecaster, FlowForecasts
 
 
 class _Inputs(NamedTuple):
     windows: NDArray[np.float64]  # (B, 60, 3)
     rows: NDArray[np.int64]  # (B,)
+    observed: NDArray[np.int64]  # (B,)
 
 
-class FlowService:
-    """Validates, forecasts in batches, and tells about itself."""
+class FlowService(ForecastService["FlowForecaster", FlowQuestion, _Inputs, "FlowForecasts"]):
+    """Variant B: a question is a window of one-minute samples at a junction."""
 
-    def __init__(self) -> None:
-        self.slot = ModelSlot(_read)
-        self.counts = ForecastCounts(self._drift)
-        self._batcher = Batcher(self._run)
+    @staticmethod
+    def read(path: Path) -> FlowForecaster:
+        import torch  # two seconds, which only a replica shall spend
 
-    async def forecast(self, body: bytes) -> bytes:
-        """Answer a forecast request.
+        from models.flow.forecast import FlowForecaster
 
-        Raises:
-            ForecastError: with the status and the detail of the answer.
-        """
-        question = parse_question(body, time.time())
-        if self.slot.model is None:
-            raise ModelNotLoadedError
-        answer = await self._batcher.submit(question)
-        return json.dumps(
-            {
-                "junction_id": question.junction_id,
-                "forecast_timestamp": question.newest + HORIZON * MINUTE_S,
-                "predicted_flow": answer.flow,
-                "confidence": answer.confidence,
-                "status": "success",
-                "timestamp": _now_ms(),
-            }
-        ).encode()
+        torch.set_num_threads(1)  # replicas are the unit of parallelism; a batch is small
+        forecaster = FlowForecaster.load(path)
+        # the first call of a process is slow; no request shall wait for it
+        empty = np.zeros((1, WINDOW, len(FEATURES)))
+        forecaster(empty, np.array([0]), np.array([WINDOW]))
+        return forecaster
 
-    def _run(self, batch: list[FlowQuestion]) -> list[FlowAnswer]:
-        model = self.slot.model
-        if model is None:
-            raise ModelNotLoadedError
-        started = time.perf_counter()
-        windows = np.stack([question.window.features for question in batch])
-        rows = np.array([model.rows[question.junction_id] for question in batch])
-        observed = np.array([question.window.observed for question in batch])
-        forecasts = model(windows, rows, observed)
-        self.counts.batch(len(batch), time.perf_counter() - started, _Inputs(windows, rows))
-        self.counts.predictions.update(question.junction_id for question in batch)
-        flows, confidences = forecasts.flows.tolist(), forecasts.confidences.round(4).tolist()
-        return [FlowAnswer(round(f), c) for f, c in zip(flows, confidences, strict=True)]
+    def parse(self, body: bytes) -> FlowQuestion:
+        return parse_question(body, time.time())
 
-    def _drift(self, inputs: list[_Inputs]) -> Mapping[str, float]:
-        model = self.slot.model
-        if model is None:
-            return {}
+    def stack(self, model: FlowForecaster, questions: list[FlowQuestion]) -> _Inputs:
+        return _Inputs(
+            np.stack([question.window.features for question in questions]),
+            np.array([model.rows[question.junction_id] for question in questions]),
+            np.array([question.window.observed for question in questions]),
+        )
+
+    def forecast(self, model: FlowForecaster, inputs: _Inputs) -> FlowForecasts:
+        return model(*inputs)
+
+    def answers(
+        self, model: FlowForecaster, questions: list[FlowQuestion], outputs: FlowForecasts
+    ) -> list[bytes]:
+        flows, confidences = outputs.flows.tolist(), outputs.confidences.round(4).tolist()
+        return [
+            json.dumps(
+                {
+                    "junction_id": question.junction_id,
+                    "forecast_timestamp": question.newest + HORIZON * MINUTE_S,
+                    "predicted_flow": round(flow),
+                    "confidence": confidence,
+                    "status": "success",
+                    "timestamp": _now_ms(),
+                }
+            ).encode()
+            for question, flow, confidence in zip(questions, flows, confidences, strict=True)
+        ]
+
+    def target(self, question: FlowQuestion) -> str:
+        return question.junction_id
+
+    def drift(self, model: FlowForecaster, inputs: list[_Inputs]) -> Mapping[str, float]:
         windows = np.concatenate([each.windows for each in inputs])
         rows = np.concatenate([each.rows for each in inputs])
         low, high = model.low[rows, None], model.high[rows, None]
@@ -104,19 +99,6 @@ class FlowService:
             target_accuracy=model.target_accuracy if model else "none",
             trained_on_junctions=list(model.rows) if model else [],
         )
-
-
-def _read(path: Path) -> FlowForecaster:
-    import torch  # two seconds, which only a replica shall spend
-
-    from models.flow.forecast import FlowForecaster
-
-    torch.set_num_threads(1)  # replicas are the unit of parallelism; a batch is too small to split
-    forecaster = FlowForecaster.load(path)
-    # the first call of a process is slow; no request shall wait for it
-    empty = np.zeros((1, WINDOW, len(FEATURES)))
-    forecaster(empty, np.array([0]), np.array([WINDOW]))
-    return forecaster
 
 
 def _now_ms() -> int:

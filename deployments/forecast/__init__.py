@@ -1,1 +1,1 @@
-"""What the two forecast services share: batching, model in service, fast route, metrics."""
+"""What the two forecast services share: batching, routes, metrics, the deployment itself."""

@@ -7,6 +7,7 @@ from typing import Any
 from ray.serve import metrics
 
 from deployments.forecast.counts import ForecastCounts
+from deployments.forecast.variant import Variant
 from deployments.metrics.total import Total
 
 
@@ -15,14 +16,13 @@ class ForecastMetrics:
 
     Args:
         counts: of the service.
-        name: of the service, the first part of every metric's.
-        target: what predictions are counted by.
-        column: what drift is told of.
+        variant: says how the metrics and their tags are called.
     """
 
-    def __init__(self, counts: ForecastCounts[Any], name: str, target: str, column: str) -> None:
-        self._counts, self._column = counts, column
-        self._predictions = Total(f"{name}_predictions", "Predictions made", (target,))
+    def __init__(self, counts: ForecastCounts[Any], variant: Variant) -> None:
+        name = variant.name
+        self._counts, self._column = counts, variant.drift_of
+        self._predictions = Total(f"{name}_predictions", "Predictions made", (variant.counted_by,))
         self._batch_size = metrics.Histogram(
             f"{name}_batch_size",
             "Predictions per model call, a sample of the calls",
@@ -36,7 +36,7 @@ class ForecastMetrics:
         self._drift = metrics.Gauge(
             f"{name}_input_drift",
             "Share of input values outside the training range, in a sample of the newest calls",
-            tag_keys=(column,),
+            tag_keys=(variant.drift_of,),
         )
 
     def publish(self) -> None:

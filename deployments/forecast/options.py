@@ -1,37 +1,36 @@
-"""What a replica of a forecast service is built from, and what can change while it runs."""
+"""What a forecast service can be told in a serve config."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
+from deployments.model_slot import UserConfig
 
-class Limits(NamedTuple):
-    """Bounds of one replica.
-
-    Attributes:
-        max_waiting: requests at work at once; more are refused with 503, so that no queue grows.
-        max_body: bytes of a request.
-    """
-
-    max_waiting: int
-    max_body: int
+MaxBody = Annotated[int, Field(ge=1024, description="Bytes of a request; a longer one is 413.")]
 
 
-@dataclass(frozen=True)
-class ForecastOptions:
-    """Built by the application's builder. ``user_config`` can name another model."""
-
-    model_path: str
-    limits: Limits
-
-
-class ForecastUserConfig(BaseModel):
-    """``user_config``: ``serve deploy`` with another value swaps the model without a restart."""
+class ForecastOptions(BaseModel):
+    """Options of one forecast application, as ``args``; each variant has its own ``max_body``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    model_path: str | None = None  # None: the path that the application was built with
-    revision: int | str | None = None  # change it to read the same path again
+    model_path: Path | None = Field(
+        None, description="The model's file, instead of that of the environment."
+    )
+    max_waiting: int = Field(
+        1000, ge=1, description="Requests at work at once in one replica; more answer 503."
+    )
+    max_body: MaxBody
+
+
+class ForecastUserConfig(UserConfig):
+    """``user_config`` of a forecast's deployment."""
+
+    path: str | None = Field(
+        None,
+        alias="model_path",
+        description="The model's file, instead of the one that the application was built with.",
+    )

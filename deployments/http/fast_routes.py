@@ -100,8 +100,11 @@ class FastRoutes:
             path,
             _placeholder(takes or {}),
             methods=[method],
-            name=handle.__name__,
-            **{"description": inspect.getdoc(handle), **declaration},
+            **{
+                "name": handle.__name__,
+                "description": inspect.getdoc(handle),
+                **declaration,
+            },
         )
         declared = self._declared.routes[-1]
         assert isinstance(declared, APIRoute)

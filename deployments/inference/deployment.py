@@ -7,29 +7,20 @@ from typing import Any
 
 import ray
 from fastapi import FastAPI
-from pydantic import BaseModel, ConfigDict
 from ray import serve
 
 from deployments.inference.api import create_app
 from deployments.inference.handle_calls import Outcome, Step, answer_reset, answer_steps
 from deployments.inference.metrics import InferenceMetrics
-from deployments.inference.options import InferenceOptions
+from deployments.inference.options import InferenceOptions, InferenceUserConfig
 from deployments.inference.replica.leases import StateLeases
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.service import InferenceService
 from deployments.inference.wire.actor import OpenStore
 from deployments.inference.wire.client import RayAuthority, find_authority
 from deployments.metrics.publisher import Publisher
+from deployments.model_slot import ConfiguredModel
 from models.policy.form import HIDDEN_DIM
-
-
-class InferenceUserConfig(BaseModel):
-    """What can change while replicas run: ``serve deploy`` with another value swaps the policy."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    agent_path: str | None = None  # None: MAPPO_AGENT_PATH
-    revision: int | str | None = None  # change it to read the same path again
 
 
 @serve.deployment(name="Inference")
@@ -46,11 +37,10 @@ class Inference:
         self, options: InferenceOptions, agent_path: str, open_store: OpenStore | None
     ) -> None:
         self._options = options
-        self._agent_path = agent_path
         self._leases = ShardedLeases(_connect(options, open_store))
         self._service = InferenceService(self._leases, options)
-        await asyncio.gather(self._leases.start(), self._service.slot.load(agent_path))
-        self._loaded = InferenceUserConfig()
+        self._policy = ConfiguredModel(self._service.slot, agent_path, InferenceUserConfig)
+        await asyncio.gather(self._leases.start(), self._policy.start())
         self._metrics = Publisher(InferenceMetrics(self._service).publish)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
@@ -58,10 +48,7 @@ class Inference:
 
     async def reconfigure(self, user_config: dict[str, Any]) -> None:
         """Swap the policy; a file that cannot be served leaves the present one in place."""
-        wanted = InferenceUserConfig.model_validate(user_config)
-        if wanted != self._loaded:
-            await self._service.slot.load(wanted.agent_path or self._agent_path)
-            self._loaded = wanted
+        await self._policy.reconfigure(user_config)
 
     async def act(self, steps: list[Step]) -> list[Outcome]:
         """Answer other services in the order of their steps; one that fails spoils no other."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from deployments.model_slot import UserConfig
+
 
 class InferenceOptions(BaseModel):
     """Options of one inference application: its replicas, and the authority over its states."""
@@ -73,3 +75,11 @@ class InferenceOptions(BaseModel):
     @property
     def max_states_per_shard(self) -> int:
         return max(1, self.max_states // self.shards)
+
+
+class InferenceUserConfig(UserConfig):
+    """``user_config`` of the deployment Inference. Hidden states stay when the policy changes."""
+
+    path: str | None = Field(
+        None, alias="agent_path", description="The policy's file, instead of MAPPO_AGENT_PATH."
+    )

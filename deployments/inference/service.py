@@ -14,13 +14,14 @@ from deployments.inference.errors import (
     UnknownJunctionError,
 )
 from deployments.inference.options import InferenceOptions
-from deployments.inference.policy_slot import PolicySlot
+from deployments.inference.policy_file import read_policy
 from deployments.inference.protocol import HiddenStateError, Key
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.replica.stepper import Decision, Stepper
 from deployments.inference.schemas import Health, JunctionInfo, ModelInfo
+from deployments.model_slot import ModelSlot
 from models.junctions import JUNCTIONS, MAX_OBS, N_ACTIONS, N_AGENTS
-from models.policy.form import HIDDEN_DIM, INPUT_DIM
+from models.policy.form import HIDDEN_DIM, INPUT_DIM, InvalidPolicyFileError
 
 DEFAULT_RUN = "default"
 _RESET_TIMEOUT_S = 10.0
@@ -46,7 +47,7 @@ class InferenceService:
     """Validates, steps, and tells about itself."""
 
     def __init__(self, leases: ShardedLeases, settings: InferenceOptions) -> None:
-        self.slot = PolicySlot()
+        self.slot = ModelSlot("policy", read_policy, InvalidPolicyFileError)
         self.leases = leases
         self._settings = settings
         self._stepper = Stepper(leases, self.slot, settings)
@@ -70,7 +71,7 @@ class InferenceService:
             raise UnknownJunctionError(junction_id)
         if len(obs) > MAX_OBS:
             raise TooManyValuesError(len(obs))
-        if self.slot.policy is None:
+        if self.slot.model is None:
             raise ModelNotLoadedError()
         patience_s = self._settings.shared_patience_s if shared else math.inf
         return self._stepper.submit(Key(run, junction_id), obs, patience_s)
@@ -83,7 +84,7 @@ class InferenceService:
             raise OverloadedError("The hidden states could not be reset in time") from error
 
     def health(self) -> Health:
-        loaded = self.slot.policy is not None
+        loaded = self.slot.model is not None
         if not loaded:
             return self._health("no_model", self.slot.problem)
         if not self.leases.connected:
@@ -94,7 +95,7 @@ class InferenceService:
         return Health.model_validate(
             {
                 "status": status,
-                "model_loaded": self.slot.policy is not None,
+                "model_loaded": self.slot.model is not None,
                 "junctions": list(JUNCTIONS),
                 "detail": detail,
             }

@@ -69,7 +69,7 @@ class PolicySource(Protocol):
     """Where the policy in service is; another may take its place between two steps."""
 
     @property
-    def policy(self) -> PolicyStep | None: ...
+    def model(self) -> PolicyStep | None: ...
 
 
 class Stepper:
@@ -147,7 +147,7 @@ class Stepper:
         return list(batch.values()), states, rest
 
     def _step(self, batch: list[_Request], states: list[HeldState]) -> None:
-        policy = self._source.policy
+        policy = self._source.model
         if policy is None:
             raise RuntimeError("a step was asked for without a policy")
         started = time.perf_counter()

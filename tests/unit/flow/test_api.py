@@ -10,9 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from deployments.flow.api import create_app
+from deployments.flow.options import FlowOptions
 from deployments.flow.parsing import parse_question
 from deployments.flow.service import FlowService
+from deployments.flow.variant import FLOW
+from deployments.forecast.api import create_app
 from models.junctions import JUNCTIONS
 from tests.unit.forecasters import CARD, write_flow
 
@@ -28,14 +30,14 @@ async def service(tmp_path: Path) -> FlowService:
 
 @pytest.fixture
 async def client(service: FlowService) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(create_app(service))
+    transport = httpx.ASGITransport(create_app(FLOW, service, FlowOptions()))
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         yield client
 
 
 @pytest.fixture
 async def client_without_model() -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(create_app(FlowService()))
+    transport = httpx.ASGITransport(create_app(FLOW, FlowService(), FlowOptions()))
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         yield client
 

@@ -171,7 +171,7 @@ class Wire(Authority):
 class Source:
     """The policy in service."""
 
-    policy: PolicyStep | None
+    model: PolicyStep | None
 
 
 class Replica:

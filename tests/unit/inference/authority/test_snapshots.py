@@ -221,7 +221,7 @@ async def test_a_full_restart_continues_when_the_configuration_says_so(restore, 
     before.shards[0].stop()
     before.replicas[0].kill()
     after = await Stored(store, NEXT_CLUSTER, restore).world.start()
-    after.policy = after.replicas[0].source.policy = before.policy
+    after.policy = after.replicas[0].source.model = before.policy
     assert (await after.predict(after.replicas[0], KEY)).step == step
 
 

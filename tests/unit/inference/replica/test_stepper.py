@@ -154,12 +154,12 @@ async def test_a_defect_fails_the_batch_and_hangs_nobody():
     world = await World(policy=POLICY).start()
     stepper = world.replicas[0].stepper
     await stepper.submit(KEY, [0.1])
-    world.replicas[0].source.policy = BrokenPolicy()
+    world.replicas[0].source.model = BrokenPolicy()
     results = await asyncio.gather(
         *(stepper.submit(KEY, [0.2]) for _ in range(5)), return_exceptions=True
     )
     assert [type(result) for result in results] == [ZeroDivisionError] * 5
-    world.replicas[0].source.policy = POLICY
+    world.replicas[0].source.model = POLICY
     assert (await stepper.submit(KEY, [0.2])).step == 2
 
 
@@ -168,7 +168,7 @@ async def test_another_policy_goes_on_from_the_same_state():
     world = await World(policy=POLICY).start()
     stepper = world.replicas[0].stepper
     await stepper.submit(KEY, [0.1])
-    world.replicas[0].source.policy = PolicyStep(random_state_dict(seed=9))
+    world.replicas[0].source.model = PolicyStep(random_state_dict(seed=9))
     assert (await stepper.submit(KEY, [0.2])).step == 2
 
 

@@ -6,8 +6,10 @@ import torch
 
 from deployments.inference.api import create_app
 from deployments.inference.options import InferenceOptions
-from deployments.inference.policy_slot import PolicySlot
+from deployments.inference.policy_file import read_policy
 from deployments.inference.protocol import Key
+from deployments.model_slot import ModelSlot
+from models.policy.form import InvalidPolicyFileError
 from tests.reference import ReferencePolicy, random_state_dict
 from tests.unit.inference.policies import SMALL, WEIGHTS
 
@@ -20,11 +22,11 @@ def other_file(tmp_path):
 
 
 async def test_a_good_file_is_served(policy_file):
-    slot = PolicySlot()
-    assert slot.policy is None
+    slot = ModelSlot("policy", read_policy, InvalidPolicyFileError)
+    assert slot.model is None
     assert slot.problem
     await slot.load(str(policy_file))
-    assert slot.policy is not None
+    assert slot.model is not None
     assert slot.problem is None
 
 
@@ -37,9 +39,9 @@ async def test_a_bad_first_file_leaves_no_model_and_says_why(tmp_path, policy_fi
         path.write_bytes(policy_file.read_bytes()[:1000])
     elif damage == "text":
         path.write_text("not a policy")
-    slot = PolicySlot()
+    slot = ModelSlot("policy", read_policy, InvalidPolicyFileError)
     await slot.load(str(path))
-    assert slot.policy is None
+    assert slot.model is None
     assert slot.problem is not None
     assert str(path) in slot.problem
 
@@ -56,9 +58,9 @@ async def test_a_swap_changes_the_answers_and_keeps_the_states(service, client, 
 
 
 async def test_a_bad_swap_leaves_the_policy_before_it_in_service(service, client, tmp_path):
-    before = service.slot.policy
+    before = service.slot.model
     await service.slot.load(str(tmp_path / "missing.th"))
-    assert service.slot.policy is before
+    assert service.slot.model is before
     health = (await client.get("/health")).json()
     assert health["status"] == "healthy"
     assert "no such file" in health["detail"]

@@ -1,0 +1,102 @@
+"""A forecast service without HTTP and without Ray: what is the same for every model."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from pydantic import BaseModel
+
+from deployments.forecast.batcher import Batcher
+from deployments.forecast.counts import ForecastCounts
+from deployments.forecast.errors import ModelNotLoadedError
+from deployments.model_slot import ModelSlot
+from models.artifacts import InvalidArtifactError
+
+Model = TypeVar("Model")
+Question = TypeVar("Question")
+Inputs = TypeVar("Inputs")
+Outputs = TypeVar("Outputs")
+
+
+class ForecastService(ABC, Generic[Model, Question, Inputs, Outputs]):
+    """Reads requests, forecasts in batches, and tells about itself.
+
+    A subclass says how a request is read, what the model makes of a batch, and how it is answered.
+    """
+
+    def __init__(self) -> None:
+        self.slot: ModelSlot[Model] = ModelSlot("model", self.read, InvalidArtifactError)
+        self.counts: ForecastCounts[Inputs] = ForecastCounts(self._drift_of_served)
+        self._batcher: Batcher[Question, bytes] = Batcher(self._run)
+
+    async def predict(self, body: bytes) -> bytes:
+        """Answer a request for a forecast.
+
+        Raises:
+            ForecastError: with the status and the detail of the answer.
+        """
+        question = self.parse(body)
+        self._served()
+        return await self._batcher.submit(question)
+
+    def _served(self) -> Model:
+        if self.slot.model is None:
+            raise ModelNotLoadedError
+        return self.slot.model
+
+    def _run(self, questions: list[Question]) -> Sequence[bytes]:
+        model = self._served()
+        started = time.perf_counter()
+        inputs = self.stack(model, questions)
+        outputs = self.forecast(model, inputs)
+        self.counts.batch(len(questions), time.perf_counter() - started, inputs)
+        self.counts.predictions.update(map(self.target, questions))
+        return self.answers(model, questions, outputs)
+
+    def _drift_of_served(self, inputs: list[Inputs]) -> Mapping[str, float]:
+        return {} if self.slot.model is None else self.drift(self.slot.model, inputs)
+
+    @staticmethod
+    @abstractmethod
+    def read(path: Path) -> Model:
+        """Read a model's file and make it ready for its first request.
+
+        Raises:
+            InvalidArtifactError: the file cannot be served.
+        """
+
+    @abstractmethod
+    def parse(self, body: bytes) -> Question:
+        """Read a request; raise a ForecastError when it is not valid."""
+
+    @abstractmethod
+    def stack(self, model: Model, questions: list[Question]) -> Inputs:
+        """Put the questions of a batch together."""
+
+    @abstractmethod
+    def forecast(self, model: Model, inputs: Inputs) -> Outputs:
+        """Run the model on a batch."""
+
+    @abstractmethod
+    def answers(self, model: Model, questions: list[Question], outputs: Outputs) -> Sequence[bytes]:
+        """Write the body of each question's answer."""
+
+    @abstractmethod
+    def target(self, question: Question) -> str:
+        """Return what the prediction is counted by."""
+
+    @abstractmethod
+    def drift(self, model: Model, inputs: list[Inputs]) -> Mapping[str, float]:
+        """Return the share of values outside the training range, by column."""
+
+    @abstractmethod
+    def health(self) -> BaseModel:
+        """Tell whether a model is loaded and ready."""
+
+    @abstractmethod
+    def model_info(self) -> BaseModel:
+        """Tell about the model in service."""

@@ -1,0 +1,109 @@
+"""Which model is in service, after good files and bad ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import Field, ValidationError
+
+from deployments.model_slot import ConfiguredModel, ModelSlot, UserConfig
+
+
+class UnfitError(Exception):
+    pass
+
+
+class Reader:
+    """Reads a file's name for its content."""
+
+    def __init__(self) -> None:
+        self.read: list[str] = []
+
+    def __call__(self, path: Path) -> str:
+        self.read.append(path.name)
+        if path.name == "bad":
+            raise UnfitError("bad is unfit")
+        return path.name
+
+
+class Config(UserConfig):
+    path: str | None = Field(None, alias="fruit_path")
+
+
+@pytest.fixture
+def reader() -> Reader:
+    return Reader()
+
+
+@pytest.fixture
+def slot(reader: Reader) -> ModelSlot[str]:
+    return ModelSlot("fruit", reader, UnfitError)
+
+
+async def test_a_good_file_takes_the_place_of_the_one_before(slot: ModelSlot[str]) -> None:
+    assert (slot.model, slot.problem) == (None, "no fruit file has been read yet")
+    await slot.load("first")
+    await slot.load("second")
+    assert (slot.model, slot.problem) == ("second", None)
+
+
+async def test_a_file_that_cannot_be_served_leaves_the_one_before_and_says_why(
+    slot: ModelSlot[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    await slot.load("first")
+    await slot.load("bad")
+    assert (slot.model, slot.problem) == ("first", "bad is unfit")
+    assert "the fruit before it stays in service" in caplog.text
+    await slot.load("first")
+    assert slot.problem is None
+
+
+async def test_without_any_good_file_there_is_no_model(
+    slot: ModelSlot[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    await slot.load("bad")
+    assert slot.model is None
+    assert "no model" in caplog.text
+
+
+async def test_a_defect_of_reading_is_no_refusal() -> None:
+    def fail(path: Path) -> str:
+        raise RuntimeError("boom")
+
+    with pytest.raises(RuntimeError, match="boom"):
+        await ModelSlot("fruit", fail, UnfitError).load("first")
+
+
+@pytest.mark.parametrize(
+    ("user_configs", "read"),
+    [
+        ([], ["own"]),
+        ([{"fruit_path": None, "revision": None}], ["own"]),
+        ([{"fruit_path": "other"}], ["own", "other"]),
+        ([{"fruit_path": "other"}, {"fruit_path": "other"}], ["own", "other"]),
+        ([{"fruit_path": "other"}, {}], ["own", "other", "own"]),
+        ([{"revision": 2}, {"revision": 3}, {"revision": 3}], ["own", "own", "own"]),
+        ([{"fruit_path": "bad"}], ["own", "bad"]),
+    ],
+)
+async def test_every_new_configuration_reads_once(
+    slot: ModelSlot[str], reader: Reader, user_configs: list[dict[str, Any]], read: list[str]
+) -> None:
+    model = ConfiguredModel(slot, "own", Config)
+    await model.start()
+    for each in user_configs:
+        await model.reconfigure(each)
+    assert reader.read == read
+
+
+@pytest.mark.parametrize("user_config", [{"fruit_pth": "a"}, {"path": "a"}, {"revision": []}])
+async def test_a_wrong_configuration_is_refused_and_changes_nothing(
+    slot: ModelSlot[str], user_config: dict[str, Any]
+) -> None:
+    model = ConfiguredModel(slot, "own", Config)
+    await model.start()
+    with pytest.raises(ValidationError):
+        await model.reconfigure(user_config)
+    assert slot.model == "own"
