@@ -55,7 +55,7 @@ check: $(VENV)/.serve  ## check the serve configs strictly
 demo: $(VENV)/.sim  ## an hour of simulated traffic, controlled by the running system
 	@$(BIN)/python -m serve_app.demo.cli $(ARGS)
 
-bench: bench-inference bench-gateway bench-forecasts bench-records  ## measure the speed figures of the README (needs wrk)
+bench: bench-inference bench-gateway bench-forecasts bench-records  ## measure the figures of docs/speed.md (needs wrk)
 
 bench-%: $(VENV)/.dev
 	@$(BIN)/python -m load_tests.bench_$* $(ARGS)

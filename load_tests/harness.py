@@ -32,7 +32,7 @@ console = Console(highlight=False, soft_wrap=True)
 
 @dataclass(frozen=True)
 class Bar:
-    """What a figure of one target has to be, as a ratio to a peer's of the same run."""
+    """What a figure of one target has to reach, as a ratio to a peer's in the same run."""
 
     target: str
     figure: str  # of load_tests.wrk.Sample

@@ -124,7 +124,7 @@ class PolicyController:
 
 
 class WithLosses:
-    """Another controller, of whose answers some are lost; the gateway then answers with phase 0.
+    """A controller some of whose answers are lost; the gateway then answers with phase 0.
 
     Args:
         share: of a junction's decisions that are lost, 0 to 1.

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class FakeInference:
-    """Answers every request with ``status`` and ``body``; while ``hanging`` not at all."""
+    """Answers every request with ``status`` and ``body``, and none while ``hanging``."""
 
     def __init__(self) -> None:
         self.status = 200

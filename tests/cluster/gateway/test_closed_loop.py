@@ -22,7 +22,7 @@ BEGIN_S = SCENARIO.begin_s
 
 
 class Interrupted:
-    """A controller beside which things happen before given decisions."""
+    """A controller around which things happen before given decisions."""
 
     def __init__(self, inner: GatewayController, events: dict[int, Callable[[], object]]) -> None:
         self._inner = inner

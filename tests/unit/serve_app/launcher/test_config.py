@@ -153,7 +153,7 @@ def test_the_edge_leads_every_alias_outside_its_prefix_to_its_service() -> None:
 
 
 def _aliases_elsewhere() -> list[tuple[str, str]]:
-    """Type and alias of every alias that is not below the type's own prefix."""
+    """Return type and alias of every alias that is not below the type's own prefix."""
     return [
         (name, alias)
         for name, record_type in record_types().items()
