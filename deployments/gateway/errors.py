@@ -10,20 +10,12 @@ GatewayError
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import ClassVar
 
-WWW_AUTHENTICATE = {"WWW-Authenticate": "Bearer"}
+from deployments.http.errors import RefusedError
 
 
-class GatewayError(Exception):
+class GatewayError(RefusedError):
     """A refusal; ``str(error)`` is the ``message`` of the answer."""
-
-    status: ClassVar[int]
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return {}
 
 
 class BadRequestError(GatewayError):
@@ -37,33 +29,22 @@ class UnauthorizedError(GatewayError):
 
     status = 401
 
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return WWW_AUTHENTICATE
 
-
-class _LaterError(GatewayError):
-    """The same request may succeed after ``retry_after_s``."""
-
-    def __init__(self, message: str, retry_after_s: int = 1) -> None:
-        super().__init__(message)
-        self._retry_after_s = retry_after_s
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return {"Retry-After": str(self._retry_after_s)}
-
-
-class TooManyLoginsError(_LaterError):
+class TooManyLoginsError(GatewayError):
     """A user name or an address has used up its attempts of this minute."""
 
     status = 429
 
+    def __init__(self, message: str, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
-class UnavailableError(_LaterError):
-    """Too much load, or something that the gateway needs does not answer."""
+
+class UnavailableError(GatewayError):
+    """Too many logins, or something that the gateway needs does not answer."""
 
     status = 503
+    retry_after_s = 1
 
 
 def now_ms() -> int:

@@ -9,23 +9,21 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
-from deployments.http.errors import RefusedError, declared_errors
+from deployments.http.errors import CODE_HEADER, Code, RefusedError, declared_errors
 from deployments.http.fast_routes import JSON, Answer
 
 logger = logging.getLogger("ray.serve")
 
-CODE_HEADER = "X-Error-Code"
-
 _RAW_CODE_HEADER = CODE_HEADER.lower().encode()
 _CODE = {
     "description": "Why, for programs.",
-    "schema": {"type": "string", "enum": ["model_not_loaded", "overloaded"]},
+    "schema": {"type": "string", "enum": list(get_args(Code))},
 }
 
 

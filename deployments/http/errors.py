@@ -9,9 +9,14 @@ RefusedError                the base of the services' own refusals, too
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel
+
+Code = Literal["model_not_loaded", "overloaded"]
+"""For programs: why, where the status leaves it open."""
+
+CODE_HEADER = "X-Error-Code"
 
 _BODY_REFUSED = {
     408: "The request body did not arrive in time",
@@ -25,12 +30,12 @@ class RefusedError(Exception):
     Attributes:
         status: of the HTTP answer.
         retry_after_s: after which the same request may succeed.
-        code: for programs that must tell apart what has one status.
+        code: tells programs apart what has one status.
     """
 
     status: int = 500
     retry_after_s: int | None = None
-    code: str | None = None
+    code: Code | None = None
 
 
 class BodyTooSlowError(RefusedError):

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
+from deployments.http.errors import Code
 from deployments.http.run_id import RUN_DESCRIPTION
 from models.junctions import JUNCTIONS
 
@@ -50,7 +51,7 @@ class BatchRequest(BaseModel):
 class ItemFailure(BaseModel):
     status: int
     detail: str
-    code: Literal["model_not_loaded", "overloaded"] | None = Field(
+    code: Code | None = Field(
         None, description="Why, for programs, where the status leaves it open."
     )
 

@@ -65,11 +65,17 @@ class Transport(Protocol):
     async def close(self) -> None: ...
 
 
-def error_of(status: int, detail: str) -> BadRequestError | InferenceUnavailableError:
-    """What an error answer of the inference service means."""
+def error_of(
+    status: int, detail: str, code: str | None = None
+) -> BadRequestError | InferenceUnavailableError:
+    """Tell what an error answer of the inference service means.
+
+    Args:
+        code: why, if it says so: an inference service of another maker may not.
+    """
     if status in (400, 422):
         return BadRequestError(detail)
-    if status == 503 and detail == "Model not loaded":
+    if status == 503 and code == "model_not_loaded":
         return InferenceUnavailableError("not_loaded")
     if status in (408, 429, 503):
         return InferenceUnavailableError("overloaded", detail)

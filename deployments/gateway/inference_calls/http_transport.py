@@ -18,6 +18,7 @@ from deployments.gateway.inference_calls.client import (
     error_of,
 )
 from deployments.gateway.inference_calls.shared_calls import Outcome, SharedCalls
+from deployments.http.errors import CODE_HEADER
 from deployments.http.run_id import RUN_HEADER
 
 _ROUTE = "/predict_action"
@@ -129,7 +130,8 @@ class HttpTransport:
             headers=headers if data is None else {**_JSON, **headers},
             allow_redirects=False,
         ) as response:
-            return _object(response.status, await response.read())
+            code = response.headers.get(CODE_HEADER)
+            return _object(response.status, await response.read(), code)
 
     def _session(self) -> aiohttp.ClientSession:
         if self._opened is None:
@@ -146,7 +148,7 @@ def _headers(run: str | None, request_id: str | None) -> dict[str, str]:
     return {name: value for name, value in named.items() if value is not None}
 
 
-def _object(status: int, text: bytes) -> dict[str, Any]:
+def _object(status: int, text: bytes, code: str | None) -> dict[str, Any]:
     try:
         answer = json.loads(text)
     except ValueError:
@@ -157,7 +159,7 @@ def _object(status: int, text: bytes) -> dict[str, Any]:
         raise InferenceUnavailableError("unusable", "the answer is no JSON object")
     detail = answer.get("detail") if isinstance(answer, dict) else None
     if isinstance(detail, str):
-        raise error_of(status, detail)
+        raise error_of(status, detail, code)
     if status in (400, 422):  # nothing that the inference service says to a client
         raise InferenceUnavailableError("unusable", f"HTTP status {status}")
     raise error_of(status, f"HTTP status {status}")
@@ -166,9 +168,9 @@ def _object(status: int, text: bytes) -> dict[str, Any]:
 def _read_item(item: Any) -> Outcome:
     try:
         error = item.get("error")
-        return (
-            error_of(error["status"], error["detail"]) if error else checked_action(item["action"])
-        )
+        if error:
+            return error_of(error["status"], error["detail"], error.get("code"))
+        return checked_action(item["action"])
     except InferenceUnavailableError as error:
         return error
     except (AttributeError, KeyError, TypeError):

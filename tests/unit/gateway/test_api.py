@@ -341,6 +341,14 @@ class TestOneErrorForm:
         assert_error(answer, 405, "Method Not Allowed")
         assert answer.headers["allow"] == allow
 
+    @pytest.mark.parametrize("path", ["/auth/login", "/traffic/health", "/nowhere"])
+    async def test_every_request_counts(self, service, path):
+        crowded = create_app(service, OPTIONS.model_copy(update={"max_waiting": 0}))
+        transport = httpx.ASGITransport(crowded)
+        async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+            answer = await client.post(path)
+        assert_error(answer, 503, "Too many requests are waiting")
+
     async def test_overload(self, service, bearer):
         transport = httpx.ASGITransport(
             create_app(service, OPTIONS.model_copy(update={"max_waiting": 0}))

@@ -197,14 +197,19 @@ class TestErrors:
 
     async def test_a_refusal_tells_when_to_come_back_and_why(self):
         class BusyError(RefusedError):
-            status, retry_after_s, code = 503, 7, "busy"
+            status = 503
+            retry_after_s = 7
+            code = "overloaded"
 
         async def fail(scope: Scope, body: bytes) -> Answer:
             raise BusyError("later")
 
         answer = await client_of(app_with(fail)).post(PATH)
         assert (answer.status_code, answer.json()) == (503, {"detail": "later"})
-        assert (answer.headers["retry-after"], answer.headers["x-error-code"]) == ("7", "busy")
+        assert (answer.headers["retry-after"], answer.headers["x-error-code"]) == (
+            "7",
+            "overloaded",
+        )
 
     async def test_a_check_refuses_before_the_body_is_read(self):
         class DeniedError(RefusedError):

@@ -73,8 +73,8 @@ async def test_a_refused_step_spoils_no_other():
         FakeHandle(
             ("error", 422, "so large"),
             (1, 0.5),
-            ("error", 503, "Model not loaded"),
-            ("error", 503, "x"),
+            ("error", 503, "Model not loaded", "model_not_loaded"),
+            ("error", 503, "x", "overloaded"),
             ("error", 500, "x"),
             ("error", 404, "x"),
             (4, 0.5),

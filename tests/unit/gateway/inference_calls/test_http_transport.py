@@ -128,9 +128,25 @@ async def test_a_refusal_is_a_bad_request(transport, server, status):
 
 
 @pytest.mark.parametrize(
+    ("headers", "cause"),
+    [
+        ({"X-Error-Code": "model_not_loaded"}, "not_loaded"),
+        ({"X-Error-Code": "overloaded"}, "overloaded"),
+        ({"X-Error-Code": "of another maker"}, "overloaded"),
+        ({}, "overloaded"),
+    ],
+)
+async def test_a_code_tells_what_503_means_and_not_the_text(transport, server, headers, cause):
+    body = {"detail": "Model not loaded"}
+    server.answer = lambda: web.json_response(body, status=503, headers=headers)
+    with pytest.raises(InferenceUnavailableError) as failure:
+        await transport.act(STEP)
+    assert failure.value.cause == cause
+
+
+@pytest.mark.parametrize(
     ("status", "body", "cause"),
     [
-        (503, '{"detail": "Model not loaded"}', "not_loaded"),
         (503, '{"detail": "Too many requests are waiting"}', "overloaded"),
         (429, "", "overloaded"),
         (408, "", "overloaded"),
@@ -247,7 +263,7 @@ class TestSharing:
     async def test_an_item_that_is_refused_spoils_no_other(self, sharing, server):
         items = [
             {"action": 1},
-            {"error": {"status": 503, "detail": "Model not loaded"}},
+            {"error": {"status": 503, "detail": "no", "code": "model_not_loaded"}},
             {"error": {"status": 503, "detail": "too much"}},
             {"error": {"status": 500}},
             {"action": 7},
