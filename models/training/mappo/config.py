@@ -1,0 +1,91 @@
+"""The hyperparameters of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, get_args
+
+from models.simulation.environment import DECISION_S
+from models.training.signals_env import Reward
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything that the curve depends on."""
+
+    seed: Annotated[
+        int, "draws initial weights, scenarios, actions and the order of minibatches"
+    ] = 0
+    iterations: Annotated[
+        int, "rollouts, each followed by some epochs of learning; the learning rate falls over them"
+    ] = 60
+    episodes: Annotated[int, "simulations per iteration"] = 24
+    repeats: Annotated[int, "of them with the same traffic; see compare_repeats"] = 4
+    duration_s: Annotated[int, "length of each, a multiple of the chunks' length in seconds"] = 3600
+    warm_start: Annotated[
+        str,
+        "policy file to start from, or files separated by commas: then the mean of their weights; "
+        "without one, orthogonal initial weights",
+    ] = ""
+    critic_iterations: Annotated[
+        int,
+        "first iterations in which only the critic learns, so that it does not mislead a good "
+        "actor",
+    ] = 2
+    curriculum_iterations: Annotated[
+        int, "iterations until the heaviest traffic and breakdowns come as often as they ever will"
+    ] = 1
+    reward: Annotated[Reward, "see SignalsEnv"] = "time_loss"
+    team_share: Annotated[
+        float, "weight of the other junctions' rewards; 1 would be one reward for the team"
+    ] = 0.4
+    gamma: Annotated[
+        float,
+        "discount per decision; with 0.97, 3 minutes, it wasted green that heavy traffic then "
+        "lacks",
+    ] = 0.995
+    gae_lambda: Annotated[float, "between the critic's word (0) and what really came (1)"] = 0.95
+    chunk: Annotated[
+        int, "decisions per truncated back-propagation; two minutes, longer than most cycles"
+    ] = 24
+    epochs: Annotated[int, "passes of the actor over each rollout"] = 5
+    critic_epochs: Annotated[
+        int, "passes of the critic: its errors are the noise that the actor learns from"
+    ] = 15
+    minibatches: Annotated[int, "steps of the optimiser per epoch"] = 4
+    clip: Annotated[
+        float, "how far a probability's ratio may move per iteration before its gradient is cut"
+    ] = 0.2
+    target_kl: Annotated[
+        float,
+        "an iteration's remaining epochs are dropped when the policy has moved further than this",
+    ] = 0.02
+    entropy_bonus: Annotated[float, "keeps alternatives alive"] = 0.002
+    actor_rate: Annotated[float, "Adam's step size for the actor at its highest"] = 1.2e-3
+    warmup_iterations: Annotated[
+        int,
+        "iterations in which it rises: Adam's first steps are as long with noise as with a "
+        "gradient",
+    ] = 5
+    critic_rate: Annotated[float, "Adam's initial step size for the critic"] = 1e-3
+    max_gradient: Annotated[float, "gradients are scaled down to this norm"] = 0.5
+    average_decay: Annotated[
+        float,
+        "per iteration, of the mean of the actor's weights that is validated and kept: less noisy "
+        "than the last ones (Polyak and Juditsky, 1992)",
+    ] = 0.9
+    validate_every: Annotated[
+        int, "iterations between runs of the greedy policy on the validation hours"
+    ] = 10
+
+    def __post_init__(self) -> None:
+        if self.reward not in get_args(Reward):
+            raise ValueError(f"reward {self.reward!r} is none of {', '.join(get_args(Reward))}")
+        if self.repeats < 1 or self.episodes % self.repeats:
+            raise ValueError(f"{self.episodes} episodes are not groups of {self.repeats} repeats")
+        if self.duration_s % (self.chunk * DECISION_S):
+            raise ValueError(
+                f"{self.duration_s} s are not a multiple of chunks of {self.chunk * DECISION_S} s"
+            )
+        if not 0 <= self.average_decay < 1:
+            raise ValueError(f"average_decay {self.average_decay} is not from 0 to below 1")

@@ -1,0 +1,88 @@
+"""A whole run in its folder: rollouts, learning, validation, checkpoints."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from models.training.checkpoint import write_atomically
+from models.training.mappo.config import Config
+from models.training.mappo.log import Log
+from models.training.mappo.networks import as_arrays
+from models.training.mappo.trainer import Trainer
+from models.training.rollout import Episode, RolloutWorkers
+from models.training.traffic_levels import TEST_LEVELS, VALIDATION_SEEDS
+
+LEARNER_THREADS = 2  # not the number of workers: sums in another order would bend the curve
+SHOWN = ("reward", "waiting_s", "time_loss_s", "validation", "kl")
+
+
+def train(config: Config, folder: Path, workers: int) -> None:
+    """Run all iterations that the folder does not have yet.
+
+    Raises:
+        InvalidPolicyFileError, InvalidCheckpointError: what to start or go on from is unusable.
+    """
+    torch.set_num_threads(LEARNER_THREADS)
+    trainer = Trainer(config)
+    folder.mkdir(parents=True, exist_ok=True)
+    checkpoint = folder / "checkpoint.pt"
+    if checkpoint.exists():
+        trainer.resume(checkpoint)
+    log = Log(folder / "log.csv", trainer.iteration)
+    pool = RolloutWorkers(workers)
+    progress = tqdm(total=config.iterations, initial=trainer.iteration, unit="iteration")
+    try:
+        while trainer.iteration < config.iterations:
+            started = time.monotonic()
+            row: dict[str, float] = {"iteration": trainer.iteration}
+            if trainer.iteration % config.validate_every == 0:
+                row["validation"] = validate(trainer, pool, folder)
+            episodes = pool.drive(trainer.weights(), trainer.tasks())
+            batch, measured = trainer.prepare(episodes)
+            row |= measured | mean_times(episodes) | trainer.learn(batch)
+            row["wall_s"] = time.monotonic() - started
+            trainer.average.update_parameters(trainer.actor)
+            trainer.iteration += 1
+            log.write(row)
+            write_atomically(trainer.state_dict(), checkpoint)
+            progress.update()
+            progress.set_postfix({name: f"{row[name]:.3g}" for name in SHOWN if name in row})
+        score = validate(trainer, pool, folder)
+        log.write({"iteration": trainer.iteration, "validation": score})
+    finally:
+        progress.close()
+        pool.close()
+    tqdm.write(
+        f"{folder / 'best.th'}: {trainer.best_score:.2f} s of time loss on the validation hours"
+    )
+
+
+def validate(trainer: Trainer, pool: RolloutWorkers, folder: Path) -> float:
+    """Geometric mean of the greedy averaged policy's time loss in s on hours of every level.
+
+    The weights with the lowest one so far are kept in ``best.th``.
+    """
+    weights = trainer.average_weights()
+    runs = [(make(seed), seed) for make in TEST_LEVELS.values() for seed in VALIDATION_SEEDS]
+    runs = [(replace(run, duration_s=trainer.config.duration_s), seed) for run, seed in runs]
+    losses = [metrics.time_loss_s for metrics in pool.test(as_arrays(weights), runs)]
+    score = float(np.exp(np.mean(np.log(losses))))
+    if score < trainer.best_score:
+        trainer.best_score = score
+        write_atomically(weights, folder / "best.th")
+    return score
+
+
+def mean_times(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Of the sampling policy on this iteration's drawn traffic, in seconds per vehicle."""
+    return {
+        name: float(np.mean([getattr(episode.metrics, name) for episode in episodes]))
+        for name in ("waiting_s", "time_loss_s")
+    }

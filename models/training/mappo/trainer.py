@@ -1,0 +1,198 @@
+"""What learns: the networks, their optimisers, and one iteration's learning."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from models.junctions import N_AGENTS
+from models.policy.form import HIDDEN_DIM
+from models.policy.network import RecurrentPolicy
+from models.training.checkpoint import InvalidCheckpointError, read_checkpoint
+from models.training.mappo.advantages import compare_repeats, estimate_advantages, standardise
+from models.training.mappo.batch import Batch, in_chunks
+from models.training.mappo.config import Config
+from models.training.mappo.networks import (
+    CentralCritic,
+    as_arrays,
+    initialise,
+    mean_weights,
+    pick,
+    unroll,
+)
+from models.training.mappo.objective import judge
+from models.training.mappo.value_scale import ValueScale
+from models.training.rollout import Episode, Task, Weights
+from models.training.traffic_levels import TRAINING_SEED, draw_training_scenario
+
+
+class Trainer:
+    """The networks, their optimisers, and one iteration's learning."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.iteration = 0
+        self.best_score = float("inf")
+        torch.manual_seed(config.seed)
+        self.actor, self.critic = RecurrentPolicy(), CentralCritic()
+        initialise(self.actor, self.actor.fc2, output_gain=0.01)
+        initialise(self.critic, self.critic.values, output_gain=1.0)
+        if config.warm_start:
+            self.actor.load_state_dict(mean_weights(config.warm_start.split(",")))
+        self.average = AveragedModel(
+            self.actor,
+            multi_avg_fn=get_ema_multi_avg_fn(config.average_decay),  # type: ignore[no-untyped-call]
+        )
+        self.actor_optimizer = torch.optim.Adam(self.actor.parameters(), eps=1e-5)
+        self.critic_optimizer = torch.optim.Adam(self.critic.parameters(), eps=1e-5)
+        self.value_scale = ValueScale()
+
+    def weights(self) -> Weights:
+        """Of the actor, which drives the rollouts."""
+        return as_arrays(self.actor.state_dict())
+
+    def average_weights(self) -> OrderedDict[str, Tensor]:
+        """Of the mean of the last actors, which is validated and kept."""
+        return OrderedDict(self.average.module.state_dict())
+
+    def tasks(self) -> list[Task]:
+        """This iteration's episodes, the same on every call."""
+        config = self.config
+        n_traffics = config.episodes // config.repeats
+        first = TRAINING_SEED + 1_000_000 * config.seed + self.iteration * n_traffics
+        progress = self.iteration / config.curriculum_iterations
+        rng = np.random.default_rng((config.seed, 1, self.iteration))
+        traffics = [
+            (draw_training_scenario(rng, progress, config.duration_s), first + number)
+            for number in range(n_traffics)
+        ]
+        return [
+            Task(*traffic, repeat, config.reward, config.team_share)
+            for traffic in traffics
+            for repeat in range(config.repeats)
+        ]
+
+    @torch.no_grad()
+    def prepare(self, episodes: Sequence[Episode]) -> tuple[Batch, dict[str, float]]:
+        """Values, advantages, and hidden states at the chunks' starts; updates the value scale."""
+        inputs, actions, free, rewards, states = (
+            torch.from_numpy(np.stack([getattr(each, part) for each in episodes], axis=1))
+            for part in ("inputs", "actions", "free", "rewards", "states")
+        )
+        values = self.value_scale.restore(self.critic(states))
+        advantages = estimate_advantages(rewards, values, self.config.gamma, self.config.gae_lambda)
+        returns = advantages + values[:-1]
+        self.value_scale.update(returns)
+        advantages = compare_repeats(advantages, self.config.repeats)
+        advantages = standardise(advantages, free, self.config.repeats)
+        logits, hidden = unroll(
+            self.actor, inputs, torch.zeros(len(episodes), N_AGENTS, HIDDEN_DIM)
+        )
+        length = self.config.chunk
+        batch = Batch(
+            inputs=in_chunks(inputs, length),
+            states=in_chunks(states[:-1], length),
+            hidden=in_chunks(hidden, length)[0],
+            actions=in_chunks(actions, length),
+            free=in_chunks(free, length),
+            log_probabilities=in_chunks(pick(logits.log_softmax(-1), actions), length),
+            advantages=in_chunks(advantages, length),
+            returns=in_chunks(returns, length),
+        )
+        unexplained = (returns - values[:-1]).var() / returns.var()
+        return batch, {"reward": float(rewards.mean()), "explained": float(1 - unexplained)}
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that changes while training; random numbers are drawn anew from each iteration's."""
+        return {
+            "config": asdict(self.config),
+            "iteration": self.iteration,
+            "best_score": self.best_score,
+            "actor": self.actor.state_dict(),
+            "average": self.average.state_dict(),
+            "critic": self.critic.state_dict(),
+            "actor_optimizer": self.actor_optimizer.state_dict(),
+            "critic_optimizer": self.critic_optimizer.state_dict(),
+            "value_moments": self.value_scale.moments,
+            "value_weight": self.value_scale.weight,
+        }
+
+    def resume(self, path: Path) -> None:
+        """Go on from a checkpoint.
+
+        Raises:
+            InvalidCheckpointError: it is damaged, of another form, or of another configuration.
+        """
+        loaded = read_checkpoint(path, self.state_dict())
+        for name, value in asdict(self.config).items():
+            if loaded["config"][name] != value:
+                raise InvalidCheckpointError(
+                    f"{path}: made with {name} {loaded['config'][name]!r}, not {value!r}; name"
+                    " another folder for another run"
+                )
+        self.iteration, self.best_score = loaded["iteration"], loaded["best_score"]
+        for part in ("actor", "average", "critic", "actor_optimizer", "critic_optimizer"):
+            try:
+                getattr(self, part).load_state_dict(loaded[part])
+            except (ValueError, KeyError, RuntimeError) as error:
+                raise InvalidCheckpointError(f"{path}: {part} does not fit: {error}") from error
+        self.value_scale.moments = loaded["value_moments"]
+        self.value_scale.weight = loaded["value_weight"]
+
+    def learn(self, batch: Batch) -> dict[str, float]:
+        """Some epochs of PPO; returns means for the log."""
+        config = self.config
+        remaining = 1 - 0.9 * self.iteration / config.iterations
+        acting = self.iteration + 1 - config.critic_iterations
+        warm = min(1.0, max(0, acting) / max(1, config.warmup_iterations))
+        self.actor_optimizer.param_groups[0]["lr"] = config.actor_rate * remaining * warm
+        self.critic_optimizer.param_groups[0]["lr"] = config.critic_rate * remaining
+        actor_epochs = config.epochs if acting > 0 else 0
+        logged: list[dict[str, float]] = []
+        moved = False
+        for epoch, chunks in self._minibatches(batch.hidden.shape[0]):
+            part = batch.take(chunks)
+            row = {"value_loss": self._step_critic(part)}
+            if epoch < actor_epochs and not moved:
+                row |= self._step_actor(part)
+                moved = row["kl"] > 1.5 * config.target_kl
+            logged.append(row)
+        columns = dict.fromkeys(name for row in logged for name in row)
+        means = {
+            name: float(np.mean([row[name] for row in logged if name in row])) for name in columns
+        }
+        return means | {"actor_steps": sum("kl" in row for row in logged)}
+
+    def _minibatches(self, n_chunks: int) -> Iterator[tuple[int, Tensor]]:
+        rng = np.random.default_rng((self.config.seed, 2, self.iteration))
+        for epoch in range(max(self.config.epochs, self.config.critic_epochs)):
+            order = torch.from_numpy(rng.permutation(n_chunks))
+            for chunks in order.chunk(self.config.minibatches):
+                yield epoch, chunks
+
+    def _step_critic(self, part: Batch) -> float:
+        targets = self.value_scale.normalise(part.returns)
+        loss = functional.huber_loss(self.critic(part.states), targets)
+        self._descend(loss, self.critic, self.critic_optimizer)
+        return loss.item()
+
+    def _step_actor(self, part: Batch) -> dict[str, float]:
+        logits, _ = unroll(self.actor, part.inputs, part.hidden)
+        loss, measured = judge(logits, part, self.config.clip, self.config.entropy_bonus)
+        self._descend(loss, self.actor, self.actor_optimizer)
+        return measured
+
+    def _descend(self, loss: Tensor, network: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(network.parameters(), self.config.max_gradient)
+        optimizer.step()

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from models.training.mappo.advantages import compare_repeats, estimate_advantages, standardise
+
+
+def test_advantages_are_the_discounted_sums_of_the_errors() -> None:
+    gamma, gae_lambda = 0.9, 0.8
+    rewards, values = torch.randn(6, 2), torch.randn(7, 2)
+    errors = [rewards[t] + gamma * values[t + 1] - values[t] for t in range(6)]
+    expected = [
+        sum((gamma * gae_lambda) ** (k - t) * errors[k] for k in range(t, 6)) for t in range(6)
+    ]
+    advantages = estimate_advantages(rewards, values, gamma, gae_lambda)
+    torch.testing.assert_close(advantages, torch.stack([torch.as_tensor(e) for e in expected]))
+
+
+def test_end_of_an_episode_is_valued_and_not_taken_for_the_end_of_traffic() -> None:
+    advantages = estimate_advantages(
+        torch.zeros(1, 1), torch.tensor([[0.0], [10.0]]), gamma=0.5, gae_lambda=1.0
+    )
+    assert advantages.item() == 5
+
+
+def test_what_repeats_of_one_traffic_share_does_not_count() -> None:
+    traffic, merit = torch.randn(5, 3, 1, 2), torch.randn(5, 3, 4, 2)
+    seen, alone = ((traffic + merit), merit)
+    both = [compare_repeats(part.reshape(5, 12, 2), 4) for part in (seen, alone)]
+    torch.testing.assert_close(*both)
+    expected = merit[1, 2, 3] - merit[1, 2, :3].mean(0)
+    torch.testing.assert_close(both[0][1, 11], expected)
+    torch.testing.assert_close(compare_repeats(traffic[:, :, 0], 1), traffic[:, :, 0])
+
+
+def test_every_traffic_and_agent_has_the_same_weight() -> None:
+    advantages = torch.randn(50, 6, 2) * torch.tensor([1.0, 1, 1, 9, 9, 9])[:, None] + 3
+    free = torch.rand(50, 6, 2) < 0.5
+    standard = standardise(advantages, free, repeats=3)
+    for traffic in (slice(0, 3), slice(3, 6)):
+        for agent in range(2):
+            values = standard[:, traffic, agent][free[:, traffic, agent]]
+            assert values.mean().item() == pytest.approx(0, abs=1e-5)
+            assert values.std().item() == pytest.approx(1, abs=1e-4)
+
+
+def test_standardising_decisions_without_a_choice_stays_finite() -> None:
+    nothing_free = torch.zeros(4, 2, 1, dtype=torch.bool)
+    assert standardise(torch.ones(4, 2, 1), nothing_free, repeats=2).isfinite().all()

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+import pytest
+
+pytest.importorskip("libsumo", reason="SUMO is not installed")
+
+from models.training.mappo.config import Config
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"reward": "speed"}, "reward 'speed' is none of"),
+        ({"average_decay": 1.0}, "average_decay 1.0 is not from 0 to below 1"),
+        ({"episodes": 8, "repeats": 3}, "8 episodes are not groups of 3 repeats"),
+        ({"duration_s": 1000, "chunk": 24}, "1000 s are not a multiple of chunks of 120 s"),
+    ],
+)
+def test_impossible_configuration_is_refused(changes: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        Config(**changes)
+
+
+def test_every_hyperparameter_is_explained() -> None:
+    hints = get_type_hints(Config, include_extras=True)
+    explained = {name: hint.__metadata__[0] for name, hint in hints.items()}
+    assert [field.name for field in fields(Config)] == list(explained)
+    assert all(explained.values())
+    assert explained["critic_rate"] == "Adam's initial step size for the critic"
