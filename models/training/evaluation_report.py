@@ -6,11 +6,11 @@ import csv
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import NormalDist
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import stats
 
 from models.training.evaluation_plots import plot_comparison, plot_training
 
@@ -76,20 +76,8 @@ def estimate(values: ArrayLike) -> Estimate:
     sample = np.asarray(values, float)
     if len(sample) < 2:
         return Estimate(float(sample.mean()), float("nan"))
-    error = sample.std(ddof=1) / np.sqrt(len(sample))
-    return Estimate(float(sample.mean()), float(student_quantile(len(sample) - 1) * error))
-
-
-def student_quantile(freedom: int) -> float:
-    """Two-sided 95 % quantile, by Abramowitz and Stegun's expansion 26.7.5.
-
-    Good to 1 % from four degrees of freedom on; for fewer it is too small.
-    """
-    z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
-    first = (z**3 + z) / 4
-    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    return z + first / freedom + second / freedom**2 + third / freedom**3
+    quantile = stats.t.ppf((1 + CONFIDENCE) / 2, len(sample) - 1)
+    return Estimate(float(sample.mean()), float(quantile * stats.sem(sample)))
 
 
 Cells = Mapping[tuple[str, str], Estimate]  # by level and controller

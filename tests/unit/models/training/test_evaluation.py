@@ -11,7 +11,7 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from models.policy.form import InvalidPolicyFileError
 from models.training import evaluate
-from models.training.evaluation_report import Run, estimate, student_quantile, write_report
+from models.training.evaluation_report import Run, estimate, write_report
 from models.training.imitate import IMITATION_POLICY
 from models.training.traffic_levels import TEST_LEVELS
 
@@ -21,10 +21,12 @@ def make_run(controller: str, seed: int, time_loss_s: float, level: str = "rush"
 
 
 @pytest.mark.parametrize(
-    ("freedom", "expected"), [(4, 2.776), (9, 2.262), (19, 2.093), (100, 1.984)]
+    ("freedom", "expected"), [(1, 12.706), (4, 2.776), (9, 2.262), (19, 2.093), (100, 1.984)]
 )
-def test_student_quantile_is_the_tables(freedom: int, expected: float) -> None:
-    assert student_quantile(freedom) == pytest.approx(expected, abs=0.02)
+def test_the_interval_is_as_wide_as_students_table_says(freedom: int, expected: float) -> None:
+    values = np.arange(freedom + 1)
+    standard_error = values.std(ddof=1) / len(values) ** 0.5
+    assert estimate(values).half_width / standard_error == pytest.approx(expected, abs=5e-4)
 
 
 def test_interval_holds_the_truth_19_times_of_20() -> None:
