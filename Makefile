@@ -21,7 +21,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help up down status check test unit lint demo bench load data train-density train-flow train-policy evaluate lock clean
+.PHONY: help up down status reference check test unit lint demo bench load data train-density train-flow train-policy evaluate lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -48,6 +48,9 @@ lint: $(VENV)/.dev  ## format check, lint, types, import rules
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+reference: $(VENV)/.serve  ## write docs/configuration.md anew from the models that read the configuration
+	@$(BIN)/python -m serve_app.launcher.configuration_reference
 
 check: $(VENV)/.serve  ## check the serve configs strictly
 	@$(BIN)/greenwave check serve_config.yaml configs/*.yaml

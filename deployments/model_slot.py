@@ -58,7 +58,7 @@ class UserConfig(BaseModel):
 
     path: str | None = None
     revision: int | str | None = Field(
-        None, description="Any other value reads the same path again."
+        None, description="Another value makes the same path be read again."
     )
 
 

@@ -25,8 +25,20 @@ class Settings(BaseSettings):
     data_dir: Path = Field(
         default_factory=_default_data_dir, description="Where the embedded store and secrets live."
     )
+    store_url: str | None = Field(
+        None,
+        description="Where records, users and copies of hidden states live.",
+        json_schema_extra={
+            "default": "SQLite in `DATA_DIR`",
+            "range": "`sqlite:///PATH`, `redis://…`, `rediss://…`",
+        },
+    )
+    environment: Literal["development", "production"] = Field(
+        "development", description="In production a generated signing key is refused."
+    )
+
     mappo_agent_path: Path = Field(
-        _WEIGHTS / "agent.th", description="The policy's file, a state dict in the agent.th form."
+        _WEIGHTS / "agent.th", description="The policy's file, in the `agent.th` form."
     )
     density_model_path: Path = Field(
         _WEIGHTS / "density.safetensors", description="The density model; its card lies beside it."
@@ -34,31 +46,44 @@ class Settings(BaseSettings):
     flow_model_path: Path = Field(
         _WEIGHTS / "flow.safetensors", description="The flow model; its card lies beside it."
     )
-    store_url: str | None = Field(
-        None,
-        description="sqlite:///PATH, redis://… or rediss://…; unset: a database in DATA_DIR.",
-    )
 
-    loans_update_validation_status: Annotated[Literal[200, 400], BeforeValidator(int)] = Field(
-        200, description="Status of a loans update with invalid fields; the contract shows 200."
-    )
     rl_inference_service_url: str | None = Field(
         None,
-        description="Full /predict_action URL for the gateway; unset: the system's own.",
+        description="What the gateway asks: a whole URL that ends with `/predict_action`.",
+        json_schema_extra={"default": "the system's own"},
     )
     jwt_secret: SecretStr | None = Field(
         None,
-        description="Signs access tokens, 32 bytes or more; made and kept if unset.",
+        description="Key that signs the access tokens.",
+        json_schema_extra={
+            "default": "made on the first start, kept with mode 0600",
+            "range": "≥ 32 bytes",
+        },
     )
-    jwt_expiration_minutes: int = Field(60, ge=1, le=60 * 24 * 365)
-    jwt_auth_username: str | None = Field(None, description="One user, for a quick start.")
-    jwt_auth_password: SecretStr | None = None
-    environment: Literal["development", "production"] = Field(
-        "development", description="In production a generated signing key is refused."
+    jwt_expiration_minutes: int = Field(
+        60, ge=1, le=60 * 24 * 365, description="Lifetime of an access token."
     )
+    jwt_auth_username: str | None = Field(
+        None,
+        description="One user for a quick start, together with the password.",
+        json_schema_extra={"default": "`operator`, made on the first start"},
+    )
+    jwt_auth_password: SecretStr | None = Field(
+        None,
+        description="The password of that user.",
+        json_schema_extra={"default": "made and shown on the first start, kept with mode 0600"},
+    )
+    loans_update_validation_status: Annotated[Literal[200, 400], BeforeValidator(int)] = Field(
+        200,
+        description="Answer to a loans update with invalid fields; 400 is what the others say.",
+        json_schema_extra={"unit": "HTTP status"},
+    )
+
     edge_host: str = Field("127.0.0.1", description="Address that the edge listens on.")
     edge_certificate: Path | None = Field(
-        None, description="PEM file with certificate and key; the edge then speaks HTTPS alone."
+        None,
+        description="PEM file with certificate, chain and key; the edge then speaks HTTPS alone.",
+        json_schema_extra={"default": "plain HTTP"},
     )
 
     @classmethod

@@ -9,7 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from deployments.model_slot import UserConfig
 
-MaxBody = Annotated[int, Field(ge=1024, description="Bytes of a request; a longer one is 413.")]
+MaxBody = Annotated[
+    int,
+    Field(
+        ge=1024,
+        description="Of a request; a longer one is 413.",
+        json_schema_extra={"unit": "bytes"},
+    ),
+]
 
 
 class ForecastOptions(BaseModel):
@@ -21,7 +28,10 @@ class ForecastOptions(BaseModel):
         None, description="The model's file, instead of that of the environment."
     )
     max_waiting: int = Field(
-        1000, ge=1, description="Requests at work at once in one replica; more answer 503."
+        1000,
+        ge=1,
+        description="Worked on at once by one replica; more are answered 503.",
+        json_schema_extra={"unit": "requests"},
     )
     max_body: MaxBody
 

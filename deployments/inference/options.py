@@ -12,9 +12,18 @@ class InferenceOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    shards: int = Field(1, ge=1, le=64, description="State actors that share the hidden states.")
+    shards: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="State actors that share the hidden states.",
+        json_schema_extra={"unit": "actors"},
+    )
     max_waiting: int = Field(
-        1000, ge=1, description="Requests at work at once in one replica; more answer 503."
+        1000,
+        ge=1,
+        description="Worked on at once by one replica; more are answered 503.",
+        json_schema_extra={"unit": "requests"},
     )
     strict: bool = Field(
         False, description="Answer a prediction only when its new hidden state is committed."
@@ -27,7 +36,10 @@ class InferenceOptions(BaseModel):
         False, description="Continue from the copies after a full restart of Ray."
     )
     max_states: int = Field(
-        100_000, ge=1, description="Hidden states kept by all shards together; more answer 503."
+        100_000,
+        ge=1,
+        description="Kept by all shards together; more are answered 503.",
+        json_schema_extra={"unit": "states"},
     )
     run_ttl_s: float = Field(3600.0, gt=0, description="An idle run is forgotten after this.")
     lease_s: float = Field(
@@ -63,8 +75,8 @@ class InferenceOptions(BaseModel):
         1.5,
         gt=0,
         le=60,
-        description="The same for predictions that share a call. Must be below the deadline_s of a "
-        "gateway that shares calls: else one state out of reach would fail all of them.",
+        description="The same for predictions that share a call. Must be below the `deadline_s` of "
+        "the gateway: else one state out of reach would fail the whole call.",
     )
 
     @property
@@ -81,5 +93,5 @@ class InferenceUserConfig(UserConfig):
     """``user_config`` of the deployment Inference. Hidden states stay when the policy changes."""
 
     path: str | None = Field(
-        None, alias="agent_path", description="The policy's file, instead of MAPPO_AGENT_PATH."
+        None, alias="agent_path", description="The policy's file, instead of `MAPPO_AGENT_PATH`."
     )

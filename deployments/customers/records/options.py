@@ -12,7 +12,10 @@ class RecordOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    record: str = Field(description="The type of record: a module of deployments.customers.")
+    record: str = Field(
+        description="The type of record, a module of `deployments/customers`.",
+        json_schema_extra={"range": ", ".join(f"`{name}`" for name in record_types())},
+    )
 
     @field_validator("record")
     @classmethod
