@@ -37,7 +37,9 @@ Invariants; assertions in the code name the one that they check
     4. The replica's end of a lease comes first: it counts from the sending of a call, the authority
        from its arrival, and ``lease_margin_s`` longer.
     5. One commit of a session is under way at a time, so steps arrive in their order.
-    6. A reset answers when every state that it found has been taken from its owner and cleared.
+    6. A reset answers when every state of its run has been taken from its owner and cleared, those
+       that came meanwhile included. It has an epoch of its own, and whatever has an earlier one is
+       void.
     7. A key's phase in a replica changes only as :mod:`.replica.phases` lists it.
     8. A restarted authority grants nothing until every lease of its earlier life has run out.
 
@@ -53,8 +55,8 @@ What a fault costs
                             ``restore_after_restart``
 
 Where it falls short: a restarted authority believes what replicas claim, for nothing durable tells
-it what was true. Two faults within a lease can mislead it, and so can one that meets a reset: a
-state may then lose more than the table says, or come back after a reset whose caller has gone.
+it what was true. Two faults within a lease can mislead it: a state may then lose more than the
+table says, or come back after a reset when the replica that was asked for it has gone.
 Commits that hang without failing are noticed after seconds, not after ``commit_delay_s``.
 
 The roles are those of a lease manager and its clients in Gray and Cheriton, "Leases: an efficient
@@ -179,7 +181,7 @@ class Authority(Protocol):
         """Forget every state of a run; when this returns, the run starts from zeros.
 
         Returns:
-            The latest epoch; a copy of this run's states with this epoch or an earlier one is void.
+            Its epoch; a copy of the run's states with this epoch or an earlier one is void.
         """
 
     async def close_session(self, session: int) -> None: ...

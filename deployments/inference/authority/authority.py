@@ -19,7 +19,8 @@ from deployments.inference.authority.background import BackgroundTasks
 from deployments.inference.authority.ownership import IsAlive, Ownership
 from deployments.inference.authority.recovery import Recovery
 from deployments.inference.authority.snapshots import NoSnapshots, Snapshots
-from deployments.inference.authority.table import Clearing, Session, StateTable
+from deployments.inference.authority.table import Clearing, Session, StateRecord, StateTable
+from deployments.inference.authority.turns import Turns
 from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import (
     Claim,
@@ -70,6 +71,7 @@ class HiddenStateAuthority:
         self._last_session = self.incarnation
         self._starting: asyncio.Task[None] | None = None
         self._expiring: set[str] = set()
+        self._forgetting = Turns()
 
     @property
     def _grace_s(self) -> float:
@@ -191,23 +193,46 @@ class HiddenStateAuthority:
 
     async def reset(self, run: str) -> int:
         await self._recovered()
-        await self._forget(run)
-        epoch = self._table.last_epoch
+        async with self._forgetting.of(run):
+            clearing = Clearing()
+            epoch = self._clear(await self._take_run(run, clearing), clearing)
         await self._snapshots.flush()
         return epoch
 
-    async def _forget(self, run: str, unused_since: float | None = None) -> None:
-        """Clear a run's states; with ``unused_since`` only if nobody used the run after that."""
-        records, clearing = self._table.of_run(run), Clearing()
-        await self._ownership.take(records, clearing)
-        assert all(record.owner is clearing for record in records), "invariant 6: all were taken"
-        used = unused_since is not None and records and self._table.used_since(run, unused_since)
+    async def _forget_idle(self, run: str, unused_since: float) -> None:
+        """Clear a run's states, unless somebody has used the run meanwhile."""
+        async with self._forgetting.of(run):
+            clearing = Clearing()
+            records = await self._take_run(run, clearing)
+            if records and not self._table.used_since(run, unused_since):
+                self._clear(records, clearing)
+                return
+            for record in records:
+                self._ownership.free(record)
+
+    async def _take_run(self, run: str, clearing: Clearing) -> list[StateRecord]:
+        """Take every state of a run from its owner, those that are new meanwhile included."""
+        records: list[StateRecord] = []
+        try:
+            while more := [r for r in self._table.of_run(run) if r.owner is not clearing]:
+                await self._ownership.take(more, clearing)
+                records += more
+        except asyncio.CancelledError:
+            for record in records:
+                self._ownership.release(record)
+            raise
+        return records
+
+    def _clear(self, records: list[StateRecord], clearing: Clearing) -> int:
+        """Return the epoch under which the states have been cleared, later than all of theirs."""
+        epoch = self._table.next_epoch()
         for record in records:
-            if not used:
-                self._table.clear(record)
+            assert record.owner is clearing, "invariant 6: what is cleared has been taken"
+            self._table.clear(record, epoch)
             self._ownership.free(record)
-            if not used and record.owner is None:
+            if record.owner is None:
                 self._table.remove(record)
+        return epoch
 
     # Background work
 
@@ -225,6 +250,6 @@ class HiddenStateAuthority:
 
     async def _expire(self, run: str, idle_since: float) -> None:
         try:
-            await self._forget(run, unused_since=idle_since)
+            await self._forget_idle(run, idle_since)
         finally:
             self._expiring.discard(run)

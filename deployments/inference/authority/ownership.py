@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from deployments.inference.authority.background import BackgroundTasks
 from deployments.inference.authority.snapshots import Snapshots
-from deployments.inference.authority.table import Clearing, Owner, Session, StateRecord, Turn
+from deployments.inference.authority.table import Owner, Session, StateRecord, Turn
 from deployments.inference.protocol import StaleSessionError
 
 logger = logging.getLogger(__name__)
@@ -72,10 +72,7 @@ class Ownership:
             owner.waits[granted] = None
             granted.add_done_callback(owner.waits.pop)
         else:
-            # Among its own, the authority keeps their order: two resets that each waited for a
-            # record of the other's would wait for ever.
-            place = sum(isinstance(turn.owner, Clearing) for turn in record.waiters)
-            record.waiters.insert(place, Turn(owner, granted))
+            record.waiters.appendleft(Turn(owner, granted))  # one clearing of a run at a time
         self.recall(record)
         return granted
 

@@ -55,7 +55,7 @@ class Recovery:
             self._cleared[run] = max(epoch, self._cleared.get(run, 0))
             for record in self._table.of_run(run):
                 if record.owner is None and record.version.epoch <= epoch:
-                    self._table.clear(record)
+                    self._table.clear(record, epoch)
                     self._table.remove(record)
 
     def accept(self, claim: Claim, states: StateBatch, earlier: list[Session]) -> list[StateRecord]:

@@ -125,11 +125,16 @@ class StateTable:
         self.last_epoch = max(self.last_epoch, version.epoch)
         return record
 
+    def next_epoch(self) -> int:
+        """Return a number higher than every epoch so far."""
+        self.last_epoch += 1
+        return self.last_epoch
+
     def begin_epoch(self, record: StateRecord) -> None:
         """Number a new grant of a state: no commit under an earlier one is accepted any more."""
-        self.last_epoch += 1
-        assert self.last_epoch > record.version.epoch, "invariant 2: epochs grow"
-        record.version = Version(self.last_epoch, record.version.step)
+        epoch = self.next_epoch()
+        assert epoch > record.version.epoch, "invariant 2: epochs grow"
+        record.version = Version(epoch, record.version.step)
 
     def commit(self, record: StateRecord, version: Version, hidden: Floats) -> None:
         """Keep a copy of a newer state, which counts as a use of its run."""
@@ -139,9 +144,10 @@ class StateTable:
         self._runs.move_to_end(record.key.run)
         self._snapshots.put(record.key, Snapshot(version, record.hidden))
 
-    def clear(self, record: StateRecord) -> None:
-        """Return a state to zeros. The epoch stays, so that no commit from before is accepted."""
-        record.version, record.hidden = Version(record.version.epoch, 0), None
+    def clear(self, record: StateRecord, epoch: int) -> None:
+        """Return a state to zeros, under an epoch that no copy from before it can have."""
+        assert epoch >= record.version.epoch, "invariant 2: epochs grow"
+        record.version, record.hidden = Version(epoch, 0), None
         self._snapshots.erase(record.key)
 
     def of_run(self, run: str) -> list[StateRecord]:

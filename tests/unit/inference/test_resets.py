@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import numpy as np
 import pytest
 
-from deployments.inference.protocol import Key
+from deployments.inference.authority.authority import HiddenStateAuthority
+from deployments.inference.protocol import Claim, Key, StateBatch, Version
 from tests.unit.inference.lineage import Outcome
 from tests.unit.inference.virtual_time import virtual_time
 from tests.unit.inference.world import FAST, World, gather, settings
@@ -99,3 +101,50 @@ async def test_what_is_waiting_when_a_reset_arrives_is_answered():
     await gather(world.reset(world.replicas[1], "run"), *jobs)
     assert all(asked.outcome is Outcome.ANSWERED for asked in world.history.asked)
     world.history.check()
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["default", "strict"])
+@virtual_time
+async def test_a_junction_first_used_while_its_run_is_reset_outlives_a_restart_of_the_authority(
+    strict,
+):
+    world = await World(settings=settings(strict=strict)).start()
+    (replica,) = world.replicas
+    known, new = KEYS[:2]
+    await world.predict(replica, known)
+    await asyncio.sleep(0.05)
+    reset = asyncio.create_task(world.reset(replica, "run"))  # waits until `known` is given back
+    await asyncio.sleep(0.0005)
+    await world.predict(replica, new)
+    assert not reset.done(), "the reset was to wait meanwhile"
+    await reset
+    before = [await world.predict(replica, new) for _ in range(20)]
+    await asyncio.sleep(1)
+    await world.kill_authority()
+    await asyncio.sleep(0.5)
+    assert before[-1].step is not None
+    assert (await world.predict(replica, new)).step == before[-1].step + 1
+    world.history.check()
+
+
+@pytest.mark.parametrize("turns", range(6))
+@virtual_time
+async def test_a_copy_from_before_a_reset_is_not_accepted_however_soon_it_is_claimed(turns):
+    authority = HiddenStateAuthority(FAST, clock=asyncio.get_running_loop().time)
+    first = (await authority.open_session("first", Claim())).session
+    second = (await authority.open_session("second", Claim())).session
+    mine = await authority.checkout(first, KEYS[0])
+    await authority.checkout(second, KEYS[1])
+    old = StateBatch([KEYS[0]], [Version(mine.version.epoch, 10)], np.ones((1, 128), np.float32))
+    reset = asyncio.create_task(authority.reset("run"))
+    await asyncio.sleep(0)
+    await authority.commit(first, old, [KEYS[0]])
+    again = asyncio.create_task(authority.checkout(first, KEYS[0]))
+    await asyncio.sleep(0.001)
+    await authority.commit(second, StateBatch(), [KEYS[1]])  # the last one that the reset needs
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    claim = Claim(authority.incarnation, lease_valid=True, given_back=old)
+    opened = await authority.open_session("first", claim)
+    await asyncio.gather(reset, again, return_exceptions=True)
+    assert (await authority.checkout(opened.session, KEYS[0])).version.step == 0
