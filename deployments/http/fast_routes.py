@@ -10,6 +10,7 @@ routes, the pages of the documentation, and what has no route.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -57,7 +58,7 @@ class FastRoutes:
         self,
         app: FastAPI,
         render_error: RenderError,
-        max_waiting: int,
+        max_waiting: float = math.inf,
         *,
         counts_others: bool = False,
     ) -> None:

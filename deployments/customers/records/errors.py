@@ -6,11 +6,9 @@ RecordError                  error response: apiPath, errorCode, errorMessage, e
 ├── InvalidMobileNumber      500, as documented, although the fault is the caller's
 └── RecordsUnavailable       500
 InvalidFields                validation error response: field -> message
-RequestRefused               application/problem+json (RFC 9457)
+RequestRefused               application/problem+json (RFC 9457), like bodies too slow or too large
 ├── MissingParameter         400
 ├── MalformedBody            400
-├── BodyTooSlow              408
-├── BodyTooLarge             413
 └── UnsupportedContentType   415
 """
 
@@ -18,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
+
+from deployments.http.errors import RefusedError
 
 
 class RecordError(Exception):
@@ -71,10 +71,8 @@ class InvalidFields(Exception):
         self.messages = messages
 
 
-class RequestRefused(Exception):
+class RequestRefused(RefusedError):
     """The request cannot be read."""
-
-    status: HTTPStatus
 
 
 class MissingParameter(RequestRefused):
@@ -93,24 +91,6 @@ class MalformedBody(RequestRefused):
 
     def __init__(self) -> None:
         super().__init__("Failed to read request")
-
-
-class BodyTooSlow(RequestRefused):
-    """The body has not arrived in time."""
-
-    status = HTTPStatus.REQUEST_TIMEOUT
-
-    def __init__(self) -> None:
-        super().__init__("The request body did not arrive in time.")
-
-
-class BodyTooLarge(RequestRefused):
-    """The body is longer than the service reads."""
-
-    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"The body is longer than {limit} bytes.")
 
 
 class UnsupportedContentType(RequestRefused):

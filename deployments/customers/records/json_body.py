@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
-from fastapi import Request
-from starlette.requests import ClientDisconnect
+from starlette.types import Scope
 
-from deployments.customers.records.errors import (
-    BodyTooLarge,
-    BodyTooSlow,
-    MalformedBody,
-    UnsupportedContentType,
-)
-from deployments.http.request import BODY_TIMEOUT_S
+from deployments.customers.records.errors import MalformedBody, UnsupportedContentType
+from deployments.http.request import header
 
 MAX_BODY_BYTES = 64 * 1024
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 
-async def read_json_object(request: Request) -> dict[str, Any]:
-    """The members of the JSON object that is the request's body.
+def check_content_type(scope: Scope) -> None:
+    """Refuse a body that is declared as something else than JSON.
 
     Raises:
-        UnsupportedContentType: the body is declared as something else, or not declared.
-        BodyTooLarge: it is longer than MAX_BODY_BYTES.
-        BodyTooSlow: it did not arrive in BODY_TIMEOUT_S seconds.
-        MalformedBody: it is no JSON object.
+        UnsupportedContentType: it is.
     """
-    declared = request.headers.get("content-type")
+    declared = header(scope, b"content-type")
     if declared is not None and not _is_json(declared):
         raise UnsupportedContentType(declared)
-    body = await _read(request)
-    if declared is None and body:
+
+
+def read_json_object(scope: Scope, body: bytes) -> dict[str, Any]:
+    """Return the members of the JSON object that is a request's body.
+
+    Raises:
+        UnsupportedContentType: there is a body, and it is not declared as anything.
+        MalformedBody: it is not a JSON object.
+    """
+    if body and header(scope, b"content-type") is None:
         raise UnsupportedContentType("application/octet-stream")  # RFC 9110, section 8.3
     return parse_json_object(body)
 
@@ -67,21 +65,6 @@ def _is_json(content_type: str) -> bool:
     media_type = content_type.partition(";")[0].strip().lower()
     kind, _, subtype = media_type.partition("/")
     return kind == "application" and (subtype == "json" or subtype.endswith("+json"))
-
-
-async def _read(request: Request) -> bytes:
-    body = bytearray()
-    try:
-        async with asyncio.timeout(BODY_TIMEOUT_S):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > MAX_BODY_BYTES:
-                    raise BodyTooLarge(MAX_BODY_BYTES)
-    except TimeoutError:
-        raise BodyTooSlow from None
-    except ClientDisconnect:
-        raise MalformedBody from None  # nobody is there to read the answer
-    return bytes(body)
 
 
 def _int64(text: str) -> int:

@@ -260,7 +260,7 @@ class TestMethodsAndPaths:
 async def test_a_body_that_never_comes_is_408(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deployments.customers.records.json_body.BODY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("deployments.http.request.BODY_TIMEOUT_S", 0.05)
 
     async def drip() -> AsyncIterator[bytes]:
         yield b"{"
