@@ -25,7 +25,7 @@ from deployments.inference.protocol import (
 from deployments.inference.replica.claims import Claims
 from deployments.inference.replica.commits import Commits
 from deployments.inference.replica.held_states import HeldState, HeldStates, LeaseCounts
-from deployments.inference.replica.session import CALL_TIMEOUT_S, Session
+from deployments.inference.replica.session import CALL_TIMEOUT_S, AbandonedError, Session
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +60,7 @@ class StateLeases:
         )
         self._given_back = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._defect: BaseException | None = None
 
     # What the stepper uses
 
@@ -82,6 +83,7 @@ class StateLeases:
 
         Raises:
             TooManyStatesError: the authority's cap is reached.
+            AbandonedError: a background loop has died.
         """
         while self.owned(key) is None:
             while self._held.is_leaving(key):
@@ -136,14 +138,23 @@ class StateLeases:
     async def start(self) -> None:
         await self._replace_session(None)
         self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._commit())]
+        for task in self._tasks:
+            task.add_done_callback(self._loop_ended)
+
+    def _loop_ended(self, task: asyncio.Task[None]) -> None:
+        """Stop at once when a loop has died: nothing stepped from now on could be kept."""
+        if task.cancelled():
+            return
+        self._defect = task.exception()
+        logger.critical("A background loop of the hidden states has died", exc_info=self._defect)
+        self._session.abandon()
+        for each in self._tasks:
+            each.cancel()
 
     def check_health(self) -> None:
         """Raise when a background loop has died, which nothing but a defect can cause."""
-        for task in self._tasks:
-            if task.done():
-                raise RuntimeError("a background loop of the hidden states has died") from (
-                    None if task.cancelled() else task.exception()
-                )
+        if self._defect is not None:
+            raise AbandonedError from self._defect
 
     async def close(self) -> None:
         """Commit what is left and give everything back."""

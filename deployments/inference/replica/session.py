@@ -21,6 +21,13 @@ RECONNECT_PAUSE_S = 0.05
 CALL_TIMEOUT_S = 5.0
 
 
+class AbandonedError(HiddenStateError):
+    """This replica cannot keep hidden states any more; it is about to be replaced."""
+
+    def __init__(self) -> None:
+        super().__init__("a background loop of the hidden states has died")
+
+
 class Claimant(Protocol):
     """Whoever holds states under the session."""
 
@@ -55,12 +62,17 @@ class Session:
         self._lease_s = 0.0
         self._lease_until = 0.0
         self._ended = False  # the authority says so, lease or no lease
+        self._abandoned = False
         self._opening = asyncio.Lock()
 
     @property
     def valid(self) -> bool:
         """Whether owned states may be stepped."""
-        return self._now() < self._lease_until and not self._ended
+        return self._now() < self._lease_until and not self._ended and not self._abandoned
+
+    def abandon(self) -> None:
+        """Step nothing more: nobody is left who would keep the session."""
+        self._abandoned = True
 
     @property
     def opening(self) -> bool:
@@ -82,11 +94,16 @@ class Session:
         Args:
             broken: number of the session in doubt; nothing is done when it has been replaced.
             error: what the doubt came from.
+
+        Raises:
+            AbandonedError: the session was given up for good.
         """
         if isinstance(error, StaleSessionError) and self.number == broken:
             self._ended = True
         async with self._opening:
             while self.number == broken:
+                if self._abandoned:
+                    raise AbandonedError
                 try:
                     async with asyncio.timeout(CALL_TIMEOUT_S):
                         await self._open()

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import ray
 from ray.actor import ActorHandle
-from ray.exceptions import RayActorError
+from ray.exceptions import RayError, RayTaskError
 
 from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import (
@@ -90,7 +90,9 @@ class RayAuthority:
     async def _call(self, method: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
         try:
             return await method(*args)
-        except RayActorError as error:
+        except RayTaskError:  # what the authority itself has raised
+            raise
+        except RayError as error:
             raise AuthorityUnavailableError(str(error).split("\n")[0]) from error
 
 

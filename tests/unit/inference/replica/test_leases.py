@@ -13,6 +13,7 @@ from deployments.inference.protocol import (
     AuthorityUnavailableError,
     Claim,
     Grant,
+    HiddenStateError,
     Key,
     OpenedSession,
     StaleSessionError,
@@ -248,5 +249,20 @@ async def test_a_background_loop_that_died_of_a_defect_is_told_by_the_health_che
     leases.check_health()
     authority.recalls.put_nowait(ZeroDivisionError())
     await asyncio.sleep(0.2)
-    with pytest.raises(RuntimeError, match="background loop"):
+    with pytest.raises(HiddenStateError, match="background loop") as told:
         leases.check_health()
+    assert isinstance(told.value.__cause__, ZeroDivisionError)
+
+
+@virtual_time
+async def test_a_replica_whose_background_loop_has_died_steps_nothing_more():
+    authority, leases = await start()
+    await leases.acquire(KEY)
+    assert leases.owned(KEY) is not None
+    authority.recalls.put_nowait(ZeroDivisionError())
+    await asyncio.sleep(0.11)
+    assert leases.owned(KEY) is None
+    assert not leases.connected
+    with pytest.raises(HiddenStateError, match="background loop"):
+        await leases.acquire(KEY)
+    assert len(authority.claims) == 1, "it opens no session that nobody would renew"
