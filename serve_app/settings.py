@@ -88,7 +88,7 @@ class Settings(BaseSettings):
 
     @classmethod
     def of_instance(cls, port_base: int | None) -> Self:
-        """Those of the instance at these ports: a second one has everything in its own folder."""
+        """Read the settings of the instance at these ports; a second one has its own folder."""
         settings = cls()
         if port_base:
             return cls(data_dir=settings.data_dir / f"ports-{port_base}")
@@ -99,7 +99,7 @@ class Settings(BaseSettings):
         return self.store_url or f"sqlite:///{self.data_dir / 'greenwave.db'}"
 
     def existing_store_url(self) -> str:
-        """The same, for commands that read: an embedded store must be there already.
+        """Return the store's URL for commands that read: an embedded store must be there already.
 
         Raises:
             StoreUnavailable: there is no such file; a mistyped name must not seem an empty store.

@@ -20,7 +20,7 @@ NUMBERS = [(name, field) for name, field in FIELDS if field.annotation in (int, 
 
 
 def row(name: str, field: FieldInfo) -> list[str]:
-    """The cells of a field: name, meaning, unit, default, range."""
+    """Return the cells of a field: name, meaning, unit, default, range."""
     names = {f"`{each}`" for each in (name, name.upper(), field.alias)}
     rows = [line.strip("|\n").split("|") for line in reference().splitlines()]
     cells = [[cell.strip() for cell in row] for row in rows]
