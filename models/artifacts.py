@@ -8,7 +8,6 @@ good it is, and is bound to its file by a checksum.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +17,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
+
+from models.whole_file import whole_file
 
 Tensors = dict[str, NDArray[np.float32]]
 Config = TypeVar("Config", bound=BaseModel)
@@ -70,8 +71,10 @@ def write_artifact(path: Path, tensors: Tensors, config: BaseModel, card: Card) 
     """Write both files, each all or nothing."""
     weights = save(tensors, {_CONFIG_KEY: config.model_dump_json()})
     bound = card.model_copy(update={"weights_sha256": hashlib.sha256(weights).hexdigest()})
-    _replace(path, weights)
-    _replace(card_path(path), (bound.model_dump_json(indent=2) + "\n").encode())
+    with whole_file(path) as file:
+        file.write(weights)
+    with whole_file(card_path(path)) as file:
+        file.write((bound.model_dump_json(indent=2) + "\n").encode())
 
 
 def read_artifact(
@@ -120,9 +123,3 @@ def _check_tensors(path: Path, tensors: Tensors, shapes: Mapping[str, tuple[int,
             raise InvalidArtifactError(f"{path}: {name} is {found}, expected float32 {shape}")
         if not np.isfinite(tensor).all():
             raise InvalidArtifactError(f"{path}: {name} holds values that are not finite")
-
-
-def _replace(path: Path, content: bytes) -> None:
-    partial = path.with_name(f"{path.name}.partial")
-    partial.write_bytes(content)
-    os.replace(partial, path)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from models.whole_file import whole_file
 
 
 class InvalidCheckpointError(ValueError):
@@ -17,9 +18,8 @@ class InvalidCheckpointError(ValueError):
 
 def write_atomically(content: object, path: Path) -> None:
     """Write a file that is either complete or not there, whenever the process is killed."""
-    partial = path.with_name(path.name + ".partial")
-    torch.save(content, partial)
-    os.replace(partial, path)
+    with whole_file(path) as file:
+        torch.save(content, file)
 
 
 def read_checkpoint(path: Path, example: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import csv
 import hashlib
+import io
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -38,6 +39,7 @@ from models.training.evaluation_report import REPORTS, Run, write_report
 from models.training.imitate import IMITATION_POLICY
 from models.training.processes import make_pool
 from models.training.traffic_levels import TEST_LEVELS, TEST_SEEDS
+from models.whole_file import whole_file
 
 MakeController = Callable[[RoadNetwork, Scenario, int], Controller]
 
@@ -143,12 +145,12 @@ def read_runs(file: Path) -> Iterator[Run]:
 def write_runs(file: Path, runs: list[Run]) -> None:
     """Write all or nothing, ordered so that the same runs make the same file."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_suffix(".partial")
-    with partial.open("w", newline="", encoding="utf-8") as rows:
-        writer = csv.writer(rows, lineterminator="\n")
-        writer.writerow(Run._fields)
-        writer.writerows(sorted(runs))
-    os.replace(partial, file)
+    rows = io.StringIO()
+    writer = csv.writer(rows, lineterminator="\n")
+    writer.writerow(Run._fields)
+    writer.writerows(sorted(runs))
+    with whole_file(file) as whole:
+        whole.write(rows.getvalue().encode())
 
 
 def main() -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from tqdm import tqdm
@@ -22,6 +21,7 @@ from deployments.customers.records.transfer import (
     parse_line,
 )
 from deployments.store import Store, StoreError, open_store
+from models.whole_file import whole_file
 from serve_app.launcher.ports import add_port_base
 from serve_app.settings import Settings
 
@@ -67,12 +67,18 @@ def _import(options: argparse.Namespace) -> None:
 
 async def _export_file(path: Path, store_url: str) -> int:
     written = 0
-    with _whole_file(path) as file, tqdm(desc="Exporting", unit=" records") as progress:
-        async with _open(store_url) as store:
-            async for line in export_lines(store, record_types()):
-                file.write(line)
-                written += 1
-                progress.update()
+    try:
+        with (
+            whole_file(path, mode=0o600) as file,
+            tqdm(desc="Exporting", unit=" records") as progress,
+        ):
+            async with _open(store_url) as store:
+                async for line in export_lines(store, record_types()):
+                    file.write(line)
+                    written += 1
+                    progress.update()
+    except OSError as error:
+        raise RecordsTransferError(f"{path}: {error.strerror}") from error
     return written
 
 
@@ -115,22 +121,6 @@ async def _open(store_url: str) -> AsyncIterator[Store]:
             await store.close()
     except StoreError as error:
         raise RecordsTransferError(str(error)) from error
-
-
-@contextmanager
-def _whole_file(path: Path) -> Iterator[BinaryIO]:
-    """Write a file that appears under its name only when it is whole, readable by its owner."""
-    part = path.with_name(f"{path.name}.part")
-    try:
-        with open(part, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError as error:
-        raise RecordsTransferError(f"{path}: {error.strerror}") from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _numbered_lines(path: Path, progress: str | None = None) -> Iterator[tuple[int, bytes]]:

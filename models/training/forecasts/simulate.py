@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import xml.etree.ElementTree as ET
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from models.simulation.episode import run_episode
 from models.simulation.fixed_time import FixedTime
 from models.simulation.road_network import RoadNetwork, read_network
 from models.training.forecasts.days import Day
+from models.whole_file import whole_file
 
 MINUTES = 24 * 60
 SLOT_MINUTES = 5
@@ -46,10 +46,8 @@ class Measurements:
 
     def save(self, path: Path) -> None:
         """Write all or nothing."""
-        partial = path.with_suffix(".partial")
-        with partial.open("wb") as file:
+        with whole_file(path) as file:
             np.savez_compressed(file, **asdict(self))
-        os.replace(partial, path)
 
     @classmethod
     def load(cls, path: Path) -> Self:

@@ -1,0 +1,30 @@
+"""Files that are never seen half written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+
+@contextmanager
+def whole_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """Write a file that takes its name, and the place of an older one, once it is on the disk.
+
+    Until then, and for ever if writing fails, everything is as it was. One process may write it at
+    a time.
+
+    Args:
+        mode: its permissions, less those that the umask takes away.
+    """
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with open(part, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
