@@ -84,7 +84,6 @@ class StoreSnapshots:
         restore: unless this is set.
         shard: number of this authority and number of authorities, which share the table,
         app: as do several applications.
-        period_s: longest time from a change to its writing.
     """
 
     def __init__(
@@ -94,13 +93,11 @@ class StoreSnapshots:
         restore: bool,
         shard: tuple[int, int] = (0, 1),
         app: str = "",
-        period_s: float = 1.0,
     ) -> None:
         self._store = store
         self._cluster = cluster
         self._restore = restore
         self._prefix = f"{quote(app, safe='')}/{shard[0]}/{shard[1]}/"
-        self._period_s = period_s
         self._pending: dict[Key, Snapshot | None] = {}  # None: to be erased
         self._wake = asyncio.Event()
         self._writing = asyncio.Lock()
@@ -120,11 +117,11 @@ class StoreSnapshots:
         except Exception as error:  # the store's troubles must not stop the signals
             logger.warning("Hidden states could not be saved; trying again: %s", error)
 
-    async def run(self) -> None:
-        """Write what is pending, once a period or when hurried; for ever."""
+    async def run(self, period_s: float) -> None:
+        """Write what is pending, once in ``period_s`` seconds or when hurried; for ever."""
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self._period_s)
+                await asyncio.wait_for(self._wake.wait(), period_s)
             self._wake.clear()
             await self.flush()
 

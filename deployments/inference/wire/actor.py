@@ -69,7 +69,7 @@ class HiddenStates(HiddenStateAuthority):
         self._running: set[asyncio.Task[None]] = set()
         self._loops = [self._sweep_forever()]
         if isinstance(snapshots, StoreSnapshots):
-            self._loops.append(snapshots.run())
+            self._loops.append(snapshots.run(settings.snapshot_period_s))
         self._n_states = metrics.Gauge("hidden_states", "Hidden states kept", tag_keys=("shard",))
         self._n_states.set_default_tags({"shard": str(shard[0])})
 
@@ -119,7 +119,6 @@ def _open_snapshots(
         restore=settings.restore_after_restart,
         shard=shard,
         app=app,
-        period_s=settings.snapshot_period_s,
     )
 
 

@@ -66,8 +66,8 @@ class Stored:
     def open(self, cluster: bytes, restore: bool) -> StoreSnapshots:
         for loop in self.loops:
             loop.cancel()
-        snapshots = StoreSnapshots(self.store, cluster, restore, period_s=self.period_s)
-        self.loops = [asyncio.create_task(snapshots.run())]
+        snapshots = StoreSnapshots(self.store, cluster, restore)
+        self.loops = [asyncio.create_task(snapshots.run(self.period_s))]
         return snapshots
 
 
@@ -140,8 +140,8 @@ async def test_a_damaged_blob_is_left_out_alone(blob):
 @virtual_time
 async def test_a_failing_store_is_tried_again_with_the_newest():
     store = FakeStore()
-    snapshots = StoreSnapshots(store, CLUSTER, restore=False, period_s=PERIOD_S)
-    loop = asyncio.create_task(snapshots.run())
+    snapshots = StoreSnapshots(store, CLUSTER, restore=False)
+    loop = asyncio.create_task(snapshots.run(PERIOD_S))
     store.fails = True
     snapshots.put(KEY, snapshot(1))
     await asyncio.sleep(3 * PERIOD_S)
