@@ -46,11 +46,11 @@ def run_of(header: str | None, body: str | None) -> str:
 class InferenceService:
     """Validates, steps, and tells about itself."""
 
-    def __init__(self, leases: ShardedLeases, settings: InferenceOptions) -> None:
+    def __init__(self, leases: ShardedLeases, options: InferenceOptions) -> None:
         self.slot = ModelSlot("policy", read_policy, InvalidPolicyFileError)
         self.leases = leases
-        self._settings = settings
-        self._stepper = Stepper(leases, self.slot, settings)
+        self._options = options
+        self._stepper = Stepper(leases, self.slot, options)
         self.counts = self._stepper.counts
 
     def predict(
@@ -73,7 +73,7 @@ class InferenceService:
             raise TooManyValuesError(len(obs))
         if self.slot.model is None:
             raise ModelNotLoadedError()
-        patience_s = self._settings.shared_patience_s if shared else math.inf
+        patience_s = self._options.shared_patience_s if shared else math.inf
         return self._stepper.submit(Key(run, junction_id), obs, patience_s)
 
     async def reset(self, run: str) -> None:

@@ -42,7 +42,7 @@ class HiddenStateAuthority:
     never taken for its own.
 
     Args:
-        settings: times and bounds.
+        options: times and bounds.
         snapshots: where copies of the states go, for a restart.
         is_alive: asked about an owner that does not answer a recall; False breaks its lease at
             once.
@@ -51,21 +51,21 @@ class HiddenStateAuthority:
 
     def __init__(
         self,
-        settings: InferenceOptions,
+        options: InferenceOptions,
         snapshots: Snapshots | None = None,
         is_alive: IsAlive | None = None,
         restarted: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.incarnation = time.time_ns()
-        self._settings = settings
+        self._options = options
         self._snapshots = snapshots or NoSnapshots()
         self._clock = clock
         self._background = BackgroundTasks()
         self._table = StateTable(self._snapshots, clock, first_epoch=self.incarnation)
         self._recovery = Recovery(self._table, clock, restarted, self.incarnation)
         self._ownership = Ownership(
-            self._snapshots, self._background, is_alive, settings.probe_after_s
+            self._snapshots, self._background, is_alive, options.probe_after_s
         )
         self._sessions = self._ownership.sessions
         self._last_session = self.incarnation
@@ -75,18 +75,18 @@ class HiddenStateAuthority:
 
     @property
     def _grace_s(self) -> float:
-        return self._settings.lease_s + self._settings.lease_margin_s
+        return self._options.lease_s + self._options.lease_margin_s
 
     @property
     def n_states(self) -> int:
         return len(self._table)
 
-    def configure(self, settings: InferenceOptions) -> None:
+    def configure(self, options: InferenceOptions) -> None:
         """Take over new bounds; lease times stay, because replicas count on them."""
-        self._settings = settings.model_copy(
+        self._options = options.model_copy(
             update={
-                "lease_s": self._settings.lease_s,
-                "lease_margin_s": self._settings.lease_margin_s,
+                "lease_s": self._options.lease_s,
+                "lease_margin_s": self._options.lease_margin_s,
             }
         )
 
@@ -122,7 +122,7 @@ class HiddenStateAuthority:
         return OpenedSession(
             session.number,
             self.incarnation,
-            self._settings.lease_s,
+            self._options.lease_s,
             kept=[record.key for record in kept],
             accepted=[record.key for record in accepted],
         )
@@ -136,7 +136,7 @@ class HiddenStateAuthority:
     async def listen(self, session: int) -> list[Key]:
         mine = self._renew(session)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(mine.recalled.wait(), self._settings.listen_s)
+            await asyncio.wait_for(mine.recalled.wait(), self._options.listen_s)
         mine.recalled.clear()
         self._renew(session)
         return list(mine.recalls)  # with those that were sent before and not yet answered
@@ -161,7 +161,7 @@ class HiddenStateAuthority:
     async def checkout(self, session: int, key: Key) -> Grant:
         await self._recovered()
         mine = self._renew(session)
-        if self._table.get(key) is None and self.n_states >= self._settings.max_states_per_shard:
+        if self._table.get(key) is None and self.n_states >= self._options.max_states_per_shard:
             raise TooManyStatesError(
                 f"{self.n_states} hidden states are kept already; runs that end free theirs"
             )
@@ -242,7 +242,7 @@ class HiddenStateAuthority:
         for session in [each for each in self._sessions.values() if now > each.expires_at]:
             logger.warning("The lease of replica %s has run out.", session.replica)
             self._ownership.end_session(session)
-        idle_since = now - self._settings.run_ttl_s
+        idle_since = now - self._options.run_ttl_s
         for run in self._table.idle_runs(idle_since):
             if run not in self._expiring:
                 self._expiring.add(run)

@@ -43,18 +43,18 @@ class StateLeases:
         authority: Authority,
         replica: str,
         hidden_dim: int,
-        settings: InferenceOptions,
+        options: InferenceOptions,
     ) -> None:
         self.counts = LeaseCounts()
         self._authority = authority
-        self._settings = settings
+        self._options = options
         self._zeros = np.zeros(hidden_dim, np.float32)
         self._loop = asyncio.get_running_loop()
         self._now = self._loop.time
         self._held = HeldStates()
         self._claims = Claims(self._held, self.counts, self._now)
         self._session = Session(authority, replica, self._claims, self._now)
-        delay_s = 0.0 if settings.strict else settings.commit_delay_s
+        delay_s = 0.0 if options.strict else options.commit_delay_s
         self._commits = Commits(
             authority, self._session, self._held, self._claims, self.counts, delay_s
         )
@@ -100,7 +100,7 @@ class StateLeases:
         self._held.ask(key)
         granted = False
         try:
-            async with asyncio.timeout(self._settings.checkout_timeout_s + CALL_TIMEOUT_S):
+            async with asyncio.timeout(self._options.checkout_timeout_s + CALL_TIMEOUT_S):
                 grant = await self._authority.checkout(session, key)
             if self._session.opening:
                 # The claim under way does not name this key, so the authority takes it back.
@@ -177,7 +177,7 @@ class StateLeases:
             session, sent_at = self._session.number, self._now()
             assert session is not None, "listening begins with a session"
             try:
-                async with asyncio.timeout(self._settings.listen_s + CALL_TIMEOUT_S):
+                async with asyncio.timeout(self._options.listen_s + CALL_TIMEOUT_S):
                     recalls = await self._authority.listen(session)
             except (HiddenStateError, TimeoutError) as error:
                 await self._replace_session(session, error)

@@ -78,16 +78,16 @@ class Stepper:
     Args:
         leases: the states this replica owns.
         source: the policy, which must be there when a step is asked for.
-        settings: ``strict`` and how long a request may wait for a state.
+        options: ``strict`` and how long a request may wait for a state.
     """
 
     def __init__(
-        self, leases: ShardedLeases, source: PolicySource, settings: InferenceOptions
+        self, leases: ShardedLeases, source: PolicySource, options: InferenceOptions
     ) -> None:
         self.counts = StepCounts()
         self._leases = leases
         self._source = source
-        self._settings = settings
+        self._options = options
         self._loop = asyncio.get_running_loop()
         self._arrived: list[_Request] = []
         self._parked: dict[Key, deque[_Request]] = {}  # until this replica owns the state
@@ -100,7 +100,7 @@ class Stepper:
 
         Args:
             obs: at most 19 finite values, zero-padded here.
-            patience_s: how long it may wait for a state, if less than the settings say.
+            patience_s: how long it may wait for a state, if less than the options say.
 
         Returns:
             A future of the decision; fails with a :class:`HiddenStateError`.
@@ -108,7 +108,7 @@ class Stepper:
         answer: asyncio.Future[Decision] = self._loop.create_future()
         if not self._arrived:
             self._loop.call_soon(self._run_arrived)
-        patience_s = min(patience_s, self._settings.checkout_timeout_s)
+        patience_s = min(patience_s, self._options.checkout_timeout_s)
         self._arrived.append(_Request(key, obs, answer, patience_s))
         return answer
 
@@ -172,7 +172,7 @@ class Stepper:
             decision = Decision(action, confidence, state.version.step)
             request.stepped = True
             self.counts.predictions[request.key.junction, action] += 1
-            if self._settings.strict:
+            if self._options.strict:
                 state.unanswered.append(Unanswered(decision.step, request.answer, decision))
             else:
                 request.answer.set_result(decision)

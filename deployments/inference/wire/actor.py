@@ -52,14 +52,14 @@ class HiddenStates(HiddenStateAuthority):
     def __init__(
         self,
         app: str,
-        settings: InferenceOptions,
+        options: InferenceOptions,
         open_store: OpenStore | None,
         shard: tuple[int, int],
     ) -> None:
         context = ray.get_runtime_context()
-        snapshots = _open_snapshots(app, settings, open_store, shard)
+        snapshots = _open_snapshots(app, options, open_store, shard)
         super().__init__(
-            settings,
+            options,
             snapshots=snapshots,
             is_alive=_replica_is_alive,
             restarted=context.was_current_actor_reconstructed,
@@ -69,7 +69,7 @@ class HiddenStates(HiddenStateAuthority):
         self._running: set[asyncio.Task[None]] = set()
         self._loops = [self._sweep_forever()]
         if isinstance(snapshots, StoreSnapshots):
-            self._loops.append(snapshots.run(settings.snapshot_period_s))
+            self._loops.append(snapshots.run(options.snapshot_period_s))
         self._n_states = metrics.Gauge("hidden_states", "Hidden states kept", tag_keys=("shard",))
         self._n_states.set_default_tags({"shard": str(shard[0])})
 
@@ -108,7 +108,7 @@ def _restart_on_death(task: asyncio.Task[None]) -> None:
 
 
 def _open_snapshots(
-    app: str, settings: InferenceOptions, open_store: OpenStore | None, shard: tuple[int, int]
+    app: str, options: InferenceOptions, open_store: OpenStore | None, shard: tuple[int, int]
 ) -> StoreSnapshots | NoSnapshots:
     if open_store is None:
         return NoSnapshots()
@@ -116,7 +116,7 @@ def _open_snapshots(
     return StoreSnapshots(
         open_store(),
         cluster=hashlib.blake2b(session.encode(), digest_size=16).digest(),
-        restore=settings.restore_after_restart,
+        restore=options.restore_after_restart,
         shard=shard,
         app=app,
     )

@@ -97,7 +97,7 @@ class RayAuthority:
 
 
 def find_authority(
-    app: str, settings: InferenceOptions, open_store: OpenStore | None, shard: tuple[int, int]
+    app: str, options: InferenceOptions, open_store: OpenStore | None, shard: tuple[int, int]
 ) -> ActorHandle:
     """Return the named actor of a shard, created by whichever replica comes first."""
     actor: ActorHandle = (
@@ -111,7 +111,7 @@ def find_authority(
             max_concurrency=10_000,  # long-polls and checkouts wait inside
             num_cpus=0,
         )
-        .remote(app, settings, open_store, shard)
+        .remote(app, options, open_store, shard)
     )
-    actor.configure.remote(settings)
+    actor.configure.remote(options)
     return actor
