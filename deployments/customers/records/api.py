@@ -42,7 +42,7 @@ class AbsolutePaths:
 
 
 def create_app(service: RecordService) -> FastAPI:
-    """The app of a record service: its operations on its base path and aliases, and its docs."""
+    """Build the app of a record service: operations on its base path and aliases, and docs."""
     record_type = service.record_type
 
     @asynccontextmanager
@@ -70,7 +70,7 @@ def create_app(service: RecordService) -> FastAPI:
 
 
 async def say_hello() -> str:
-    """A greeting: the service answers."""
+    """Say hello: the service answers."""
     return "Hello World"
 
 

@@ -38,7 +38,7 @@ def read_json_object(scope: Scope, body: bytes) -> dict[str, Any]:
 
 
 def parse_json_object(body: bytes) -> dict[str, Any]:
-    """The members of a JSON object in UTF-8.
+    """Read the members of a JSON object in UTF-8.
 
     Beyond the grammar it refuses NaN and Infinity, integers beyond 64 bits, lone surrogates, a
     member given twice (readers disagree about which counts), and nesting too deep to read.
