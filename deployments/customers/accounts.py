@@ -81,6 +81,7 @@ RECORD_TYPE = RecordType(
     new_record=open_account,
     number_length=10,
     created="Account created successfully",
+    # Sic, in the contract: the others write mobileNumber.
     already_registered="Customer already registered with given mobile Number {mobile}",
     mobile_unknown="Customer not found with the given input data mobileNumber : '{mobile}'",
     number_unknown="Account not found with the given input data AccountNumber : '{number}'",
