@@ -8,10 +8,8 @@ detail, code or None).
 from __future__ import annotations
 
 from deployments.inference.errors import InferenceError
-from deployments.inference.joint_steps import Submitted, outcomes_of
-from deployments.inference.replica.stepper import Decision
 from deployments.inference.schemas import ResetResponse
-from deployments.inference.service import InferenceService, run_of
+from deployments.inference.service import Decision, InferenceService, Submitted, outcomes_of, run_of
 
 Step = tuple[str | None, str, list[float]]
 Error = tuple[str, int, str, str | None]

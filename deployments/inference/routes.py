@@ -6,7 +6,6 @@ less than anything more comfortable.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any, TypeVar
 
@@ -23,9 +22,7 @@ from deployments.inference.errors import (
     InvalidItemError,
     refusal_of,
 )
-from deployments.inference.joint_steps import outcomes_of
 from deployments.inference.protocol import HiddenStateError
-from deployments.inference.replica.stepper import Decision
 from deployments.inference.schemas import (
     BatchRequest,
     PredictionItem,
@@ -33,7 +30,7 @@ from deployments.inference.schemas import (
     ResetRequest,
     ResetResponse,
 )
-from deployments.inference.service import InferenceService, run_of
+from deployments.inference.service import Decision, InferenceService, Submitted, outcomes_of, run_of
 from models.junctions import JUNCTIONS
 
 STEP_HEADER = b"x-hidden-state-step"
@@ -88,7 +85,7 @@ class Routes:
         await self._service.reset(run)
         return 200, _RESET_DONE, JSON_HEADERS
 
-    def _submit(self, run: str, item: Any) -> asyncio.Future[Decision] | InferenceError:
+    def _submit(self, run: str, item: Any) -> Submitted:
         try:
             valid = _ITEM.validate_python(item)
             return self._service.predict(run, valid.junction_id, valid.obs_data, shared=True)

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Sequence
 
 from deployments.http.run_id import NOT_A_RUN_ID, RUN_HEADER, is_run_id
 from deployments.inference.errors import (
+    InferenceError,
     InvalidRunError,
     ModelNotLoadedError,
     OverloadedError,
     TooManyValuesError,
     UnknownJunctionError,
+    refusal_of,
 )
 from deployments.inference.options import InferenceOptions
 from deployments.inference.policy_file import read_policy
 from deployments.inference.protocol import HiddenStateError, Key
 from deployments.inference.replica.shards import ShardedLeases
-from deployments.inference.replica.stepper import Decision, Stepper
+from deployments.inference.replica.stepper import Decision as Decision  # part of this face
+from deployments.inference.replica.stepper import Stepper
 from deployments.inference.schemas import Health, JunctionInfo, ModelInfo
 from deployments.model_slot import ModelSlot
 from models.junctions import JUNCTIONS, MAX_OBS, N_ACTIONS, N_AGENTS
@@ -25,6 +29,9 @@ from models.policy.form import HIDDEN_DIM, INPUT_DIM, InvalidPolicyFileError
 
 DEFAULT_RUN = "default"
 _RESET_TIMEOUT_S = 10.0
+
+Submitted = asyncio.Future[Decision] | InferenceError
+"""A step that is queued, or why it is not."""
 
 
 def run_of(header: str | None, body: str | None) -> str:
@@ -41,6 +48,30 @@ def run_of(header: str | None, body: str | None) -> str:
     if run is None or not is_run_id(run):
         raise InvalidRunError(NOT_A_RUN_ID)
     return run
+
+
+async def outcomes_of(submitted: Sequence[Submitted]) -> list[Decision | InferenceError]:
+    """Wait for the steps that one call asks for, each with an outcome of its own.
+
+    Raises:
+        asyncio.CancelledError: the caller has given up; what is not stepped yet never will be.
+    """
+    try:
+        return [await _outcome(step) for step in submitted]
+    except BaseException:
+        for step in submitted:
+            if isinstance(step, asyncio.Future):
+                step.cancel()
+        raise
+
+
+async def _outcome(step: Submitted) -> Decision | InferenceError:
+    if isinstance(step, InferenceError):
+        return step
+    try:
+        return await step
+    except (InferenceError, HiddenStateError) as error:
+        return refusal_of(error)
 
 
 class InferenceService:
