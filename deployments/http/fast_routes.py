@@ -135,7 +135,7 @@ class FastRoutes:
         handle, check, max_body, counted = route
         self._waiting += counted
         try:
-            if counted and self._waiting > self._max_waiting:
+            if self._waiting > self._max_waiting:  # never found by one that does not count
                 raise OverloadedError
             if check is not None:
                 check(scope)
