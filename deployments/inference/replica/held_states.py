@@ -180,6 +180,10 @@ class HeldStates:
         state.dirty = True
         self._outbox[state.key] = state
 
+    @property
+    def has_outgoing(self) -> bool:
+        return bool(self._outbox)
+
     def outgoing(self) -> tuple[list[HeldState], list[HeldState]]:
         """Return the states with steps to commit, which count as sent, and those to give back."""
         waiting, self._outbox = self._outbox, {}

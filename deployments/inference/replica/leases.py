@@ -61,6 +61,7 @@ class StateLeases:
         self._given_back = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._defect: BaseException | None = None
+        self._closing = False
 
     # What the stepper uses
 
@@ -143,7 +144,7 @@ class StateLeases:
 
     def _loop_ended(self, task: asyncio.Task[None]) -> None:
         """Stop at once when a loop has died: nothing stepped from now on could be kept."""
-        if task.cancelled():
+        if task.cancelled() or task.exception() is None:
             return
         self._defect = task.exception()
         logger.critical("A background loop of the hidden states has died", exc_info=self._defect)
@@ -157,18 +158,24 @@ class StateLeases:
             raise AbandonedError from self._defect
 
     async def close(self) -> None:
-        """Commit what is left and give everything back."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        """Commit what is left and give everything back, trying as long as the deadline allows."""
+        if not self._tasks:  # it has never started
+            return
+        listening, committing = self._tasks
+        listening.cancel()
+        self._closing = True
         self._held.recall_all()
+        self._commits.hurry()
         try:
             async with asyncio.timeout(CALL_TIMEOUT_S):
-                await self._commits.send()
+                await asyncio.wait([committing])
                 if self._session.number is not None:
                     await self._authority.close_session(self._session.number)
         except (HiddenStateError, TimeoutError) as error:
             logger.warning("Hidden states could not be given back: %s", error)
+        finally:
+            committing.cancel()
+            await asyncio.gather(listening, committing, return_exceptions=True)
 
     # Talk with the authority
 
@@ -194,7 +201,7 @@ class StateLeases:
             self._commits.hurry()
 
     async def _commit(self) -> None:
-        while True:
+        while not self._closing or self._held.has_outgoing:
             await self._commits.due()
             session = self._session.number
             try:

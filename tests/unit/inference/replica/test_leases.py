@@ -266,3 +266,7 @@ async def test_a_replica_whose_background_loop_has_died_steps_nothing_more():
     with pytest.raises(HiddenStateError, match="background loop"):
         await leases.acquire(KEY)
     assert len(authority.claims) == 1, "it opens no session that nobody would renew"
+
+
+async def test_leases_that_never_started_can_be_closed():
+    await StateLeases(Scripted(), "replica", 128, settings()).close()

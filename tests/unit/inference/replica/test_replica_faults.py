@@ -249,3 +249,18 @@ async def test_an_owner_is_recalled_by_each_that_waits_in_turn():
     owners = [replica for replica in world.replicas if replica.leases.owned(KEY)]
     assert len(owners) <= 1
     world.history.check()
+
+
+@virtual_time
+async def test_closing_while_the_authority_restarts_loses_no_step():
+    world = await World(settings=settings(strict=True)).start(2)
+    leaving, staying = world.replicas
+    for _ in range(5):
+        await world.predict(leaving, KEY)
+    restart = asyncio.create_task(world.kill_authority(down_s=0.3))
+    await asyncio.sleep(0.2)
+    await leaving.stepper.close()
+    await leaving.leases.close()
+    await restart
+    assert (await world.predict(staying, KEY)).step == 6
+    world.history.check()

@@ -1,16 +1,31 @@
-"""The replicas' way to the actor: whatever Ray raises there means that the authority is away."""
+"""The replicas' way to the actor: what Ray raises there, and commits over the channel."""
 
 from __future__ import annotations
 
+import asyncio
 import pickle
+from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 import ray.exceptions
 from ray.actor import ActorHandle
 
-from deployments.inference.protocol import AuthorityUnavailableError, StaleSessionError
+from deployments.inference.authority.authority import HiddenStateAuthority
+from deployments.inference.options import InferenceOptions
+from deployments.inference.protocol import (
+    Authority,
+    AuthorityUnavailableError,
+    Claim,
+    Key,
+    StaleSessionError,
+)
+from deployments.inference.replica.leases import StateLeases
 from deployments.inference.wire.client import RayAuthority
+from deployments.inference.wire.commit_channel import ChannelAddress, CommitServer
+
+KEY = Key("run", "300839359")
 
 
 class Failing:
@@ -61,3 +76,50 @@ async def test_a_defect_of_the_authority_is_not_taken_for_its_absence():
     said = ray.exceptions.RayTaskError("listen", "", ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
         await authority_raising(said.as_instanceof_cause()).listen(1)
+
+
+class Handle:
+    """Looks like the actor's handle; the authority behind it is the real one, its commits slow."""
+
+    def __init__(self, authority: HiddenStateAuthority) -> None:
+        self._authority = authority
+        self._server = CommitServer(cast(Authority, self))
+
+    async def start(self) -> None:
+        self._address = await self._server.start("127.0.0.1")
+
+    async def commit(self, *arguments: Any) -> list[Key]:
+        await asyncio.sleep(0.002)
+        return await self._authority.commit(*arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "commit_address":
+            return SimpleNamespace(remote=self._commit_address)
+        return SimpleNamespace(remote=getattr(self._authority, name))
+
+    async def _commit_address(self) -> ChannelAddress:
+        return self._address
+
+
+@pytest.mark.parametrize("moment_ms", [0, 2, 4, 6, 8, 10, 12])
+async def test_closing_while_a_commit_is_under_way_loses_no_step_and_no_session(moment_ms):
+    authority = HiddenStateAuthority(InferenceOptions())
+    handle = Handle(authority)
+    await handle.start()
+    leases = StateLeases(
+        RayAuthority(lambda: cast(ActorHandle, handle)), "replica", 128, InferenceOptions()
+    )
+    await leases.start()
+    await leases.acquire(KEY)
+    state = leases.owned(KEY)
+    assert state is not None
+    loop = asyncio.get_running_loop()
+    end = loop.time() + 0.02 + moment_ms / 1000
+    while loop.time() < end:
+        leases.advance(state, np.ones(128, np.float32))
+        await asyncio.sleep(0.0005)
+    await leases.close()
+    other = await authority.open_session("other", Claim())
+    async with asyncio.timeout(0.5):  # else the state still has its owner
+        grant = await authority.checkout(other.session, KEY)
+    assert grant.version.step == state.version.step
