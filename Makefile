@@ -56,7 +56,7 @@ check: $(VENV)/.serve  ## check the serve configs strictly
 	@$(BIN)/greenwave check serve_config.yaml configs/*.yaml
 
 demo: $(VENV)/.sim  ## an hour of simulated traffic, controlled by the running system
-	@$(BIN)/python -m serve_app.demo.cli $(ARGS)
+	@$(BIN)/python -m serve_app.demo $(ARGS)
 
 bench: bench-inference bench-gateway bench-forecasts bench-records  ## measure the figures of docs/speed.md (needs wrk)
 

@@ -89,6 +89,20 @@ def test_make_knows_every_command_of_the_page(page):
         assert all(map(find_spec, re.findall(r" -m ([\w.]+)", plan.stdout))), command
 
 
+def test_every_module_that_make_runs_can_be_run():
+    modules = re.findall(r"-m ((?:load_tests|models|serve_app)[\w.]*)\s", read("Makefile"))
+    assert len(modules) > 5
+    for module in modules:
+        found = find_spec(module)
+        assert found is not None, module
+        if found.submodule_search_locations is not None:
+            found = find_spec(f"{module}.__main__")
+        assert found is not None, f"{module} is a package that does nothing"
+        assert found.origin is not None
+        source = Path(found.origin).read_text()
+        assert "__main__" in source + found.name, f"python -m {module} does nothing"
+
+
 def test_the_readme_is_short_and_its_figures_are_those_of_the_pages():
     text = read("README.md")
     assert len(text.split()) < README_WORDS
