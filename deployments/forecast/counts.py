@@ -28,7 +28,7 @@ class ForecastCounts(Generic[Inputs]):
         self._batches.observe((size, seconds, inputs))
 
     def take_batches(self) -> tuple[list[tuple[int, float]], Mapping[str, float]]:
-        """The sample since the last call, (size, seconds) each, and its drift."""
+        """Return the sample since the last call, (size, seconds) each, and its drift."""
         sample = self._batches.take()
         inputs = [inputs for _, _, inputs in sample]
         batches = [(size, seconds) for size, seconds, _ in sample]

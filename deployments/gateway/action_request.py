@@ -26,7 +26,7 @@ class ActionQuery(NamedTuple):
 
 
 def parse_json_object(body: bytes) -> dict[str, Any]:
-    """The members of a JSON object; none for any other JSON value.
+    """Return the members of a JSON object; no members for any other JSON value.
 
     Raises:
         BadRequestError: not JSON in UTF-8, or nested too deep.

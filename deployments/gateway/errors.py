@@ -53,5 +53,5 @@ def now_ms() -> int:
 
 
 def error_body(message: str) -> dict[str, str | int]:
-    """The one form of all errors."""
+    """Return the one form that all errors have."""
     return {"status": "error", "message": message, "timestamp": now_ms()}

@@ -40,7 +40,7 @@ class Logins:
         self._passwords = passwords or PasswordVerifier()
 
     async def login(self, username: object, password: object, address: str) -> str:
-        """An access token.
+        """Return an access token.
 
         Raises:
             BadRequestError: a blank or missing name or password.

@@ -53,7 +53,7 @@ def normalize_counts(
 
 
 def random_observation(junction: Junction, source: random.Random) -> list[float]:
-    """A plausible (obs_size,) observation: some phase, and queues that are mostly short."""
+    """Make up a plausible (obs_size,) observation: some phase, and queues that are mostly short."""
     phase = source.randrange(junction.n_phases)
     one_hot = [float(phase == each) for each in range(junction.n_phases)]
     may_change = float(source.random() < 0.5)

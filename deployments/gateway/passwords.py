@@ -16,7 +16,7 @@ _HASHER = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 
 
 def hash_password(password: str) -> str:
-    """The encoded hash, with its own salt and parameters in it."""
+    """Return the encoded hash, with its own salt and parameters in it."""
     return _HASHER.hash(password)
 
 

@@ -80,7 +80,7 @@ class GatewayService:
         return self._inference.breaker.state
 
     async def login(self, body: bytes, address: str) -> LoginResponse:
-        """Raises what :meth:`.login.Logins.login` raises."""
+        """Exchange credentials for a token; raise what :meth:`.login.Logins.login` raises."""
         try:
             fields = parse_json_object(body)
             credentials = fields.get("username"), fields.get("password")

@@ -66,7 +66,7 @@ class Tokens:
         return jwt.encode(claims, self._secret, ALGORITHM)
 
     def authenticate(self, authorization: str | None) -> str:
-        """The subject of the token in an Authorization header.
+        """Return the subject of the token in an Authorization header.
 
         Raises:
             UnauthorizedError: missing, not a bearer token, or not valid now.
@@ -77,7 +77,7 @@ class Tokens:
         return self.verify(token.strip())
 
     def verify(self, token: str) -> str:
-        """The subject of a token.
+        """Return the subject of a token.
 
         Raises:
             UnauthorizedError: not valid now.

@@ -58,12 +58,12 @@ def create_app(service: InferenceService, options: InferenceOptions) -> FastAPI:
 
     @app.get("/health", response_model_exclude_none=True, tags=["status"])
     async def health() -> Health:
-        """Whether a model is loaded and ready; always 200."""
+        """Tell whether a model is loaded and ready; always 200."""
         return service.health()
 
     @app.get("/model_info", tags=["status"])
     async def model_info() -> ModelInfo:
-        """The network's sizes and the junction table."""
+        """Tell the network's sizes and the junction table."""
         return service.model_info()
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)

@@ -35,7 +35,7 @@ Submitted = asyncio.Future[Decision] | InferenceError
 
 
 def run_of(header: str | None, body: str | None) -> str:
-    """The run that a request names in its header, its body, both alike, or not at all.
+    """Return the run that a request names in its header, its body, both alike, or not at all.
 
     Raises:
         InvalidRunError: not a run id, or two different ones.

@@ -84,6 +84,6 @@ def plot_training(path: Path, curves: Mapping[str, Mapping[str, Sequence[float]]
 
 
 def _validated(columns: Mapping[str, Sequence[float]]) -> list[tuple[float, float]]:
-    """Iteration and validation of the iterations that had one."""
+    """Return iteration and validation of the iterations that had one."""
     pairs = zip(columns["iteration"], columns["validation"], strict=True)
     return [(iteration, loss) for iteration, loss in pairs if not isnan(loss)]

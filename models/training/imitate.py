@@ -61,7 +61,7 @@ class Demonstrations:
 
 
 def draw_scenario(rng: np.random.Generator) -> Scenario:
-    """An hour between 5 and 22 o'clock, from quiet to more than the network can carry."""
+    """Draw an hour between 5 and 22 o'clock, from quiet to more than the network can carry."""
     begin = int(rng.integers(5 * 12, 21 * 12)) * HOUR_S // 12
     return Scenario(begin_s=begin, demand_scale=float(rng.uniform(0.7, 1.3)))
 

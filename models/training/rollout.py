@@ -65,7 +65,7 @@ class RolloutWorkers:
         self._pool = make_pool(number)
 
     def drive(self, weights: Weights, tasks: Sequence[Task]) -> list[Episode]:
-        """The episodes in the order of their tasks; waits as long as it takes."""
+        """Return the episodes in the order of their tasks, however long that takes."""
         heavy_first = sorted(tasks, key=lambda task: -task.scenario.demand_scale)
         running = {task: self._pool.submit(_drive, weights, task) for task in heavy_first}
         return [running[task].result() for task in tasks]

@@ -22,7 +22,7 @@ BREAKDOWN_DURATION_S = (20 * 60, 40 * 60)
 
 
 def with_breakdown(scenario: Scenario, rng: np.random.Generator) -> Scenario:
-    """The scenario with a lane closed from within its first quarter of an hour."""
+    """Return the scenario with a lane closed from within its first quarter of an hour."""
     begin = scenario.begin_s
     breakdown = draw_breakdown(rng, (begin + 300, begin + 900), BREAKDOWN_DURATION_S)
     return Scenario(begin, scenario.duration_s, scenario.demand_scale, breakdowns=(breakdown,))
@@ -54,7 +54,7 @@ BREAKDOWN_SHARE = 0.2
 def draw_training_scenario(
     rng: np.random.Generator, progress: float, duration_s: int = HOUR_S
 ) -> Scenario:
-    """An hour of some level; heavier traffic and breakdowns join in as progress goes from 0 to 1.
+    """Draw an hour; heavier traffic and breakdowns join in as progress goes from 0 to 1.
 
     Times of day and factors are drawn from ranges, so that the policy meets every mix of
     directions and no test scenario exactly.

@@ -50,7 +50,7 @@ class Transport(Protocol):
     """
 
     async def act(self, step: Step) -> int:
-        """The chosen action.
+        """Return the chosen action.
 
         Raises:
             BadRequestError: the inference service refuses the request as such.
@@ -60,7 +60,7 @@ class Transport(Protocol):
         """Clear a run's hidden states. Raises BadRequestError like ``act``."""
 
     async def health(self) -> str:
-        """The status that the inference service tells of itself."""
+        """Return the status that the inference service gives itself."""
 
     async def close(self) -> None: ...
 
@@ -85,7 +85,7 @@ def error_of(
 
 
 def checked_action(action: object) -> int:
-    """An action as the contract allows it.
+    """Return an action that the contract allows.
 
     Raises:
         InferenceUnavailableError: it is none.
@@ -113,7 +113,7 @@ class InferenceClient:
         self._on_answer = on_answer
 
     async def act(self, step: Step) -> int:
-        """The chosen action.
+        """Return the chosen action.
 
         Raises:
             InferenceUnavailableError: nothing usable came, or nothing was asked.

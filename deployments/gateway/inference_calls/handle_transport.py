@@ -24,7 +24,7 @@ class Handle(Protocol):
         """Per step (action, confidence) or ("error", HTTP status, detail, code or None)."""
 
     def reset_run(self, run: str | None) -> Awaitable[Any]:
-        """A message, or ("error", HTTP status, detail, code or None)."""
+        """Return a message, or ("error", HTTP status, detail, code or None)."""
 
     def health_status(self) -> Awaitable[str]: ...
 

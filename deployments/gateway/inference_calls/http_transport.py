@@ -28,10 +28,10 @@ _IDLE_S = 4.0  # uvicorn closes idle connections after 5 s, and a POST may not b
 
 
 def base_of(url: str) -> str:
-    """What comes before the route in a full ``/predict_action`` URL.
+    """Return what comes before the route in a full ``/predict_action`` URL.
 
     Raises:
-        ValueError: it is none; says what is expected.
+        ValueError: it is not such a URL; says what is expected.
     """
     parts = urlsplit(url)
     plain = not (parts.query or parts.fragment)

@@ -44,7 +44,7 @@ class SharedCalls:
         self._hold: asyncio.Handle | None = None
 
     async def act(self, step: Step) -> int:
-        """The step's action. Raises what its call, or its outcome, says."""
+        """Return the step's action; raise what its call, or its outcome, says."""
         loop = asyncio.get_running_loop()
         if not self._arrived:
             busy = len(self._calls) >= MAX_CALLS

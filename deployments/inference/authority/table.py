@@ -131,7 +131,7 @@ class StateTable:
         return self.last_epoch
 
     def begin_epoch(self, record: StateRecord) -> None:
-        """Number a new grant of a state: no commit under an earlier one is accepted any more."""
+        """Begin a new grant of a state: no commit under an earlier one is accepted any more."""
         epoch = self.next_epoch()
         assert epoch > record.version.epoch, "invariant 2: epochs grow"
         record.version = Version(epoch, record.version.step)

@@ -13,7 +13,7 @@ from deployments.inference.replica.leases import StateLeases
 
 
 def shard_of(key: Key, n_shards: int) -> int:
-    """The authority that a key belongs to; the same in every process."""
+    """Return the number of the authority that a key belongs to; the same in every process."""
     return zlib.crc32("/".join(key).encode()) % n_shards
 
 

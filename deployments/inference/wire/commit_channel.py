@@ -51,7 +51,7 @@ def encode_commit(session: int, states: StateBatch, released: list[Key]) -> byte
 
 
 def decode_commit(payload: bytes) -> tuple[int, StateBatch, list[Key]]:
-    """The arguments of :meth:`~deployments.inference.protocol.Authority.commit`.
+    """Return the arguments of :meth:`~deployments.inference.protocol.Authority.commit`.
 
     Raises:
         ValueError: not a commit.

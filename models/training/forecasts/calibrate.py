@@ -40,7 +40,7 @@ def calibrate(forecaster: FlowForecaster, windows: FlowWindows) -> Calibration:
 
 
 def strictly_rising(values: Sequence[float]) -> list[float]:
-    """The nearest values that never fall (isotonic regression), then tilted about the last."""
+    """Find the nearest values that never fall (isotonic regression), tilted about the last."""
     last = len(values) - 1
     never_falling = [
         max(min(np.mean(values[a : b + 1]) for b in range(i, last + 1)) for a in range(i + 1))
@@ -50,7 +50,7 @@ def strictly_rising(values: Sequence[float]) -> list[float]:
 
 
 def shortened_inputs(windows: FlowWindows, observed: int) -> Floats:
-    """The windows as they are served when only their newest minutes are known."""
+    """Return the windows as they are served when only their newest minutes are known."""
     inputs, oldest = windows.inputs(), WINDOW - observed
     inputs[:, :oldest] = inputs[:, oldest, None]
     return inputs

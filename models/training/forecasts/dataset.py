@@ -36,7 +36,7 @@ class Split(NamedTuple):
 
 
 def split_days(n_days: int) -> Split:
-    """The last weeks are the test, those before them the validation."""
+    """Split the days: the last weeks are the test, those before them the validation."""
     held_out = HELD_OUT_WEEKS * DAYS_PER_WEEK
     if n_days <= 2 * held_out:
         raise ValueError(f"{n_days} days are too few; {2 * held_out} are held out")

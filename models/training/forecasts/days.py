@@ -48,7 +48,7 @@ def is_weekend(number: int) -> bool:
 
 
 def draw_day(number: int) -> Day:
-    """The day of this number: the same on every call."""
+    """Return the day of this number, the same on every call."""
     rng = np.random.default_rng((CALENDAR_SEED, number))
     expected = WEEKEND if is_weekend(number) else WEEKDAY
     level = float(np.clip(rng.normal(*DAY_LEVEL), 0.8, 1.06))

@@ -70,7 +70,7 @@ class Reliability(NamedTuple):
 
 
 def plot_calibration(path: Path, title: str, curves: Sequence[Reliability]) -> None:
-    """What the confidence said against how often it came true."""
+    """Plot what the confidence said against how often it came true."""
     figure = Figure(figsize=(5.6, 5.2), layout="constrained")
     axes = figure.subplots()
     axes.plot([0, 1], [0, 1], color="#cccccc", lw=1, label="perfect")

@@ -27,7 +27,7 @@ Comparison = dict[str, dict[str, float]]
 def read_options(
     description: str, output: Path, arguments: Sequence[str] | None
 ) -> argparse.Namespace:
-    """``data``, ``output`` and ``reports`` of a training's command line; sets PyTorch's threads."""
+    """Read a training's command line: ``data``, ``output``, ``reports``; set PyTorch's threads."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--data", type=Path, default=DATA_FILE)
     parser.add_argument("--output", type=Path, default=output)
@@ -39,7 +39,7 @@ def read_options(
 
 
 def describe_data(calendar: Calendar, split: Split) -> dict[str, Any]:
-    """The data's origin, checksum and split, for the card."""
+    """Return the data's origin, checksum and split, for the card."""
     digest = hashlib.sha256()
     for column in fields(calendar.measurements):
         values = getattr(calendar.measurements, column.name)
@@ -53,7 +53,7 @@ def describe_data(calendar: Calendar, split: Split) -> dict[str, Any]:
 
 
 def draft_card(calendar: Calendar, split: Split) -> Card:
-    """A card without its figures."""
+    """Return a card without its figures."""
     date = datetime.now(UTC).date().isoformat()
     return Card(
         version=date.replace("-", "."),
@@ -88,7 +88,7 @@ def _git(*arguments: str) -> str:
 
 
 def write_report(path: Path, title: str, comparison: Comparison, text: str) -> None:
-    """A Markdown page: a table of methods by column, then the text."""
+    """Write a Markdown page: a table of methods by column, then the text."""
     header = f"| | {' | '.join(comparison)} |"
     rows = [
         f"| {column} | {' | '.join(f'{errors[column]:.3f}' for errors in comparison.values())} |"
@@ -100,7 +100,7 @@ def write_report(path: Path, title: str, comparison: Comparison, text: str) -> N
 
 
 def print_comparison(title: str, comparison: Comparison) -> None:
-    """A table of methods by column."""
+    """Return a table of methods by column."""
     table = Table(title=title)
     table.add_column("")
     for method in comparison:

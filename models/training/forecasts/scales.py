@@ -9,7 +9,7 @@ from models.artifacts import ColumnScale
 
 
 def scale_of(values: NDArray[np.floating]) -> ColumnScale:
-    """The scale of one column's values in training."""
+    """Return the scale of one column's values in training."""
     return ColumnScale(
         mean=round(float(values.mean()), 6),
         std=round(float(values.std()), 6),

@@ -75,7 +75,7 @@ def train(
 
 
 def most_congested(calendar: Calendar, days: range) -> tuple[str, ...]:
-    """The edges with the highest mean density on these days, the densest first."""
+    """Return the edges with the highest mean density on these days, the densest first."""
     slots = len(calendar.measurements.density) // calendar.n_days
     mean = calendar.measurements.density[days.start * slots : days.stop * slots].mean(axis=0)
     return tuple(calendar.edges[column] for column in mean.argsort()[::-1][:N_EDGES])

@@ -65,7 +65,7 @@ class Trainer:
         return OrderedDict(self.average.module.state_dict())
 
     def tasks(self) -> list[Task]:
-        """This iteration's episodes, the same on every call."""
+        """Return this iteration's episodes, the same on every call."""
         config = self.config
         n_traffics = config.episodes // config.repeats
         first = TRAINING_SEED + 1_000_000 * config.seed + self.iteration * n_traffics
@@ -149,7 +149,7 @@ class Trainer:
         self.value_scale.weight = loaded["value_weight"]
 
     def learn(self, batch: Batch) -> dict[str, float]:
-        """Some epochs of PPO; returns means for the log."""
+        """Run some epochs of PPO; return means for the log."""
         config = self.config
         remaining = 1 - 0.9 * self.iteration / config.iterations
         acting = self.iteration + 1 - config.critic_iterations
