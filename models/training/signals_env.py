@@ -61,7 +61,7 @@ class SignalsEnv(ParallelEnv[str, AgentObservation, int]):  # type: ignore[misc]
         network: RoadNetwork | None = None,
     ) -> None:
         if reward not in get_args(Reward):
-            raise ValueError(f"reward {reward!r} is none of {', '.join(get_args(Reward))}")
+            raise ValueError(f"reward {reward!r} is not one of {', '.join(get_args(Reward))}")
         self.possible_agents = list(JUNCTIONS)
         self.agents: list[str] = []
         self.render_mode = None

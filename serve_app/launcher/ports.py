@@ -48,7 +48,7 @@ def add_port_base(
 
 def _read_port_base(text: str) -> int:
     if not text.isdecimal() or not 1024 <= int(text) <= 65_035:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1024 to 65035")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1024 to 65035")
     return int(text)
 
 

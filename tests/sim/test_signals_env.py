@@ -144,7 +144,7 @@ def test_state_shows_the_central_critic_the_whole_network(env: SignalsEnv) -> No
 
 
 def test_unknown_reward_is_refused() -> None:
-    with pytest.raises(ValueError, match="reward 'speed' is none of time_loss, waiting_change"):
+    with pytest.raises(ValueError, match="reward 'speed' is not one of time_loss, waiting_change"):
         SignalsEnv(reward="speed")  # type: ignore[arg-type]
 
 

@@ -78,7 +78,7 @@ def create_responses(record_type: RecordType) -> Responses:
             500: {"model": ErrorResponse, "description": "Not 10 digits, or the store has failed."},
         }
     both = {"anyOf": [_ERROR, _INVALID_FIELDS]}
-    invalid = _answer("Already registered, invalid fields, or no JSON object.", both, problem=True)
+    invalid = _answer("Already registered, invalid fields, or not an object.", both, problem=True)
     return {400: invalid, **_body_refused(), **_STORE_FAILED}
 
 
@@ -94,7 +94,7 @@ def find_responses() -> Responses:
 def update_responses(record_type: RecordType) -> Responses:
     """Return the answers to update; invalid fields share 200 with success if the type says so."""
     success = {"$ref": "#/components/schemas/StatusResponse"}
-    duplicate = "The mobile number belongs to another record, or the body is no JSON object."
+    duplicate = "The mobile number belongs to another record, or the body is not a JSON object."
     if record_type.invalid_update_status == HTTPStatus.OK:
         updated = _answer("Updated, or invalid fields.", {"anyOf": [success, _INVALID_FIELDS]})
         refused = _answer(duplicate, _ERROR, problem=True)

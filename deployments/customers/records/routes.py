@@ -54,7 +54,7 @@ def _mobile_number(scope: Scope) -> str:
     values = QueryParams(scope["query_string"]).getlist("mobileNumber")
     if not values:
         raise MissingParameter("mobileNumber")
-    # Given twice it is not clear which record is meant; with the comma it is no number at all.
+    # Given twice it is not clear which record is meant; with the comma it is not a number at all.
     return ",".join(values)
 
 

@@ -88,7 +88,7 @@ def checked_action(action: object) -> int:
     """Return an action that the contract allows.
 
     Raises:
-        InferenceUnavailableError: it is none.
+        InferenceUnavailableError: it is not an action of the contract.
     """
     if type(action) is not int or not 0 <= action < N_ACTIONS:
         raise InferenceUnavailableError("unusable", f"action {action!r:.50}")

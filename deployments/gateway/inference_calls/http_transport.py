@@ -36,7 +36,7 @@ def base_of(url: str) -> str:
     parts = urlsplit(url)
     plain = not (parts.query or parts.fragment)
     if parts.scheme not in ("http", "https") or not parts.hostname or not plain:
-        raise ValueError(f"RL_INFERENCE_SERVICE_URL is no plain http(s) URL: {url!r}")
+        raise ValueError(f"RL_INFERENCE_SERVICE_URL is not a plain http(s) URL: {url!r}")
     if not parts.path.endswith(_ROUTE):
         raise ValueError(f"RL_INFERENCE_SERVICE_URL must end with {_ROUTE}: {url!r}")
     return url.removesuffix(_ROUTE)
@@ -50,7 +50,7 @@ class HttpTransport:
             there: it may start later, or move.
         deadline_s: for finding it, connection, queue and answer together.
         shares_calls: whether steps that arrive together go in one call of ``/predict_actions``,
-            which is no part of the contract.
+            which is not part of the contract.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ def _object(status: int, text: bytes, code: str | None) -> dict[str, Any]:
     if status == 200:
         if isinstance(answer, dict):
             return answer
-        raise InferenceUnavailableError("unusable", "the answer is no JSON object")
+        raise InferenceUnavailableError("unusable", "the answer is not a JSON object")
     detail = answer.get("detail") if isinstance(answer, dict) else None
     if isinstance(detail, str):
         raise error_of(status, detail, code)

@@ -92,7 +92,7 @@ class CommitServer:
                 _send(writer, await self._answer(await _receive(reader)))
                 await writer.drain()
         except (asyncio.IncompleteReadError, TimeoutError, OSError):
-            pass  # the replica has gone, or was none
+            pass  # the replica has gone, or it was not a replica
         except ValueError as error:
             logger.error("A connection for commits is closed: %s", error)
         finally:

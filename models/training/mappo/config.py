@@ -80,7 +80,7 @@ class Config:
 
     def __post_init__(self) -> None:
         if self.reward not in get_args(Reward):
-            raise ValueError(f"reward {self.reward!r} is none of {', '.join(get_args(Reward))}")
+            raise ValueError(f"reward {self.reward!r} is not one of {', '.join(get_args(Reward))}")
         if self.repeats < 1 or self.episodes % self.repeats:
             raise ValueError(f"{self.episodes} episodes are not groups of {self.repeats} repeats")
         if self.duration_s % (self.chunk * DECISION_S):

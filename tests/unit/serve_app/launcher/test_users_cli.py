@@ -87,7 +87,7 @@ def test_a_store_that_is_not_there_is_no_empty_one(users, tmp_path, command):
 def test_an_impossible_port_base_is_refused(command, base, capsys):
     with pytest.raises(SystemExit):
         main([*command, "--port-base", base])
-    assert "no number from 1024 to 65035" in capsys.readouterr().err
+    assert "not a number from 1024 to 65035" in capsys.readouterr().err
 
 
 def test_a_password_is_no_argument(users, capsys):

@@ -13,7 +13,7 @@ from models.training.mappo.config import Config
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"reward": "speed"}, "reward 'speed' is none of"),
+        ({"reward": "speed"}, "reward 'speed' is not one of"),
         ({"average_decay": 1.0}, "average_decay 1.0 is not from 0 to below 1"),
         ({"episodes": 8, "repeats": 3}, "8 episodes are not groups of 3 repeats"),
         ({"duration_s": 1000, "chunk": 24}, "1000 s are not a multiple of chunks of 120 s"),
