@@ -46,13 +46,18 @@ async def updates_of_one_record(urls: Sequence[str], mobile: str, times: int = 6
         async def write(n: int, url: str) -> None:
             assert (await client.put(url, json=version(n))).status_code == 200
 
-        async def read(url: str) -> None:
-            seen = (await client.get(url, params=query)).json()
-            assert seen["loanType"] == "Home Loan" or seen == version(int(seen["loanType"]))
+        seen: set[str] = set()
+
+        async def read_meanwhile(url: str) -> None:
+            while not writing.done():
+                loan = (await client.get(url, params=query)).json()
+                assert loan["loanType"] == "Home Loan" or loan == version(int(loan["loanType"]))
+                seen.add(loan["loanType"])
 
         targets = [url for _, url in zip(range(times), cycle(urls), strict=False)]
-        writes = [write(n, url) for n, url in enumerate(targets)]
-        await asyncio.gather(*writes, *(read(url) for url in targets))
+        writing = asyncio.gather(*(write(n, url) for n, url in enumerate(targets)))
+        await asyncio.gather(writing, *map(read_meanwhile, targets[:10]))
+        assert len(seen) > 2, "no reader came between the writers"
         last = (await client.get(urls[0], params=query)).json()
         assert last == version(int(last["loanType"]))
 

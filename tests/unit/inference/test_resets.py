@@ -9,7 +9,7 @@ import pytest
 
 from deployments.inference.authority.authority import HiddenStateAuthority
 from deployments.inference.protocol import Claim, Key, StateBatch, Version
-from tests.unit.inference.lineage import Outcome
+from tests.unit.inference.lineage import Asked, Outcome, ResetCall
 from tests.unit.inference.virtual_time import virtual_time
 from tests.unit.inference.world import FAST, World, gather, settings
 
@@ -50,7 +50,16 @@ async def test_resets_race_with_predictions_on_all_replicas(seed):
     await gather(*jobs)
     assert all(reset.done is not None for reset in world.history.resets)
     assert all(asked.outcome is Outcome.ANSWERED for asked in world.history.asked)
+    for reset in world.history.resets:
+        assert any(meets(reset, asked) for asked in world.history.asked), "no race"
     world.history.check()
+
+
+def meets(reset: ResetCall, asked: Asked) -> bool:
+    """Return whether the prediction was under way while the reset was."""
+    assert reset.done is not None
+    assert asked.answered is not None
+    return asked.sent < reset.done and reset.sent < asked.answered
 
 
 @virtual_time

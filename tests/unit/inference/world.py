@@ -143,6 +143,7 @@ class Wire(Authority):
         if life is None:
             raise AuthorityUnavailableError("no authority")
         if chance() < network.lost_request:
+            self._world.messages_lost += 1
             raise AuthorityUnavailableError("the request was lost")
         work = getattr(life.authority, method)(*pickle.loads(message))
         call: asyncio.Task[Any] = asyncio.create_task(work)
@@ -156,6 +157,7 @@ class Wire(Authority):
         reply = None if error else pickle.dumps(call.result())
         await self._travel()
         if chance() < network.lost_reply:
+            self._world.messages_lost += 1
             raise AuthorityUnavailableError("the reply was lost")
         if error:
             raise pickle.loads(pickle.dumps(error))
@@ -229,6 +231,7 @@ class World:
         self.clients: list[asyncio.Task[None]] = []
         self.known_dead: set[str] = set()
         self.authority_faults: list[float] = []
+        self.messages_lost = 0
 
     async def start(self, n_replicas: int = 1) -> World:
         for shard in self.shards:

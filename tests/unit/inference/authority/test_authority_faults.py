@@ -73,7 +73,8 @@ async def test_a_kill_in_the_middle_of_a_handover_loses_nothing(offset):
     for _ in range(3):
         await world.predict(first, KEY)
     handover = asyncio.create_task(world.predict(second, KEY))
-    await asyncio.sleep(offset * 0.0004)
+    await asyncio.sleep(offset * 0.00015)
+    assert not handover.done(), "the handover was over before the kill"
     await world.kill_authority()
     await handover
     await asyncio.sleep(0.5)
