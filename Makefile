@@ -35,7 +35,7 @@ down: $(VENV)/.serve  ## stop what `make up` started
 status: $(VENV)/.serve  ## show every application and its state
 	@$(BIN)/greenwave status $(ARGS)
 
-test: $(VENV)/.dev  ## run all tests, on real Ray, Redis and SUMO
+test: lint  ## run every check and every test, on real Ray, Redis and SUMO
 	@$(BIN)/python -m pytest -q -n 2 tests/unit tests/store
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/sim tests/training
 	@$(BIN)/python -m pytest -q tests/browser tests/cluster
