@@ -116,4 +116,6 @@ async def test_a_killed_redis_loses_nothing_that_it_acknowledged(
     await asyncio.gather(kill(), *map(work, range(16)))
     assert manifest.writes >= WRITES
     assert failures > 0
-    await manifest.check(open_store(redis_server.url))
+    fresh = open_store(redis_server.url)
+    await manifest.check(fresh)
+    await fresh.close()

@@ -84,6 +84,11 @@ class CommitServer:
         port: int = self._server.sockets[0].getsockname()[1]
         return ChannelAddress(host, port, self._token)
 
+    def close(self) -> None:
+        """Take no new connections; those that are open end with their replicas."""
+        if self._server is not None:
+            self._server.close()
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(HELLO_TIMEOUT_S):

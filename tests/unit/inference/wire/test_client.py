@@ -24,6 +24,7 @@ from deployments.inference.protocol import (
 from deployments.inference.replica.leases import StateLeases
 from deployments.inference.wire.client import RayAuthority
 from deployments.inference.wire.commit_channel import ChannelAddress, CommitServer
+from tests.unit.inference.wire.serving import serving
 
 KEY = Key("run", "300839359")
 
@@ -83,10 +84,8 @@ class Handle:
 
     def __init__(self, authority: HiddenStateAuthority) -> None:
         self._authority = authority
-        self._server = CommitServer(cast(Authority, self))
-
-    async def start(self) -> None:
-        self._address = await self._server.start("127.0.0.1")
+        self.server = CommitServer(cast(Authority, self))
+        self.address: ChannelAddress
 
     async def commit(self, *arguments: Any) -> list[Key]:
         await asyncio.sleep(0.002)
@@ -98,28 +97,28 @@ class Handle:
         return SimpleNamespace(remote=getattr(self._authority, name))
 
     async def _commit_address(self) -> ChannelAddress:
-        return self._address
+        return self.address
 
 
 @pytest.mark.parametrize("moment_ms", [0, 2, 4, 6, 8, 10, 12])
 async def test_closing_while_a_commit_is_under_way_loses_no_step_and_no_session(moment_ms):
     authority = HiddenStateAuthority(InferenceOptions())
     handle = Handle(authority)
-    await handle.start()
-    leases = StateLeases(
-        RayAuthority(lambda: cast(ActorHandle, handle)), "replica", 128, InferenceOptions()
-    )
-    await leases.start()
-    await leases.acquire(KEY)
-    state = leases.owned(KEY)
-    assert state is not None
-    loop = asyncio.get_running_loop()
-    end = loop.time() + 0.02 + moment_ms / 1000
-    while loop.time() < end:
-        leases.advance(state, np.ones(128, np.float32))
-        await asyncio.sleep(0.0005)
-    await leases.close()
-    other = await authority.open_session("other", Claim())
-    async with asyncio.timeout(0.5):  # else the state still has its owner
-        grant = await authority.checkout(other.session, KEY)
-    assert grant.version.step == state.version.step
+    async with serving(handle.server) as handle.address:
+        leases = StateLeases(
+            RayAuthority(lambda: cast(ActorHandle, handle)), "replica", 128, InferenceOptions()
+        )
+        await leases.start()
+        await leases.acquire(KEY)
+        state = leases.owned(KEY)
+        assert state is not None
+        loop = asyncio.get_running_loop()
+        end = loop.time() + 0.02 + moment_ms / 1000
+        while loop.time() < end:
+            leases.advance(state, np.ones(128, np.float32))
+            await asyncio.sleep(0.0005)
+        await leases.close()
+        other = await authority.open_session("other", Claim())
+        async with asyncio.timeout(0.5):  # else the state still has its owner
+            grant = await authority.checkout(other.session, KEY)
+        assert grant.version.step == state.version.step

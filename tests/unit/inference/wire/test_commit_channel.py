@@ -25,6 +25,7 @@ from deployments.inference.wire.commit_channel import (
     decode_commit,
     encode_commit,
 )
+from tests.unit.inference.wire.serving import serving
 
 KEYS = [Key("default", "a"), Key('run "7"', "b")]
 HIDDEN = np.arange(256, dtype=np.float32).reshape(2, 128)
@@ -36,8 +37,9 @@ def authority() -> HiddenStateAuthority:
 
 
 @pytest.fixture
-async def address(authority: HiddenStateAuthority) -> ChannelAddress:
-    return await CommitServer(authority).start("127.0.0.1")
+async def address(authority: HiddenStateAuthority) -> AsyncIterator[ChannelAddress]:
+    async with serving(CommitServer(authority)) as address:
+        yield address
 
 
 @pytest.fixture
