@@ -16,11 +16,11 @@ import time
 from collections.abc import Callable
 
 from deployments.inference.authority.background import BackgroundTasks
+from deployments.inference.authority.forgetting import Forgetting
 from deployments.inference.authority.ownership import IsAlive, Ownership
 from deployments.inference.authority.recovery import Recovery
 from deployments.inference.authority.snapshots import NoSnapshots, Snapshots
-from deployments.inference.authority.table import Clearing, Session, StateRecord, StateTable
-from deployments.inference.authority.turns import Turns
+from deployments.inference.authority.table import Session, StateTable
 from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import (
     Claim,
@@ -61,17 +61,14 @@ class HiddenStateAuthority:
         self._options = options
         self._snapshots = snapshots or NoSnapshots()
         self._clock = clock
-        self._background = BackgroundTasks()
+        background = BackgroundTasks()
         self._table = StateTable(self._snapshots, clock, first_epoch=self.incarnation)
         self._recovery = Recovery(self._table, clock, restarted, self.incarnation)
-        self._ownership = Ownership(
-            self._snapshots, self._background, is_alive, options.probe_after_s
-        )
+        self._ownership = Ownership(self._snapshots, background, is_alive, options.probe_after_s)
+        self._forgetting = Forgetting(self._table, self._ownership, background)
         self._sessions = self._ownership.sessions
         self._last_session = self.incarnation
         self._starting: asyncio.Task[None] | None = None
-        self._expiring: set[str] = set()
-        self._forgetting = Turns()
 
     @property
     def _grace_s(self) -> float:
@@ -193,48 +190,9 @@ class HiddenStateAuthority:
 
     async def reset(self, run: str) -> int:
         await self._recovered()
-        async with self._forgetting.of(run):
-            clearing = Clearing()
-            epoch = self._clear(await self._take_run(run, clearing), clearing)
+        epoch = await self._forgetting.reset(run)
         await self._snapshots.flush()
         return epoch
-
-    async def _forget_idle(self, run: str, unused_since: float) -> None:
-        """Clear a run's states, unless somebody has used the run meanwhile."""
-        async with self._forgetting.of(run):
-            clearing = Clearing()
-            records = await self._take_run(run, clearing)
-            if records and not self._table.used_since(run, unused_since):
-                self._clear(records, clearing)
-                return
-            for record in records:
-                self._ownership.free(record)
-
-    async def _take_run(self, run: str, clearing: Clearing) -> list[StateRecord]:
-        """Take every state of a run from its owner, those that are new meanwhile included."""
-        records: list[StateRecord] = []
-        try:
-            while more := [r for r in self._table.of_run(run) if r.owner is not clearing]:
-                await self._ownership.take(more, clearing)
-                records += more
-        except asyncio.CancelledError:
-            for record in records:
-                self._ownership.release(record)
-            raise
-        return records
-
-    def _clear(self, records: list[StateRecord], clearing: Clearing) -> int:
-        """Return the epoch under which the states have been cleared, later than all of theirs."""
-        epoch = self._table.next_epoch()
-        for record in records:
-            assert record.owner is clearing, "invariant 6: what is cleared has been taken"
-            self._table.clear(record, epoch)
-            self._ownership.free(record)
-            if record.owner is None:
-                self._table.remove(record)
-        return epoch
-
-    # Background work
 
     def sweep(self) -> None:
         """End sessions whose lease has run out, forget idle runs; for several times a second."""
@@ -242,14 +200,4 @@ class HiddenStateAuthority:
         for session in [each for each in self._sessions.values() if now > each.expires_at]:
             logger.warning("The lease of replica %s has run out.", session.replica)
             self._ownership.end_session(session)
-        idle_since = now - self._options.run_ttl_s
-        for run in self._table.idle_runs(idle_since):
-            if run not in self._expiring:
-                self._expiring.add(run)
-                self._background.spawn(self._expire(run, idle_since))
-
-    async def _expire(self, run: str, idle_since: float) -> None:
-        try:
-            await self._forget_idle(run, idle_since)
-        finally:
-            self._expiring.discard(run)
+        self._forgetting.expire(idle_since=now - self._options.run_ttl_s)
