@@ -46,10 +46,22 @@ def late(gateways: System) -> Iterator[System]:
     gateways.remove("late")
 
 
+@pytest.fixture
+def login() -> Login:
+    return Login(Credentials(**USER))
+
+
+@pytest.fixture
+def client(late: System, login: Login) -> Iterator[httpx.Client]:
+    url = f"{late.url}/late"
+    with httpx.Client(base_url=url, timeout=GATEWAY_TIMEOUT, auth=login) as client:
+        yield client
+
+
 @pytest.mark.timeout(300)
-def test_the_junctions_go_on_without_the_policy_and_recover_by_themselves(late, run_id, capsys):
-    login = Login(Credentials(**USER))
-    client = httpx.Client(base_url=f"{late.url}/late", timeout=GATEWAY_TIMEOUT, auth=login)
+def test_the_junctions_go_on_without_the_policy_and_recover_by_themselves(
+    late, login, client, run_id, capsys
+):
     policy = demo.make_remote(client, run_id, SCENARIO, direct=False)
     assert isinstance(policy, GatewayController)
 

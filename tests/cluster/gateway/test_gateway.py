@@ -50,15 +50,15 @@ class TestOwnInference:
 
     def test_a_run_is_the_same_run_through_the_gateway_and_without(self, client, system, run_id):
         run = {"X-Simulation-Run": run_id}
-        direct = httpx.Client(base_url=system.url, headers=run, timeout=10)
         obs = {"junction_id": JUNCTION, "obs_data": BODY["observations"]}
-        for _ in range(3):
-            client.post("/traffic/action", json=BODY, headers=run).raise_for_status()
-        step = direct.post("/predict_action", json=obs).headers["x-hidden-state-step"]
-        assert step == "4"
-        client.post("/traffic/reset", headers=run).raise_for_status()
-        step = direct.post("/predict_action", json=obs).headers["x-hidden-state-step"]
-        assert step == "1"
+        with httpx.Client(base_url=system.url, headers=run, timeout=10) as direct:
+            for _ in range(3):
+                client.post("/traffic/action", json=BODY, headers=run).raise_for_status()
+            step = direct.post("/predict_action", json=obs).headers["x-hidden-state-step"]
+            assert step == "4"
+            client.post("/traffic/reset", headers=run).raise_for_status()
+            step = direct.post("/predict_action", json=obs).headers["x-hidden-state-step"]
+            assert step == "1"
 
     def test_simultaneous_requests_are_one_step_each(self, client, system, run_id):
         run = {"X-Simulation-Run": run_id}
