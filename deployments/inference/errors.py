@@ -8,7 +8,7 @@ InferenceError
 ├── InvalidItemError            422
 ├── TooLargeValuesError         422
 ├── ModelNotLoadedError         503
-└── OverloadedError             503, with Retry-After
+└── StateUnavailableError       503, with Retry-After
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ class ModelNotLoadedError(InferenceError):
         super().__init__("Model not loaded")
 
 
-class OverloadedError(InferenceError):
-    """Too many requests wait, too many states are kept, or a state is not reached in time."""
+class StateUnavailableError(InferenceError):
+    """Too many states are kept, or a state is not reached in time."""
 
     status = 503
     retry_after_s = 1
@@ -100,7 +100,7 @@ def refusal_of(error: InferenceError | HiddenStateError) -> InferenceError:
         case NonFiniteStateError():
             return TooLargeValuesError(str(error))
         case _:
-            return OverloadedError(str(error))
+            return StateUnavailableError(str(error))
 
 
 def _faults(error: ValidationError) -> list[Any]:

@@ -11,7 +11,7 @@ from deployments.inference.errors import (
     InferenceError,
     InvalidRunError,
     ModelNotLoadedError,
-    OverloadedError,
+    StateUnavailableError,
     TooManyValuesError,
     UnknownJunctionError,
     refusal_of,
@@ -112,7 +112,7 @@ class InferenceService:
             async with asyncio.timeout(_RESET_TIMEOUT_S):
                 await self.leases.reset(run)
         except (HiddenStateError, TimeoutError) as error:
-            raise OverloadedError("The hidden states could not be reset in time") from error
+            raise StateUnavailableError("The hidden states could not be reset in time") from error
 
     def health(self) -> Health:
         loaded = self.slot.model is not None

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import httpx
+from pydantic import ValidationError
 from rich.console import Console
 
 from deployments.gateway.users import UserError
@@ -20,6 +20,7 @@ from serve_app.launcher import records_cli, users_cli
 from serve_app.launcher.config import InvalidServeConfigError, read_config
 from serve_app.launcher.deploy import DeployError, deploy, statuses, wait_until_running
 from serve_app.launcher.edge import Edge, EdgeError, EdgePorts
+from serve_app.launcher.first_calls import doubts, make_first_prediction
 from serve_app.launcher.instance import Instance, InstanceError
 from serve_app.launcher.ports import Ports, add_port_base
 from serve_app.launcher.records_cli import RecordsTransferError
@@ -46,14 +47,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         options.run(options)
+    except ValidationError as error:
+        return _fail(f"{_variable(error)} is not valid: {error.errors()[0]['msg']}")
     except _USER_ERRORS as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(
-            str(error), style="red", markup=False
-        )
-        return 1
+        return _fail(str(error))
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+def _fail(sentence: str) -> int:
+    Console(stderr=True, highlight=False, soft_wrap=True).print(sentence, style="red", markup=False)
+    return 1
+
+
+def _variable(error: ValidationError) -> str:
+    """Name the first environment variable that :class:`Settings` refuses."""
+    return "_".join(map(str, error.errors()[0]["loc"])).upper()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -75,8 +85,12 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--no-edge", action="store_true", help="leave the documents' ports alone")
     up.add_argument("--timeout", type=float, default=180.0, help="seconds until giving up")
     check = command("check", _check, "check serve configs for unknown keys and wrong values")
-    for each in (up, check):
-        each.add_argument("config", nargs="*", type=Path, default=[DEFAULT_CONFIG])
+    up.add_argument(
+        "config", nargs="?", type=Path, default=DEFAULT_CONFIG, help="serve config to deploy"
+    )
+    check.add_argument(
+        "config", nargs="*", type=Path, default=[DEFAULT_CONFIG], help="serve configs to check"
+    )
     users_cli.add_commands(commands)
     records_cli.add_commands(commands)
     return parser
@@ -98,7 +112,7 @@ def _edge(options: argparse.Namespace) -> Edge:
 
 def _up(options: argparse.Namespace) -> None:
     started = time.monotonic()
-    config = read_config(options.config[0])
+    config = read_config(options.config)
     instance = _instance(options)
     has_gateway = any(each["import_path"] == _GATEWAY for each in config["applications"])
     if has_gateway:  # refuses unsafe settings before anything is started
@@ -114,9 +128,11 @@ def _up(options: argparse.Namespace) -> None:
     names = [application["name"] for application in config["applications"]]
     deploy(instance.dashboard_url, config)
     wait_until_running(instance.dashboard_url, names, options.timeout, _report)
-    _first_prediction(instance.base_url)
+    console.print(f"First prediction: {make_first_prediction(instance.base_url)}")
     edge = None if options.no_edge else _start_edge(options)
     _print_summary(instance, config["applications"], edge, time.monotonic() - started)
+    for doubt in doubts(instance.base_url, config["applications"]):
+        console.print(f"\nBut {doubt}", style="yellow", markup=False)
     arguments = f' ARGS="{_same_ports(options).strip()}"' if options.port_base else ""
     console.print(f"\nStop it with: make down{arguments}")
     if has_gateway:
@@ -148,26 +164,6 @@ def _introduce_first_user(options: argparse.Namespace) -> None:
 def _report(name: str, status: str, seconds: float) -> None:
     colour = "green" if status == "RUNNING" else "yellow"
     console.print(f"  {name:<12} [{colour}]{status}[/{colour}] after {seconds:.1f} s")
-
-
-def _first_prediction(base_url: str) -> None:
-    """Prove the way of a request end to end, in a run of its own that is forgotten again."""
-    run = {"X-Simulation-Run": "first-prediction"}
-    body = {"junction_id": "300839359", "obs_data": [1, 0, 1, 0.4, 0.2, 0, 0, 0.1]}
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            answer = httpx.post(f"{base_url}/predict_action", json=body, headers=run, timeout=5)
-            if answer.is_success:
-                httpx.post(f"{base_url}/reset_hidden", headers=run, timeout=15)
-                console.print(f"First prediction: {answer.text}")
-                return
-            trouble = f"{answer.status_code} {answer.text[:200]}"
-        except httpx.HTTPError as error:
-            trouble = str(error)
-        if time.monotonic() > deadline:
-            raise DeployError(f"The applications run, but a prediction fails: {trouble}")
-        time.sleep(0.2)
 
 
 def _print_summary(

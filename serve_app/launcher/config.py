@@ -12,12 +12,14 @@ from typing import Any
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from ray.serve import Application, Deployment
 from ray.serve.config import AutoscalingConfig, RequestRouterConfig
 from ray.serve.schema import ServeDeploySchema
 
 from deployments.gateway.options import GatewayOptions
 from deployments.inference.options import InferenceOptions
 from deployments.ray_private import import_attr
+from serve_app.launcher.services import SERVICES
 
 # Fields that Ray's schema leaves as raw dictionaries although a model exists.
 _RAW_FIELDS: dict[str, type[BaseModel]] = {
@@ -68,6 +70,8 @@ def find_faults(config: object) -> Iterator[str]:
             yield from (f"applications[{name}].args.{_sentence(each)}" for each in error.errors())
         except Exception as error:
             yield f"applications[{name}].import_path: {type(error).__name__}: {error}"
+        else:
+            yield from _faults_of_deployments(application, type(options[name]))
         yield from _faults_of_raw_fields(application)
     yield from _contradictions(options)
 
@@ -106,16 +110,40 @@ def _read_args(application: Mapping[str, Any]) -> BaseModel | None:
 
     Raises:
         ValidationError: the model refuses them.
+        TypeError: it names neither a builder nor an application.
         Exception: whatever the import raises.
     """
     builder = import_attr(application["import_path"])
-    if not inspect.isfunction(builder):
+    if isinstance(builder, (Application, Deployment)):
         return None
+    if not inspect.isfunction(builder):
+        raise TypeError(f"{application['import_path']} is not a builder or an application")
     (parameter,) = inspect.signature(builder).parameters.values()
     model = parameter.annotation
     if not (inspect.isclass(model) and issubclass(model, BaseModel)):
         return None
     return model.model_validate(application.get("args", {}))
+
+
+def _faults_of_deployments(application: Mapping[str, Any], options: type[object]) -> Iterator[str]:
+    """Yield a sentence for each deployment that the service does not have, or cannot configure."""
+    service = next((each for each in SERVICES if each.options is options), None)
+    if service is None:
+        return
+    for deployment in application.get("deployments", []):
+        place = f"applications[{application['name']}].deployments[{deployment['name']}]"
+        if deployment["name"] != service.deployment:
+            yield f"{place}.name: the deployment of this application is {service.deployment}"
+        user_config = deployment.get("user_config")
+        if user_config is None:
+            continue
+        if service.user_config is None:
+            yield f"{place}.user_config: {service.deployment} takes none"
+            continue
+        try:
+            service.user_config.model_validate(user_config)
+        except ValidationError as error:
+            yield from (f"{place}.user_config.{_sentence(each)}" for each in error.errors())
 
 
 def _contradictions(options: Mapping[str, BaseModel | None]) -> Iterator[str]:

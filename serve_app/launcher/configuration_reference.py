@@ -7,18 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from deployments.customers.records.options import RecordOptions
-from deployments.density.options import DensityOptions
-from deployments.flow.options import FlowOptions
-from deployments.forecast.options import ForecastUserConfig
-from deployments.gateway.options import GatewayOptions
-from deployments.inference.options import InferenceOptions, InferenceUserConfig
+from serve_app.launcher.services import SERVICES, Service
 from serve_app.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,35 +42,14 @@ _UNITS = {"_s": "seconds", "_minutes": "minutes"}
 _SIGNS = {Gt: "> {}", Ge: "≥ {}", Lt: "< {}", Le: "≤ {}"}
 
 
-class _Service(NamedTuple):
-    """One chapter: an application's arguments, and its deployment's user_config."""
-
-    title: str
-    import_path: str
-    options: type[BaseModel]
-    deployment: str
-    user_config: type[BaseModel] | None = None
-
-
-SERVICES = [
-    _Service(
-        "Inference", "serve_app.inference", InferenceOptions, "Inference", InferenceUserConfig
-    ),
-    _Service("Gateway", "serve_app.gateway", GatewayOptions, "Gateway"),
-    _Service("Density", "serve_app.density", DensityOptions, "Density", ForecastUserConfig),
-    _Service("Flow", "serve_app.flow", FlowOptions, "Flow", ForecastUserConfig),
-    _Service("Customer records", "serve_app.customers", RecordOptions, "CustomerRecords"),
-]
-
-
 def reference() -> str:
     """Return the whole page."""
     variables = {name.upper(): field for name, field in Settings.model_fields.items()}
     return "".join((HEAD, *_table("Variable", variables), *map(_chapter, SERVICES)))
 
 
-def _chapter(service: _Service) -> str:
-    lines = [f"\n## {service.title}\n\n`args` of `import_path: {service.import_path}:build`\n"]
+def _chapter(service: Service) -> str:
+    lines = [f"\n## {service.title}\n\n`args` of `import_path: {service.module}:build`\n"]
     lines += _table("Argument", service.options.model_fields)
     if service.user_config is not None:
         fields = service.user_config.model_fields

@@ -9,7 +9,7 @@ import pytest
 
 from deployments.inference.errors import (
     ModelNotLoadedError,
-    OverloadedError,
+    StateUnavailableError,
     UnknownJunctionError,
 )
 from deployments.inference.handle_calls import Step, answer_reset, answer_steps
@@ -105,5 +105,5 @@ async def test_a_reset_answers_with_its_message_or_an_error():
     assert await answer_reset(service, None) == "Hidden states reset for all junctions"
     assert fake.resets == ["run-7", "default"]
     assert (await answer_reset(service, "not a run"))[:2] == ("error", 400)
-    fake.reset_error = OverloadedError("not in time")
+    fake.reset_error = StateUnavailableError("not in time")
     assert await answer_reset(service, None) == ("error", 503, "not in time", "overloaded")

@@ -28,6 +28,23 @@ def test_shipped_configs_are_valid(path: Path) -> None:
     read_config(path)
 
 
+@pytest.mark.parametrize(
+    ("application", "changes", "named"),
+    [
+        (0, {"user_config": {"agent_pth": "/x"}}, "user_config.agent_pth"),
+        (0, {"user_config": {"agent_path": 5}}, "user_config.agent_path"),
+        (1, {"user_config": {"revision": 2}}, "Gateway takes none"),
+        (0, {"name": "Inferenc"}, "the deployment of this application is Inference"),
+    ],
+)
+def test_what_a_deployment_does_not_take_is_named(
+    shipped: dict[str, Any], application: int, changes: dict[str, Any], named: str
+) -> None:
+    config = copy.deepcopy(shipped)
+    config["applications"][application]["deployments"][0] |= changes
+    assert any(named in fault for fault in find_faults(config))
+
+
 def test_variants_hold_the_same_applications_in_the_same_places() -> None:
     def places(path: Path) -> dict[str, tuple[str, str]]:
         applications = read_config(path)["applications"]
@@ -69,6 +86,8 @@ def test_an_unknown_key_is_named_with_its_place(
         ({"args": {"lease_s": "long"}}, "lease_s"),
         ({"import_path": "serve_app.inference:bild"}, "import_path"),
         ({"import_path": "serve_app.nowhere:build"}, "import_path"),
+        ({"import_path": "serve_app.customers"}, "import_path"),
+        ({"import_path": "serve_app.settings:Settings"}, "not a builder"),
     ],
 )
 def test_a_wrong_value_of_an_application_is_named(

@@ -8,7 +8,8 @@ import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from serve_app.launcher.configuration_reference import PAGE, SERVICES, reference
+from serve_app.launcher.configuration_reference import PAGE, reference
+from serve_app.launcher.services import SERVICES
 from serve_app.settings import Settings
 
 MODELS: list[type[BaseModel]] = [Settings]

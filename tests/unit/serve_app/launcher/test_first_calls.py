@@ -1,0 +1,78 @@
+"""What `up` says of a system that runs, but not as its config asks."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from serve_app.launcher import first_calls
+from serve_app.launcher.deploy import DeployError
+from serve_app.launcher.first_calls import doubts, make_first_prediction
+
+Answers = dict[str, tuple[int, object]]
+INFERENCE = {"route_prefix": "/", "import_path": "serve_app.inference:build"}
+GATEWAY = {"route_prefix": "/api", "import_path": "serve_app.gateway:build"}
+OTHER = {"route_prefix": "/flow", "import_path": "serve_app.flow:build"}
+
+
+@pytest.fixture
+def system() -> Iterator[tuple[str, Answers]]:
+    """Serve each path as the test says; yield the URL and the answers."""
+    answers: Answers = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = answers.get(self.path, (404, {}))
+            sent = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(sent)))
+            self.end_headers()
+            self.wfile.write(sent)
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.do_GET()
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        yield f"http://127.0.0.1:{server.server_port}", answers
+        server.shutdown()
+        serving.join()
+
+
+def test_a_system_that_is_as_asked_raises_no_doubt(system):
+    url, answers = system
+    answers["/health"] = (200, {"status": "healthy"})
+    answers["/api/traffic/health"] = (200, {"status": "healthy"})
+    assert list(doubts(url, [INFERENCE, GATEWAY, OTHER])) == []
+
+
+def test_a_policy_file_that_is_not_served_is_told(system):
+    url, answers = system
+    answers["/health"] = (200, {"status": "healthy", "detail": "new.th: not a policy"})
+    assert list(doubts(url, [INFERENCE])) == ["the inference service says: new.th: not a policy"]
+
+
+@pytest.mark.parametrize("answer", [(503, {"status": "degraded"}), (404, []), (200, "healthy")])
+def test_a_gateway_without_inference_is_told(system, answer):
+    url, answers = system
+    answers["/api/traffic/health"] = answer
+    (doubt,) = doubts(url, [GATEWAY], patience_s=0)
+    assert "inference_app" in doubt
+
+
+def test_the_first_prediction_is_returned_and_a_lasting_failure_says_why(system, monkeypatch):
+    url, answers = system
+    answers["/predict_action"] = (200, {"action": 1})
+    assert json.loads(make_first_prediction(url)) == {"action": 1}
+    monkeypatch.setattr(first_calls, "TIMEOUT_S", 0.0)
+    answers["/predict_action"] = (503, {"detail": "Model not loaded"})
+    with pytest.raises(DeployError, match=r"503.*Model not loaded"):
+        make_first_prediction(url)
