@@ -58,7 +58,8 @@ class UserConfig(BaseModel):
 
     path: str | None = None
     revision: int | str | None = Field(
-        None, description="Another value makes the same path be read again."
+        None,
+        description="Any number or text; a new one makes the service read the same path again.",
     )
 
 

@@ -16,7 +16,7 @@ from serve_app.settings import Settings
 
 
 def build(args: RecordOptions) -> Application:
-    """Target of ``import_path`` in the serve config."""
+    """Build the application; ``import_path`` in the serve config names this function."""
     require_shared_store()
     deployment: Deployment = CustomerRecords
     record_type = configured(record_types()[args.record], Settings())

@@ -12,5 +12,5 @@ from serve_app.settings import Settings
 
 
 def build(args: FlowOptions) -> Application:
-    """Target of ``import_path`` in the serve config."""
+    """Build the application; ``import_path`` in the serve config names this function."""
     return bind(FLOW, args, Settings().flow_model_path)

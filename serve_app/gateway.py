@@ -15,7 +15,7 @@ from serve_app.settings import Settings
 
 
 def build(args: GatewayOptions) -> Application:
-    """Target of ``import_path`` in the serve config.
+    """Build the application; ``import_path`` in the serve config names this function.
 
     Raises:
         InsecureSettingsError: no safe signing key.

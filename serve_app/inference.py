@@ -12,7 +12,7 @@ from serve_app.settings import Settings
 
 
 def build(args: InferenceOptions) -> Application:
-    """Target of ``import_path`` in the serve config."""
+    """Build the application; ``import_path`` in the serve config names this function."""
     require_shared_store()
     application: Application = Inference.bind(  # type: ignore[attr-defined]
         args,

@@ -23,33 +23,38 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True)
 
     data_dir: Path = Field(
-        default_factory=_default_data_dir, description="Where the embedded store and secrets live."
+        default_factory=_default_data_dir,
+        description="Folder of the embedded store and the secrets.",
     )
     store_url: str | None = Field(
         None,
-        description="Where records, users and copies of hidden states live.",
+        description="Store of the records, the users and the copies of hidden states.",
         json_schema_extra={
             "default": "SQLite in `DATA_DIR`",
             "range": "`sqlite:///PATH`, `redis://…`, `rediss://…`",
         },
     )
     environment: Literal["development", "production"] = Field(
-        "development", description="In production a generated signing key is refused."
+        "development",
+        description="Kind of installation; `production` refuses a generated signing key.",
     )
 
     mappo_agent_path: Path = Field(
-        _WEIGHTS / "agent.th", description="The policy's file, in the `agent.th` form."
+        _WEIGHTS / "agent.th", description="File of the policy, in the `agent.th` form."
     )
     density_model_path: Path = Field(
-        _WEIGHTS / "density.safetensors", description="The density model; its card lies beside it."
+        _WEIGHTS / "density.safetensors",
+        description="File of the density model; its card lies beside it.",
     )
     flow_model_path: Path = Field(
-        _WEIGHTS / "flow.safetensors", description="The flow model; its card lies beside it."
+        _WEIGHTS / "flow.safetensors",
+        description="File of the flow model; its card lies beside it.",
     )
 
     rl_inference_service_url: str | None = Field(
         None,
-        description="What the gateway asks: a whole URL that ends with `/predict_action`.",
+        description="Inference service that the gateway asks: a whole URL that ends with "
+        "`/predict_action`.",
         json_schema_extra={"default": "the system's own"},
     )
     jwt_secret: SecretStr | None = Field(
@@ -65,24 +70,26 @@ class Settings(BaseSettings):
     )
     jwt_auth_username: str | None = Field(
         None,
-        description="One user for a quick start, together with the password.",
+        description="Name of a user for a quick start, set together with `JWT_AUTH_PASSWORD`.",
         json_schema_extra={"default": "`operator`, made on the first start"},
     )
     jwt_auth_password: SecretStr | None = Field(
         None,
-        description="The password of that user.",
+        description="Password of the user `JWT_AUTH_USERNAME`.",
         json_schema_extra={"default": "made and shown on the first start, kept with mode 0600"},
     )
     loans_update_validation_status: Annotated[Literal[200, 400], BeforeValidator(int)] = Field(
         200,
-        description="Answer to a loans update with invalid fields; 400 is what the others say.",
+        description="Status that answers an update of a loan with invalid fields; the other record "
+        "services answer 400.",
         json_schema_extra={"unit": "HTTP status"},
     )
 
     edge_host: str = Field("127.0.0.1", description="Address that the edge listens on.")
     edge_certificate: Path | None = Field(
         None,
-        description="PEM file with certificate, chain and key; the edge then speaks HTTPS alone.",
+        description="PEM file with certificate, chain and key; with it, the edge speaks HTTPS "
+        "alone.",
         json_schema_extra={"default": "plain HTTP"},
     )
 

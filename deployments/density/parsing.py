@@ -42,7 +42,7 @@ def parse_densities(body: bytes) -> NDArray[np.float64]:
 
 
 def _shape_of(data: Any) -> tuple[int, ...] | None:
-    """Shape as NumPy would see it, None when rows differ in length or depth."""
+    """Return the shape that NumPy would see, None when rows differ in length or depth."""
     if not isinstance(data, list):
         return ()
     shapes = {_shape_of(each) for each in data} or {()}

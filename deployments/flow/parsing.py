@@ -37,7 +37,7 @@ def parse_question(body: bytes, now_s: float) -> FlowQuestion:
         now_s: seconds since the epoch.
 
     Raises:
-        InvalidRequestError: not JSON, not of its form, no samples, timestamps out of order or in
+        InvalidRequestError: not JSON, of another form, no samples, timestamps out of order or in
             the future.
         UnknownJunctionError: not one of the five.
     """

@@ -40,7 +40,7 @@ def create_app(
 
     @app.get("/health", response_model=variant.health, tags=["status"])
     async def health() -> BaseModel:
-        """Whether a model is loaded and ready; always 200."""
+        """Tell whether a model is loaded and ready; always 200."""
         return service.health()
 
     @app.get(

@@ -13,7 +13,7 @@ MaxBody = Annotated[
     int,
     Field(
         ge=1024,
-        description="Of a request; a longer one is 413.",
+        description="Longest body of a request; a longer one is answered 413.",
         json_schema_extra={"unit": "bytes"},
     ),
 ]
@@ -25,12 +25,13 @@ class ForecastOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     model_path: Path | None = Field(
-        None, description="The model's file, instead of that of the environment."
+        None, description="File of the model, instead of the one that the environment names."
     )
     max_waiting: int = Field(
         1000,
         ge=1,
-        description="Worked on at once by one replica; more are answered 503.",
+        description="Maximum number of requests that one replica works on at once; any further one "
+        "is answered 503.",
         json_schema_extra={"unit": "requests"},
     )
     max_body: MaxBody
@@ -42,5 +43,5 @@ class ForecastUserConfig(UserConfig):
     path: str | None = Field(
         None,
         alias="model_path",
-        description="The model's file, instead of the one that the application was built with.",
+        description="File of the model, instead of the one that the application was built with.",
     )

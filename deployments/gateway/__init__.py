@@ -1,0 +1,1 @@
+"""The gateway: logins, decisions for controllers, and the fallback without the policy."""

@@ -65,7 +65,7 @@ def create_app(service: GatewayService, options: GatewayOptions) -> FastAPI:
         tags=["status"],
     )
     async def health(response: Response) -> HealthResponse:
-        """Whether the inference service answers and is healthy."""
+        """Tell whether the inference service answers and is healthy."""
         answer = await service.health()
         response.status_code = 200 if answer.status == "healthy" else 503
         return answer

@@ -48,7 +48,7 @@ class UnavailableError(GatewayError):
 
 
 def now_ms() -> int:
-    """Milliseconds since the Unix epoch, the form of every timestamp here."""
+    """Return the milliseconds since the Unix epoch, the form of every timestamp here."""
     return time.time_ns() // 1_000_000
 
 

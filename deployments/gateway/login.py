@@ -82,5 +82,5 @@ def _is_text(value: object) -> bool:
 
 
 def _counter(kind: str, name: str) -> str:
-    """Hashed, so that a counter's name is short and tells nothing of what was typed."""
+    """Name a counter by a hash: short, and it tells nothing of what was typed."""
     return f"login:{kind}:{hashlib.sha256(name.encode()).hexdigest()}"

@@ -19,55 +19,73 @@ class GatewayOptions(BaseModel):
         1000,
         ge=1,
         le=1000,
-        description="Worked on at once by one replica; more are answered 503.",
+        description="Maximum number of requests that one replica works on at once; any further one "
+        "is answered 503.",
         json_schema_extra={"unit": "requests"},
     )
     deadline_s: float = Field(
         2.0,
         gt=0,
         le=60,
-        description="For an answer of the inference service; then the fallback takes its place. "
-        "Must be above the `shared_patience_s` of `inference_app`.",
+        description="Longest wait for an answer of the inference service before the fallback is "
+        "given. Must be above the `shared_patience_s` of `inference_app`.",
     )
     breaker_failures: int = Field(
         5,
         ge=1,
-        description="In a row, after which the inference service is not asked.",
-        json_schema_extra={"unit": "failed calls"},
+        description="Failed calls in a row after which the inference service is not asked for "
+        "`breaker_pause_s`.",
+        json_schema_extra={"unit": "calls"},
     )
     breaker_pause_s: float = Field(
-        1.0, gt=0, le=60, description="From then until it is asked again."
+        1.0,
+        gt=0,
+        le=60,
+        description="Time for which the inference service is not asked after `breaker_failures` "
+        "failed calls in a row.",
     )
     inference_app: str = Field(
-        "inference", description="Application asked when `RL_INFERENCE_SERVICE_URL` is unset."
+        "inference",
+        description="Application that the gateway asks when `RL_INFERENCE_SERVICE_URL` is unset.",
     )
     call_by: Literal["http", "handle"] = Field(
         "http",
-        description="Ask it at this node's HTTP front, or by Serve handle: slower, but right where"
-        " the front speaks TLS, or not every node has one.",
+        description="How `inference_app` is asked: at this node's HTTP front, or by Serve handle, "
+        "which is slower, but right where the front speaks TLS or not every node has one.",
     )
     login_attempts_per_user: int = Field(
         10,
         ge=1,
-        description="In one window, of one user name, until one succeeds; more are 429.",
+        description="Maximum number of logins of one user name in a window; any further one is "
+        "answered 429. A success starts the count anew.",
         json_schema_extra={"unit": "logins"},
     )
     login_attempts_per_address: int = Field(
         300,
         ge=1,
-        description="In one window, from one address, whatever their outcome; more are 429.",
+        description="Maximum number of logins from one address in a window, whatever the outcome; "
+        "any further one is answered 429.",
         json_schema_extra={"unit": "logins"},
     )
-    login_window_s: int = Field(60, ge=1, description="The window, from its first login on.")
+    login_window_s: int = Field(
+        60,
+        ge=1,
+        description="Length of the window in which logins are counted, from the first of them on.",
+    )
     clock_skew_s: float = Field(
-        5.0, ge=0, le=60, description="By how much the clocks of two nodes may differ."
+        5.0,
+        ge=0,
+        le=60,
+        description="Largest difference tolerated between the clocks of two nodes.",
     )
     trust_forwarded_for: bool = Field(
-        True, description="Take a client's address from `X-Forwarded-For`, as the edge sets it."
+        True,
+        description="Whether a client's address is taken from `X-Forwarded-For`, as the edge sets "
+        "it.",
     )
     lane_capacities: dict[str, list[float]] = Field(
         LANE_CAPACITIES,
-        description="What fits on each incoming lane: a list by junction id.",
+        description="Vehicles that fit on each incoming lane: a list by junction id.",
         json_schema_extra={"unit": "vehicles", "default": "`models/lane_capacities.py`"},
     )
 

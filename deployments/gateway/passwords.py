@@ -42,7 +42,7 @@ class PasswordVerifier:
         self._hash_of_nobody = hash_password("nobody has this password")
 
     async def verify(self, password_hash: str | None, password: str) -> bool:
-        """Whether the password is the right one.
+        """Tell whether the password is the right one.
 
         Args:
             password_hash: None for an unknown user, who takes as long as a wrong password.

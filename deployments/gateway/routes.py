@@ -54,7 +54,7 @@ class Routes:
         """Check the token, before anything else of a request is looked at.
 
         Raises:
-            UnauthorizedError: none, or not valid now.
+            UnauthorizedError: there is no token, or it is not valid now.
         """
         self._service.tokens.authenticate(header(scope, b"authorization"))
 

@@ -145,7 +145,7 @@ class GatewayService:
         return ResetResponse()
 
     async def health(self) -> HealthResponse:
-        """Whether the inference service is healthy; simultaneous requests share one question."""
+        """Tell whether the inference service is healthy; requests at the same time share a call."""
         if self._health_probe is None or self._health_probe.done():
             # not in the context of the first request, with which Serve would cancel it
             context = contextvars.Context()

@@ -69,7 +69,7 @@ class Tokens:
         """Return the subject of the token in an Authorization header.
 
         Raises:
-            UnauthorizedError: missing, not a bearer token, or not valid now.
+            UnauthorizedError: the token is missing, is no bearer token, or is not valid now.
         """
         scheme, _, token = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
@@ -80,7 +80,7 @@ class Tokens:
         """Return the subject of a token.
 
         Raises:
-            UnauthorizedError: not valid now.
+            UnauthorizedError: the token is not valid now.
         """
         verified = self._verified.get(token)
         if verified is None:

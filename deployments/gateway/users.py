@@ -30,14 +30,14 @@ class Users:
         self._configured = configured or {}
 
     async def password_hash(self, name: str) -> str | None:
-        """None when there is no such user."""
+        """Return the hash of the user's password, None when there is no such user."""
         document = await self._store.get(TABLE, name)  # always: the time must not tell who exists
         if name in self._configured:
             return self._configured[name]
         return None if document is None else str(json.loads(document)["password_hash"])
 
     async def names(self) -> list[str]:
-        """Users of the store, sorted."""
+        """Return the names of the users in the store, sorted."""
         return sorted([name async for name, _ in self._store.scan(TABLE)])
 
     async def add(self, name: str, password: str) -> None:
@@ -54,7 +54,7 @@ class Users:
             raise UserError(f"There is no user '{name}'.") from None
 
     async def remove(self, name: str) -> None:
-        """Tokens that the user has already got stay valid until they expire."""
+        """Remove a user, whose tokens stay valid until they expire."""
         if not await self._store.delete_many(TABLE, [name]):
             raise UserError(f"There is no user '{name}'.")
 

@@ -23,7 +23,7 @@ async def answer_steps(service: InferenceService, steps: list[Step]) -> list[Out
 
 
 async def answer_reset(service: InferenceService, run: str | None) -> Outcome:
-    """Clear a run; the reset's message, or an error."""
+    """Clear a run; return the reset's message, or an error."""
     try:
         await service.reset(run_of(run, None))
     except InferenceError as error:

@@ -16,67 +16,76 @@ class InferenceOptions(BaseModel):
         1,
         ge=1,
         le=64,
-        description="State actors that share the hidden states.",
+        description="Number of state actors that share the hidden states.",
         json_schema_extra={"unit": "actors"},
     )
     max_waiting: int = Field(
         1000,
         ge=1,
-        description="Worked on at once by one replica; more are answered 503.",
+        description="Maximum number of requests that one replica works on at once; any further one "
+        "is answered 503.",
         json_schema_extra={"unit": "requests"},
     )
     strict: bool = Field(
-        False, description="Answer a prediction only when its new hidden state is committed."
+        False,
+        description="Whether a prediction is answered only when its new hidden state is committed.",
     )
-    snapshots: bool = Field(True, description="Keep copies of the hidden states in the store.")
+    snapshots: bool = Field(
+        True, description="Whether copies of the hidden states are kept in the store."
+    )
     snapshot_period_s: float = Field(
         1.0, gt=0, le=3600, description="Longest time from a commit to its copy in the store."
     )
     restore_after_restart: bool = Field(
-        False, description="Continue from the copies after a full restart of Ray."
+        False,
+        description="Whether hidden states continue from their copies after a full restart of Ray.",
     )
     max_states: int = Field(
         100_000,
         ge=1,
-        description="Kept by all shards together; more are answered 503.",
+        description="Maximum number of hidden states that all shards keep together; a request for "
+        "one more is answered 503.",
         json_schema_extra={"unit": "states"},
     )
-    run_ttl_s: float = Field(3600.0, gt=0, description="An idle run is forgotten after this.")
+    run_ttl_s: float = Field(3600.0, gt=0, description="Time after which an idle run is forgotten.")
     lease_s: float = Field(
         2.0,
         gt=0.2,
         le=60,
-        description="A replica may step its states for so long without hearing of the authority.",
+        description="Time for which a replica may step its states without hearing from the state "
+        "actor.",
     )
     lease_margin_s: float = Field(
         0.25,
         ge=0.01,
         le=60,
-        description="The authority waits this much longer than the replicas before it passes on "
-        "the states of a lease that has run out.",
+        description="Time that the state actor waits, beyond the end of a replica's lease, before "
+        "it passes on the replica's states.",
     )
     probe_after_s: float = Field(
         0.03,
         gt=0,
         le=60,
-        description="After a recall unanswered for so long, ask Ray whether the owner lives.",
+        description="Time after which the state actor asks Ray whether a replica lives that has "
+        "not answered its recall.",
     )
     commit_delay_s: float = Field(
         0.008,
         ge=0,
         le=0.008,
-        description="Coalesces commits and lets the answers go first; a crash may cost the steps "
-        "of this time.",
+        description="Delay of a commit, in which answers go first and further steps join it; a "
+        "crash may cost the steps of this time.",
     )
     checkout_timeout_s: float = Field(
-        4.0, gt=0, le=60, description="Longest wait of a prediction for its hidden state."
+        4.0, gt=0, le=60, description="Longest time that a prediction waits for its hidden state."
     )
     shared_patience_s: float = Field(
         1.5,
         gt=0,
         le=60,
-        description="The same for predictions that share a call. Must be below the `deadline_s` of "
-        "the gateway: else one state out of reach would fail the whole call.",
+        description="Longest time that a prediction in a shared call waits for its hidden state. "
+        "Must be below the `deadline_s` of the gateway: otherwise one state out of reach would "
+        "fail the whole call.",
     )
 
     @property
@@ -93,5 +102,5 @@ class InferenceUserConfig(UserConfig):
     """``user_config`` of the deployment Inference. Hidden states stay when the policy changes."""
 
     path: str | None = Field(
-        None, alias="agent_path", description="The policy's file, instead of `MAPPO_AGENT_PATH`."
+        None, alias="agent_path", description="File of the policy, instead of `MAPPO_AGENT_PATH`."
     )

@@ -48,8 +48,8 @@ What a fault costs
                             a step; none in strict mode, where the commit comes before the answer
     it pauses, or is cut    as above; it stops by itself when its lease runs out, and what it
     off                     stepped since its last commit is refused afterwards
-    the authority dies      a pause of a lease for states that move; owners go on, and claim what
-                            they hold from its next life
+    the authority dies      a pause of a lease for states that move; owners go on while their lease
+                            lasts, and claim what they hold from its next life
     a message is lost       a new session; a step is never made twice, because only its owner steps
     everything dies         states begin from zeros, or from their last copy in the store with
                             ``restore_after_restart``

@@ -46,7 +46,7 @@ Body = TypeVar("Body")
 
 
 def render_error(scope: Scope, error: Exception) -> Answer:
-    """Render an error as ``{"detail": …}``, a body that is not of its form as FastAPI does."""
+    """Render an error as ``{"detail": …}``, and an invalid body as FastAPI does."""
     match error:
         case InvalidBodyError():
             return error.status, json.dumps({"detail": error.faults}).encode(), JSON_HEADERS

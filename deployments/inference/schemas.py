@@ -80,7 +80,11 @@ class Health(BaseModel):
     status: Literal["healthy", "no_model", "unhealthy"]
     model_loaded: bool
     junctions: list[str]
-    detail: str | None = Field(None, description="Why the status is not `healthy`.")
+    detail: str | None = Field(
+        None,
+        description="Why the status is not `healthy`; beside `healthy`, why the newest policy file "
+        "is not served and the one before it stays in service.",
+    )
 
 
 class JunctionInfo(BaseModel):

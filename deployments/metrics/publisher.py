@@ -17,10 +17,10 @@ class Publisher:
         self._task = asyncio.create_task(self._run(), name="metrics")
 
     def check_health(self) -> None:
-        """Notice the task's death.
+        """Raise when the task has died.
 
         Raises:
-            RuntimeError: nothing is published any more; says why.
+            RuntimeError: nothing is published any more; the message says why.
         """
         if self._task.done():
             cause = None if self._task.cancelled() else self._task.exception()

@@ -65,7 +65,7 @@ class Store(Protocol):
         """Delete the documents with these keys; return how many there were."""
 
     def scan(self, table: str) -> AsyncIterator[tuple[str, bytes]]:
-        """Yield key and value of every document, as the table was at one moment; in no order."""
+        """Yield key and value of every document, as the table was at one moment, in any order."""
 
     async def increment(self, counter: str, lifetime_s: float) -> int:
         """Add one to a counter that starts at 0 and is forgotten `lifetime_s` after its first step.

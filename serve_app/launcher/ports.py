@@ -40,7 +40,8 @@ class Ports:
 
 
 def add_port_base(
-    parser: argparse.ArgumentParser, help: str = "of the instance, as for 'up'"
+    parser: argparse.ArgumentParser,
+    help: str = "find the instance that 'up' has started with the same --port-base",
 ) -> None:
     """Add ``--port-base``, the first of a second instance's 500 ports, to a command line."""
     parser.add_argument("--port-base", type=_read_port_base, help=help)

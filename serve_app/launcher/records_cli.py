@@ -39,14 +39,15 @@ class RecordsTransferError(RuntimeError):
 
 def add_commands(commands: Subparsers) -> None:
     """Add ``export`` and ``import``; each sets `run`, a function of the parsed arguments."""
-    for name, run, text in (
-        ("export", _export, "write all customer records of the store to a file of JSON lines"),
-        ("import", _import, "create the customer records of such a file in the store"),
+    for name, run, text, file in (
+        ("export", _export, "write all customer records of the store to a file", "file to write"),
+        ("import", _import, "create the customer records of a file in the store", "file to read"),
     ):
-        description = f"{text[0].upper()}{text[1:]}. STORE_URL names the store."
-        command = commands.add_parser(name, help=text, description=description)
+        command = commands.add_parser(
+            name, help=text, description=f"{text}; STORE_URL names the store"
+        )
         add_port_base(command)
-        command.add_argument("file", type=Path)
+        command.add_argument("file", type=Path, help=f"{file}, of JSON lines")
         command.set_defaults(run=run)
 
 

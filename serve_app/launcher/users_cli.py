@@ -21,7 +21,7 @@ Work = Callable[[Users], Awaitable[None]]
 
 def add_commands(commands: Commands) -> None:
     """Add ``users`` and its subcommands to a command line."""
-    help = "add, list and remove the gateway's users"
+    help = "list, add and remove the gateway's users, and change their passwords"
     users = commands.add_parser("users", help=help, description=help)
     actions = users.add_subparsers(required=True, metavar="ACTION")
 

@@ -13,7 +13,7 @@ class RecordOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     record: str = Field(
-        description="The type of record, a module of `deployments/customers`.",
+        description="Type of the records, a module of `deployments/customers`.",
         json_schema_extra={"range": ", ".join(f"`{name}`" for name in record_types())},
     )
 

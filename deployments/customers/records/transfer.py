@@ -67,7 +67,9 @@ def parse_line(number: int, line: bytes, record_types: RecordTypes) -> Line:
         members = parse_json_object(line)
         service, record = str(members.get("service")), members.get("record")
         if service not in record_types or not isinstance(record, dict):
-            raise InvalidLine(f"line {number}: no record of {', '.join(record_types)}")
+            raise InvalidLine(
+                f"line {number}: not a record of a known type ({', '.join(record_types)})"
+            )
         return Line(number, service, record_types[service].record.read(record))
     except MalformedBody:
         raise InvalidLine(f"line {number}: not a JSON object, or a wrong type in it") from None

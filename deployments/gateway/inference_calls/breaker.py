@@ -59,7 +59,7 @@ class CircuitBreaker:
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Around a call; its exceptions pass through.
+        """Guard a call; its exceptions pass through.
 
         Raises:
             BreakerOpenError: at once, when the call must not be made.

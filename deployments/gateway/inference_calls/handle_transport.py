@@ -21,10 +21,10 @@ class Handle(Protocol):
     """The methods of the inference deployment, as awaitable calls; plain tuples in and out."""
 
     def act(self, steps: list[tuple[str | None, str, list[float]]]) -> Awaitable[list[Any]]:
-        """Per step (action, confidence) or ("error", HTTP status, detail, code or None)."""
+        """Return for each step (action, confidence) or ("error", HTTP status, detail, code)."""
 
     def reset_run(self, run: str | None) -> Awaitable[Any]:
-        """Return a message, or ("error", HTTP status, detail, code or None)."""
+        """Return a message, or ("error", HTTP status, detail, code); the code may be None."""
 
     def health_status(self) -> Awaitable[str]: ...
 

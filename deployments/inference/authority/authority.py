@@ -195,7 +195,7 @@ class HiddenStateAuthority:
         return epoch
 
     def sweep(self) -> None:
-        """End sessions whose lease has run out, forget idle runs; for several times a second."""
+        """End sessions whose lease has run out, forget idle runs; to be called often."""
         now = self._clock()
         for session in [each for each in self._sessions.values() if now > each.expires_at]:
             logger.warning("The lease of replica %s has run out.", session.replica)

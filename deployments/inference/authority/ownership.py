@@ -61,7 +61,7 @@ class Ownership:
             raise
 
     def _queue(self, record: StateRecord, owner: Owner) -> asyncio.Future[None]:
-        """Queue for a record; done when ``owner`` has it. The authority goes before replicas."""
+        """Queue for a record, the authority before replicas; done when ``owner`` has it."""
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if record.owner is None:
             self._give(record, owner)

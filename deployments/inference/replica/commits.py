@@ -51,7 +51,7 @@ class Commits:
         self._due.set()
 
     async def due(self) -> None:
-        """Wait for the next one; what is stepped from then on belongs to the one after it."""
+        """Wait until a commit is due; what is stepped from then on belongs to the next one."""
         await self._due.wait()
         self._due.clear()
         if self._timer is not None:

@@ -127,7 +127,7 @@ class HeldStates:
         self.fire(key, Event.DENIED)
 
     def grant(self, key: Key, grant: Grant, zeros: Floats) -> bool:
-        """Own a state; True when it has been recalled already."""
+        """Own a state; return True when it has been recalled already."""
         recalled = self.phase(key) is Phase.ASKED_BACK
         state = self.fire(key, Event.GRANT)
         assert state is not None
@@ -136,7 +136,7 @@ class HeldStates:
         return recalled
 
     def recall(self, key: Key) -> bool:
-        """Prepare to give a state back; False when there is nothing (more) to prepare."""
+        """Prepare to give a state back; return False when there is nothing (more) to prepare."""
         was_owned = self.phase(key) is Phase.OWNED
         self.fire(key, Event.RECALL)
         return was_owned

@@ -86,11 +86,11 @@ class HiddenStates(HiddenStateAuthority):
             logger.warning("No connections for commits can be taken: %s", error)
 
     async def commit_address(self) -> ChannelAddress | None:
-        """Where commits are taken, once the actor has started."""
+        """Return where commits are taken, None when the actor cannot listen or has not started."""
         return self._address
 
     async def commit_message(self, payload: bytes) -> list[Key]:
-        """``commit`` for a replica that cannot reach the address."""
+        """Take the commit of a replica that cannot reach the address."""
         return await self.commit(*decode_commit(payload))
 
     async def _sweep_forever(self) -> None:
@@ -101,7 +101,7 @@ class HiddenStates(HiddenStateAuthority):
 
 
 def _restart_on_death(task: asyncio.Task[None]) -> None:
-    """Without these loops the authority is broken; a fresh one learns the states from owners."""
+    """Restart the actor: the authority is broken without the loop, and learns the states anew."""
     if not task.cancelled():
         logger.critical("A background loop has died; restarting", exc_info=task.exception())
         os._exit(1)

@@ -119,7 +119,7 @@ class CommitChannel:
 
     @classmethod
     async def open(cls, address: ChannelAddress) -> CommitChannel:
-        """Connect.
+        """Connect to the authority's end.
 
         Raises:
             OSError: the address cannot be reached.
@@ -130,7 +130,7 @@ class CommitChannel:
         return cls(reader, writer)
 
     async def commit(self, payload: bytes) -> list[Key]:
-        """Send an encoded commit; the keys that were refused.
+        """Send an encoded commit and return the keys that were refused.
 
         Raises:
             StaleSessionError: the session has ended.

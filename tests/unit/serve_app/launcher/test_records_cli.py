@@ -167,10 +167,13 @@ class TestImport:
         [
             ("[1]", "line 2: not a JSON object"),
             ('{"service": "loans"', "line 2: not a JSON object"),
-            ('{"service": "boats", "record": {}}', "line 2: no record of accounts, cards, loans"),
-            ('{"service": ["loans"], "record": {}}', "line 2: no record of"),
-            ('{"service": "loans", "record": 1}', "line 2: no record of"),
-            ('{"record": {}}', "line 2: no record of"),
+            (
+                '{"service": "boats", "record": {}}',
+                "line 2: not a record of a known type (accounts, cards, loans)",
+            ),
+            ('{"service": ["loans"], "record": {}}', "line 2: not a record of a known type"),
+            ('{"service": "loans", "record": 1}', "line 2: not a record of a known type"),
+            ('{"record": {}}', "line 2: not a record of a known type"),
             (json.dumps(loan(totalLoan=0)), "totalLoan: Total loan amount should be greater"),
             (json.dumps(loan(totalLoan="1")), "line 2: not a JSON object, or a wrong type"),
         ],
