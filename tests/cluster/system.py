@@ -3,6 +3,7 @@ other."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from dataclasses import dataclass, field
@@ -86,6 +87,11 @@ class System:
 
     def kill(self, process: psutil.Process) -> None:
         process.send_signal(signal.SIGKILL)
+
+    def kill_everything(self) -> None:
+        for process in self.instance.processes():
+            with contextlib.suppress(psutil.NoSuchProcess):  # Ray's own follow each other
+                self.kill(process)
 
 
 def make_instance(folder: Path, temp_dir: Path, **env: str) -> Instance:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import shutil
 import tempfile
 from collections import Counter
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import httpx
-import psutil
 import pytest
 
 from testbed.redis_server import RedisServer
@@ -150,9 +148,7 @@ async def test_every_acknowledged_write_survives_kills_of_replica_store_and_ray(
             redis_server.kill()
             await asyncio.to_thread(redis_server.start)
             await both_have_acknowledged(WRITES)
-            for process in instance.processes():
-                with contextlib.suppress(psutil.NoSuchProcess):  # Ray's own follow each other
-                    system.kill(process)
+            system.kill_everything()
         await asyncio.to_thread(instance.stop)
         await asyncio.to_thread(instance.start)
         await asyncio.to_thread(system.deploy)

@@ -136,8 +136,7 @@ def test_a_full_restart_continues_from_the_snapshot_if_the_configuration_says_so
         while any(asyncio.run(saved_steps(app)) != [3] for app in ("restored", "forgotten")):
             assert time.monotonic() < deadline, "the newest state was not saved"
             time.sleep(0.1)
-        for process in instance.processes():
-            system.kill(process)
+        system.kill_everything()
         instance.stop()
         instance.start()
         system.deploy()
