@@ -142,8 +142,8 @@ async def test_a_copy_from_before_a_reset_is_not_accepted_however_soon_it_is_cla
     authority = HiddenStateAuthority(FAST, clock=asyncio.get_running_loop().time)
     first = (await authority.open_session("first", Claim())).session
     second = (await authority.open_session("second", Claim())).session
-    mine = await authority.checkout(first, KEYS[0])
     await authority.checkout(second, KEYS[1])
+    mine = await authority.checkout(first, KEYS[0])  # the latest epoch of all before the reset's
     old = StateBatch([KEYS[0]], [Version(mine.version.epoch, 10)], np.ones((1, 128), np.float32))
     reset = asyncio.create_task(authority.reset("run"))
     await asyncio.sleep(0)
