@@ -163,6 +163,20 @@ class NonFiniteStateError(HiddenStateError):
         super().__init__("obs_data is so large that the hidden state would not be finite")
 
 
+class KeyReusedError(HiddenStateError):
+    """The idempotency key stands for a step with another observation; no step is made."""
+
+    def __init__(self) -> None:
+        super().__init__("The idempotency key was used with another observation")
+
+
+class OutcomeUnknownError(HiddenStateError):
+    """The step, or the reset, may have been made or not: its commit was not confirmed in time."""
+
+    def __init__(self) -> None:
+        super().__init__("It is not known whether the request has changed the hidden state")
+
+
 class Authority(Protocol):
     """The authority as a replica sees it; every call may raise AuthorityUnavailableError."""
 

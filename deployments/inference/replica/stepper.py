@@ -49,6 +49,7 @@ class _Request:
     obs: list[float]
     answer: asyncio.Future[Decision]
     patience_s: float
+    request_id: str | None = None
     stepped: bool = False
 
 
@@ -94,13 +95,18 @@ class Stepper:
         self._acquiring: set[asyncio.Task[None]] = set()
 
     def submit(
-        self, key: Key, obs: list[float], patience_s: float = math.inf
+        self,
+        key: Key,
+        obs: list[float],
+        patience_s: float = math.inf,
+        request_id: str | None = None,
     ) -> asyncio.Future[Decision]:
         """Queue one step. Cancelling the future before its step prevents the step.
 
         Args:
             obs: at most 19 finite values, zero-padded here.
             patience_s: how long it may wait for a state, if less than the options say.
+            request_id: an idempotency key, the same for every attempt at one step.
 
         Returns:
             A future of the decision; fails with a :class:`HiddenStateError`.
@@ -109,7 +115,7 @@ class Stepper:
         if not self._arrived:
             self._loop.call_soon(self._run_arrived)
         patience_s = min(patience_s, self._options.checkout_timeout_s)
-        self._arrived.append(_Request(key, obs, answer, patience_s))
+        self._arrived.append(_Request(key, obs, answer, patience_s, request_id))
         return answer
 
     def _run_arrived(self) -> None:
