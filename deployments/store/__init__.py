@@ -9,7 +9,7 @@ from deployments.store.errors import (
     StoreError,
     StoreUnavailable,
 )
-from deployments.store.interface import Document, Store
+from deployments.store.interface import Document, Expected, Store
 from deployments.store.url import open_store
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "DuplicateDocument",
     "DuplicateIndex",
     "DuplicateKey",
+    "Expected",
     "InvalidStoreUrl",
     "Store",
     "StoreError",

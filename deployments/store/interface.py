@@ -19,6 +19,15 @@ class Document:
     """A second unique name to find the document by (not empty), or None."""
 
 
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The condition of a change: what the table has under one key."""
+
+    key: str
+    value: bytes | None
+    """The whole value, or None: no document has the key."""
+
+
 class Store(Protocol):
     """Tables of documents, and counters. A table exists as soon as something is in it.
 
@@ -63,6 +72,26 @@ class Store(Protocol):
 
     async def delete_many(self, table: str, keys: Collection[str]) -> int:
         """Delete the documents with these keys; return how many there were."""
+
+    async def change(
+        self,
+        table: str,
+        puts: Mapping[str, bytes],
+        deletes: Collection[str] = (),
+        *,
+        when: Expected,
+    ) -> bool:
+        """Write and delete documents, all or none, if `when` holds; return whether it held.
+
+        Everything happens at one moment, the look at the condition too. As with `put_many`, a
+        document that is written has no index, or keeps the one it had. A key that is both written
+        and deleted is written; one to be deleted need not exist. The store is held for all of it:
+        a change of thousands of documents is well, of hundreds of thousands is not.
+
+        A change that raised may have been made, or may be made later. A caller that must know gives
+        the document of the condition a new value with every change: once a later change has held,
+        the one that raised can no longer be made, and the value found meanwhile says if it was.
+        """
 
     def scan(self, table: str) -> AsyncIterator[tuple[str, bytes]]:
         """Yield key and value of every document, as the table was at one moment, in any order."""

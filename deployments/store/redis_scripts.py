@@ -61,18 +61,34 @@ redis.call('HDEL', KEYS[3], key)
 return redis.call('HDEL', KEYS[1], key)
 """
 
-# ARGV: keys. Returns the number of documents deleted.
-DELETE_MANY = """
-local deleted = 0
-for _, key in ipairs(ARGV) do
+_DELETE = """
+local function delete(key)
   local index = redis.call('HGET', KEYS[3], key)
   if index then
     redis.call('HDEL', KEYS[2], index)
     redis.call('HDEL', KEYS[3], key)
   end
-  deleted = deleted + redis.call('HDEL', KEYS[1], key)
+  return redis.call('HDEL', KEYS[1], key)
 end
+"""
+
+# ARGV: keys. Returns the number of documents deleted.
+DELETE_MANY = f"""{_DELETE}
+local deleted = 0
+for _, key in ipairs(ARGV) do deleted = deleted + delete(key) end
 return deleted
+"""
+
+# ARGV: key of the condition, 1 or 0 for whether it has a document, its value; the number of puts,
+# key and value of each; keys to delete. Returns whether the condition held.
+# The puts come first: a server without memory refuses a script's first write, and none after it.
+CHANGE = f"""{_DELETE}
+local found = redis.call('HGET', KEYS[1], ARGV[1])
+if found ~= (ARGV[2] == '1' and ARGV[3]) then return 0 end
+local deletes = 5 + 2 * ARGV[4]
+for i = 5, deletes - 1, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+for i = deletes, #ARGV do delete(ARGV[i]) end
+return 1
 """
 
 # One Lua block per schema version after the first; one that was released never changes.

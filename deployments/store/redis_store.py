@@ -23,7 +23,7 @@ from deployments.store.errors import (
     DuplicateKey,
     StoreUnavailable,
 )
-from deployments.store.interface import Document
+from deployments.store.interface import Document, Expected
 from deployments.store.redis_connection import RedisConnection
 
 # Copying a table of a million documents holds the server for about a second.
@@ -86,6 +86,19 @@ class RedisStore:
         for batch in batches(keys):
             deleted += await self._script(scripts.DELETE_MANY, table, batch)
         return deleted
+
+    async def change(
+        self,
+        table: str,
+        puts: Mapping[str, bytes],
+        deletes: Collection[str] = (),
+        *,
+        when: Expected,
+    ) -> bool:
+        arguments: list[Any] = [when.key, int(when.value is not None), when.value or b"", len(puts)]
+        arguments += [text for document in puts.items() for text in document]
+        arguments += [key for key in deletes if key not in puts]
+        return bool(await self._script(scripts.CHANGE, table, arguments))
 
     async def scan(self, table: str) -> AsyncIterator[tuple[str, bytes]]:
         # Redis has no snapshots to read page by page, but copies a hash at once; and the pages of

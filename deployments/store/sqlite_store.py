@@ -21,9 +21,16 @@ from deployments.store.errors import (
     DuplicateKey,
     InvalidStoreUrl,
 )
-from deployments.store.interface import Document
+from deployments.store.interface import Document, Expected
 from deployments.store.sqlite_worker import SqliteWorker
 from deployments.store.sqlite_writer import SqliteWriter
+
+_GET = "SELECT value FROM documents WHERE collection = ? AND key = ?"
+_PUT = (
+    "INSERT INTO documents (collection, key, value) VALUES (?, ?, ?) "
+    "ON CONFLICT (collection, key) DO UPDATE SET value = excluded.value"
+)
+_DELETE = "DELETE FROM documents WHERE collection = ? AND key = ?"
 
 
 class SqliteStore:
@@ -53,8 +60,7 @@ class SqliteStore:
         return errors
 
     async def get(self, table: str, key: str) -> bytes | None:
-        query = "SELECT value FROM documents WHERE collection = ? AND key = ?"
-        return await self._reader.run(lambda db: _first(db.execute(query, (table, key))))
+        return await self._reader.run(lambda db: _first(db.execute(_GET, (table, key))))
 
     async def get_by_index(self, table: str, index: str) -> bytes | None:
         query = "SELECT value FROM documents WHERE collection = ? AND unique_index = ?"
@@ -68,19 +74,34 @@ class SqliteStore:
         return await self._writer.run(lambda db: db.execute(statement, (table, index)).rowcount > 0)
 
     async def put_many(self, table: str, values: Mapping[str, bytes]) -> None:
-        statement = (
-            "INSERT INTO documents (collection, key, value) VALUES (?, ?, ?) "
-            "ON CONFLICT (collection, key) DO UPDATE SET value = excluded.value"
-        )
         for batch in batches((table, key, value) for key, value in values.items()):
-            await self._writer.run(partial(_execute_many, statement, batch))
+            await self._writer.run(partial(_execute_many, _PUT, batch))
 
     async def delete_many(self, table: str, keys: Collection[str]) -> int:
-        statement = "DELETE FROM documents WHERE collection = ? AND key = ?"
         deleted = 0
         for batch in batches((table, key) for key in keys):
-            deleted += await self._writer.run(partial(_execute_many, statement, batch))
+            deleted += await self._writer.run(partial(_execute_many, _DELETE, batch))
         return deleted
+
+    async def change(
+        self,
+        table: str,
+        puts: Mapping[str, bytes],
+        deletes: Collection[str] = (),
+        *,
+        when: Expected,
+    ) -> bool:
+        written = [(table, key, value) for key, value in puts.items()]
+        deleted = [(table, key) for key in deletes if key not in puts]
+
+        def apply(db: sqlite3.Connection) -> bool:
+            if _first(db.execute(_GET, (table, when.key))) != when.value:
+                return False
+            db.executemany(_PUT, written)
+            db.executemany(_DELETE, deleted)
+            return True
+
+        return await self._writer.run(apply)
 
     async def scan(self, table: str) -> AsyncIterator[tuple[str, bytes]]:
         # A thread and a connection of its own: the open read transaction is the snapshot.

@@ -12,6 +12,7 @@ from deployments.store import (
     DocumentNotFound,
     DuplicateIndex,
     DuplicateKey,
+    Expected,
     Store,
     open_store,
 )
@@ -187,6 +188,98 @@ class TestPutMany:
         assert await scanned(store) == {}
 
 
+class TestChange:
+    async def test_writes_and_deletes_when_the_condition_holds(self, store: Store):
+        await store.put_many(TABLE, {"fence": b"1", "old": b"x", "kept": b"x"})
+        puts = {"fence": b"2", "new": b"y"}
+        assert await store.change(TABLE, puts, ["old", "never"], when=Expected("fence", b"1"))
+        assert await scanned(store) == {"fence": b"2", "new": b"y", "kept": b"x"}
+
+    @pytest.mark.parametrize("value", [b"", b"1", b"22", None])
+    async def test_changes_nothing_when_another_value_is_found(
+        self, store: Store, value: bytes | None
+    ):
+        before = {"fence": b"2", "old": b"x"}
+        await store.put_many(TABLE, before)
+        when = Expected("fence", value)
+        assert not await store.change(TABLE, {"fence": b"3", "new": b"y"}, ["old"], when=when)
+        assert await scanned(store) == before
+
+    @pytest.mark.parametrize("value", [b"", b"1"])
+    async def test_changes_nothing_when_the_expected_document_is_missing(
+        self, store: Store, value: bytes
+    ):
+        await store.put_many("cards", {"fence": value})
+        assert not await store.change(TABLE, {"fence": b"2"}, when=Expected("fence", value))
+        assert await scanned(store) == {}
+
+    async def test_a_document_that_must_not_be_there_is_made_once(self, store: Store):
+        first = Expected("fence", None)
+        assert await store.change(TABLE, {"fence": b""}, when=first)
+        assert not await store.change(TABLE, {"fence": b"again"}, when=first)
+        assert await scanned(store) == {"fence": b""}
+        assert await store.change(TABLE, {}, ["fence"], when=Expected("fence", b""))
+        assert await scanned(store) == {}
+
+    async def test_values_are_any_bytes_and_keys_any_text(self, store: Store):
+        key, value = "ключ {x} 'y' \" \n", bytes(range(256))
+        await store.put_many(TABLE, {key: value})
+        changed = {key: value[::-1], "né": value}
+        assert await store.change(TABLE, changed, ["ñ"], when=Expected(key, value))
+        assert await scanned(store) == changed
+
+    async def test_a_key_to_be_written_and_deleted_is_written(self, store: Store):
+        when = Expected("1", None)
+        assert await store.change(TABLE, {"1": b"one", "2": b"two"}, ["1", "2"], when=when)
+        assert await scanned(store) == {"1": b"one", "2": b"two"}
+
+    async def test_written_documents_keep_their_index_and_deleted_ones_free_it(self, store: Store):
+        await store.create(TABLE, Document("1", b"one", "i"))
+        await store.create(TABLE, Document("2", b"two", "j"))
+        assert await store.change(TABLE, {"1": b"new"}, ["2"], when=Expected("2", b"two"))
+        assert await store.get_by_index(TABLE, "i") == b"new"
+        await store.create(TABLE, Document("3", b"three", "j"))
+
+    async def test_thousands_of_documents_at_once(self, store: Store):
+        old = {f"old {n}": b"x" * 700 for n in range(2_000)}
+        new = {f"new {n}": b"%04d" % n * 175 for n in range(2_000)}
+        assert await store.change(TABLE, old, when=Expected("fence", None))
+        assert await store.change(TABLE, new, list(old), when=Expected("old 7", b"x" * 700))
+        assert await scanned(store) == new
+
+    async def test_concurrent_steps_from_value_to_value_are_all_counted(
+        self, store: Store, store_url: str
+    ):
+        async def step(store: Store, caller: int) -> None:
+            while True:
+                count = await store.get(TABLE, "count")
+                counted = {"count": b"%d" % (int(count or 0) + 1), f"{caller}": count or b"0"}
+                if await store.change(TABLE, counted, when=Expected("count", count)):
+                    return
+
+        other = open_store(store_url)
+        await asyncio.gather(*(step((store, other)[n % 2], n) for n in range(24)))
+        await other.close()
+        found = await scanned(store)
+        assert found.pop("count") == b"24"
+        assert sorted(map(int, found.values())) == list(range(24))
+
+    async def test_no_reader_sees_half_of_a_change(self, store: Store):
+        async def change() -> None:
+            for n in range(1, 40):
+                await store.change(TABLE, numbered(n), when=Expected("0", b"%d" % (n - 1)))
+
+        def numbered(n: int) -> dict[str, bytes]:
+            return {str(key): b"%d" % n for key in range(50)}
+
+        await store.put_many(TABLE, numbered(0))
+        changing = asyncio.create_task(change())
+        while not changing.done():
+            assert len(set((await scanned(store)).values())) == 1
+        await changing
+        assert await scanned(store) == numbered(39)
+
+
 class TestScan:
     async def test_yields_each_document_of_its_table_once(self, store: Store):
         await store.put_many(TABLE, {f"{n}": b"%d" % n for n in range(3210)})
@@ -257,6 +350,8 @@ class TestLifeCycle:
         await store.create(TABLE, Document("1", b"one", "i"))
         copy: Store = pickle.loads(pickle.dumps(store))
         assert await copy.get(TABLE, "1") == b"one"
+        assert await copy.change(TABLE, {"1": b"new"}, when=Expected("1", b"one"))
+        assert await store.get(TABLE, "1") == b"new"
         await copy.close()
 
     async def test_a_cancelled_call_leaves_the_store_usable(self, store: Store):

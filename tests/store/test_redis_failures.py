@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from deployments.store import Document, Store, StoreUnavailable, open_store
+from deployments.store import Document, Expected, Store, StoreUnavailable, open_store
 from deployments.store.redis_scripts import MIGRATIONS, migrate
 from deployments.store.redis_store import SCHEMA_KEY
 from testbed.redis_server import RedisServer, redis_executable
@@ -28,6 +28,7 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "delete_by_index": lambda store: store.delete_by_index(TABLE, "i"),
     "put_many": lambda store: store.put_many(TABLE, {"1": b"x"}),
     "delete_many": lambda store: store.delete_many(TABLE, ["1"]),
+    "change": lambda store: store.change(TABLE, {"2": b"x"}, ["1"], when=Expected("1", b"one")),
     "scan": lambda store: anext(store.scan(TABLE)),
     "increment": lambda store: store.increment("c", 60),
     "reset": lambda store: store.reset("c"),
@@ -117,6 +118,8 @@ async def test_a_full_server_refuses_and_writes_nothing(redis_server: RedisServe
             await store.create(TABLE, Document("2", b"two", "j"))
         with pytest.raises(StoreUnavailable, match="maxmemory"):
             await store.replace(TABLE, Document("1", b"new", "i"))
+        with pytest.raises(StoreUnavailable, match="maxmemory"):
+            await store.change(TABLE, {"2": b"two"}, ["1"], when=Expected("1", b"one"))
         assert await store.get_by_index(TABLE, "i") == b"one"
         admin.config_set("maxmemory", "0")
     assert await store.get_by_index(TABLE, "j") is None

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from deployments.store import Document, StoreUnavailable, open_store
+from deployments.store import Document, Expected, StoreUnavailable, open_store
 from deployments.store.sqlite_worker import MIGRATIONS, connect
 
 TABLE = "cards"
@@ -32,6 +32,9 @@ async def test_a_locked_file_is_an_error_in_time_while_reads_go_on(tmp_path: Pat
     async with asyncio.timeout(2):
         with pytest.raises(StoreUnavailable, match="locked"):
             await store.create(TABLE, Document("2", b"two", "j"))
+    async with asyncio.timeout(2):
+        with pytest.raises(StoreUnavailable, match="locked"):
+            await store.change(TABLE, {"1": b"new"}, when=Expected("1", b"one"))
     assert await store.get(TABLE, "1") == b"one"
     other.execute("ROLLBACK")
     other.close()
@@ -58,6 +61,7 @@ async def test_a_write_that_was_answered_with_an_error_is_not_made_later(tmp_pat
         started = asyncio.get_running_loop().time()
         results = await asyncio.gather(
             *(store.create(TABLE, Document(str(n), b"late")) for n in range(2, 5)),
+            store.change(TABLE, {"5": b"late"}, ["1"], when=Expected("1", b"one")),
             return_exceptions=True,
         )
         assert {type(result) for result in results} == {StoreUnavailable}
@@ -113,14 +117,37 @@ asyncio.run(main())
 """
 
 
-def test_a_full_disk_is_an_error_that_says_so_and_what_was_written_stays(tmp_path: Path):
+CHANGE_MUCH = """
+import asyncio, sys
+from deployments.store import Expected, StoreUnavailable, open_store
+
+async def main():
+    store = open_store("sqlite:///" + sys.argv[1])
+    before = {"0": b"small", "1": b"small"}
+    await store.put_many("cards", before)
+    much = {str(n): b"x" * 700 for n in range(1, 2000)}
+    try:
+        await store.change("cards", much, ["0"], when=Expected("0", b"small"))
+    except StoreUnavailable as error:
+        assert {key: value async for key, value in store.scan("cards")} == before
+        assert await store.change("cards", {}, ["1"], when=Expected("0", b"small"))
+        sys.stdout.write(str(error))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("script", [FILL, CHANGE_MUCH], ids=["documents", "one change"])
+def test_a_full_disk_is_an_error_that_says_so_and_what_was_written_stays(
+    tmp_path: Path, script: str
+):
     limit = 1_000_000
 
     def small_disk() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
     done = subprocess.run(
-        [sys.executable, "-c", FILL, str(tmp_path / "store.db")],
+        [sys.executable, "-c", script, str(tmp_path / "store.db")],
         cwd=ROOT,
         preexec_fn=small_disk,
         capture_output=True,
