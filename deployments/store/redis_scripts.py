@@ -92,7 +92,13 @@ return 1
 """
 
 # One Lua block per schema version after the first; one that was released never changes.
-MIGRATIONS: tuple[str, ...] = ()
+MIGRATIONS: tuple[str, ...] = (
+    # Copies of hidden states in a form that nothing reads any more.
+    """
+redis.call('UNLINK', 'greenwave:{hidden_states}:documents', 'greenwave:{hidden_states}:keys',
+  'greenwave:{hidden_states}:indexes')
+""",
+)
 
 
 def migrate(migrations: tuple[str, ...]) -> str:

@@ -35,6 +35,8 @@ MIGRATIONS: Migrations = (
         "expires_at REAL NOT NULL) WITHOUT ROWID",
         "CREATE INDEX counters_expires_at ON counters (expires_at)",
     ),
+    # Copies of hidden states in a form that nothing reads any more.
+    ("DELETE FROM documents WHERE collection = 'hidden_states'",),
 )
 
 
