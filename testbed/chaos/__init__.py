@@ -1,0 +1,1 @@
+"""Faults on a running system, and the judgement of what its clients saw meanwhile."""
