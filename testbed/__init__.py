@@ -1,1 +1,1 @@
-"""What both tests and benchmarks start: a Redis of their own, and the shipped applications."""
+"""What tests, benchmarks and trials of faults start, and how they judge what happened."""

@@ -13,8 +13,8 @@ from selenium.webdriver.chrome.service import Service
 
 from serve_app.launcher.edge import Edge, EdgePorts
 from testbed.shipped import shipped_application
+from testbed.system import System, application, make_instance
 from tests.cluster.gateway.conftest import gateway
-from tests.cluster.system import System, application, make_instance
 
 QUIET = [
     "--headless",

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from models.policy.network import RecurrentPolicy
-from tests.cluster.system import System, application, make_instance
+from testbed.system import System, application, make_instance
 
 Weights = dict[str, torch.Tensor]
 

@@ -13,8 +13,8 @@ import pytest
 from serve_app.launcher import cli
 from serve_app.launcher.edge import Edge, EdgePorts
 from testbed.shipped import shipped_application
+from testbed.system import System
 from tests.cluster.gateway.conftest import gateway
-from tests.cluster.system import System
 from tests.documentation import PAGES, ROOT, calls, commands
 
 # curl as the pages write it, which also reports each status.

@@ -15,8 +15,8 @@ import pytest
 
 from testbed.redis_server import RedisServer
 from testbed.shipped import shipped_application
+from testbed.system import System, make_instance
 from tests import races
-from tests.cluster.system import System, make_instance
 
 WRITES = 2_000
 STORES = ["sqlite", "redis"]

@@ -19,7 +19,7 @@ from models.density.forecast import DensityForecaster
 from models.junctions import JUNCTIONS
 from serve_app.settings import Settings
 from testbed.shipped import shipped_application
-from tests.cluster.system import System
+from testbed.system import System
 
 HOURS = [[10.0, 11, 12, 13, 14], [20, 21, 22, 23, 24], [30, 31, 32, 33, 34.5]]
 JUNCTION = next(iter(JUNCTIONS))

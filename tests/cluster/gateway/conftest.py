@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from testbed.shipped import shipped_application
+from testbed.system import System
 from tests.cluster.gateway.fake_inference import FakeInference
-from tests.cluster.system import System
 
 USER = {"username": "ann", "password": "correct horse"}
 ENVIRONMENT = {

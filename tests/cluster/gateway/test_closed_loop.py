@@ -14,8 +14,8 @@ from models.simulation.observation import Observation
 from serve_app.credentials.first_user import Credentials
 from serve_app.demo import cli as demo
 from serve_app.demo.gateway_controller import GATEWAY_TIMEOUT, GatewayController, Login
+from testbed.system import System, application
 from tests.cluster.gateway.conftest import ENVIRONMENT, USER, wait_for
-from tests.cluster.system import System, application
 
 SCENARIO = Scenario(duration_s=120 * DECISION_S)
 BEGIN_S = SCENARIO.begin_s

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from deployments.gateway.signals import FALLBACK_STATUS
+from testbed.system import System, application
 from tests.cluster.gateway.conftest import USER, gateway, wait_for
-from tests.cluster.system import System, application
 
 JUNCTION = "300839359"
 BODY = {"junctionId": JUNCTION, "observations": [1, 0, 1, 0.4, 0.2]}

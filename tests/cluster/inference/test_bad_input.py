@@ -10,7 +10,7 @@ import json
 import httpx
 import pytest
 
-from tests.cluster.system import System
+from testbed.system import System
 from tests.reference import JUNCTIONS
 
 GOOD = {"junction_id": JUNCTIONS[0], "obs_data": [0.5]}

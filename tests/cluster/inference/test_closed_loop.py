@@ -16,7 +16,7 @@ from models.simulation.episode import run_episode
 from models.simulation.metrics import Metrics
 from serve_app.demo.inference_controller import InferenceController
 from serve_app.demo.outages import OutageLog
-from tests.cluster.system import System, application
+from testbed.system import System, application
 
 RUSH = Scenario(duration_s=1200)
 

@@ -15,6 +15,7 @@ import pytest
 
 from deployments.inference.authority.snapshots import StoreSnapshots
 from deployments.store import open_store
+from testbed.system import System, application, make_instance
 from tests.cluster.conftest import Weights
 from tests.cluster.inference.load import (
     Answer,
@@ -22,7 +23,6 @@ from tests.cluster.inference.load import (
     assert_follows_reference,
     assert_is_serial_history,
 )
-from tests.cluster.system import System, application, make_instance
 from tests.reference import JUNCTIONS
 
 # States committed at most 10 ms before a kill may be lost; the rest is for two busy cores.

@@ -10,9 +10,9 @@ import random
 import httpx
 import pytest
 
+from testbed.system import System, application
 from tests.cluster.conftest import Weights
 from tests.cluster.inference.load import Load, assert_is_serial_history
-from tests.cluster.system import System, application
 from tests.reference import JUNCTIONS, ReferenceJunction
 
 PREFIXES = ["", "/many", "/strict"]  # one replica; three; two in strict mode on two shards

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import httpx
 
+from testbed.system import System, application
 from tests.cluster.conftest import Weights, save_policy
-from tests.cluster.system import System, application
 from tests.reference import JUNCTIONS, ReferenceJunction
 
 OBS = [0.2, 0.9]

@@ -1,4 +1,4 @@
-"""A running system of the tests' own: one Ray cluster, its own ports and folders, apart from any
+"""A running system of one's own: one Ray cluster, its own ports and folders, apart from any
 other."""
 
 from __future__ import annotations
