@@ -22,7 +22,7 @@ from deployments.gateway.service import GatewayService
 from deployments.http.docs import add_docs
 from deployments.http.errors import declared_errors
 from deployments.http.fast_routes import FastRoutes
-from deployments.http.run_id import Run
+from deployments.http.names import IdempotencyKey, Run
 
 MAX_BODY = 64 * 1024  # bytes
 
@@ -37,6 +37,7 @@ def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     descriptions = {
         400: "The request breaks a rule, which `message` names",
         401: "Missing or invalid credentials",
+        422: "The idempotency key was used with other observations",
         429: "Too many login attempts (with `Retry-After`)",
         500: "Internal error",
         503: "Too much load, or something needed does not answer (with `Retry-After`)",
@@ -104,9 +105,13 @@ def _add_routes(fast: FastRoutes, routes: Routes) -> None:
         routes.act,
         check=routes.authenticate,
         max_body=MAX_BODY,
-        takes={"request": (ActionRequest, ...), "run": (Run, None)},
+        takes={
+            "request": (ActionRequest, ...),
+            "run": (Run, None),
+            "key": (IdempotencyKey, None),
+        },
         response_model=ActionResponse,
-        responses=_errors(400, 401, 408, 413, 500, 503),
+        responses=_errors(400, 401, 408, 413, 422, 500, 503),
         dependencies=[_BEARER],
         summary="Decide for a junction",
         tags=["traffic"],
@@ -126,14 +131,16 @@ def _add_routes(fast: FastRoutes, routes: Routes) -> None:
 
 
 def _describe_own_errors_alone(app: FastAPI) -> None:
-    """Leave out the 422 that FastAPI lists for every parameter: bad input is a 400 here."""
+    """Leave out the 422 that FastAPI adds for every parameter: bad input is a 400 here."""
     describe = app.openapi
 
     def openapi() -> dict[str, Any]:
         document = describe()
         for operations in document["paths"].values():
             for operation in operations.values():
-                operation["responses"].pop("422", None)
+                answers = operation["responses"]
+                if "HTTPValidationError" in str(answers.get("422")):
+                    del answers["422"]
         for name in ("HTTPValidationError", "ValidationError"):
             document["components"]["schemas"].pop(name, None)
         return document

@@ -74,7 +74,7 @@ def _make_client(
         InferenceUnavailableError, options.breaker_failures, options.breaker_pause_s, _log_change
     )
     transport = make_transport(options, inference_url)
-    return InferenceClient(transport, breaker, counts.latencies_s.observe)
+    return InferenceClient(transport, breaker, options.deadline_s, counts.latencies_s.observe)
 
 
 def _log_change(state: State) -> None:

@@ -2,6 +2,7 @@
 
 GatewayError
 ├── BadRequestError          400
+│   └── KeyReusedError       422
 ├── UnauthorizedError        401, with WWW-Authenticate
 ├── TooManyLoginsError       429, with Retry-After
 └── UnavailableError         503, with Retry-After
@@ -22,6 +23,12 @@ class BadRequestError(GatewayError):
     """The request breaks a rule, which the message names."""
 
     status = 400
+
+
+class KeyReusedError(BadRequestError):
+    """The idempotency key is that of a request with other observations."""
+
+    status = 422
 
 
 class UnauthorizedError(GatewayError):

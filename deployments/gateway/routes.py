@@ -13,8 +13,8 @@ from deployments.gateway.errors import UnauthorizedError, error_body
 from deployments.gateway.service import GatewayService
 from deployments.http.errors import RefusedError
 from deployments.http.fast_routes import JSON, JSON_HEADERS, Answer
+from deployments.http.names import RAW_KEY_HEADER, RAW_RUN_HEADER
 from deployments.http.request import header
-from deployments.http.run_id import RAW_RUN_HEADER
 
 logger = logging.getLogger("ray.serve")
 
@@ -72,9 +72,11 @@ class Routes:
 
         When the inference service does not answer in time, the answer is RED with the status
         `fallback_mode (inference service down)`; a step that was late may still have been made.
+        A request that is repeated with its `Idempotency-Key` gets that step's decision.
         """
         run, request_id = header(scope, RAW_RUN_HEADER), header(scope, REQUEST_ID_HEADER)
-        return _success(await self._service.act(body, run, request_id))
+        key = header(scope, RAW_KEY_HEADER)
+        return _success(await self._service.act(body, run, key, request_id))
 
     async def reset(self, scope: Scope, body: bytes) -> Answer:
         """Clear the hidden states of all junctions."""

@@ -16,6 +16,7 @@ from deployments.gateway.inference_calls.client import (
     InferenceClient,
     InferenceUnavailableError,
     Step,
+    new_key,
 )
 from deployments.gateway.login import Logins
 from deployments.gateway.observations import LaneCapacities, random_observation
@@ -28,7 +29,7 @@ from deployments.gateway.schemas import (
 )
 from deployments.gateway.signals import FALLBACK_ACTION, FALLBACK_STATUS, SIGNAL_OF_ACTION
 from deployments.gateway.tokens import Tokens
-from deployments.http.run_id import NOT_A_RUN_ID, is_run_id
+from deployments.http.names import NOT_A_KEY, NOT_A_RUN_ID, is_name
 from deployments.metrics.sampled import Sampled
 from models.junctions import JUNCTIONS
 
@@ -93,29 +94,34 @@ class GatewayService:
             accessToken=token, expiresIn=self.tokens.lifetime_s, timestamp=now_ms()
         )
 
-    async def act(self, body: bytes, run: str | None, request_id: str | None) -> ActionResponse:
+    async def act(
+        self, body: bytes, run: str | None, key: str | None, request_id: str | None
+    ) -> ActionResponse:
         """Answer POST /traffic/action.
 
         Args:
             body: JSON.
             run: the X-Simulation-Run header.
+            key: the Idempotency-Key header.
             request_id: the x-request-id header, passed on when it is sane.
 
         Raises:
             BadRequestError: the request breaks a rule; no state has changed.
         """
-        return await self._decide(parse_action_request(body, self._capacities), run, request_id)
+        query = parse_action_request(body, self._capacities)
+        return await self._decide(query, run, key, request_id)
 
     async def demo(self, run: str | None, request_id: str | None) -> ActionResponse:
         """Answer GET /traffic/action, for a random junction."""
         junction = self._random.choice(list(JUNCTIONS.values()))
         query = ActionQuery(junction.id, random_observation(junction, self._random))
-        return await self._decide(query, run, request_id)
+        return await self._decide(query, run, None, request_id)
 
     async def _decide(
-        self, query: ActionQuery, run: str | None, request_id: str | None
+        self, query: ActionQuery, run: str | None, key: str | None, request_id: str | None
     ) -> ActionResponse:
-        step = Step(_checked_run(run), *query, _sane(request_id))
+        run, key = _checked(run, NOT_A_RUN_ID), _checked(key, NOT_A_KEY)
+        step = Step(run, *query, key or new_key(), _sane(request_id))
         status: ActionStatus = "success"
         try:
             action = await self._inference.act(step)
@@ -139,7 +145,7 @@ class GatewayService:
             UnavailableError: the inference service is down; the states may be as they were.
         """
         try:
-            await self._inference.reset(_checked_run(run), _sane(request_id))
+            await self._inference.reset(_checked(run, NOT_A_RUN_ID), _sane(request_id))
         except InferenceUnavailableError as error:
             raise UnavailableError("The inference service did not confirm the reset") from error
         return ResetResponse()
@@ -164,10 +170,10 @@ class GatewayService:
         await self._logins.close()
 
 
-def _checked_run(run: str | None) -> str | None:
-    if run is not None and not is_run_id(run):
-        raise BadRequestError(NOT_A_RUN_ID)
-    return run
+def _checked(name: str | None, refusal: str) -> str | None:
+    if name is not None and not is_name(name):
+        raise BadRequestError(refusal)
+    return name
 
 
 def _sane(request_id: str | None) -> str | None:

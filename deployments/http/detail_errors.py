@@ -1,7 +1,7 @@
 """Errors in FastAPI's own form, ``{"detail": …}``: of the inference service and the forecasts.
 
 A program that must know why an answer is 503 finds a code in a header: the form of the body is part
-of the contract.
+of the contract. What only a client with an idempotency key asks about is in the body as well.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
@@ -21,10 +21,7 @@ from deployments.http.fast_routes import JSON, Answer
 logger = logging.getLogger("ray.serve")
 
 _RAW_CODE_HEADER = CODE_HEADER.lower().encode()
-_CODE = {
-    "description": "Why, for programs.",
-    "schema": {"type": "string", "enum": list(get_args(Code))},
-}
+_CODES_IN_BODIES: tuple[Code, ...] = ("key_reused", "outcome_unknown")
 
 
 class ErrorBody(BaseModel):
@@ -33,20 +30,22 @@ class ErrorBody(BaseModel):
 
 def render_error(scope: Scope, error: Exception) -> Answer:
     """Render an error as ``{"detail": …}``, and tell nothing of a defect but that it is one."""
-    headers = [JSON]
+    headers, body = [JSON], {}
     match error:
         case RefusedError():
-            status, detail = error.status, str(error)
+            status, body["detail"] = error.status, str(error)
             if error.retry_after_s is not None:
                 headers.append((b"retry-after", b"%d" % error.retry_after_s))
             if error.code is not None:
                 headers.append((_RAW_CODE_HEADER, error.code.encode()))
+            if error.code in _CODES_IN_BODIES:
+                body["code"] = error.code
         case HTTPException():
-            status, detail = error.status_code, error.detail
+            status, body["detail"] = error.status_code, error.detail
         case _:
             logger.error("A request failed", exc_info=error)
-            status, detail = 500, "Internal Server Error"
-    return status, json.dumps({"detail": detail}).encode(), headers
+            status, body["detail"] = 500, "Internal Server Error"
+    return status, json.dumps(body).encode(), headers
 
 
 def declared_detail_errors(
@@ -59,5 +58,11 @@ def declared_detail_errors(
     """
     errors = declared_errors(ErrorBody, descriptions, *statuses)
     if 503 in errors:
-        errors[503]["headers"] = {CODE_HEADER: _CODE}
+        errors[503]["headers"] = declared_code("model_not_loaded", "overloaded")
     return errors
+
+
+def declared_code(*codes: Code) -> dict[str, Any]:
+    """Declare the header that tells programs why, for FastAPI's ``responses``."""
+    schema = {"type": "string", "enum": list(codes)}
+    return {CODE_HEADER: {"description": "Why, for programs.", "schema": schema}}

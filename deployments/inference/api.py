@@ -8,17 +8,20 @@ from typing import Annotated, Any
 from fastapi import Body, FastAPI
 from fastapi.responses import HTMLResponse
 
-from deployments.http.detail_errors import declared_detail_errors
+from deployments.http.detail_errors import ErrorBody, declared_code, declared_detail_errors
 from deployments.http.docs import add_docs
 from deployments.http.fast_routes import FastRoutes
-from deployments.http.run_id import Run
+from deployments.http.names import IdempotencyKey, Run
 from deployments.inference.options import InferenceOptions
 from deployments.inference.routes import Routes, render_error
 from deployments.inference.schemas import (
     BatchRequest,
     BatchResponse,
     Health,
+    InvalidBody,
+    KeyReused,
     ModelInfo,
+    OutcomeUnknown,
     Prediction,
     PredictionRequest,
     ResetRequest,
@@ -36,11 +39,22 @@ Each junction has a hidden state per simulation run, kept between calls."""
 
 def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     descriptions = {
-        400: "Too many values, or an invalid run id",
+        400: "Too many values, or a run id or an idempotency key of a wrong form",
         404: "Unknown junction",
-        503: "Model not loaded, or too much load (with `Retry-After`)",
+        422: "Not the documented form, or numbers out of range; of one step also an idempotency "
+        "key that was used with another observation",
+        500: "A defect; the state may have changed or not",
+        503: "Model not loaded, or too much load, or it is not known whether the state has changed "
+        "(with `Retry-After`); the code says which",
     }
-    return declared_detail_errors(descriptions, *statuses)
+    errors = declared_detail_errors(descriptions, *statuses, 422, 500, 503)
+    errors[422]["model"] = InvalidBody
+    errors[500] |= {"model": OutcomeUnknown, "headers": declared_code("outcome_unknown")}
+    errors[503] |= {
+        "model": ErrorBody | OutcomeUnknown,
+        "headers": declared_code("model_not_loaded", "overloaded", "outcome_unknown"),
+    }
+    return errors
 
 
 def create_app(service: InferenceService, options: InferenceOptions) -> FastAPI:
@@ -75,14 +89,23 @@ def create_app(service: InferenceService, options: InferenceOptions) -> FastAPI:
 
 def _add_prediction_routes(app: FastAPI, service: InferenceService, max_waiting: int) -> None:
     routes, fast = Routes(service), FastRoutes(app, render_error, max_waiting)
+    errors_of_a_step = _errors(400, 404, 408, 413)
+    errors_of_a_step[422] |= {
+        "model": InvalidBody | KeyReused | ErrorBody,
+        "headers": declared_code("key_reused"),
+    }
     fast.add(
         "POST",
         "/predict_action",
         routes.predict_action,
         max_body=MAX_BODY,
-        takes={"request": (PredictionRequest, ...), "run": (Run, None)},
+        takes={
+            "request": (PredictionRequest, ...),
+            "run": (Run, None),
+            "key": (IdempotencyKey, None),
+        },
         response_model=Prediction,
-        responses=_errors(400, 404, 408, 413, 503),
+        responses=errors_of_a_step,
         summary="One step of one junction",
         tags=["prediction"],
     )
@@ -93,7 +116,7 @@ def _add_prediction_routes(app: FastAPI, service: InferenceService, max_waiting:
         max_body=MAX_BATCH_BODY,
         takes={"request": (BatchRequest, ...), "run": (Run, None)},
         response_model=BatchResponse,
-        responses=_errors(400, 408, 413, 503),
+        responses=_errors(400, 408, 413),
         summary="Steps of several junctions of one run",
         tags=["prediction"],
     )
@@ -105,7 +128,7 @@ def _add_prediction_routes(app: FastAPI, service: InferenceService, max_waiting:
         counted=False,  # it is rare, and must get through when predictions crowd
         takes={"run": (Run, None), "body": (Annotated[ResetRequest | None, Body()], None)},
         response_model=ResetResponse,
-        responses=_errors(400, 408, 413, 503),
+        responses=_errors(400, 408, 413),
         summary="A new run: zeros for every junction",
         tags=["prediction"],
     )

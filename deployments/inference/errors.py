@@ -4,26 +4,42 @@ InferenceError
 ├── UnknownJunctionError        404
 ├── TooManyValuesError          400
 ├── InvalidRunError             400
+├── InvalidKeyError             400
 ├── InvalidBodyError            422
 ├── InvalidItemError            422
 ├── TooLargeValuesError         422
+├── KeyConflictError            422
 ├── ModelNotLoadedError         503
-└── StateUnavailableError       503, with Retry-After
+├── StateUnavailableError       503, with Retry-After
+└── UnconfirmedError            503, with Retry-After
+    └── DefectError             500
 """
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from pydantic import ValidationError
 
 from deployments.http.errors import RefusedError
-from deployments.inference.protocol import HiddenStateError, NonFiniteStateError
+from deployments.http.names import NOT_A_KEY
+from deployments.inference.protocol import (
+    HiddenStateError,
+    KeyReusedError,
+    NonFiniteStateError,
+    OutcomeUnknownError,
+)
 from models.junctions import JUNCTIONS, MAX_OBS
+
+logger = logging.getLogger("ray.serve")
 
 
 class InferenceError(RefusedError):
-    """A refusal that leaves every hidden state as it was; ``str(error)`` is the ``detail``."""
+    """A refusal that leaves every hidden state as it was, unless it is an UnconfirmedError.
+
+    ``str(error)`` is the ``detail``.
+    """
 
 
 class UnknownJunctionError(InferenceError):
@@ -42,6 +58,13 @@ class TooManyValuesError(InferenceError):
 
 class InvalidRunError(InferenceError):
     status = 400
+
+
+class InvalidKeyError(InferenceError):
+    status = 400
+
+    def __init__(self) -> None:
+        super().__init__(NOT_A_KEY)
 
 
 class InvalidBodyError(InferenceError):
@@ -76,6 +99,13 @@ class TooLargeValuesError(InferenceError):
     status = 422
 
 
+class KeyConflictError(InferenceError):
+    """The idempotency key is that of a step with another observation."""
+
+    status = 422
+    code = "key_reused"
+
+
 class ModelNotLoadedError(InferenceError):
     status = 503
     code = "model_not_loaded"
@@ -92,15 +122,40 @@ class StateUnavailableError(InferenceError):
     code = "overloaded"
 
 
-def refusal_of(error: InferenceError | HiddenStateError) -> InferenceError:
-    """Return what a client is told of an error that a step or a reset has met."""
+class UnconfirmedError(InferenceError):
+    """Nobody knows whether the states are as they were; with its key, a step can be repeated."""
+
+    status = 503
+    retry_after_s: int | None = 1
+    code = "outcome_unknown"
+
+
+class DefectError(UnconfirmedError):
+    """Something went wrong that never should; its step may have been made before."""
+
+    status = 500
+    retry_after_s = None
+
+    def __init__(self) -> None:
+        super().__init__("Internal Server Error")
+
+
+def refusal_of(error: Exception) -> InferenceError:
+    """Return what a client is told of an error that a step or a reset has met; log a defect."""
     match error:
         case InferenceError():
             return error
         case NonFiniteStateError():
             return TooLargeValuesError(str(error))
-        case _:
+        case KeyReusedError():
+            return KeyConflictError(str(error))
+        case OutcomeUnknownError():
+            return UnconfirmedError(str(error))
+        case HiddenStateError():
             return StateUnavailableError(str(error))
+        case _:
+            logger.error("A request failed", exc_info=error)
+            return DefectError()
 
 
 def _faults(error: ValidationError) -> list[Any]:

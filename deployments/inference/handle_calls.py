@@ -1,17 +1,24 @@
 """Steps and resets for other services, which call through a Serve handle.
 
 Callers share no class with this service, so everything here is plain tuples: a step is (run or
-None, junction id, observation); its outcome is (action, confidence), or ("error", HTTP status,
-detail, code or None).
+None, junction id, observation, idempotency key or None); its outcome is (action, confidence), or
+("error", HTTP status, detail, code or None).
 """
 
 from __future__ import annotations
 
 from deployments.inference.errors import InferenceError
 from deployments.inference.schemas import ResetResponse
-from deployments.inference.service import Decision, InferenceService, Submitted, outcomes_of, run_of
+from deployments.inference.service import (
+    Decision,
+    InferenceService,
+    Submitted,
+    outcomes_of,
+    request_id_of,
+    run_of,
+)
 
-Step = tuple[str | None, str, list[float]]
+Step = tuple[str | None, str, list[float], str | None]
 Error = tuple[str, int, str, str | None]
 Outcome = tuple[int, float] | Error | str
 
@@ -32,9 +39,15 @@ async def answer_reset(service: InferenceService, run: str | None) -> Outcome:
 
 
 def _submit(service: InferenceService, step: Step) -> Submitted:
-    run, junction_id, obs = step
+    run, junction_id, obs, request_id = step
     try:
-        return service.predict(run_of(run, None), junction_id, obs, shared=True)
+        return service.predict(
+            run_of(run, None),
+            junction_id,
+            obs,
+            request_id=request_id_of(request_id),
+            shared=True,
+        )
     except InferenceError as error:
         return error
 

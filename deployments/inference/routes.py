@@ -10,34 +10,42 @@ import json
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
+from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from deployments.http import detail_errors
+from deployments.http.errors import RefusedError
 from deployments.http.fast_routes import JSON, JSON_HEADERS, Answer
+from deployments.http.names import RAW_KEY_HEADER, RAW_RUN_HEADER
 from deployments.http.request import header
-from deployments.http.run_id import RAW_RUN_HEADER
 from deployments.inference.errors import (
     InferenceError,
     InvalidBodyError,
     InvalidItemError,
     refusal_of,
 )
-from deployments.inference.protocol import HiddenStateError
 from deployments.inference.schemas import (
+    BatchItem,
     BatchRequest,
-    PredictionItem,
     PredictionRequest,
     ResetRequest,
     ResetResponse,
 )
-from deployments.inference.service import Decision, InferenceService, Submitted, outcomes_of, run_of
+from deployments.inference.service import (
+    Decision,
+    InferenceService,
+    Submitted,
+    outcomes_of,
+    request_id_of,
+    run_of,
+)
 from models.junctions import JUNCTIONS
 
 STEP_HEADER = b"x-hidden-state-step"
 
 _PREDICTION = TypeAdapter(PredictionRequest)
 _BATCH = TypeAdapter(BatchRequest)
-_ITEM = TypeAdapter(PredictionItem)
+_ITEM = TypeAdapter(BatchItem)
 _RESET: TypeAdapter[ResetRequest | None] = TypeAdapter(ResetRequest | None)
 _RESET_DONE = ResetResponse().model_dump_json().encode()
 _PREFIX = {junction: f'{{"junction_id":"{junction}","action":' for junction in JUNCTIONS}
@@ -50,10 +58,10 @@ def render_error(scope: Scope, error: Exception) -> Answer:
     match error:
         case InvalidBodyError():
             return error.status, json.dumps({"detail": error.faults}).encode(), JSON_HEADERS
-        case HiddenStateError():
-            return detail_errors.render_error(scope, refusal_of(error))
-        case _:
+        case RefusedError() | HTTPException():
             return detail_errors.render_error(scope, error)
+        case _:
+            return detail_errors.render_error(scope, refusal_of(error))
 
 
 class Routes:
@@ -63,15 +71,24 @@ class Routes:
         self._service = service
 
     async def predict_action(self, scope: Scope, body: bytes) -> Answer:
-        """Choose an action for a junction and advance its hidden state by one step."""
+        """Choose an action for a junction and advance its hidden state by one step.
+
+        A request that is repeated with its `Idempotency-Key` gets the first answer again.
+        """
         request = _read(_PREDICTION, body)
         run = run_of(header(scope, RAW_RUN_HEADER), request.run_id)
-        decision = await self._service.predict(run, request.junction_id, request.obs_data)
+        request_id = request_id_of(header(scope, RAW_KEY_HEADER))
+        decision = await self._service.predict(
+            run, request.junction_id, request.obs_data, request_id=request_id
+        )
         answer = _prediction(request.junction_id, decision)
         return 200, answer.encode(), (JSON, (STEP_HEADER, b"%d" % decision.step))
 
     async def predict_actions(self, scope: Scope, body: bytes) -> Answer:
-        """Answer 1 to 1,000 items in their order; an item that is wrong spoils no other."""
+        """Answer 1 to 1,000 items in their order; an item that is wrong spoils no other.
+
+        Each may have a `request_id`, which is to the item what `Idempotency-Key` is to a request.
+        """
         request = _read(_BATCH, body)
         run = run_of(header(scope, RAW_RUN_HEADER), request.run_id)
         outcomes = await outcomes_of([self._submit(run, item) for item in request.items])
@@ -88,7 +105,13 @@ class Routes:
     def _submit(self, run: str, item: Any) -> Submitted:
         try:
             valid = _ITEM.validate_python(item)
-            return self._service.predict(run, valid.junction_id, valid.obs_data, shared=True)
+            return self._service.predict(
+                run,
+                valid.junction_id,
+                valid.obs_data,
+                request_id=request_id_of(valid.request_id),
+                shared=True,
+            )
         except InferenceError as error:
             return error
         except ValidationError as error:

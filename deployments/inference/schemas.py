@@ -8,8 +8,9 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
+from deployments.http.detail_errors import ErrorBody
 from deployments.http.errors import Code
-from deployments.http.run_id import RUN_DESCRIPTION
+from deployments.http.names import KEY_DESCRIPTION, RUN_DESCRIPTION
 from models.junctions import JUNCTIONS
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -19,7 +20,7 @@ Value = Annotated[float, Field(ge=-_FLOAT32_MAX, le=_FLOAT32_MAX, allow_inf_nan=
 RunId = Annotated[str | None, Field(description=RUN_DESCRIPTION)]
 
 
-class PredictionItem(BaseModel):
+class _Observed(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, json_schema_extra={"example": _EXAMPLE})
 
     junction_id: str = Field(description=f"One of {', '.join(JUNCTIONS)}.")
@@ -28,8 +29,12 @@ class PredictionItem(BaseModel):
     )
 
 
-class PredictionRequest(PredictionItem):
+class PredictionRequest(_Observed):
     run_id: RunId = None
+
+
+class BatchItem(_Observed):
+    request_id: str | None = Field(None, description=KEY_DESCRIPTION)
 
 
 class Prediction(BaseModel):
@@ -46,6 +51,24 @@ class BatchRequest(BaseModel):
     run_id: RunId = None
     # An item that is wrong spoils no other, so each is validated by itself.
     items: Annotated[list[Any], Field(min_length=1, max_length=1000)]
+
+
+class Fault(BaseModel):
+    type: str
+    loc: list[str | int]
+    msg: str
+
+
+class InvalidBody(BaseModel):
+    detail: list[Fault]
+
+
+class KeyReused(ErrorBody):
+    code: Literal["key_reused"]
+
+
+class OutcomeUnknown(ErrorBody):
+    code: Literal["outcome_unknown"]
 
 
 class ItemFailure(BaseModel):

@@ -6,19 +6,19 @@ import asyncio
 import math
 from collections.abc import Sequence
 
-from deployments.http.run_id import NOT_A_RUN_ID, RUN_HEADER, is_run_id
+from deployments.http.names import NOT_A_RUN_ID, RUN_HEADER, is_name
 from deployments.inference.errors import (
     InferenceError,
+    InvalidKeyError,
     InvalidRunError,
     ModelNotLoadedError,
-    StateUnavailableError,
     TooManyValuesError,
     UnknownJunctionError,
     refusal_of,
 )
 from deployments.inference.options import InferenceOptions
 from deployments.inference.policy_file import read_policy
-from deployments.inference.protocol import HiddenStateError, Key
+from deployments.inference.protocol import HiddenStateError, Key, OutcomeUnknownError
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.replica.stepper import Decision as Decision  # part of this face
 from deployments.inference.replica.stepper import Stepper
@@ -45,9 +45,20 @@ def run_of(header: str | None, body: str | None) -> str:
     if header is not None and body is not None and header != body:
         raise InvalidRunError(f"{RUN_HEADER} and run_id name different runs")
     run = header if header is not None else body
-    if run is None or not is_run_id(run):
+    if run is None or not is_name(run):
         raise InvalidRunError(NOT_A_RUN_ID)
     return run
+
+
+def request_id_of(text: str | None) -> str | None:
+    """Return the idempotency key of a request, if it has one.
+
+    Raises:
+        InvalidKeyError: it is none.
+    """
+    if text is not None and not is_name(text):
+        raise InvalidKeyError()
+    return text
 
 
 async def outcomes_of(submitted: Sequence[Submitted]) -> list[Decision | InferenceError]:
@@ -70,7 +81,7 @@ async def _outcome(step: Submitted) -> Decision | InferenceError:
         return step
     try:
         return await step
-    except (InferenceError, HiddenStateError) as error:
+    except Exception as error:  # a defect must not hide what has become of the other steps
         return refusal_of(error)
 
 
@@ -85,11 +96,19 @@ class InferenceService:
         self.counts = self._stepper.counts
 
     def predict(
-        self, run: str, junction_id: str, obs: list[float], *, shared: bool = False
+        self,
+        run: str,
+        junction_id: str,
+        obs: list[float],
+        *,
+        request_id: str | None = None,
+        shared: bool = False,
     ) -> asyncio.Future[Decision]:
         """Queue one step of one junction.
 
         Args:
+            request_id: idempotency key; if it is that of an earlier step, its decision is the
+                answer, and no step is made.
             shared: its answer travels with others, which must not wait long for it.
 
         Raises:
@@ -105,14 +124,19 @@ class InferenceService:
         if self.slot.model is None:
             raise ModelNotLoadedError()
         patience_s = self._options.shared_patience_s if shared else math.inf
-        return self._stepper.submit(Key(run, junction_id), obs, patience_s)
+        return self._stepper.submit(Key(run, junction_id), obs, patience_s, request_id)
 
     async def reset(self, run: str) -> None:
+        """Clear the hidden states of a run.
+
+        Raises:
+            UnconfirmedError: they may be cleared, as a whole or in part, or not.
+        """
         try:
             async with asyncio.timeout(_RESET_TIMEOUT_S):
                 await self.leases.reset(run)
         except (HiddenStateError, TimeoutError) as error:
-            raise StateUnavailableError("The hidden states could not be reset in time") from error
+            raise refusal_of(OutcomeUnknownError()) from error
 
     def health(self) -> Health:
         loaded = self.slot.model is not None

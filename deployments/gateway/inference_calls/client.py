@@ -6,17 +6,29 @@ its outcomes mean.
 
 from __future__ import annotations
 
+import asyncio
+import os
 import time
 from collections.abc import Callable
 from typing import Literal, NamedTuple, Protocol
 
-from deployments.gateway.errors import BadRequestError
+from deployments.gateway.errors import BadRequestError, KeyReusedError
 from deployments.gateway.inference_calls.breaker import BreakerOpenError, CircuitBreaker
 from models.junctions import N_ACTIONS
 
 Cause = Literal[
-    "unreachable", "not_loaded", "failing", "overloaded", "too_slow", "unusable", "breaker_open"
+    "unreachable",
+    "not_loaded",
+    "failing",
+    "overloaded",
+    "outcome_unknown",
+    "too_slow",
+    "unusable",
+    "breaker_open",
 ]
+
+RETRY_PAUSE_S = 0.05
+_RETRIED: frozenset[Cause] = frozenset({"unreachable", "failing", "overloaded", "outcome_unknown"})
 
 
 class Step(NamedTuple):
@@ -25,13 +37,20 @@ class Step(NamedTuple):
     Attributes:
         run: simulation run, None for the default one.
         obs: at most 19 finite values.
+        key: idempotency key, with which a repeated call makes no second step.
         request_id: of the request that asks, for the inference service's log.
     """
 
     run: str | None
     junction_id: str
     obs: list[float]
+    key: str
     request_id: str | None = None
+
+
+def new_key() -> str:
+    """Make an idempotency key that nobody has used."""
+    return os.urandom(12).hex()
 
 
 class InferenceUnavailableError(Exception):
@@ -73,6 +92,10 @@ def error_of(
     Args:
         code: why, if it says so: an inference service of another maker may not.
     """
+    if code == "key_reused":
+        return KeyReusedError(detail)
+    if code == "outcome_unknown":
+        return InferenceUnavailableError("outcome_unknown", detail)
     if status in (400, 422):
         return BadRequestError(detail)
     if status == 503 and code == "model_not_loaded":
@@ -99,6 +122,7 @@ class InferenceClient:
     """Calls the inference service, unless it has just been seen to be down.
 
     Args:
+        deadline_s: for a step, its second call included.
         on_answer: called with the seconds that each successful step took.
     """
 
@@ -106,10 +130,12 @@ class InferenceClient:
         self,
         transport: Transport,
         breaker: CircuitBreaker,
+        deadline_s: float,
         on_answer: Callable[[float], None] = lambda seconds: None,
     ) -> None:
         self.breaker = breaker
         self._transport = transport
+        self._deadline_s = deadline_s
         self._on_answer = on_answer
 
     async def act(self, step: Step) -> int:
@@ -122,11 +148,27 @@ class InferenceClient:
         started = time.perf_counter()
         try:
             with self.breaker.guard():
-                action = await self._transport.act(step)
+                action = await self._act(step)
         except BreakerOpenError:
             raise InferenceUnavailableError("breaker_open") from None
         self._on_answer(time.perf_counter() - started)
         return action
+
+    async def _act(self, step: Step) -> int:
+        """Call, and once more where that may help: with its key it stays one step."""
+        now = asyncio.get_running_loop().time
+        gives_up_at = now() + self._deadline_s
+        try:
+            return await self._transport.act(step)
+        except InferenceUnavailableError as error:
+            if error.cause not in _RETRIED or now() + RETRY_PAUSE_S >= gives_up_at:
+                raise
+        try:
+            async with asyncio.timeout_at(gives_up_at):
+                await asyncio.sleep(RETRY_PAUSE_S)
+                return await self._transport.act(step)
+        except TimeoutError as error:
+            raise InferenceUnavailableError("too_slow") from error
 
     async def reset(self, run: str | None, request_id: str | None) -> None:
         """Clear a run. Rare and wanted, so it is always tried."""

@@ -20,8 +20,12 @@ from deployments.gateway.inference_calls.shared_calls import Outcome, SharedCall
 class Handle(Protocol):
     """The methods of the inference deployment, as awaitable calls; plain tuples in and out."""
 
-    def act(self, steps: list[tuple[str | None, str, list[float]]]) -> Awaitable[list[Any]]:
-        """Return for each step (action, confidence) or ("error", HTTP status, detail, code)."""
+    def act(self, steps: list[tuple[str | None, str, list[float], str]]) -> Awaitable[list[Any]]:
+        """Return for each step (action, confidence) or ("error", HTTP status, detail, code).
+
+        Args:
+            steps: each (run, junction id, observation, idempotency key).
+        """
 
     def reset_run(self, run: str | None) -> Awaitable[Any]:
         """Return a message, or ("error", HTTP status, detail, code); the code may be None."""
@@ -64,7 +68,7 @@ class HandleTransport:
         self._shared.close()
 
     async def _act(self, steps: Sequence[Step]) -> list[Outcome]:
-        plain = [(step.run, step.junction_id, step.obs) for step in steps]
+        plain = [(step.run, step.junction_id, step.obs, step.key) for step in steps]
         return [_read(answer) for answer in await self._call(lambda handle: handle.act(plain))]
 
     async def _call(self, method: Callable[[Handle], Awaitable[Any]]) -> Any:

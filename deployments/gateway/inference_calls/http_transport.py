@@ -19,7 +19,7 @@ from deployments.gateway.inference_calls.client import (
 )
 from deployments.gateway.inference_calls.shared_calls import Outcome, SharedCalls
 from deployments.http.errors import CODE_HEADER
-from deployments.http.run_id import RUN_HEADER
+from deployments.http.names import KEY_HEADER, RUN_HEADER
 
 _ROUTE = "/predict_action"
 _JSON = {"Content-Type": "application/json"}
@@ -81,13 +81,16 @@ class HttpTransport:
 
     async def _act_alone(self, step: Step) -> int:
         body = {"junction_id": step.junction_id, "obs_data": step.obs}
-        headers = _headers(step.run, step.request_id)
+        headers = {KEY_HEADER: step.key, **_headers(step.run, step.request_id)}
         return checked_action((await self._call("POST", _ROUTE, headers, body)).get("action"))
 
     async def _act_together(self, steps: Sequence[Step]) -> Sequence[Outcome]:
         if len(steps) == 1:
             return [await self._act_alone(steps[0])]
-        items = [{"junction_id": step.junction_id, "obs_data": step.obs} for step in steps]
+        items = [
+            {"junction_id": step.junction_id, "obs_data": step.obs, "request_id": step.key}
+            for step in steps
+        ]
         headers = _headers(steps[0].run, steps[0].request_id)
         try:
             answer = await self._call("POST", "/predict_actions", headers, {"items": items})

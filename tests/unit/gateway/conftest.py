@@ -95,7 +95,9 @@ async def service(
 ) -> AsyncIterator[GatewayService]:
     logins = Logins(store, Users(store, {"ann": PASSWORD_HASH}), tokens, OPTIONS)
     counts = GatewayCounts()
-    client = InferenceClient(inference, make_breaker(), counts.latencies_s.observe)
+    client = InferenceClient(
+        inference, make_breaker(), OPTIONS.deadline_s, counts.latencies_s.observe
+    )
     made = GatewayService(logins, tokens, client, LANE_CAPACITIES, counts)
     yield made
     await made.close()

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from deployments.gateway.api import create_app
-from deployments.gateway.errors import BadRequestError
+from deployments.gateway.errors import BadRequestError, KeyReusedError
 from deployments.gateway.inference_calls.client import InferenceClient, InferenceUnavailableError
 from deployments.gateway.login import Logins
 from deployments.gateway.options import GatewayOptions
@@ -19,6 +19,7 @@ from deployments.gateway.passwords import PasswordVerifier
 from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.signals import FALLBACK_STATUS
 from deployments.gateway.users import Users
+from deployments.http.names import is_name
 from deployments.store import StoreUnavailable
 from models.junctions import JUNCTIONS
 from models.lane_capacities import LANE_CAPACITIES
@@ -131,7 +132,7 @@ class TestLogin:
         service = GatewayService(
             logins,
             tokens,
-            InferenceClient(inference, make_breaker()),
+            InferenceClient(inference, make_breaker(), OPTIONS.deadline_s),
             LANE_CAPACITIES,
             GatewayCounts(),
         )
@@ -204,7 +205,8 @@ class TestAction:
 
     async def test_observations_run_and_request_id_are_forwarded(self, act, inference):
         await act(**{"X-Simulation-Run": "run-7", "x-request-id": "abc"})
-        assert inference.steps == [("run-7", "300839359", [1.0, 0.0, 1.0, 0.5], "abc")]
+        (step,) = inference.steps
+        assert step._replace(key="") == ("run-7", "300839359", [1.0, 0.0, 1.0, 0.5], "", "abc")
 
     async def test_no_run_stays_no_run(self, act, inference):
         await act(**{"x-request-id": "not sane"})
@@ -218,6 +220,28 @@ class TestAction:
         answer = await client.post(ACTION, json=BODY, headers=headers)
         assert_error(answer, 400, "A run id is 1 to 64 characters of A-Z a-z 0-9 . _ : -")
         assert not inference.steps
+
+    async def test_a_clients_key_is_passed_on(self, act, inference):
+        await act(**{"Idempotency-Key": "my-key:1"})
+        assert inference.steps[0].key == "my-key:1"
+
+    async def test_without_one_every_prediction_has_a_fresh_key(self, act, inference):
+        for _ in range(20):
+            await act()
+        keys = [step.key for step in inference.steps]
+        assert len(set(keys)) == 20
+        assert all(map(is_name, keys))
+
+    @pytest.mark.parametrize("key", ["", "a b", "x" * 65])
+    async def test_an_invalid_key_is_refused(self, act, inference, key):
+        answer = await act(**{"Idempotency-Key": key})
+        message = "An idempotency key is 1 to 64 characters of A-Z a-z 0-9 . _ : -"
+        assert_error(answer, 400, message)
+        assert not inference.steps
+
+    async def test_a_key_of_other_observations_is_422(self, act, inference):
+        inference.error = KeyReusedError("used with another observation")
+        assert_error(await act(), 422, "used with another observation")
 
     async def test_a_broken_rule_is_named_and_nothing_forwarded(self, act, inference):
         answer = await act({"junctionId": "x", "observations": [1]})
@@ -245,7 +269,7 @@ class TestAction:
         inference.error = DOWN
         answers = [await act() for _ in range(20)]
         assert {answer.json()["status"] for answer in answers} == {FALLBACK_STATUS}
-        assert len(inference.steps) == 5
+        assert len(inference.steps) == 5 * 2  # each is tried twice, and fails once
         assert service.counts.fallbacks == {"unreachable": 5, "breaker_open": 15}
 
     async def test_a_defect_tells_nothing_of_the_inside(self, act, inference):
@@ -372,8 +396,13 @@ class TestOneErrorForm:
 
 async def test_the_document_lists_no_error_that_never_comes(client):
     document = (await client.get("/openapi.json")).json()
-    operations = [each for path in document["paths"].values() for each in path.values()]
-    assert not any("422" in operation["responses"] for operation in operations)
+    refusing = {
+        (method.upper(), path)
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+        if "422" in operation["responses"]
+    }
+    assert refusing == {("POST", ACTION)}  # a key of other observations
     assert "ValidationError" not in str(document)
 
 

@@ -15,7 +15,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from deployments.gateway.api import create_app
-from deployments.gateway.errors import UnauthorizedError
+from deployments.gateway.errors import KeyReusedError, UnauthorizedError
 from deployments.gateway.inference_calls.client import InferenceClient, InferenceUnavailableError
 from deployments.gateway.login import Logins
 from deployments.gateway.service import GatewayCounts, GatewayService
@@ -47,7 +47,7 @@ class LoginsOfAnn:
 
 def make_app(error: Exception | None = None) -> FastAPI:
     tokens = make_tokens()
-    inference = InferenceClient(FakeInference(error=error), make_breaker())
+    inference = InferenceClient(FakeInference(error=error), make_breaker(), OPTIONS.deadline_s)
     return create_app(
         GatewayService(
             cast(Logins, LoginsOfAnn(tokens)), tokens, inference, LANE_CAPACITIES, GatewayCounts()
@@ -60,6 +60,9 @@ schema = schemathesis.openapi.from_asgi("/openapi.json", make_app())
 while_down = schemathesis.openapi.from_asgi(
     "/openapi.json", make_app(InferenceUnavailableError("unreachable"))
 )
+after_another_use_of_the_key = schemathesis.openapi.from_asgi(
+    "/openapi.json", make_app(KeyReusedError("used with another observation"))
+).include(path="/traffic/action", method="POST")
 SETTINGS = settings(
     max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
 )
@@ -79,6 +82,13 @@ def test_while_the_inference_service_is_down_every_answer_is_documented(case):
     headers = {"Authorization": f"Bearer {token}"}
     # the documented 503 of health and reset is what is wanted here
     case.call_and_validate(headers=headers, checks=CHECKS[1:])
+
+
+@after_another_use_of_the_key.parametrize()
+@SETTINGS
+def test_a_key_of_other_observations_is_documented(case):
+    token = make_tokens().issue("ann")
+    case.call_and_validate(headers={"Authorization": f"Bearer {token}"}, checks=CHECKS)
 
 
 @schema.parametrize()

@@ -568,9 +568,7 @@ class TestSlowAndGoneClients:
             def __init__(self) -> None:
                 self.counts = service.counts
 
-            def predict(
-                self, run: str, junction_id: str, obs: list[float], *, shared: bool = False
-            ) -> Any:
+            def predict(self, *args: Any, **options: Any) -> Any:
                 steps.append(asyncio.get_running_loop().create_future())
                 return steps[-1]
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from deployments.gateway.errors import BadRequestError
+from deployments.gateway.errors import BadRequestError, KeyReusedError
 from deployments.gateway.inference_calls.client import InferenceUnavailableError, Step
 from deployments.gateway.inference_calls.handle_transport import HandleTransport
 
@@ -20,7 +20,7 @@ class BackPressureError(Exception):
 class FakeHandle:
     def __init__(self, *outcomes: object) -> None:
         self.outcomes = list(outcomes)
-        self.calls: list[list[tuple[str | None, str, list[float]]]] = []
+        self.calls: list[list[tuple[str | None, str, list[float], str]]] = []
         self.error: Exception | None = None
         self.hang = False
         self.cancelled = 0
@@ -57,7 +57,7 @@ def transport_of(handle: FakeHandle) -> HandleTransport:
 
 
 def step(action: int, run: str | None = None) -> Step:
-    return Step(run, "300839359", [action])
+    return Step(run, "300839359", [action], f"key-{action}")
 
 
 async def test_steps_that_arrive_together_go_as_plain_tuples_in_one_call():
@@ -65,7 +65,7 @@ async def test_steps_that_arrive_together_go_as_plain_tuples_in_one_call():
     transport = transport_of(handle)
     answers = await asyncio.gather(*(transport.act(step(n, "run-7")) for n in range(4)))
     assert answers == [0, 1, 2, 3]
-    assert handle.calls == [[("run-7", "300839359", [n]) for n in range(4)]]
+    assert handle.calls == [[("run-7", "300839359", [n], f"key-{n}") for n in range(4)]]
 
 
 async def test_a_refused_step_spoils_no_other():
@@ -79,16 +79,25 @@ async def test_a_refused_step_spoils_no_other():
             ("error", 404, "x"),
             (4, 0.5),
             ("1", 0.5),
+            ("error", 503, "x", "outcome_unknown"),
+            ("error", 422, "other observations", "key_reused"),
         )
     )
     outcomes = await asyncio.gather(
-        *(transport.act(step(0)) for _ in range(8)), return_exceptions=True
+        *(transport.act(step(0)) for _ in range(10)), return_exceptions=True
     )
     assert isinstance(outcomes[0], BadRequestError)
     assert str(outcomes[0]) == "so large"
     assert outcomes[1] == 1
     causes = [each.cause for each in outcomes[2:] if isinstance(each, InferenceUnavailableError)]
-    assert causes == ["not_loaded", "overloaded", "failing", "unusable", "unusable", "unusable"]
+    assert causes == [
+        "not_loaded",
+        "overloaded",
+        "failing",
+        *["unusable"] * 3,
+        "outcome_unknown",
+    ]
+    assert isinstance(outcomes[9], KeyReusedError)
 
 
 @pytest.mark.parametrize("call", ["act", "reset", "health"])

@@ -10,12 +10,12 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from deployments.gateway.errors import BadRequestError
+from deployments.gateway.errors import BadRequestError, KeyReusedError
 from deployments.gateway.inference_calls.client import InferenceUnavailableError, Step
 from deployments.gateway.inference_calls.http_transport import HttpTransport, base_of
 
 DEADLINE_S = 0.3
-STEP = Step("run-7", "300839359", [1.0, 0.5], "abc")
+STEP = Step("run-7", "300839359", [1.0, 0.5], "key-1", "abc")
 
 
 class Server:
@@ -79,12 +79,13 @@ async def test_a_step_is_sent_as_the_contract_words_it(transport, server):
     assert (method, path) == ("POST", "/some/base/predict_action")
     assert headers["x-simulation-run"] == "run-7"
     assert headers["x-request-id"] == "abc"
+    assert headers["idempotency-key"] == "key-1"
     assert headers["content-type"] == "application/json"
     assert json.loads(body) == {"junction_id": "300839359", "obs_data": [1.0, 0.5]}
 
 
 async def test_a_step_of_no_run_names_none(transport, server):
-    await transport.act(Step(None, "300839359", [1.0]))
+    await transport.act(Step(None, "300839359", [1.0], "key-1"))
     assert not {"x-simulation-run", "x-request-id"} & server.requests[0][2].keys()
 
 
@@ -127,11 +128,21 @@ async def test_a_refusal_is_a_bad_request(transport, server, status):
         await transport.act(STEP)
 
 
+async def test_a_key_of_another_observation_is_told_apart(transport, server):
+    body = {"detail": "other observations", "code": "key_reused"}
+    server.answer = lambda: web.json_response(
+        body, status=422, headers={"X-Error-Code": "key_reused"}
+    )
+    with pytest.raises(KeyReusedError, match="other observations"):
+        await transport.act(STEP)
+
+
 @pytest.mark.parametrize(
     ("headers", "cause"),
     [
         ({"X-Error-Code": "model_not_loaded"}, "not_loaded"),
         ({"X-Error-Code": "overloaded"}, "overloaded"),
+        ({"X-Error-Code": "outcome_unknown"}, "outcome_unknown"),
         ({"X-Error-Code": "of another maker"}, "overloaded"),
         ({}, "overloaded"),
     ],
@@ -240,12 +251,16 @@ class TestSharing:
 
     async def test_steps_of_one_run_share_a_call(self, sharing, server):
         server.answer = lambda: web.json_response({"items": [{"action": n} for n in (2, 0, 3)]})
-        steps = [Step("run-7", "300839359", [float(n)], f"id-{n}") for n in range(3)]
+        steps = [Step("run-7", "300839359", [float(n)], f"key-{n}", f"id-{n}") for n in range(3)]
         assert await outcomes_of(sharing, steps) == [2, 0, 3]
         ((method, path, headers, body),) = server.requests
         assert (method, path) == ("POST", "/some/base/predict_actions")
         assert (headers["x-simulation-run"], headers["x-request-id"]) == ("run-7", "id-0")
-        items = [{"junction_id": "300839359", "obs_data": [float(n)]} for n in range(3)]
+        assert "idempotency-key" not in headers
+        items = [
+            {"junction_id": "300839359", "obs_data": [float(n)], "request_id": f"key-{n}"}
+            for n in range(3)
+        ]
         assert json.loads(body) == {"items": items}
 
     async def test_runs_have_calls_of_their_own_and_every_step_its_answer(self, sharing, server):
@@ -256,7 +271,7 @@ class TestSharing:
             return web.json_response({"items": [{"action": n} for n in actions[run]]})
 
         server.answer = answer
-        steps = [Step(run, "300839359", [1.0]) for run in ("a", "b", "a", "b")]
+        steps = [Step(run, "300839359", [1.0], "key") for run in ("a", "b", "a", "b")]
         assert await outcomes_of(sharing, steps) == [1, 3, 2, 0]
         assert len(server.requests) == 2
 
@@ -265,6 +280,7 @@ class TestSharing:
             {"action": 1},
             {"error": {"status": 503, "detail": "no", "code": "model_not_loaded"}},
             {"error": {"status": 503, "detail": "too much"}},
+            {"error": {"status": 503, "detail": "unknown", "code": "outcome_unknown"}},
             {"error": {"status": 500}},
             {"action": 7},
             {},
@@ -272,7 +288,7 @@ class TestSharing:
         ]
         server.answer = lambda: web.json_response({"items": items})
         outcomes = await outcomes_of(sharing, [STEP] * len(items))
-        assert outcomes == [1, "not_loaded", "overloaded", *["unusable"] * 4]
+        assert outcomes == [1, "not_loaded", "overloaded", "outcome_unknown", *["unusable"] * 4]
 
     async def test_an_item_that_is_a_bad_request_is_told_so(self, sharing, server):
         refused = {"error": {"status": 422, "detail": "obs_data: too large"}}

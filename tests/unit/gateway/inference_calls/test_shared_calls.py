@@ -42,7 +42,7 @@ class Calls:
 
 
 def step(action: int, request_id: str | None = None, run: str = "run") -> Step:
-    return Step(run, "300839359", [action], request_id)
+    return Step(run, "300839359", [action], "key", request_id)
 
 
 async def held_back(calls: Calls, shared: SharedCalls) -> list[asyncio.Task[int]]:

@@ -1,0 +1,40 @@
+"""The names that a client gives, of a simulation run and of a request, and where it gives them."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from fastapi import Header
+from pydantic.config import JsonDict
+
+RUN_HEADER = "X-Simulation-Run"
+RAW_RUN_HEADER = RUN_HEADER.lower().encode()  # as ASGI gives it
+KEY_HEADER = "Idempotency-Key"
+RAW_KEY_HEADER = KEY_HEADER.lower().encode()
+
+_NAME = "[A-Za-z0-9._:-]{1,64}"
+_matches = re.compile(_NAME).fullmatch
+_FORM = "1 to 64 characters of A-Z a-z 0-9 . _ : -"
+NOT_A_RUN_ID = f"A run id is {_FORM}"
+NOT_A_KEY = f"An idempotency key is {_FORM}"
+
+RUN_DESCRIPTION = "Simulation run, 1 to 64 of `A-Z a-z 0-9 . _ : -`; `default` when missing."
+KEY_DESCRIPTION = (
+    "Idempotency key, 1 to 64 of `A-Z a-z 0-9 . _ : -`: a request that is repeated with its key, "
+    "for the same run and junction, gets the first answer again and makes no further step."
+)
+
+# For the OpenAPI document alone: the services refuse a wrong name each in its own form of errors.
+_PATTERN: JsonDict = {"pattern": f"^{_NAME}$"}
+Run = Annotated[
+    str | None, Header(alias=RUN_HEADER, description=RUN_DESCRIPTION, json_schema_extra=_PATTERN)
+]
+IdempotencyKey = Annotated[
+    str | None, Header(alias=KEY_HEADER, description=KEY_DESCRIPTION, json_schema_extra=_PATTERN)
+]
+
+
+def is_name(text: str) -> bool:
+    """Tell whether a text may name a simulation run, or a request."""
+    return _matches(text) is not None
