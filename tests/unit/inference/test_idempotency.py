@@ -1,6 +1,6 @@
 """Requests that say which they are, and answers that say what became of them.
 
-What remembers a step is tested with the stepper; this is what HTTP makes of it.
+What remembers a step is tested beside the stepper; this is what HTTP makes of it.
 """
 
 from __future__ import annotations
