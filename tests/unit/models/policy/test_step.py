@@ -66,6 +66,15 @@ def test_an_unavailable_action_is_never_chosen_however_large_its_logit():
     assert result.actions[1] in (2, 3)
 
 
+def test_an_unavailable_action_is_never_chosen_however_low_the_others_logits():
+    weights = random_state_dict()
+    weights["fc2.bias"][:] = -1e30
+    hidden = np.zeros((1, 128), np.float32)
+    result = PolicyStep(weights)(encode([1], [[0.1]]), hidden, UNAVAILABLE[[1]])
+    assert result.actions[0] in (0, 1)
+    assert result.confidences[0] == 0.5
+
+
 @pytest.mark.filterwarnings("error")
 def test_a_row_that_overflows_is_marked_and_spoils_no_other():
     weights = random_state_dict()
@@ -80,14 +89,36 @@ def test_a_row_that_overflows_is_marked_and_spoils_no_other():
 
 
 @pytest.mark.filterwarnings("error")
-def test_finite_weights_whose_logits_overflow_are_marked():
+@pytest.mark.parametrize("weight", [3e38, -3e38])
+def test_finite_weights_whose_logits_overflow_are_marked(weight):
     weights = random_state_dict()
-    weights["fc2.weight"][:] = 3e38
+    weights["fc2.weight"][:] = weight
     weights["rnn.bias_ih"][:] = 5.0
     result = PolicyStep(weights)(
-        encode([0], [[1.0]]), np.full((1, 128), 0.9, np.float32), UNAVAILABLE[[0]]
+        encode([0, 1], [[1.0]] * 2), np.full((2, 128), 0.9, np.float32), UNAVAILABLE[[0, 1]]
     )
-    assert not result.finite[0]
+    assert not result.finite.any()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_hidden_state_that_is_not_finite_is_marked(value):
+    hidden = np.zeros((5, 128), np.float32)
+    hidden[:, 7] = value
+    result = PolicyStep(random_state_dict())(encode(range(5), [[1.0]] * 5), hidden, UNAVAILABLE)
+    assert not np.isfinite(result.hidden).all(axis=1).any()
+    assert not result.finite.any()
+
+
+def test_hidden_states_are_never_written_again():
+    step = PolicyStep(random_state_dict())
+    inputs, before = encode([0, 1], [[1.0]] * 2), np.zeros((2, 128), np.float32)
+    first = step(inputs, before, UNAVAILABLE[[0, 1]]).hidden
+    kept = first.copy()
+    second = step(inputs, first, UNAVAILABLE[[0, 1]]).hidden
+    assert (before == 0.0).all()
+    assert (first == kept).all()
+    assert not np.shares_memory(first, second)
 
 
 @pytest.mark.filterwarnings("error")
