@@ -11,7 +11,12 @@ import pytest_asyncio
 from aiohttp import web
 
 from deployments.gateway.errors import BadRequestError, KeyReusedError
-from deployments.gateway.inference_calls.client import InferenceUnavailableError, Step
+from deployments.gateway.inference_calls.breaker import CircuitBreaker
+from deployments.gateway.inference_calls.client import (
+    InferenceClient,
+    InferenceUnavailableError,
+    Step,
+)
 from deployments.gateway.inference_calls.http_transport import HttpTransport, base_of
 
 DEADLINE_S = 0.3
@@ -26,6 +31,7 @@ class Server:
         self.requests: list[tuple[str, str, dict[str, str], bytes]] = []
         self.connections: set[object] = set()
         self.hang = False
+        self.drops = 0
         self.released = asyncio.Event()
         self.base = ""
 
@@ -33,6 +39,10 @@ class Server:
         headers = {name.lower(): value for name, value in request.headers.items()}
         self.requests.append((request.method, request.path, headers, await request.read()))
         self.connections.add(request.transport)
+        if self.drops:
+            self.drops -= 1
+            assert request.transport is not None
+            request.transport.abort()
         if self.hang:
             await self.released.wait()
         return self.answer()
@@ -240,6 +250,15 @@ async def test_finding_the_service_counts_towards_the_deadline():
 async def outcomes_of(transport: HttpTransport, steps: list[Step]) -> list[object]:
     outcomes = await asyncio.gather(*map(transport.act, steps), return_exceptions=True)
     return [getattr(outcome, "cause", outcome) for outcome in outcomes]
+
+
+async def test_a_dropped_connection_costs_no_decision_and_no_second_step(server, sharing):
+    breaker = CircuitBreaker(InferenceUnavailableError, failures=1, pause_s=60)
+    server.drops = 1
+    assert await InferenceClient(sharing, breaker, DEADLINE_S).act(STEP) == 1
+    first, second = server.requests
+    assert first == second
+    assert second[2]["idempotency-key"] == "key-1"
 
 
 class TestSharing:
