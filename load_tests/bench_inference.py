@@ -2,7 +2,7 @@
 
 Peers: (a) the same network on bare FastAPI and uvicorn with states in a dict, in eager PyTorch as
 one would write it and with the product's own NumPy step; (b) a FastAPI ingress on Serve, same
-settings, that does nothing.
+settings, that does nothing. Modes are measured against the product's default.
 
     make bench-inference ARGS="--rounds 7 --seconds 5"
 """
@@ -22,10 +22,12 @@ from testbed.shipped import shipped_application
 
 PRODUCT, NO_OP = "greenwave", "Serve no-op"
 TORCH, NUMPY = "FastAPI, PyTorch step", "FastAPI, NumPy step"
+MODES = {"strict": {"strict": True}}  # what differs from the default, by name and route prefix
 BARS = [
     Bar(PRODUCT, "requests_per_s", 16, TORCH, ">=", 0.85),
     Bar(PRODUCT, "requests_per_s", 16, NO_OP, ">=", 0.90),
     Bar(PRODUCT, "p50_ms", 1, NO_OP, "<=", 1.30),
+    *(Bar(mode, "requests_per_s", 16, PRODUCT, ">=", 0.70) for mode in MODES),
 ]
 PEER = "load_tests.peers.fastapi_policy:create_app"
 
@@ -36,14 +38,20 @@ def main() -> int:
 
 def _measure(options: argparse.Namespace) -> Samples:
     inference = shipped_application("inference")
+    modes = [
+        shipped_application("inference", called=mode, prefix=f"/{mode}", args=args)
+        for mode, args in MODES.items()
+    ]
+    applications = [inference, _no_op(inference), *modes]
     base, weights = options.port_base, str(Settings().mappo_agent_path)
     with (
-        harness.serving(base, [inference, _no_op(inference)]) as (instance, seconds),
+        harness.serving(base, applications) as (instance, seconds),
         harness.uvicorn(PEER, base + 60, PEER_STEP="torch", MAPPO_AGENT_PATH=weights) as torch,
         harness.uvicorn(PEER, base + 61, PEER_STEP="numpy", MAPPO_AGENT_PATH=weights) as numpy,
     ):
         url = instance.base_url
         places = {PRODUCT: url, NO_OP: f"{url}/no-op", TORCH: torch, NUMPY: numpy}
+        places |= {mode: f"{url}/{mode}" for mode in MODES}
         targets = [
             Target(name, f"{place}/predict_action", "predict_action.lua")
             for name, place in places.items()
@@ -53,7 +61,7 @@ def _measure(options: argparse.Namespace) -> Samples:
         )
         memory = _replica_memory(instance)
     console.print(f"memory of the inference replica: {memory >> 20} MB (bar: under 450 MB)")
-    console.print(f"deploy to RUNNING: {seconds:.1f} s (bar: under 30 s)")
+    console.print(f"deploy of {len(applications)} to RUNNING: {seconds:.1f} s (bar: under 30 s)")
     return samples
 
 
