@@ -21,7 +21,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help up down status reference check test unit lint demo bench load data train-density train-flow train-policy evaluate lock clean
+.PHONY: help up down status reference check test unit lint demo bench load chaos data train-density train-flow train-policy evaluate lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -65,6 +65,9 @@ bench-%: $(VENV)/.dev
 
 load: $(VENV)/.load  ## load the running system with the journeys of clients (locust)
 	@$(BIN)/locust -f load_tests/locustfile.py --web-host 127.0.0.1 $(ARGS)
+
+chaos: $(VENV)/.dev  ## kill, pause and change parts of a system under load, and count what it costs
+	@$(BIN)/python -m load_tests.chaos $(ARGS)
 
 data: $(VENV)/.sim  ## simulate the days that the forecasts learn from (resumable; an hour on two cores)
 	@$(BIN)/python -m models.training.forecasts.generate $(ARGS)

@@ -94,7 +94,8 @@ class System:
                 self.kill(process)
 
 
-def make_instance(folder: Path, temp_dir: Path, **env: str) -> Instance:
+def make_instance(folder: Path, temp_dir: Path, ports: Ports | None = None, **env: str) -> Instance:
     # Two seconds of draining instead of thirty: the tests scale down and wait for it.
     env = {"RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "2"} | env
-    return Instance(folder, Ports.from_base(free_port_base()), temp_dir=temp_dir, env=env)
+    ports = ports or Ports.from_base(free_port_base())
+    return Instance(folder, ports, temp_dir=temp_dir, env=env)

@@ -1,0 +1,33 @@
+"""Short trials of what `make chaos` does at length; its judge is tested among the units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from testbed.chaos.faults import FAULTS
+from testbed.chaos.history import Outcome
+from testbed.chaos.stage import MODES, Stage
+from testbed.chaos.trial import run_trial
+from testbed.system import System
+
+SECONDS = 5.0
+
+
+@pytest.fixture(scope="module")
+def stages(system: System) -> Iterator[dict[str, Stage]]:
+    stages = {mode: Stage(system, f"chaos-{mode}", args) for mode, args in MODES.items()}
+    yield stages
+    system.remove(*(each.name for each in stages.values() if each.name in system.applications))
+
+
+@pytest.mark.parametrize(
+    ("fault", "mode"), [("actor", "strict"), ("replica", "default"), ("replica-pause", "default")]
+)
+async def test_a_fault_costs_no_more_than_promised(
+    stages: dict[str, Stage], fault: str, mode: str
+) -> None:
+    result = await run_trial(stages[mode], FAULTS[fault], mode, SECONDS)
+    assert result.broken() == [], result.verdict.findings[:3]
+    assert result.history.count(Outcome.ANSWERED) > 100
