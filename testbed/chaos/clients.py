@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import Self
 
 import aiohttp
-from deployments.http.names import RUN_HEADER
 
 from deployments.http.errors import CODE_HEADER
+from deployments.http.names import RUN_HEADER
 from deployments.inference.protocol import Key
 from testbed.chaos.history import Asked, History, Outcome, Reset
 
