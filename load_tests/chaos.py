@@ -26,6 +26,7 @@ from serve_app.launcher.ports import Ports
 from testbed.chaos.faults import FAULTS
 from testbed.chaos.history import Outcome
 from testbed.chaos.lineage import Harm
+from testbed.chaos.loads import LOADS
 from testbed.chaos.stage import MODES, Stage
 from testbed.chaos.trial import Result, run_trial
 from testbed.redis_server import RedisServer
@@ -71,6 +72,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--modes", type=_names_of(MODES), default=list(MODES), help=f"by comma: {', '.join(MODES)}"
     )
+    parser.add_argument(
+        "--load",
+        choices=LOADS,
+        default="mixed",
+        help="mixed: states that are stepped, left alone, reset; repeated: requests with"
+        " idempotency keys, a fifth of them repeated",
+    )
     parser.add_argument("--seconds", type=float, default=12.0, help="shortest load of a trial")
     parser.add_argument("--port-base", type=int, help="first of the system's 500 ports")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
@@ -112,7 +120,8 @@ def _trials(options: argparse.Namespace, system: System, redis: RedisServer) -> 
         for name in options.faults:
             console.print(f"{name}, {mode}: {FAULTS[name].about} ...", end=" ")
             stage = Stage(system, mode, args, redis)
-            result = asyncio.run(run_trial(stage, FAULTS[name], mode, options.seconds))
+            load = LOADS[options.load]
+            result = asyncio.run(run_trial(stage, FAULTS[name], mode, options.seconds, load))
             _print_verdict(result)
             yield result
 
@@ -125,7 +134,7 @@ def _print_verdict(result: Result) -> None:
     for sentence in complaints:
         console.print(f"    {sentence}", markup=False)
     for finding in result.verdict.findings[:3]:
-        console.print(f"    {finding}", markup=False, style="dim")
+        console.print(f"      {finding}", markup=False, style="dim")
 
 
 def _print_faults() -> None:

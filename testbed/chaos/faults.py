@@ -33,7 +33,6 @@ class Fault:
     inflict: Callable[[Stage], Awaitable[None]]
     replicas: int = 2
     may_cost: Mapping[str, float] = field(default_factory=dict)
-    needs_redis: bool = False
 
 
 async def _nothing(stage: Stage) -> None:
@@ -57,6 +56,12 @@ async def _kill_replica_and_actor(stage: Stage) -> None:
     actors = await asyncio.to_thread(stage.state_actors)
     stage.signal(signal.SIGKILL, [replicas[0], *actors])
     await until(lambda: len(stage.replicas()) == len(replicas))
+
+
+async def _kill_in_turn(stage: Stage) -> None:
+    for kill in (_kill_replica, _kill_actor, _kill_replica):
+        await kill(stage)
+        await asyncio.sleep(1)
 
 
 async def _pause_replica(stage: Stage) -> None:
@@ -127,6 +132,12 @@ _ALL = (
         may_cost=UNCOMMITTED,
     ),
     Fault(
+        "one-by-one",
+        "kill -9 of a replica, of the state actors, of a replica, each when the last is back",
+        _kill_in_turn,
+        may_cost=UNCOMMITTED,
+    ),
+    Fault(
         "replica-pause",
         f"SIGSTOP of one of two replicas for {PAUSE_S:.0f} s",
         _pause_replica,
@@ -134,7 +145,7 @@ _ALL = (
     ),
     Fault("actor-pause", f"SIGSTOP of the state actors for {PAUSE_S:.0f} s", _pause_actor),
     Fault("controller", "kill -9 of Serve's controller", _kill_controller),
-    Fault("store", "kill -9 of the store, which is back after 1 s", _kill_store, needs_redis=True),
+    Fault("store", "kill -9 of the store, which is back after 1 s", _kill_store),
     Fault("scale", "from 1 replica to 3 and back", _scale, 1),
     Fault("rollout", "another code version on 2 replicas, and back", _roll_out),
     Fault("reshard", "from 1 state actor to 2 and back, by a redeploy", _reshard),

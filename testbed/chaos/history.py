@@ -21,13 +21,21 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class Asked:
-    """One prediction as its client saw it; ``step`` is the answer's, times in seconds."""
+    """One prediction as its client saw it, times in seconds.
+
+    Attributes:
+        step: of the answer.
+        request: the idempotency key, the same for every attempt at one step.
+        body: of the answer to a request with such a key.
+    """
 
     key: Key
     sent: float
     done: float
     outcome: Outcome = Outcome.ANSWERED
     step: int = 0
+    request: str | None = None
+    body: bytes = b""
 
     @property
     def over(self) -> float:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain
 
+from testbed.chaos.attempts import steps_of
 from testbed.chaos.history import Asked, History, Outcome, Reset
 
 
@@ -40,6 +41,22 @@ class Finding:
     against: Asked | Reset | None = None
     steps: int = 1
     seconds: float = float("inf")
+
+    def __str__(self) -> str:
+        key, step = self.answer.key, self.answer.step
+        match self.against:
+            case Asked():
+                against = f"against step {self.against.step}{self._times(self.against)}"
+            case Reset():
+                against = f"after a reset{self._times(self.against)}"
+            case None:
+                against = "since the beginning"
+        answer = f"step {step} of {key.run} {key.junction}{self._times(self.answer)}"
+        return f"{self.harm.value}: {answer}, {against}"
+
+    def _times(self, what: Asked | Reset) -> str:
+        sent, done = (1e3 * (each - self.answer.done) for each in (what.sent, what.done))
+        return f" ({sent:+.0f} to {done:+.0f} ms)"
 
 
 @dataclass(frozen=True)
@@ -76,8 +93,9 @@ class _Lineage:
     """The history of one hidden state."""
 
     def __init__(
-        self, asked: Sequence[Asked], resets: Sequence[Reset], faults: Sequence[float]
+        self, attempts: Sequence[Asked], resets: Sequence[Reset], faults: Sequence[float]
     ) -> None:
+        asked = steps_of(attempts)
         answers = (each for each in asked if each.outcome is Outcome.ANSWERED)
         self._answers = sorted(answers, key=lambda each: each.sent)
         self._resets = resets
@@ -87,7 +105,9 @@ class _Lineage:
         self._over = sorted(each.over for each in steps)
 
     def findings(self) -> Iterator[Finding]:
-        yield from self._forgotten()
+        forgotten = list(self._forgotten())
+        yield from forgotten
+        yield from self._made_anew({each.answer for each in forgotten})
         yield from self._surplus()
 
     def _forgotten(self) -> Iterator[Finding]:
@@ -124,6 +144,15 @@ class _Lineage:
         """Return until when no reset can have cleared the answer's step."""
         ahead = (each.sent for each in self._resets if each.over > answer.sent)
         return min(ahead, default=float("inf"))
+
+    def _made_anew(self, forgotten: Container[Asked]) -> Iterator[Finding]:
+        """Find requests that were stepped again although their first step had stayed."""
+        stayed: dict[str, Asked] = {}
+        for answer in self._answers:
+            if answer.request in stayed:
+                yield Finding(Harm.DOUBLED, answer, stayed[answer.request])
+            elif answer.request is not None and answer not in forgotten:
+                stayed[answer.request] = answer
 
     def _surplus(self) -> Iterator[Finding]:
         """Find answers whose number is higher than the requests allow.

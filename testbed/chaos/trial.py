@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 from deployments.inference.protocol import Key
-from models.junctions import JUNCTIONS
 from serve_app.launcher.deploy import DeployError
 from serve_app.launcher.instance import InstanceError
-from testbed.chaos.clients import Client, keep_predicting, keep_resetting
+from testbed.chaos.clients import Client
 from testbed.chaos.faults import Fault
 from testbed.chaos.history import History
 from testbed.chaos.lineage import Harm, Verdict, judge
+from testbed.chaos.loads import Load, MixedLoad
 from testbed.chaos.stage import Stage
 
-CONNECTIONS = 8
-RESET_PERIOD_S = 0.5
 PATIENCE_S = 60.0  # for the states to be reachable again
 
 
@@ -60,44 +57,32 @@ class Result:
         return complaints
 
 
-class Runs:
-    """Hidden states of different fates: stepped all the while, left alone, reset again and again,
-    reset once before the fault."""
-
-    def __init__(self, prefix: str) -> None:
-        def keys(run: str, n: int) -> list[Key]:
-            return [Key(f"{prefix}.{run}", junction) for junction in list(JUNCTIONS)[:n]]
-
-        self.busy = keys("busy", 5)
-        self.crowded = keys("crowded", 1)
-        self.reset = keys("reset", 2)
-        self.still = keys("still", 5)
-        self.cleared = keys("cleared", 2)
-        self.all = [*self.busy, *self.crowded, *self.reset, *self.still, *self.cleared]
-        # of all requests, a third for one key, so that they meet there
-        self.loaded = [*self.busy, *self.reset, *self.crowded * 4]
-
-
-async def run_trial(stage: Stage, fault: Fault, mode: str, seconds: float) -> Result:
+async def run_trial(
+    stage: Stage,
+    fault: Fault,
+    mode: str,
+    seconds: float,
+    load_of: Callable[[str], Load] = MixedLoad,
+) -> Result:
     """Deploy, load for ``seconds``, let the fault happen after a third of it, ask for every state.
 
     The load goes on until the fault is over.
+
+    Args:
+        load_of: makes the load from a name for its runs.
 
     Raises:
         TimeoutError, DeployError: the system did not become as it has to be before the fault.
     """
     await stage.deploy(fault.replicas)
     stage.moments.clear()
-    runs = Runs(f"{fault.name.replace('+', '.')}.{uuid.uuid4().hex[:8]}")
+    load = load_of(f"{fault.name.replace('+', '.')}.{uuid.uuid4().hex[:8]}")
     history = History()
     failure: str | None = None
-    async with contextlib.AsyncExitStack() as stack:
-        clients = [
-            await stack.enter_async_context(Client(stage.url, history))
-            for _ in range(CONNECTIONS + 1)
-        ]
-        await _prepare(clients[0], runs)
-        async with _load(clients, runs):
+    async with Client(stage.url, history) as client:
+        async with asyncio.timeout(PATIENCE_S):
+            await load.prepare(client)
+        async with _under_way(load, stage.url, history):
             end = time.monotonic() + seconds
             await asyncio.sleep(seconds / 3)
             try:
@@ -105,39 +90,40 @@ async def run_trial(stage: Stage, fault: Fault, mode: str, seconds: float) -> Re
             except (TimeoutError, DeployError, InstanceError) as error:
                 failure = f"the system is not as before: {error!r}"
             await asyncio.sleep(max(2.0, end - time.monotonic()))
-        silent = await _ask_for_all(clients[0], runs)
+        silent = await _ask_for_all(client, load.keys)
     return Result(fault, mode, history, judge(history, stage.moments), silent, failure)
 
 
-async def _prepare(client: Client, runs: Runs) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        for key in (*runs.still, *runs.cleared) * 3:
-            await client.predict_until_answered(key)
-        while not await client.reset(runs.cleared[0].run):
-            pass
-
-
 @contextlib.asynccontextmanager
-async def _load(clients: list[Client], runs: Runs) -> AsyncIterator[None]:
-    *predicting, resetting = clients
+async def _under_way(load: Load, url: str, history: History) -> AsyncIterator[None]:
     stop = asyncio.Event()
-    async with asyncio.TaskGroup() as tasks:
-        for number, client in enumerate(predicting):
-            chance = random.Random(number)
-            tasks.create_task(keep_predicting(client, runs.loaded, chance, stop))
-        tasks.create_task(keep_resetting(resetting, runs.reset[0].run, RESET_PERIOD_S, stop))
-        try:
-            yield
-        finally:
-            stop.set()
+    clients: list[Client] = []
+
+    def connect(connections: int = 1) -> Client:
+        clients.append(Client(url, history, connections))
+        return clients[-1]
+
+    tasks = list(load.tasks(connect, stop))
+    async with contextlib.AsyncExitStack() as stack:
+        for client in clients:
+            await stack.enter_async_context(client)
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(task) for task in tasks]
+            try:
+                yield
+            finally:
+                stop.set()
+                _, late = await asyncio.wait(running, timeout=PATIENCE_S)
+                for task in late:
+                    task.cancel()
 
 
-async def _ask_for_all(client: Client, runs: Runs) -> int:
+async def _ask_for_all(client: Client, keys: Sequence[Key]) -> int:
     """Predict for every key until it is answered; return how many were not."""
     answered = 0
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE_S):
-            for key in runs.all:
+            for key in keys:
                 await client.predict_until_answered(key)
                 answered += 1
-    return len(runs.all) - answered
+    return len(keys) - answered
