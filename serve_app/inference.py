@@ -17,6 +17,6 @@ def build(args: InferenceOptions) -> Application:
     application: Application = Inference.bind(  # type: ignore[attr-defined]
         args,
         agent_path=str(Settings().mappo_agent_path),
-        open_store=open_configured_store if args.snapshots else None,
+        open_store=open_configured_store,
     )
     return application

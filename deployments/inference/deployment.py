@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 import ray
 from fastapi import FastAPI
 from ray import serve
+from ray.actor import ActorHandle
 
 from deployments.inference.api import create_app
 from deployments.inference.handle_calls import Outcome, Step, answer_reset, answer_steps
+from deployments.inference.layout import Layout, Seat, agree_on_layout, table_of
 from deployments.inference.metrics import InferenceMetrics
 from deployments.inference.options import InferenceOptions, InferenceUserConfig
 from deployments.inference.replica.leases import StateLeases
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.service import InferenceService
-from deployments.inference.wire.actor import OpenStore
-from deployments.inference.wire.client import RayAuthority, find_authority
+from deployments.inference.wire.actor import OpenStore, find_authority
+from deployments.inference.wire.client import RayAuthority
 from deployments.metrics.publisher import Publisher
 from deployments.model_slot import ConfiguredModel
+from deployments.store import Store, StoreUnavailable
 from models.policy.form import HIDDEN_DIM
+
+logger = logging.getLogger("ray.serve")
+
+_STORE_PATIENCE_S = 60.0
+_STORE_PAUSE_S = 0.5
 
 
 @serve.deployment(name="Inference")
@@ -30,14 +39,14 @@ class Inference:
 
     Args:
         agent_path: policy file, unless ``user_config`` names another.
-        open_store: opens the store for snapshots of hidden states; None keeps them in memory alone.
+        open_store: opens the store in which the layout, resets and copies of hidden states are.
     """
 
     async def __init__(  # type: ignore[misc]
-        self, options: InferenceOptions, agent_path: str, open_store: OpenStore | None
+        self, options: InferenceOptions, agent_path: str, open_store: OpenStore
     ) -> None:
         self._options = options
-        self._leases = ShardedLeases(_connect(options, open_store))
+        self._leases = ShardedLeases(await _connect(options, open_store))
         self._service = InferenceService(self._leases, options)
         self._policy = ConfiguredModel(self._service.slot, agent_path, InferenceUserConfig)
         await asyncio.gather(self._leases.start(), self._policy.start())
@@ -69,12 +78,33 @@ class Inference:
         await self._service.close()
 
 
-def _connect(options: InferenceOptions, open_store: OpenStore | None) -> list[StateLeases]:
+async def _connect(options: InferenceOptions, open_store: OpenStore) -> list[StateLeases]:
     app = serve.get_replica_context().app_name
     replica = ray.get_runtime_context().get_actor_name() or ""
+    layout = await _agree(open_store(), table_of(app), options)
 
-    def connect(shard: tuple[int, int]) -> StateLeases:
-        authority = RayAuthority(lambda: find_authority(app, options, open_store, shard))
-        return StateLeases(authority, replica, HIDDEN_DIM, options)
+    def connect(seat: Seat) -> StateLeases:
+        authority = RayAuthority(lambda: _find(app, options, open_store, seat))
+        return StateLeases(authority, replica, HIDDEN_DIM, options, seat.generation)
 
-    return [connect((number, options.shards)) for number in range(options.shards)]
+    return [connect(seat) for seat in layout.seats]
+
+
+async def _agree(store: Store, table: str, options: InferenceOptions) -> Layout:
+    """Agree on the layout, waiting for a store that does not serve yet."""
+    try:
+        async with asyncio.timeout(_STORE_PATIENCE_S):
+            while True:
+                try:
+                    return await agree_on_layout(store, table, options)
+                except StoreUnavailable as error:
+                    logger.warning("Waiting for the store: %s", error)
+                    await asyncio.sleep(_STORE_PAUSE_S)
+    finally:
+        await store.close()
+
+
+def _find(app: str, options: InferenceOptions, open_store: OpenStore, seat: Seat) -> ActorHandle:
+    actor = find_authority(app, options, open_store, seat)
+    actor.configure.remote(options)  # an actor that is there already has those of its creator
+    return actor

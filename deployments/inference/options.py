@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from deployments.model_slot import UserConfig
 
@@ -29,6 +29,11 @@ class InferenceOptions(BaseModel):
     strict: bool = Field(
         False,
         description="Whether a prediction is answered only when its new hidden state is committed.",
+    )
+    durable: bool = Field(
+        False,
+        description="Whether a hidden state counts as committed only when its copy is in the "
+        "store; together with `strict`, no answered step is lost whatever dies.",
     )
     snapshots: bool = Field(
         True, description="Whether copies of the hidden states are kept in the store."
@@ -62,6 +67,13 @@ class InferenceOptions(BaseModel):
         description="Time that the state actor waits, beyond the end of a replica's lease, before "
         "it passes on the replica's states.",
     )
+    tenure_s: float = Field(
+        2.0,
+        gt=0.2,
+        le=60,
+        description="Time for which a state actor may act since the store, or Ray while the store "
+        "is out of reach, last told it that its place is its own.",
+    )
     probe_after_s: float = Field(
         0.03,
         gt=0,
@@ -70,11 +82,25 @@ class InferenceOptions(BaseModel):
         "not answered its recall.",
     )
     commit_delay_s: float = Field(
-        0.008,
+        0.004,
         ge=0,
-        le=0.008,
-        description="Delay of a commit, in which answers go first and further steps join it; a "
-        "crash may cost the steps of this time.",
+        le=0.05,
+        description="Delay of a commit, in which answers go first and further steps join it. Must "
+        "be below `loss_bound_s`.",
+    )
+    loss_bound_s: float = Field(
+        0.010,
+        gt=0,
+        le=1,
+        description="Age of the oldest step that is not committed, from which on answers wait for "
+        "their commit; a crash may cost the steps of this time.",
+    )
+    commit_timeout_s: float = Field(
+        4.0,
+        gt=0,
+        le=60,
+        description="Longest time that an answer waits for its commit; then it is a 503 with the "
+        "code `outcome_unknown`.",
     )
     checkout_timeout_s: float = Field(
         4.0, gt=0, le=60, description="Longest time that a prediction waits for its hidden state."
@@ -87,6 +113,18 @@ class InferenceOptions(BaseModel):
         "Must be below the `deadline_s` of the gateway: otherwise one state out of reach would "
         "fail the whole call.",
     )
+
+    @model_validator(mode="after")
+    def _commits_within_the_bound(self) -> InferenceOptions:
+        if self.commit_delay_s >= self.loss_bound_s:
+            raise ValueError("commit_delay_s must be below loss_bound_s")
+        return self
+
+    @model_validator(mode="after")
+    def _durable_by_copies(self) -> InferenceOptions:
+        if self.durable and not self.snapshots:
+            raise ValueError("durable needs snapshots")
+        return self
 
     @property
     def listen_s(self) -> float:

@@ -6,25 +6,35 @@ asked between a request and its answer. What was stepped follows behind the answ
 
 Words
     key: (run, junction), the name of one hidden state.
+    slot, seat: keys fall into a fixed number of hash slots; a seat is one authority's share of
+        them in one layout (:mod:`.layout`).
     session: one replica's standing with the authority; it lives as long as its lease is renewed.
     lease: the time for which a replica may step the states it owns without asking.
     epoch: number of the grant under which a state is owned; a later grant has a higher one.
     step: number of steps since zeros.
-    incarnation: one life of the authority's process.
+    incarnation: one life of the authority's process. Its number is taken from the store by
+        compare-and-set, which fences off every earlier life: the row of the seat says whose turn
+        it is, and nothing is written but under the condition that it still says so.
+    tenure: the time for which an authority may act since it last saw that the seat is its own.
+    member: a replica that may have a session. Who is one stands in the row of the seat.
+    copy: a state in the store. It follows the memory at a distance, but at once when nobody owns
+        the state.
 
 Messages, in the order of a state's life; every call goes from a replica to the authority::
 
-    open_session(claim) -> session, kept     first of all, and again whenever a session is in doubt:
-                                             what is held is claimed, and kept or lost
+    open_session(hello) -> session           first of all, and again whenever a session is in doubt
+    claim(session, part) -> kept, accepted   what the replica holds, in parts; the last one begins
+                                             the session's normal life
     listen() -> keys                         one is always open: it renews the lease and brings the
                                              keys that somebody else waits for
     checkout(key) -> grant                   waits for its turn; the owner is recalled meanwhile
     commit(states, released) -> refused      steps, and states given back; one call at a time;
                                              renews the lease
-    reset(run) -> epoch                      recalls every state of the run and clears it
+    reset(run)                               recalls every state of the run and clears it
     close_session()                          the last one, after the last commit
 
 Who decides what
+    The row of the seat decides which life of the authority counts, and who its members are.
     The authority decides who owns a state, which copy of it counts, and when a run is cleared.
     The owner decides the steps, and their order, until it gives the state back.
     The clock of each decides about its own end of a lease; they never compare times of day.
@@ -32,35 +42,41 @@ Who decides what
 Invariants; assertions in the code name the one that they check
     1. One owner: at most one replica may step a state. It is granted again only when it was given
        back, when its owner is known to be dead, or when its owner's lease has run out.
-    2. Epochs grow: each grant of a state has a higher epoch than every grant of it before.
+    2. Epochs grow: each grant of a state has a higher epoch than every grant of it before, those
+       of earlier lives included, for an epoch begins with the incarnation.
     3. What the authority keeps of a state never goes back in (epoch, step), but by a reset.
     4. The replica's end of a lease comes first: it counts from the sending of a call, the authority
-       from its arrival, and ``lease_margin_s`` longer.
+       from its arrival, and ``lease_margin_s`` longer. Clocks go on while a machine sleeps.
     5. One commit of a session is under way at a time, so steps arrive in their order.
-    6. A reset answers when every state of its run has been taken from its owner and cleared, those
-       that came meanwhile included. It has an epoch of its own, and whatever has an earlier one is
-       void.
+    6. A reset has an epoch above every state of its run, which were all taken from their owners
+       before, and is in the store before it is answered. A copy with an earlier epoch is void,
+       whoever brings it.
     7. A key's phase in a replica changes only as :mod:`.replica.phases` lists it.
-    8. A restarted authority grants nothing until every lease of its earlier life has run out.
+    8. A life grants nothing until its predecessor cannot act any more, and until every member of
+       it has claimed what it holds, is known to be dead, or is at the end of its lease.
+    9. An answer leaves while every step before it is committed, or is younger than
+       ``loss_bound_s``; otherwise it waits for its commit.
+    10. A seat is given up only by its holder, after its last state was given back and written; the
+       next layout begins after that.
 
 What a fault costs
-    a replica dies          the steps since its last commit, which is due ``commit_delay_s`` after
-                            a step; none in strict mode, where the commit comes before the answer
-    it pauses, or is cut    as above; it stops by itself when its lease runs out, and what it
-    off                     stepped since its last commit is refused afterwards
-    the authority dies      a pause of a lease for states that move; owners go on while their lease
-                            lasts, and claim what they hold from its next life
+    a replica dies          steps of the last ``loss_bound_s``; none in strict mode, where every
+                            answer waits for its commit
+    it pauses, or is cut    as above: answers wait from ``loss_bound_s`` on, and what was not
+    off                     committed when its lease ran out is refused afterwards
+    the authority dies      nothing. Answers wait until the next life has heard its members
     a message is lost       a new session; a step is never made twice, because only its owner steps
+    the store fails         nothing; owners go on stepping and states move. Resets, new members and
+                            a new life of the authority wait for the store
+    authority and replica   what the replica's states have been stepped since their last copy,
+    die together            ``snapshot_period_s``; nothing with ``durable``, where a commit is
+                            acknowledged when its copy is in the store
     everything dies         states begin from zeros, or from their last copy in the store with
                             ``restore_after_restart``
 
-Where it falls short: a restarted authority believes what replicas claim, for nothing durable tells
-it what was true. Two faults within a lease can mislead it: a state may then lose more than the
-table says, or come back after a reset when the replica that was asked for it has gone.
-Commits that hang without failing are noticed after seconds, not after ``commit_delay_s``.
-
 The roles are those of a lease manager and its clients in Gray and Cheriton, "Leases: an efficient
-fault-tolerant mechanism for distributed file cache consistency", SOSP 1989.
+fault-tolerant mechanism for distributed file cache consistency", SOSP 1989; the incarnation is a
+fencing token as in Kleppmann, "How to do distributed locking", 2016.
 """
 
 from __future__ import annotations
@@ -70,6 +86,12 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+PROTOCOL = 2
+"""Version of the messages. Replicas and authorities of different ones never share a seat."""
+
+MAX_RECEIPTS = 64
+"""Idempotency keys that are remembered with each state: the newest ones."""
 
 Floats = NDArray[np.float32]
 
@@ -86,49 +108,91 @@ class Version(NamedTuple):
     step: int
 
 
+class Receipt(NamedTuple):
+    """The outcome of a step whose request bore an idempotency key.
+
+    Attributes:
+        request_id: the key.
+        fingerprint: of the observation; the same key with another observation is refused.
+        step: number of the step, whose action and confidence were answered.
+    """
+
+    request_id: str
+    fingerprint: str
+    step: int
+    action: int
+    confidence: float
+
+
+Receipts = tuple[Receipt, ...]
+"""In the order of their steps."""
+
+
 class Grant(NamedTuple):
     """Ownership of one state. ``hidden`` is None for a state of zeros."""
 
     version: Version
     hidden: Floats | None
+    receipts: Receipts = ()
 
 
 @dataclass(frozen=True)
 class StateBatch:
-    """n states on their way: keys and versions, and hidden states (n, 128) in the same order."""
+    """n states on their way.
+
+    Attributes:
+        keys, versions: n of each.
+        hidden: (n, 128), in the same order.
+        receipts: by key, of those that have any; in a commit only the receipts of steps that have
+            not been committed yet.
+    """
 
     keys: list[Key] = field(default_factory=list)
     versions: list[Version] = field(default_factory=list)
     hidden: Floats = field(default_factory=lambda: np.empty((0, 0), np.float32))
+    receipts: dict[Key, Receipts] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Claim:
-    """What a replica knows when it opens a session.
+class Hello:
+    """What a replica says first.
 
     Attributes:
-        incarnation: the authority's life that opened its session before this one, None at its
-            first.
-        lease_valid: the replica's lease had not run out by its own clock.
-        owned: what it may step, and wants to keep.
-        given_back: what it has given back lately or was about to. Only a restarted authority may
-            need these: the next owner's grant can have died with the earlier life.
-        resets: run -> epoch; the run's states of that epoch and before were cleared.
+        replica: a name by which the authority can ask whether this replica lives.
+        generation: of the layout that the replica goes by.
+        lease_valid: the lease of its session before this one had not run out by its own clock.
     """
 
-    incarnation: int | None = None
+    replica: str
+    generation: int = 0
     lease_valid: bool = False
+    protocol: int = PROTOCOL
+
+
+@dataclass(frozen=True)
+class ClaimPart:
+    """A part of what a replica holds when it opens a session.
+
+    Attributes:
+        owned: what it may step, and wants to keep.
+        given_back: what it has given back lately or was about to. Only a new life of the authority
+            may need these: the next owner's grant can have died with the earlier one.
+        last: nothing follows.
+    """
+
     owned: StateBatch = field(default_factory=StateBatch)
     given_back: StateBatch = field(default_factory=StateBatch)
-    resets: dict[str, int] = field(default_factory=dict)
+    last: bool = True
 
 
 class OpenedSession(NamedTuple):
-    """Answer to a claim: keys still owned, and keys whose claimed states were taken over."""
-
     session: int
-    incarnation: int
     lease_s: float
+
+
+class Claimed(NamedTuple):
+    """Answer to a part of a claim: keys still owned, and keys whose states were taken over."""
+
     kept: list[Key]
     accepted: list[Key]
 
@@ -146,7 +210,11 @@ class TooManyStatesError(HiddenStateError):
 
 
 class AuthorityUnavailableError(HiddenStateError):
-    """The authority did not answer: its process is gone, restarting, or overloaded."""
+    """The authority did not answer, or may not act: restarting, overloaded, without its store."""
+
+
+class DismissedError(HiddenStateError):
+    """The authority will never serve this replica: it goes by another layout or protocol."""
 
 
 class OutOfReachError(HiddenStateError):
@@ -174,13 +242,20 @@ class OutcomeUnknownError(HiddenStateError):
     """The step, or the reset, may have been made or not: its commit was not confirmed in time."""
 
     def __init__(self) -> None:
-        super().__init__("It is not known whether the request has changed the hidden state")
+        super().__init__("It was not confirmed in time, and may have been done or not")
 
 
 class Authority(Protocol):
     """The authority as a replica sees it; every call may raise AuthorityUnavailableError."""
 
-    async def open_session(self, replica: str, claim: Claim) -> OpenedSession: ...
+    async def open_session(self, hello: Hello) -> OpenedSession:
+        """Begin a session in place of any earlier one of this replica, which ends.
+
+        Raises:
+            DismissedError: of another layout or protocol.
+        """
+
+    async def claim(self, session: int, part: ClaimPart) -> Claimed: ...
 
     async def listen(self, session: int) -> list[Key]:
         """Renew the lease; wait for recalls, at most ``listen_s``."""
@@ -189,13 +264,13 @@ class Authority(Protocol):
         """Become the owner, once the present owner has given the state back."""
 
     async def commit(self, session: int, states: StateBatch, released: list[Key]) -> list[Key]:
-        """Store newer states of owned keys, give ``released`` ones back; return refused keys."""
+        """Keep newer states of owned keys, take ``released`` ones back; return refused keys."""
 
-    async def reset(self, run: str) -> int:
+    async def reset(self, run: str) -> None:
         """Forget every state of a run; when this returns, the run starts from zeros.
 
-        Returns:
-            Its epoch; a copy of the run's states with this epoch or an earlier one is void.
+        An error leaves open whether it was done.
         """
 
-    async def close_session(self, session: int) -> None: ...
+    async def close_session(self, session: int) -> None:
+        """End a session; when this returns, what it has committed is in the store."""

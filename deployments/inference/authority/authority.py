@@ -12,19 +12,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Callable
 
 from deployments.inference.authority.background import BackgroundTasks
+from deployments.inference.authority.cluster import Cluster
 from deployments.inference.authority.forgetting import Forgetting
-from deployments.inference.authority.ownership import IsAlive, Ownership
+from deployments.inference.authority.office import Office
+from deployments.inference.authority.ownership import Ownership
 from deployments.inference.authority.recovery import Recovery
-from deployments.inference.authority.snapshots import NoSnapshots, Snapshots
+from deployments.inference.authority.resets import Resets
+from deployments.inference.authority.rows import Copy, stamp_of
 from deployments.inference.authority.table import Session, StateTable
+from deployments.inference.authority.write_behind import NoCopies, WriteBehind
+from deployments.inference.boottime import boottime
+from deployments.inference.layout import Seat, StateStore
 from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import (
-    Claim,
+    PROTOCOL,
+    AuthorityUnavailableError,
+    Claimed,
+    ClaimPart,
+    DismissedError,
     Grant,
+    Hello,
     Key,
     OpenedSession,
     StaleSessionError,
@@ -34,41 +44,54 @@ from deployments.inference.protocol import (
 
 logger = logging.getLogger(__name__)
 
+SWEEP_PERIOD_S = 0.1
+
 
 class HiddenStateAuthority:
-    """Implements :class:`~deployments.inference.protocol.Authority`.
-
-    Numbers of sessions and epochs start at the time of the start, so those of an earlier life are
-    never taken for its own.
+    """Implements :class:`~deployments.inference.protocol.Authority` for one seat.
 
     Args:
         options: times and bounds.
-        snapshots: where copies of the states go, for a restart.
-        is_alive: asked about an owner that does not answer a recall; False breaks its lease at
-            once.
-        restarted: an earlier life may still have owners; wait for their claims.
+        store, table: where the row of the seat, resets and copies are.
+        cluster: asked which processes live.
+        on_end: told when this life must end: it was succeeded, its seat was given up, or a
+            background loop has died.
     """
 
     def __init__(
         self,
         options: InferenceOptions,
-        snapshots: Snapshots | None = None,
-        is_alive: IsAlive | None = None,
-        restarted: bool = False,
-        clock: Callable[[], float] = time.monotonic,
+        store: StateStore,
+        table: str,
+        seat: Seat,
+        cluster: Cluster,
+        on_end: Callable[[BaseException], None],
+        clock: Callable[[], float] = boottime,
     ) -> None:
-        self.incarnation = time.time_ns()
         self._options = options
-        self._snapshots = snapshots or NoSnapshots()
         self._clock = clock
-        background = BackgroundTasks()
-        self._table = StateTable(self._snapshots, clock, first_epoch=self.incarnation)
-        self._recovery = Recovery(self._table, clock, restarted, self.incarnation)
-        self._ownership = Ownership(self._snapshots, background, is_alive, options.probe_after_s)
-        self._forgetting = Forgetting(self._table, self._ownership, background)
+        self._background = BackgroundTasks()
+        self._office = Office(store, table, seat, cluster, options, clock)
+        ledger = self._office.ledger
+        self._copies = (
+            WriteBehind(ledger, stamp_of(cluster.session), options.durable)
+            if options.snapshots
+            else NoCopies()
+        )
+        self._table = StateTable(self._copies, clock)
+        self._ownership = Ownership(
+            self._table, self._background, cluster, options.probe_after_s, self._office.may_act
+        )
+        keep_s = options.run_ttl_s + self._grace_s
+        self._resets = Resets(ledger, seat, keep_s, clock)
+        self._recovery = Recovery(self._table, self._ownership, self._resets, cluster, clock)
+        self._forgetting = Forgetting(self._table, self._ownership, self._resets, self._background)
         self._sessions = self._ownership.sessions
-        self._last_session = self.incarnation
+        self._last_session = 0
+        self._enrolling = asyncio.Lock()
+        self._on_end = on_end
         self._starting: asyncio.Task[None] | None = None
+        self._giving_up: asyncio.Task[None] | None = None
 
     @property
     def _grace_s(self) -> float:
@@ -79,56 +102,112 @@ class HiddenStateAuthority:
         return len(self._table)
 
     def configure(self, options: InferenceOptions) -> None:
-        """Take over new bounds; lease times stay, because replicas count on them."""
-        self._options = options.model_copy(
-            update={
-                "lease_s": self._options.lease_s,
-                "lease_margin_s": self._options.lease_margin_s,
-            }
-        )
+        """Take over new bounds; the terms of the layout stay, because replicas count on them."""
+        terms = {"lease_s", "lease_margin_s", "tenure_s", "shards", "durable", "snapshots"}
+        kept = {name: getattr(self._options, name) for name in terms}
+        self._options = options.model_copy(update=kept)
+
+    # Life
 
     async def start(self) -> None:
-        """Read the snapshots, once; whatever needs states waits for it."""
-        if self._starting is None:
+        """Take the seat and read what the store has kept, once; whatever needs states waits.
+
+        Raises:
+            AuthorityUnavailableError: not now; the next call tries again.
+            SeatGivenUpError: never again.
+        """
+        if self._starting is None or (self._starting.done() and self._starting.exception()):
             self._starting = asyncio.create_task(self._start())
         await asyncio.shield(self._starting)
 
     async def _start(self) -> None:
-        for key, snapshot in await self._snapshots.load():
-            self._table.restore(key, snapshot)
-        self._recovery.begin(self._grace_s)
+        office = self._office
+        self._background.cancel()  # of an attempt before
+        before = await office.take()
+        self._last_session = office.ledger.row.incarnation << 32
+        self._background.supervise(office.tenure.keep(), self._on_end)
+        await office.wait_for_succession(before)
+        await office.load(self._table, self._resets, self._copies)
+        await office.tenure.confirm()  # reading much takes long
+        self._table.last_epoch = max(self._table.last_epoch, self._last_session)
+        self._recovery.begin(office.ledger.row.members, self._clock() + self._grace_s)
+        if isinstance(self._copies, WriteBehind):
+            period_s = self._options.snapshot_period_s
+            self._background.supervise(self._copies.run(period_s), self._on_end)
+        self._background.supervise(self._recovery.probe(), self._on_end)
+        self._background.supervise(self._sweep_forever(), self._on_end)
+        office.open()
+
+    async def _sweep_forever(self) -> None:
+        while True:
+            self.sweep()
+            if self._office.may_act():
+                with contextlib.suppress(AuthorityUnavailableError):  # it is garbage only
+                    await self._resets.prune()
+            await asyncio.sleep(SWEEP_PERIOD_S)
+
+    def sweep(self) -> None:
+        """End sessions whose lease has run out, forget idle runs; to be called often."""
+        if not self._office.may_act():
+            return
+        now = self._clock()
+        for session in [each for each in self._sessions.values() if now > each.expires_at]:
+            logger.warning("The lease of replica %s has run out.", session.replica)
+            self._ownership.end_session(session)
+        self._forgetting.expire(idle_since=now - self._options.run_ttl_s)
+
+    async def give_up(self) -> None:
+        """Take every state back, write it, and leave the seat to the next layout for good."""
+        await self.start()
+        if self._giving_up is None or (self._giving_up.done() and self._giving_up.exception()):
+            self._giving_up = asyncio.create_task(self._give_up())
+        await asyncio.shield(self._giving_up)
+
+    async def _give_up(self) -> None:
+        self._office.close()
+        await self._recovery.over()
+        await self._forgetting.take_all()
+        await self._copies.flush()
+        self._office.require()
+        await self._office.give_up(self._resets.rows)
+
+    def stop(self) -> None:
+        """Stop the background loops."""
+        self._background.cancel()
 
     # Sessions
 
-    async def open_session(self, replica: str, claim: Claim) -> OpenedSession:
-        """Open a replica's session in place of any that it had before."""
+    async def open_session(self, hello: Hello) -> OpenedSession:
+        if hello.protocol != PROTOCOL:
+            raise DismissedError(
+                f"The replica speaks version {hello.protocol} of the hidden-state protocol, the "
+                f"state actor version {PROTOCOL}"
+            )
         await self.start()
-        self._recovery.hear(claim)
-        earlier = [session for session in self._sessions.values() if session.replica == replica]
-        session = self._new_session(replica)
-        given_back = self._recovery.accept(claim, claim.given_back, earlier)
-        owned = self._recovery.accept(claim, claim.owned, earlier)
-        kept = [each for each in owned if self._recovery.still_owns(claim, each, earlier)]
-        for record in kept:
-            self._ownership.move(record, session)
-        for each in earlier:
-            self._ownership.end_session(each)
-        accepted = given_back + owned
-        if len(accepted) > len(kept):
-            self._snapshots.hurry()
-        return OpenedSession(
-            session.number,
-            self.incarnation,
-            self._options.lease_s,
-            kept=[record.key for record in kept],
-            accepted=[record.key for record in accepted],
-        )
+        async with self._enrolling:
+            await self._enrol(hello.replica)
+            self._office.require_open(hello.generation)
+            self._last_session += 1
+            expires_at = self._clock() + self._grace_s
+            session = Session(self._last_session, hello.replica, expires_at, hello.lease_valid)
+            self._ownership.succeed_session(session)
+        return OpenedSession(session.number, self._options.lease_s)
 
-    def _new_session(self, replica: str) -> Session:
-        self._last_session += 1
-        session = Session(self._last_session, replica, self._clock() + self._grace_s)
-        self._sessions[session.number] = session
-        return session
+    async def _enrol(self, replica: str) -> None:
+        """Make a replica a member, and members that are gone none any more."""
+        ledger = self._office.ledger
+        if replica not in ledger.row.members:
+            present = [session.replica for session in self._sessions.values()]
+            members = dict.fromkeys((*self._recovery.missing, *present, replica))
+            await ledger.set_members(tuple(members))
+
+    async def claim(self, session: int, part: ClaimPart) -> Claimed:
+        mine = self._find(session)
+        if not mine.claiming:
+            raise StaleSessionError(f"session {session} has claimed already")
+        claimed = self._recovery.judge(mine, part)
+        await self._make_durable(claimed.accepted)
+        return claimed
 
     async def listen(self, session: int) -> list[Key]:
         mine = self._renew(session)
@@ -139,10 +218,19 @@ class HiddenStateAuthority:
         return list(mine.recalls)  # with those that were sent before and not yet answered
 
     async def close_session(self, session: int) -> None:
-        self._ownership.end_session(self._renew(session))
-        await self._snapshots.flush()
+        mine = self._renew(session)
+        await self._copies.flush()
+        if mine.number in self._sessions:
+            self._ownership.end_session(mine)
 
     def _renew(self, number: int) -> Session:
+        session = self._find(number)
+        if session.claiming:
+            raise StaleSessionError(f"session {number} has not claimed yet")
+        return session
+
+    def _find(self, number: int) -> Session:
+        self._office.require()
         session = self._sessions.get(number)
         if session is None or self._clock() > session.expires_at:
             raise StaleSessionError(f"session {number} is not known")
@@ -151,13 +239,11 @@ class HiddenStateAuthority:
 
     # Ownership
 
-    async def _recovered(self) -> None:
-        await self.start()
-        await self._recovery.over()
-
     async def checkout(self, session: int, key: Key) -> Grant:
-        await self._recovered()
+        self._renew(session)
+        await self._recovery.over()
         mine = self._renew(session)
+        self._office.require_open()
         if self._table.get(key) is None and self.n_states >= self._options.max_states_per_shard:
             raise TooManyStatesError(
                 f"{self.n_states} hidden states are kept already; runs that end free theirs"
@@ -166,11 +252,12 @@ class HiddenStateAuthority:
         if record.owner is mine:
             raise StaleSessionError(f"session {session} already owns {key}")
         await self._ownership.take([record], mine)
+        self._office.require()
         if record.owner is not mine:
             raise StaleSessionError(f"session {session} has ended")
         self._table.begin_epoch(record)
         self._ownership.recall_if_wanted(record)
-        return Grant(record.version, record.hidden)
+        return Grant(record.version, record.hidden, record.receipts)
 
     async def commit(self, session: int, states: StateBatch, released: list[Key]) -> list[Key]:
         mine = self._renew(session)
@@ -180,24 +267,22 @@ class HiddenStateAuthority:
             if record is None or record.version.epoch != version.epoch:
                 refused.append(key)
             else:
-                self._table.commit(record, version, hidden)
+                self._table.commit(record, Copy(version, hidden, states.receipts.get(key, ())))
         for key in released:
             if key in mine.owned:
                 self._ownership.release(mine.owned[key])
+        await self._make_durable(states.keys)
         return refused
+
+    async def _make_durable(self, changed: list[Key]) -> None:
+        if self._options.durable and changed:
+            await self._copies.flush()
 
     # The life of a run
 
-    async def reset(self, run: str) -> int:
-        await self._recovered()
-        epoch = await self._forgetting.reset(run)
-        await self._snapshots.flush()
-        return epoch
-
-    def sweep(self) -> None:
-        """End sessions whose lease has run out, forget idle runs; to be called often."""
-        now = self._clock()
-        for session in [each for each in self._sessions.values() if now > each.expires_at]:
-            logger.warning("The lease of replica %s has run out.", session.replica)
-            self._ownership.end_session(session)
-        self._forgetting.expire(idle_since=now - self._options.run_ttl_s)
+    async def reset(self, run: str) -> None:
+        await self.start()
+        self._office.require_open()
+        await self._recovery.over()
+        await self._forgetting.reset(run)
+        self._office.require()

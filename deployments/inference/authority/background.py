@@ -1,24 +1,41 @@
-"""Tasks that nobody awaits: kept from the garbage collector, their failures logged."""
+"""Tasks that nobody awaits: kept from the garbage collector, their deaths noticed."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 logger = logging.getLogger(__name__)
 
 
 class BackgroundTasks:
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Future[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
-    def spawn(self, work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(work)
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run work whose failure concerns nobody else; it is logged."""
+
+        def log(error: BaseException) -> None:
+            logger.error("Background work failed", exc_info=error)
+
+        self.supervise(work, log)
+
+    def supervise(
+        self, work: Coroutine[Any, Any, None], on_failure: Callable[[BaseException], None]
+    ) -> None:
+        """Run work, and tell of its failure."""
+        task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._done)
 
-    def _done(self, task: asyncio.Future[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception():
-            logger.error("Background work failed", exc_info=task.exception())
+        def done(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            if not task.cancelled() and (error := task.exception()) is not None:
+                on_failure(error)
+
+        task.add_done_callback(done)
+
+    def cancel(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()

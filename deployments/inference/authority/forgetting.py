@@ -1,4 +1,4 @@
-"""How runs are forgotten: reset by a client, or idle for too long."""
+"""How states are taken from their owners: to reset a run, to forget an idle one, to give all up."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import asyncio
 
 from deployments.inference.authority.background import BackgroundTasks
 from deployments.inference.authority.ownership import Ownership
-from deployments.inference.authority.table import Clearing, StateRecord, StateTable
+from deployments.inference.authority.resets import Resets
+from deployments.inference.authority.rows import copy_row
+from deployments.inference.authority.table import Recaller, StateRecord, StateTable
 from deployments.inference.authority.turns import Turns
 
 
@@ -14,27 +16,44 @@ class Forgetting:
     """Takes the states of a run from their owners and clears them, one clearing of a run at a time.
 
     Args:
+        resets: told what is void, before anybody is answered.
         background: where idle runs are forgotten.
     """
 
     def __init__(
-        self, table: StateTable, ownership: Ownership, background: BackgroundTasks
+        self,
+        table: StateTable,
+        ownership: Ownership,
+        resets: Resets,
+        background: BackgroundTasks,
     ) -> None:
         self._table = table
         self._ownership = ownership
+        self._resets = resets
         self._background = background
         self._turns = Turns()
         self._expiring: set[str] = set()
+        self._recaller_of_all = Recaller()
 
-    async def reset(self, run: str) -> int:
-        """Clear a run.
+    async def reset(self, run: str) -> None:
+        """Clear a run; return when the store knows it.
 
-        Returns:
-            The epoch under which it was cleared; whatever has an earlier one is void.
+        Raises:
+            AuthorityUnavailableError: the store does not serve. The states are as they were, but a
+                later life of the authority may find them cleared.
         """
         async with self._turns.of(run):
-            clearing = Clearing()
-            return self._clear(await self._take_run(run, clearing), clearing)
+            recaller = Recaller()
+            records = await self._take_run(run, recaller)
+            epoch = self._table.next_epoch()
+            try:
+                await self._resets.keep(run, epoch, [copy_row(record.key) for record in records])
+            except BaseException:
+                for record in records:
+                    self._table.note_again(record)
+                    self._ownership.release(record)
+                raise
+            self._clear(records, recaller, epoch)
 
     def expire(self, idle_since: float) -> None:
         """Begin to forget the runs that nobody has used since that moment."""
@@ -46,22 +65,30 @@ class Forgetting:
     async def _expire(self, run: str, idle_since: float) -> None:
         try:
             async with self._turns.of(run):
-                clearing = Clearing()
-                records = await self._take_run(run, clearing)
+                recaller = Recaller()
+                records = await self._take_run(run, recaller)
                 if records and not self._table.used_since(run, idle_since):
-                    self._clear(records, clearing)
+                    epoch = self._table.next_epoch()
+                    self._resets.note(run, epoch)
+                    self._clear(records, recaller, epoch)
                     return
                 for record in records:  # it was used while they were waited for
                     self._ownership.free(record)
         finally:
             self._expiring.discard(run)
 
-    async def _take_run(self, run: str, clearing: Clearing) -> list[StateRecord]:
+    async def take_all(self) -> None:
+        """Take every state from its owner, for good."""
+        forever = self._recaller_of_all
+        while more := [record for record in self._table if record.owner is not forever]:
+            await self._ownership.take(more, forever)
+
+    async def _take_run(self, run: str, recaller: Recaller) -> list[StateRecord]:
         """Take every state of a run from its owner, those that are new meanwhile included."""
         records: list[StateRecord] = []
         try:
-            while more := [r for r in self._table.of_run(run) if r.owner is not clearing]:
-                await self._ownership.take(more, clearing)
+            while more := [r for r in self._table.of_run(run) if r.owner is not recaller]:
+                await self._ownership.take(more, recaller)
                 records += more
         except asyncio.CancelledError:
             for record in records:
@@ -69,12 +96,10 @@ class Forgetting:
             raise
         return records
 
-    def _clear(self, records: list[StateRecord], clearing: Clearing) -> int:
-        epoch = self._table.next_epoch()
+    def _clear(self, records: list[StateRecord], recaller: Recaller, epoch: int) -> None:
         for record in records:
-            assert record.owner is clearing, "invariant 6: what is cleared has been taken"
+            assert record.owner is recaller, "invariant 6: what is cleared has been taken"
             self._table.clear(record, epoch)
             self._ownership.free(record)
             if record.owner is None:
                 self._table.remove(record)
-        return epoch

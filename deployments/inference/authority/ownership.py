@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from deployments.inference.authority.background import BackgroundTasks
-from deployments.inference.authority.snapshots import Snapshots
-from deployments.inference.authority.table import Owner, Session, StateRecord, Turn
+from deployments.inference.authority.cluster import Cluster
+from deployments.inference.authority.table import Owner, Session, StateRecord, StateTable, Turn
 from deployments.inference.protocol import StaleSessionError
 
 logger = logging.getLogger(__name__)
 
-IsAlive = Callable[[str], Awaitable[bool]]
+_LONGEST_PROBE_PAUSE_S = 0.5
 
 
 class Ownership:
     """Gives each record to one owner at a time, in the order of asking.
 
     Args:
-        is_alive: asked about an owner that does not answer a recall for ``probe_after_s``; False
-            breaks its lease at once.
+        cluster: asked about an owner that does not answer a recall for ``probe_after_s``; when it
+            is dead, its lease is broken at once.
+        may_act: whether anything may be given to anybody now.
 
     Attributes:
         sessions: by number.
@@ -29,24 +30,38 @@ class Ownership:
 
     def __init__(
         self,
-        snapshots: Snapshots,
+        table: StateTable,
         background: BackgroundTasks,
-        is_alive: IsAlive | None,
+        cluster: Cluster,
         probe_after_s: float,
+        may_act: Callable[[], bool],
     ) -> None:
         self.sessions: dict[int, Session] = {}
-        self._snapshots = snapshots
+        self._table = table
         self._background = background
-        self._is_alive = is_alive
+        self._cluster = cluster
         self._probe_after_s = probe_after_s
+        self._may_act = may_act
 
     def end_session(self, session: Session) -> None:
+        self._forget(session)
+        for record in session.owned.values():
+            self.free(record)
+
+    def succeed_session(self, session: Session) -> None:
+        """Begin a session, which inherits what earlier ones of its replica own."""
+        for earlier in [s for s in self.sessions.values() if s.replica == session.replica]:
+            self._forget(earlier)
+            for record in earlier.owned.values():
+                record.owner = session
+            session.owned |= earlier.owned
+        self.sessions[session.number] = session
+
+    def _forget(self, session: Session) -> None:
         del self.sessions[session.number]
         for wait in list(session.waits):
             if not wait.done():
                 wait.set_exception(StaleSessionError(f"session {session.number} has ended"))
-        for record in session.owned.values():
-            self.free(record)
 
     async def take(self, wanted: Sequence[StateRecord], owner: Owner) -> None:
         """Return when ``owner`` has all records; a cancelled wait leaves none behind."""
@@ -76,13 +91,20 @@ class Ownership:
         self.recall(record)
         return granted
 
-    def move(self, record: StateRecord, session: Session) -> None:
-        """Give a record to a replica's new session in place of an earlier one, past the queue."""
-        if isinstance(record.owner, Session):
-            del record.owner.owned[record.key]
-            record.owner = None
-        self._give(record, session)
-        self.recall_if_wanted(record)
+    def keep(self, record: StateRecord, session: Session) -> None:
+        """Leave a record that nobody else has to the session that claims it."""
+        if record.owner is None:
+            self._give(record, session)
+        session.kept.add(record.key)
+
+    def settle_claim(self, session: Session) -> None:
+        """Begin a session's normal life: free what it has inherited and not claimed."""
+        session.claiming = False
+        for record in [r for key, r in session.owned.items() if key not in session.kept]:
+            self.release(record)
+        session.kept = set()
+        for record in list(session.owned.values()):
+            self.recall_if_wanted(record)
 
     def _give(self, record: StateRecord, owner: Owner) -> None:
         assert record.owner is None, "invariant 1: one owner"
@@ -105,7 +127,7 @@ class Ownership:
                 self._give(record, turn.owner)
                 turn.granted.set_result(None)
                 return
-        self._snapshots.hurry()
+        self._table.left(record)
 
     def recall_if_wanted(self, record: StateRecord) -> None:
         if record.wanted:
@@ -114,24 +136,29 @@ class Ownership:
     def recall(self, record: StateRecord) -> None:
         """Ask the owner to give a state back."""
         session = record.owner
-        if not isinstance(session, Session):
-            return
+        if not isinstance(session, Session) or session.claiming:
+            return  # after the claim it is looked at again
         session.recalls[record.key] = record
         session.recalled.set()
-        if self._is_alive and not session.probed:
+        if not session.probed:
             session.probed = True
-            self._background.spawn(self._probe(session, self._is_alive))
+            self._background.spawn(self._probe(session))
 
-    async def _probe(self, session: Session, is_alive: IsAlive) -> None:
+    async def _probe(self, session: Session) -> None:
         """Break the lease of a dead owner without waiting until it runs out."""
-        await asyncio.sleep(self._probe_after_s)
+        pause_s = self._probe_after_s
         try:
-            waited_for = any(
-                record.wanted for key, record in session.recalls.items() if key in session.owned
-            )
-            dead = waited_for and not await is_alive(session.replica)
-            if dead and session.number in self.sessions:
-                logger.warning("Replica %s is dead; its leases are broken.", session.replica)
-                self.end_session(session)
+            while session.number in self.sessions:
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PROBE_PAUSE_S)
+                if not self._waited_for(session):
+                    return
+                dead = not await self._cluster.is_alive(session.replica)
+                if dead and session.number in self.sessions and self._may_act():
+                    logger.warning("Replica %s is dead; its leases are broken.", session.replica)
+                    self.end_session(session)
         finally:
             session.probed = False
+
+    def _waited_for(self, session: Session) -> bool:
+        return any(record.wanted for key, record in session.recalls.items() if key in session.owned)

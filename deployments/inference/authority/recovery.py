@@ -1,88 +1,114 @@
-"""What a restarted authority takes back from the replicas, whose memories outlive its own."""
+"""What a new life of the authority takes back from the replicas, whose memories outlive its own."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Iterator
 
+from deployments.inference.authority.cluster import Cluster
+from deployments.inference.authority.ownership import Ownership
+from deployments.inference.authority.resets import Resets
+from deployments.inference.authority.rows import Copy
 from deployments.inference.authority.table import Session, StateRecord, StateTable
-from deployments.inference.protocol import Claim, Key, StateBatch, Version
+from deployments.inference.protocol import Claimed, ClaimPart, Key, StateBatch
+
+logger = logging.getLogger(__name__)
+
+_PROBE_PERIOD_S = 0.1
 
 
 class Recovery:
-    """Judges claims.
-
-    For one lease time after a restart an owner of the earlier life may still be stepping. In that
-    time the authority grants nothing and takes over what owners claim; after it, nobody steps what
-    nobody has claimed.
-
-    Args:
-        restarted: an earlier life may still have owners.
-        incarnation: of the life that judges.
-    """
+    """Judges claims, and knows when enough were heard (invariant 8)."""
 
     def __init__(
-        self, table: StateTable, clock: Callable[[], float], restarted: bool, incarnation: int
+        self,
+        table: StateTable,
+        ownership: Ownership,
+        resets: Resets,
+        cluster: Cluster,
+        clock: Callable[[], float],
     ) -> None:
         self._table = table
+        self._ownership = ownership
+        self._resets = resets
+        self._cluster = cluster
         self._clock = clock
-        self._restarted = restarted
-        self._incarnation = incarnation
+        self._missing: dict[str, None] = {}
         self._until = 0.0
-        self._cleared: dict[str, int] = {}  # run -> epoch, resets of the earlier life
+        self._heard_all = asyncio.Event()
+
+    def begin(self, members: Iterable[str], leases_end_at: float) -> None:
+        """Begin to wait for the members of the earlier life, whose leases end by that moment."""
+        self._missing = dict.fromkeys(members)
+        self._until = leases_end_at
 
     @property
-    def active(self) -> bool:
-        return self._restarted and self._clock() < self._until
+    def missing(self) -> tuple[str, ...]:
+        """Members that may hold states which nobody has heard of."""
+        return tuple(self._missing) if self._active else ()
 
-    def begin(self, duration_s: float) -> None:
-        self._until = self._clock() + duration_s
+    @property
+    def _active(self) -> bool:
+        if not self._missing:
+            return False
+        return self._clock() < self._until or any(
+            session.claiming and session.replica in self._missing
+            for session in self._ownership.sessions.values()
+        )
 
     async def over(self) -> None:
-        while self.active:
-            await asyncio.sleep(max(0.0, self._until - self._clock()))
+        """Return when states may be granted."""
+        while self._active:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._heard_all.wait(), _PROBE_PERIOD_S)
 
-    def hear(self, claim: Claim) -> None:
-        """Learn from a claim of an earlier life that there was one, and what it has reset."""
-        if claim.incarnation not in (None, self._incarnation):
-            self._restarted = True  # as a fresh actor, but somebody remembers an earlier one
-        if self.active:
-            self._clear_again(claim.resets)
+    async def probe(self) -> None:
+        """Wait no longer for members that have died."""
+        while self._active:
+            for member in list(self._missing):
+                if not await self._cluster.is_alive(member):
+                    logger.warning("Replica %s is dead; its claim is not waited for.", member)
+                    self._hear(member)
+            await asyncio.sleep(_PROBE_PERIOD_S)
 
-    def _clear_again(self, resets: dict[str, int]) -> None:
-        """Apply resets of the earlier life to what snapshots and claims have brought back."""
-        for run, epoch in resets.items():
-            self._cleared[run] = max(epoch, self._cleared.get(run, 0))
-            for record in self._table.of_run(run):
-                if record.owner is None and record.version.epoch <= epoch:
-                    self._table.clear(record, epoch)
-                    self._table.remove(record)
+    def _hear(self, member: str) -> None:
+        self._missing.pop(member, None)
+        if not self._missing:
+            self._heard_all.set()
 
-    def accept(self, claim: Claim, states: StateBatch, earlier: list[Session]) -> list[StateRecord]:
-        """Take over the states that nobody has, or may have, stepped since, and return them.
+    def judge(self, session: Session, part: ClaimPart) -> Claimed:
+        """Take over the newest copies of states that nobody else has."""
+        given_back = [self._accept(session, *each) for each in _copies(part.given_back)]
+        owned = [self._accept(session, *each) for each in _copies(part.owned)]
+        taken_over = [record for record in (*given_back, *owned) if record is not None]
+        kept = [record for record in owned if record and self._may_keep(session, record)]
+        for record in kept:
+            self._ownership.keep(record, session)
+        for record in taken_over:
+            if record.owner is None:
+                self._table.left(record)
+        if part.last:
+            self._ownership.settle_claim(session)
+            self._hear(session.replica)
+        return Claimed([each.key for each in kept], [each.key for each in taken_over])
 
-        Args:
-            states: those that the claim owns, or those that it has given back.
-            earlier: sessions that the claiming replica had before.
-        """
-        claimed = zip(states.keys, states.versions, states.hidden, strict=True)
-        return [
-            self._table.adopt(key, version, hidden)
-            for key, version, hidden in claimed
-            if self._acceptable(claim, key, version, earlier)
-        ]
-
-    def _acceptable(self, claim: Claim, key: Key, version: Version, earlier: list[Session]) -> bool:
+    def _accept(self, session: Session, key: Key, copy: Copy) -> StateRecord | None:
+        if self._resets.voids(key.run, copy.version.epoch):
+            return None
         record = self._table.get(key)
-        if record is None:  # unless this is a restart, it was reset or has expired
-            forgotten = claim.incarnation == self._incarnation or not self.active
-            return not forgotten and version.epoch > self._cleared.get(key.run, 0)
-        if record.version > version or (record.owner is not None and record.owner not in earlier):
-            return False
-        return self.active or record.version.epoch == version.epoch
+        if record is not None:
+            if record.owner is not None and record.owner is not session:
+                return None
+            if record.version > copy.version:
+                return None
+        return self._table.adopt(key, copy)
 
-    def still_owns(self, claim: Claim, record: StateRecord, earlier: list[Session]) -> bool:
-        """Tell whether the claiming replica may go on stepping an accepted state."""
-        if claim.incarnation == self._incarnation:
-            return record.owner in earlier
-        return claim.lease_valid and (record.owner is None or record.owner in earlier)
+    def _may_keep(self, session: Session, record: StateRecord) -> bool:
+        return record.owner is session or (record.owner is None and session.lease_valid)
+
+
+def _copies(states: StateBatch) -> Iterator[tuple[Key, Copy]]:
+    for key, version, hidden in zip(states.keys, states.versions, states.hidden, strict=True):
+        yield key, Copy(version, hidden, states.receipts.get(key, ()))

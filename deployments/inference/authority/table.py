@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from deployments.inference.authority.snapshots import Snapshot, Snapshots
-from deployments.inference.protocol import Floats, Key, Version
+from deployments.inference.authority.rows import Copy
+from deployments.inference.authority.write_behind import Copies
+from deployments.inference.protocol import MAX_RECEIPTS, Floats, Key, Receipts, Version
 
 NEVER = Version(0, 0)
 
@@ -18,8 +19,8 @@ class Owner:
     """Whoever may change a state."""
 
 
-class Clearing(Owner):
-    """The authority, from asking for a run's states to having cleared them."""
+class Recaller(Owner):
+    """The authority itself, from asking for states to having cleared or given them up."""
 
 
 @dataclass(eq=False, slots=True)
@@ -30,6 +31,9 @@ class Session(Owner):
 
     Attributes:
         expires_at: when the lease runs out by the authority's clock.
+        lease_valid: whether the replica's lease before this one was valid when it said hello.
+        claiming: its claim is not complete; what earlier sessions of the replica owned is ``owned``
+            until then, what the claim names is ``kept``.
         owned: what the replica may step.
         waits: its places in queues.
         recalls: what it has been asked to give back and has not given back yet.
@@ -40,6 +44,9 @@ class Session(Owner):
     number: int
     replica: str
     expires_at: float
+    lease_valid: bool = False
+    claiming: bool = True
+    kept: set[Key] = field(default_factory=set)
     owned: dict[Key, StateRecord] = field(default_factory=dict)
     waits: dict[asyncio.Future[None], None] = field(default_factory=dict)
     recalls: dict[Key, StateRecord] = field(default_factory=dict)
@@ -61,12 +68,17 @@ class StateRecord:
     key: Key
     version: Version = NEVER
     hidden: Floats | None = None
+    receipts: Receipts = ()
     owner: Owner | None = None
     waiters: deque[Turn] = field(default_factory=deque)
 
     @property
     def wanted(self) -> bool:
         return any(not turn.granted.done() for turn in self.waiters)
+
+    @property
+    def copy(self) -> Copy | None:
+        return None if self.hidden is None else Copy(self.version, self.hidden, self.receipts)
 
 
 @dataclass(slots=True)
@@ -76,17 +88,11 @@ class _Run:
 
 
 class StateTable:
-    """Records by key, and runs with the longest unused first.
+    """Records by key, and runs with the longest unused first."""
 
-    Args:
-        first_epoch: higher than any that an earlier life of the authority can have given out.
-    """
-
-    def __init__(
-        self, snapshots: Snapshots, clock: Callable[[], float], first_epoch: int = 0
-    ) -> None:
-        self.last_epoch = first_epoch
-        self._snapshots = snapshots
+    def __init__(self, copies: Copies, clock: Callable[[], float]) -> None:
+        self.last_epoch = 0
+        self._copies = copies
         self._clock = clock
         self._records: dict[Key, StateRecord] = {}
         self._runs: OrderedDict[str, _Run] = OrderedDict()
@@ -112,17 +118,20 @@ class StateTable:
         if not run.records:
             del self._runs[record.key.run]
 
-    def restore(self, key: Key, snapshot: Snapshot) -> None:
+    def restore(self, key: Key, copy: Copy) -> None:
         """Take over a copy that the store has kept."""
         record = self.obtain(key)
-        record.version, record.hidden = snapshot
-        self.last_epoch = max(self.last_epoch, snapshot.version.epoch)
+        record.version, record.hidden, record.receipts = copy.version, copy.hidden, copy.receipts
+        self.last_epoch = max(self.last_epoch, copy.version.epoch)
 
-    def adopt(self, key: Key, version: Version, hidden: Floats) -> StateRecord:
+    def adopt(self, key: Key, copy: Copy) -> StateRecord:
         """Take over a copy that a replica has kept."""
         record = self.obtain(key)
-        self.commit(record, version, hidden)
-        self.last_epoch = max(self.last_epoch, version.epoch)
+        if record.version == copy.version and record.hidden is not None:
+            return record  # the store has kept the same
+        record.receipts = ()  # the claim names them all
+        self.commit(record, copy)
+        self.last_epoch = max(self.last_epoch, copy.version.epoch)
         return record
 
     def next_epoch(self) -> int:
@@ -136,19 +145,39 @@ class StateTable:
         assert epoch > record.version.epoch, "invariant 2: epochs grow"
         record.version = Version(epoch, record.version.step)
 
-    def commit(self, record: StateRecord, version: Version, hidden: Floats) -> None:
-        """Keep a copy of a newer state, which counts as a use of its run."""
-        assert version >= record.version, "invariant 3: what is kept never goes back"
-        record.version, record.hidden = version, hidden.copy()
+    def commit(self, record: StateRecord, newer: Copy) -> None:
+        """Keep a newer state with the receipts that are new, which is a use of its run."""
+        assert newer.version >= record.version, "invariant 3: what is kept never goes back"
+        record.version, record.hidden = newer.version, newer.hidden.copy()
+        if newer.receipts:
+            known = record.receipts[-1].step if record.receipts else 0
+            new = tuple(each for each in newer.receipts if each.step > known)
+            record.receipts = (record.receipts + new)[-MAX_RECEIPTS:]
         self._runs[record.key.run].used_at = self._clock()
         self._runs.move_to_end(record.key.run)
-        self._snapshots.put(record.key, Snapshot(version, record.hidden))
+        self._note(record)
 
     def clear(self, record: StateRecord, epoch: int) -> None:
         """Return a state to zeros, under an epoch that no copy from before it can have."""
-        assert epoch >= record.version.epoch, "invariant 2: epochs grow"
-        record.version, record.hidden = Version(epoch, 0), None
-        self._snapshots.erase(record.key)
+        assert epoch > record.version.epoch, "invariant 2: epochs grow"
+        record.version, record.hidden, record.receipts = Version(epoch, 0), None, ()
+        self._copies.erase(record.key)
+
+    def left(self, record: StateRecord) -> None:
+        """Have a state's copy written soon: nobody owns it any more."""
+        self._copies.hurry(record.key)
+
+    def note_again(self, record: StateRecord) -> None:
+        """Have a copy written although it was written before: it may have been erased."""
+        self._note(record)
+        self.left(record)
+
+    def _note(self, record: StateRecord) -> None:
+        if (copy := record.copy) is not None:
+            self._copies.put(record.key, copy)
+
+    def __iter__(self) -> Iterator[StateRecord]:
+        return iter(list(self._records.values()))
 
     def of_run(self, run: str) -> list[StateRecord]:
         return list(self._runs[run].records.values()) if run in self._runs else []

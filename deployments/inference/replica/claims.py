@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
-from deployments.inference.protocol import (
-    Claim,
-    Floats,
-    Key,
-    OpenedSession,
-    StaleSessionError,
-    Version,
+from deployments.inference.protocol import Claimed, ClaimPart
+from deployments.inference.replica.held_states import (
+    HeldCopy,
+    HeldState,
+    HeldStates,
+    LeaseCounts,
+    batch_of,
 )
-from deployments.inference.replica.held_states import HeldState, HeldStates, LeaseCounts, batch_of
 from deployments.inference.replica.recent import RecentPast
+
+STATES_PER_PART = 1000
+
+
+@dataclass
+class Part:
+    """A part of a claim, and the states in it that are held."""
+
+    message: ClaimPart
+    claimed: list[tuple[HeldState, HeldCopy]]
 
 
 class Claims:
@@ -23,51 +33,74 @@ class Claims:
         self._held = held
         self._recent = RecentPast(now)
         self._counts = counts
-        self._claimed: list[tuple[HeldState, Version, Floats]] = []
+        self._kept: list[HeldState] = []
+        self._lost: list[HeldState] = []
 
-    def claim(self, incarnation: int | None, lease_valid: bool) -> Claim:
+    def parts(self) -> Iterator[Part]:
+        """Yield what is held, in parts; what is stepped meanwhile follows in commits."""
         owned, leaving = self._held.claimable()
-        self._claimed = [(each, each.version, each.hidden) for each in (*owned, *leaving)]
-        claimed = {state.key for state, _, _ in self._claimed}
-        past = [each for each in self._recent.given_back() if each[0] not in claimed]
-        return Claim(
-            incarnation,
-            lease_valid,
-            owned=batch_of(map(_copy, owned)),
-            given_back=batch_of([*past, *map(_copy, leaving)]),
-            resets=dict(self._recent.resets),
-        )
+        held = {state.key for state in (*owned, *leaving)}
+        past = [copy for copy in self._recent.copies() if copy.key not in held]
+        self._kept, self._lost = [], []
+        given_back: list[HeldState | HeldCopy] = [*past, *leaving]
+        n_parts = max(1, -(-max(len(owned), len(given_back)) // STATES_PER_PART))
+        for number in range(n_parts):
+            here = slice(number * STATES_PER_PART, (number + 1) * STATES_PER_PART)
+            claimed: list[tuple[HeldState, HeldCopy]] = []
+            message = ClaimPart(
+                batch_of(_copies(owned[here], claimed)),
+                batch_of(_copies(given_back[here], claimed)),
+                last=number == n_parts - 1,
+            )
+            yield Part(message, claimed)
 
-    def settle(self, opened: OpenedSession) -> None:
-        self._counts.sessions += 1
-        kept, accepted = set(opened.kept), set(opened.accepted)
-        self._held.keep(state for state, _, _ in self._claimed if state.key in kept)
-        for state, version, hidden in self._claimed:
-            if state.key not in accepted:
-                self.lose(state)
+    def settle_part(self, part: Part, answer: Claimed) -> None:
+        """Take over what has become of a part."""
+        kept, accepted = set(answer.kept), set(answer.accepted)
+        for state, copy in part.claimed:
+            if copy.key not in accepted:
+                self._lost.append(state)
                 continue
-            state.acknowledge(version.step)
-            if state.key not in kept:
-                self._recent.note_given_back(state.key, version, hidden)
+            state.acknowledge(copy.version.step)
+            if copy.key in kept:
+                self._kept.append(state)
+            else:
+                self._recent.note(copy)
+
+    def settle(self) -> None:
+        """Own in the new session what was kept, and nothing else."""
+        self._counts.sessions += 1
+        for state in self._held.keep(self._kept):
+            state.give_up()
+        for state in self._lost:
+            self.lose(state)
 
     def give_back(self, state: HeldState) -> None:
         """Take leave of a state whose last commit has arrived."""
-        self._recent.note_given_back(state.key, state.version, state.hidden)
+        self._recent.note(state.copy)
         self._held.release(state)
 
     def lose(self, state: HeldState) -> None:
         """Give up a state that is somebody else's; steps since the last commit are void."""
         self._counts.states_refused += 1
-        state.fail(StaleSessionError("the hidden state has moved to another replica"))
+        state.give_up()
         self._held.refuse(state)
-
-    def note_reset(self, run: str, epoch: int) -> None:
-        """Remember that copies of a run's states with this epoch or an earlier one are void."""
-        self._recent.note_reset(run, epoch)
 
     def prune(self) -> None:
         self._recent.prune()
 
 
-def _copy(state: HeldState) -> tuple[Key, Version, Floats]:
-    return state.key, state.version, state.hidden
+def _copies(
+    held: Sequence[HeldState | HeldCopy], claimed: list[tuple[HeldState, HeldCopy]]
+) -> list[HeldCopy]:
+    """Copy states as they are now, and note those that are held as claimed."""
+    copies = []
+    for each in held:
+        if isinstance(each, HeldState):
+            each.sent = each.version.step
+            copy = each.copy
+            claimed.append((each, copy))
+        else:
+            copy = each
+        copies.append(copy)
+    return copies

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import math
 
-from deployments.inference.protocol import Authority
+from deployments.inference.protocol import Authority, Key, StateBatch
 from deployments.inference.replica.claims import Claims
-from deployments.inference.replica.held_states import HeldStates, LeaseCounts, batch_of
+from deployments.inference.replica.held_states import (
+    HeldState,
+    HeldStates,
+    LeaseCounts,
+    batch_of,
+)
 from deployments.inference.replica.session import Session
+
+STATES_PER_COMMIT = 5000
 
 
 class Commits:
@@ -16,6 +24,7 @@ class Commits:
     Args:
         claims: takes leave of the states that are given back or refused.
         delay_s: for so long the steps that follow join a commit; 0 sends each at once.
+        loss_bound_s: age of the oldest step not committed, from which on it is overdue.
     """
 
     def __init__(
@@ -26,6 +35,7 @@ class Commits:
         claims: Claims,
         counts: LeaseCounts,
         delay_s: float,
+        loss_bound_s: float,
     ) -> None:
         self._authority = authority
         self._session = session
@@ -33,19 +43,28 @@ class Commits:
         self._claims = claims
         self._counts = counts
         self._delay_s = delay_s
+        self._loss_bound_s = loss_bound_s
         self._loop = asyncio.get_running_loop()
         self._due = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
-        self._oldest_step = 0.0
+        self._oldest_unsent = math.inf
+        self._oldest_sent = math.inf  # of the commit under way
         self._sending = False
 
     def schedule(self) -> None:
         """Note that there is a step to send."""
+        if self._oldest_unsent == math.inf:
+            self._oldest_unsent = self._loop.time()
         if not self._delay_s:
             self._due.set()
         elif self._timer is None:
-            self._oldest_step = self._loop.time()
             self._timer = self._loop.call_later(self._delay_s, self._due.set)
+
+    @property
+    def overdue(self) -> bool:
+        """Whether answers must wait for their commits (invariant 9)."""
+        oldest = min(self._oldest_sent, self._oldest_unsent)
+        return self._loop.time() - oldest > self._loss_bound_s
 
     def hurry(self) -> None:
         self._due.set()
@@ -59,21 +78,29 @@ class Commits:
             self._timer = None
 
     async def send(self) -> None:
-        """Send all that there is, and take over what has become of it.
+        """Send what there is, and take over what has become of it.
 
         Raises:
             HiddenStateError: nobody knows whether it arrived; it goes out again.
         """
-        number, sent_at, oldest = self._session.number, self._loop.time(), self._oldest_step
-        stepped, leaving = self._held.outgoing()
+        number, sent_at = self._session.number, self._loop.time()
+        stepped, leaving = self._held.outgoing(STATES_PER_COMMIT)
         if number is None or not (stepped or leaving):
+            self._oldest_unsent = math.inf
             return
         assert not self._sending, "invariant 5: one commit at a time"
-        batch = batch_of((state.key, state.version, state.hidden) for state in stepped)
+        batch = batch_of(state.newer_copy for state in stepped)
         self._sending = True
+        self._oldest_sent = self._oldest_unsent
+        if self._held.has_outgoing:  # more than one commit takes
+            self._due.set()
+        else:
+            self._oldest_unsent = math.inf
         try:
             refused = await self._authority.commit(number, batch, [each.key for each in leaving])
         except BaseException:
+            self._oldest_unsent = min(self._oldest_sent, self._oldest_unsent)
+            self._oldest_sent = math.inf
             self._held.unsent(stepped, leaving)
             raise
         finally:
@@ -81,7 +108,17 @@ class Commits:
         self._session.renew(number, sent_at)
         self._counts.commits += 1
         self._counts.states_committed += len(stepped)
-        self._counts.commit_lag_s = self._loop.time() - oldest
+        self._counts.commit_lag_s = max(0.0, self._loop.time() - self._oldest_sent)
+        self._oldest_sent = math.inf
+        self._settle(stepped, leaving, batch, set(refused))
+
+    def _settle(
+        self,
+        stepped: list[HeldState],
+        leaving: list[HeldState],
+        batch: StateBatch,
+        refused: set[Key],
+    ) -> None:
         for state, version in zip(stepped, batch.versions, strict=True):
             if state.key in refused:
                 self._claims.lose(state)

@@ -12,8 +12,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deployments.inference.protocol import Floats, Grant, Key, StateBatch, Version
+from deployments.inference.protocol import (
+    Floats,
+    Grant,
+    HiddenStateError,
+    Key,
+    OutcomeUnknownError,
+    Receipt,
+    Receipts,
+    StaleSessionError,
+    StateBatch,
+    Version,
+)
 from deployments.inference.replica.phases import TRANSITIONS, Event, Phase
+from deployments.inference.replica.receipts import ReceiptBook
 
 _NEVER = Version(0, 0)
 
@@ -31,8 +43,17 @@ class LeaseCounts:
     commit_lag_s: float = 0.0  # from the oldest step in the last commit to its acknowledgement
 
 
+class HeldCopy(NamedTuple):
+    """A state as it was at one moment."""
+
+    key: Key
+    version: Version
+    hidden: Floats
+    receipts: Receipts
+
+
 class Unanswered(NamedTuple):
-    """An answer that waits until its step is committed (strict mode)."""
+    """An answer that waits until its step is committed."""
 
     step: int
     answer: asyncio.Future[Any]
@@ -45,6 +66,9 @@ class HeldState:
 
     Attributes:
         dirty: the newest step is in no commit yet.
+        sent: the latest step that was ever sent; from then on it may have been committed.
+        committed: the latest step that is known to be committed.
+        receipts: of steps whose requests bore an idempotency key.
         unanswered: in the order of their steps.
     """
 
@@ -53,20 +77,39 @@ class HeldState:
     version: Version = _NEVER
     hidden: Floats = field(default_factory=lambda: np.empty(0, np.float32))
     dirty: bool = False
+    sent: int = 0
+    committed: int = 0
+    receipts: ReceiptBook = field(default_factory=ReceiptBook)
     unanswered: list[Unanswered] = field(default_factory=list)
+
+    @property
+    def copy(self) -> HeldCopy:
+        return HeldCopy(self.key, self.version, self.hidden, self.receipts.all())
+
+    @property
+    def newer_copy(self) -> HeldCopy:
+        """The copy with those receipts only that are not committed yet."""
+        new = self.receipts.since(self.committed)
+        return HeldCopy(self.key, self.version, self.hidden, new)
 
     def acknowledge(self, up_to_step: int) -> None:
         """Answer what waited for the commit of a step or of an earlier one."""
+        self.committed = max(self.committed, up_to_step)
+        if not self.unanswered:
+            return
         due = [each for each in self.unanswered if each.step <= up_to_step]
         self.unanswered = [each for each in self.unanswered if each.step > up_to_step]
         for each in due:
             if not each.answer.done():  # a disconnected client has cancelled it
                 each.answer.set_result(each.outcome)
 
-    def fail(self, error: Exception) -> None:
-        """Fail what waited for a commit."""
+    def give_up(self) -> None:
+        """Fail what waited for a commit: these steps are not, or may not be, part of the state."""
         unanswered, self.unanswered = self.unanswered, []
         for each in unanswered:
+            error: HiddenStateError = StaleSessionError("the hidden state has moved meanwhile")
+            if each.step <= self.sent:
+                error = OutcomeUnknownError()
             if not each.answer.done():
                 each.answer.set_exception(error)
 
@@ -131,7 +174,8 @@ class HeldStates:
         recalled = self.phase(key) is Phase.ASKED_BACK
         state = self.fire(key, Event.GRANT)
         assert state is not None
-        state.version = grant.version
+        state.version, state.receipts = grant.version, ReceiptBook(grant.receipts)
+        state.sent = state.committed = grant.version.step
         state.hidden = zeros if grant.hidden is None else grant.hidden
         return recalled
 
@@ -161,36 +205,47 @@ class HeldStates:
         """Return the states to claim: those owned, and those about to be given back."""
         return self.in_phase(Phase.OWNED), self.in_phase(Phase.LEAVING)
 
-    def keep(self, claimed: Iterable[HeldState]) -> None:
-        """Own these claimed states in a new session, and no others."""
+    def keep(self, claimed: Iterable[HeldState]) -> list[HeldState]:
+        """Own these claimed states in a new session, and no others; return what is gone by that."""
         kept = {state.key: state for state in claimed}
-        for key in [key for key in self._held if key not in kept]:
-            self.fire(key, Event.NOT_KEPT)
+        before = dict(self._held)
+        for key in before:
+            if key not in kept:
+                self.fire(key, Event.NOT_KEPT)
         for key, state in kept.items():
             state.phase = self._next(key, Event.KEPT)
             self._held[key] = state
+        return [state for key, state in before.items() if self._held.get(key) is not state]
 
     # From a step to its commit
 
-    def advance(self, state: HeldState, hidden: Floats) -> None:
+    def advance(self, state: HeldState, hidden: Floats, receipt: Receipt | None = None) -> None:
         """Note a step of an owned state."""
         assert state.phase is Phase.OWNED, "invariant 1: only its owner steps a state"
         state.hidden = hidden
         state.version = Version(state.version.epoch, state.version.step + 1)
         state.dirty = True
+        if receipt is not None:
+            state.receipts.add(receipt)
         self._outbox[state.key] = state
 
     @property
     def has_outgoing(self) -> bool:
         return bool(self._outbox)
 
-    def outgoing(self) -> tuple[list[HeldState], list[HeldState]]:
-        """Return the states with steps to commit, which count as sent, and those to give back."""
-        waiting, self._outbox = self._outbox, {}
-        stepped = [state for state in waiting.values() if state.dirty]
-        leaving = [state for state in waiting.values() if state.phase is Phase.LEAVING]
+    def outgoing(self, limit: int) -> tuple[list[HeldState], list[HeldState]]:
+        """Return states with steps to commit, which count as sent, and those to give back.
+
+        Args:
+            limit: of their number; the others follow in the next commit.
+        """
+        keys = list(self._outbox)[:limit]
+        waiting = [self._outbox.pop(key) for key in keys]
+        stepped = [state for state in waiting if state.dirty]
+        leaving = [state for state in waiting if state.phase is Phase.LEAVING]
         for state in stepped:
             state.dirty = False
+            state.sent = state.version.step
         return stepped, leaving
 
     def unsent(self, stepped: Iterable[HeldState], leaving: Iterable[HeldState]) -> None:
@@ -202,10 +257,11 @@ class HeldStates:
                 self._outbox[state.key] = state
 
 
-def batch_of(states: Iterable[tuple[Key, Version, Floats]]) -> StateBatch:
+def batch_of(copies: Iterable[HeldCopy]) -> StateBatch:
     """Pack copies of states for the way to the authority."""
-    listed = list(states)
+    listed = list(copies)
     if not listed:
         return StateBatch()
-    keys, versions, hidden = zip(*listed, strict=True)
-    return StateBatch(list(keys), list(versions), np.stack(hidden))
+    keys, versions, hidden, _ = zip(*listed, strict=True)
+    with_receipts = {each.key: each.receipts for each in listed if each.receipts}
+    return StateBatch(list(keys), list(versions), np.stack(hidden), with_receipts)

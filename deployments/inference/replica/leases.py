@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 import numpy as np
 
+from deployments.inference.boottime import boottime
 from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import (
     Authority,
@@ -20,14 +22,24 @@ from deployments.inference.protocol import (
     Floats,
     HiddenStateError,
     Key,
+    OutcomeUnknownError,
+    Receipt,
     StaleSessionError,
 )
 from deployments.inference.replica.claims import Claims
 from deployments.inference.replica.commits import Commits
 from deployments.inference.replica.held_states import HeldState, HeldStates, LeaseCounts
-from deployments.inference.replica.session import CALL_TIMEOUT_S, AbandonedError, Session
+from deployments.inference.replica.session import (
+    CALL_TIMEOUT_S,
+    RECONNECT_PAUSE_S,
+    AbandonedError,
+    Session,
+)
 
 logger = logging.getLogger(__name__)
+
+RESET_TIMEOUT_S = 10.0
+CLOSE_TIMEOUT_S = 10.0
 
 
 class StateLeases:
@@ -36,6 +48,8 @@ class StateLeases:
     Args:
         authority: the authority, directly or through Ray.
         replica: a name by which the authority can ask whether this replica lives.
+        generation: of the layout that this replica goes by.
+        clock: of the lease, in seconds.
     """
 
     def __init__(
@@ -44,19 +58,29 @@ class StateLeases:
         replica: str,
         hidden_dim: int,
         options: InferenceOptions,
+        generation: int = 1,
+        clock: Callable[[], float] = boottime,
     ) -> None:
         self.counts = LeaseCounts()
         self._authority = authority
         self._options = options
         self._zeros = np.zeros(hidden_dim, np.float32)
         self._loop = asyncio.get_running_loop()
-        self._now = self._loop.time
+        self._now = clock
         self._held = HeldStates()
         self._claims = Claims(self._held, self.counts, self._now)
-        self._session = Session(authority, replica, self._claims, self._now)
+        self._session = Session(
+            authority, replica, generation, self._claims, clock, options.run_ttl_s
+        )
         delay_s = 0.0 if options.strict else options.commit_delay_s
         self._commits = Commits(
-            authority, self._session, self._held, self._claims, self.counts, delay_s
+            authority,
+            self._session,
+            self._held,
+            self._claims,
+            self.counts,
+            delay_s,
+            options.loss_bound_s,
         )
         self._given_back = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -70,14 +94,19 @@ class StateLeases:
         state = self._held.owned(key)
         return state if state is not None and self._session.valid else None
 
-    def advance(self, state: HeldState, hidden: Floats) -> None:
+    def advance(self, state: HeldState, hidden: Floats, receipt: Receipt | None = None) -> None:
         """Record a step; its commit goes out behind the answer, or at once in strict mode.
 
         Args:
             hidden: (128,), the caller's no longer.
+            receipt: when the request bore an idempotency key.
         """
-        self._held.advance(state, hidden)
+        self._held.advance(state, hidden, receipt)
         self._commits.schedule()
+
+    def answers_wait(self) -> bool:
+        """Tell whether an answer must wait for the commit of its step (invariant 9)."""
+        return self._options.strict or self._commits.overdue or not self._session.valid
 
     async def acquire(self, key: Key) -> None:
         """Return when ``key`` is owned with a valid lease. One call for a key at a time.
@@ -119,16 +148,26 @@ class StateLeases:
                 self._loop.call_soon(self._give_back, key)
 
     async def reset(self, run: str) -> None:
-        """Clear a run everywhere; when this returns, its every later step starts from zeros."""
-        while True:
-            session = self._session.number
-            try:
-                epoch = await self._authority.reset(run)
-            except AuthorityUnavailableError as error:
-                await self._replace_session(session, error)
-                continue
-            self._claims.note_reset(run, epoch)
-            return
+        """Clear a run everywhere; when this returns, its every later step starts from zeros.
+
+        Raises:
+            OutcomeUnknownError: nobody has confirmed it within the time.
+        """
+        try:
+            async with asyncio.timeout(RESET_TIMEOUT_S):
+                while not await self._try_reset(run):
+                    await asyncio.sleep(RECONNECT_PAUSE_S)
+        except (TimeoutError, AbandonedError):
+            raise OutcomeUnknownError from None
+
+    async def _try_reset(self, run: str) -> bool:
+        session = self._session.number
+        try:
+            await self._authority.reset(run)
+        except AuthorityUnavailableError as error:
+            await self._replace_session(session, error)
+            return False
+        return True
 
     @property
     def connected(self) -> bool:
@@ -167,15 +206,25 @@ class StateLeases:
         self._held.recall_all()
         self._commits.hurry()
         try:
-            async with asyncio.timeout(CALL_TIMEOUT_S):
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await asyncio.wait([committing])
-                if self._session.number is not None:
-                    await self._authority.close_session(self._session.number)
+                while not await self._try_to_leave():
+                    await asyncio.sleep(RECONNECT_PAUSE_S)
         except (HiddenStateError, TimeoutError) as error:
             logger.warning("Hidden states could not be given back: %s", error)
         finally:
             committing.cancel()
             await asyncio.gather(listening, committing, return_exceptions=True)
+
+    async def _try_to_leave(self) -> bool:
+        session = self._session.number
+        try:
+            if session is not None:
+                await self._authority.close_session(session)
+        except (StaleSessionError, AuthorityUnavailableError) as error:
+            await self._replace_session(session, error)  # with a claim to what was given back
+            return False
+        return True
 
     # Talk with the authority
 

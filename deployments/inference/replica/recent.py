@@ -1,22 +1,27 @@
-"""What a replica remembers beyond what it owns, for an authority that has lost its memory.
+"""What a replica remembers of states that it has given back.
 
-While a state passes from one replica to another, for a moment only the authority has it; and of a
-run that was reset, for a moment only the authority knows. If its process dies then, the replicas'
-memories fill the gap.
+While a state passes from one replica to another, for a moment only the authority has it. If its
+process dies then, the memory of the last owner fills the gap.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
-from deployments.inference.protocol import Floats, Key, Version
+from deployments.inference.protocol import Key
+from deployments.inference.replica.held_states import HeldCopy
 
-KEEP_S = 30.0  # by then the next owner has its grant, or a snapshot is written
-MAX_RESETS = 10_000
+KEEP_S = 30.0  # by then the next owner has its grant, or a copy is in the store
+
+
+class _GivenBack(NamedTuple):
+    at: float
+    copy: HeldCopy
 
 
 class RecentPast:
-    """Copies of states given back lately, and runs reset lately.
+    """Copies of states given back lately.
 
     Args:
         now: clock in seconds.
@@ -24,27 +29,20 @@ class RecentPast:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._given_back: dict[Key, tuple[float, Version, Floats]] = {}  # oldest first
-        self.resets: dict[str, int] = {}  # run -> epoch, oldest first
+        self._given_back: dict[Key, _GivenBack] = {}  # oldest first
 
-    def note_given_back(self, key: Key, version: Version, hidden: Floats) -> None:
-        self._given_back.pop(key, None)
-        self._given_back[key] = (self._now(), version, hidden)
+    def note(self, copy: HeldCopy) -> None:
+        self._given_back.pop(copy.key, None)
+        self._given_back[copy.key] = _GivenBack(self._now(), copy)
 
-    def note_reset(self, run: str, epoch: int) -> None:
-        self.resets.pop(run, None)
-        self.resets[run] = epoch
-        if len(self.resets) > MAX_RESETS:
-            del self.resets[next(iter(self.resets))]
-
-    def given_back(self) -> list[tuple[Key, Version, Floats]]:
+    def copies(self) -> list[HeldCopy]:
         self.prune()
-        return [(key, version, hidden) for key, (_, version, hidden) in self._given_back.items()]
+        return [each.copy for each in self._given_back.values()]
 
     def prune(self) -> None:
         too_old = self._now() - KEEP_S
         while self._given_back:
             key = next(iter(self._given_back))
-            if self._given_back[key][0] >= too_old:
+            if self._given_back[key].at >= too_old:
                 return
             del self._given_back[key]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Protocol
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 from deployments.inference.protocol import (
     Authority,
-    Claim,
+    Claimed,
+    ClaimPart,
+    DismissedError,
+    Hello,
     HiddenStateError,
-    OpenedSession,
     StaleSessionError,
 )
 
@@ -25,17 +28,26 @@ class AbandonedError(HiddenStateError):
     """This replica cannot keep hidden states any more; it is about to be replaced."""
 
     def __init__(self) -> None:
-        super().__init__("a background loop of the hidden states has died")
+        super().__init__("this replica cannot keep hidden states any more")
+
+
+class Part(Protocol):
+    """A part of a claim, on its way."""
+
+    message: ClaimPart
 
 
 class Claimant(Protocol):
     """Whoever holds states under the session."""
 
-    def claim(self, incarnation: int | None, lease_valid: bool) -> Claim:
-        """Return what is held; what changes until ``settle`` is not part of the claim."""
+    def parts(self) -> Iterator[Part]:
+        """Yield what is held; what changes until ``settle`` is not part of the claim."""
 
-    def settle(self, opened: OpenedSession) -> None:
-        """Take over what has become of the claim."""
+    def settle_part(self, part: Any, answer: Claimed) -> None:
+        """Take over what has become of a part."""
+
+    def settle(self) -> None:
+        """Go over to the new session."""
 
 
 class Session:
@@ -44,21 +56,30 @@ class Session:
     Args:
         authority: whom to ask.
         replica: a name by which the authority can ask whether this replica lives.
+        generation: of the layout that this replica goes by.
         claimant: makes the claims.
+        forget_after_s: what nobody could use for so long has expired, and is not claimed.
 
     Attributes:
         number: None before the first session.
     """
 
     def __init__(
-        self, authority: Authority, replica: str, claimant: Claimant, now: Callable[[], float]
+        self,
+        authority: Authority,
+        replica: str,
+        generation: int,
+        claimant: Claimant,
+        now: Callable[[], float],
+        forget_after_s: float = math.inf,
     ) -> None:
         self.number: int | None = None
         self._authority = authority
         self._replica = replica
+        self._generation = generation
         self._claimant = claimant
         self._now = now
-        self._incarnation: int | None = None
+        self._forget_after_s = forget_after_s
         self._lease_s = 0.0
         self._lease_until = 0.0
         self._ended = False  # the authority says so, lease or no lease
@@ -97,6 +118,7 @@ class Session:
 
         Raises:
             AbandonedError: the session was given up for good.
+            DismissedError: the authority will never have one with this replica.
         """
         if isinstance(error, StaleSessionError) and self.number == broken:
             self._ended = True
@@ -105,18 +127,44 @@ class Session:
                 if self._abandoned:
                     raise AbandonedError
                 try:
-                    async with asyncio.timeout(CALL_TIMEOUT_S):
-                        await self._open()
+                    await self._open()
+                except DismissedError:
+                    self._abandoned = True
+                    raise
                 except (HiddenStateError, TimeoutError) as refusal:
                     logger.info("The authority over hidden states does not answer: %s", refusal)
                     await asyncio.sleep(RECONNECT_PAUSE_S)
 
     async def _open(self) -> None:
         sent_at = self._now()
-        claim = self._claimant.claim(self._incarnation, lease_valid=sent_at < self._lease_until)
-        opened = await self._authority.open_session(self._replica, claim)
-        self.number, self._incarnation = opened.session, opened.incarnation
+        hello = Hello(self._replica, self._generation, lease_valid=sent_at < self._lease_until)
+        async with asyncio.timeout(CALL_TIMEOUT_S):
+            opened = await self._authority.open_session(hello)
+        if sent_at - self._lease_until > self._forget_after_s:
+            sent_at = self._now()
+            await self._send(opened.session, ClaimPart())
+        else:
+            sent_at = await self._claim(opened.session)
+        self.number = opened.session
         self._ended = False
-        self._claimant.settle(opened)
+        self._claimant.settle()
         self._lease_s = opened.lease_s
         self._lease_until = sent_at + opened.lease_s
+
+    async def _claim(self, session: int) -> float:
+        """Send a claim, each part while the next one is made; return when the last was sent."""
+        sent_at = self._now()
+        parts = self._claimant.parts()
+        part = next(parts, None)
+        while part is not None:
+            sent_at = self._now()
+            answering = asyncio.create_task(self._send(session, part.message))
+            await asyncio.sleep(0)  # let it go out
+            following = next(parts, None)
+            self._claimant.settle_part(part, await answering)
+            part = following
+        return sent_at
+
+    async def _send(self, session: int, message: ClaimPart) -> Claimed:
+        async with asyncio.timeout(CALL_TIMEOUT_S):
+            return await self._authority.claim(session, message)

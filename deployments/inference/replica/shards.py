@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import zlib
 from collections.abc import Sequence
 from dataclasses import fields
 
-from deployments.inference.protocol import Floats, Key
+from deployments.inference.layout import shard_of
+from deployments.inference.protocol import Floats, Key, Receipt
 from deployments.inference.replica.held_states import HeldState, LeaseCounts
 from deployments.inference.replica.leases import StateLeases
-
-
-def shard_of(key: Key, n_shards: int) -> int:
-    """Return the number of the authority that a key belongs to; the same in every process."""
-    return zlib.crc32("/".join(key).encode()) % n_shards
 
 
 class ShardedLeases:
@@ -29,8 +24,11 @@ class ShardedLeases:
     def owned(self, key: Key) -> HeldState | None:
         return self._of(key).owned(key)
 
-    def advance(self, state: HeldState, hidden: Floats) -> None:
-        self._of(state.key).advance(state, hidden)
+    def advance(self, state: HeldState, hidden: Floats, receipt: Receipt | None = None) -> None:
+        self._of(state.key).advance(state, hidden, receipt)
+
+    def answers_wait(self, key: Key) -> bool:
+        return self._of(key).answers_wait()
 
     async def acquire(self, key: Key) -> None:
         await self._of(key).acquire(key)

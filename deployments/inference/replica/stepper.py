@@ -10,19 +10,24 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import Counter, deque
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import (
     Key,
+    KeyReusedError,
     NonFiniteStateError,
     OutOfReachError,
+    Receipt,
 )
 from deployments.inference.replica.held_states import HeldState, Unanswered
+from deployments.inference.replica.queues import Decision as Decision  # part of this face
+from deployments.inference.replica.queues import HeldAnswers, Queues, Request
+from deployments.inference.replica.receipts import fingerprint_of
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.metrics.sampled import Sampled
 from models.junctions import JUNCTIONS
@@ -31,26 +36,9 @@ from models.policy.inputs import encode
 from models.policy.step import PolicyStep
 
 MAX_BATCH = 256
+LONGEST_TURN_S = 0.004
 
 _UNAVAILABLE = np.array([[not a for a in j.avail_actions] for j in JUNCTIONS.values()])
-
-
-class Decision(NamedTuple):
-    """One step's outcome. ``step`` counts the junction's steps since zeros."""
-
-    action: int
-    confidence: float
-    step: int
-
-
-@dataclass(slots=True)
-class _Request:
-    key: Key
-    obs: list[float]
-    answer: asyncio.Future[Decision]
-    patience_s: float
-    request_id: str | None = None
-    stepped: bool = False
 
 
 @dataclass
@@ -79,7 +67,7 @@ class Stepper:
     Args:
         leases: the states this replica owns.
         source: the policy, which must be there when a step is asked for.
-        options: ``strict`` and how long a request may wait for a state.
+        options: how long a request may wait for a state, and an answer for its commit.
     """
 
     def __init__(
@@ -90,8 +78,9 @@ class Stepper:
         self._source = source
         self._options = options
         self._loop = asyncio.get_running_loop()
-        self._arrived: list[_Request] = []
-        self._parked: dict[Key, deque[_Request]] = {}  # until this replica owns the state
+        self._queues = Queues()
+        self._held_answers = HeldAnswers(options.commit_timeout_s)
+        self._scheduled = False
         self._acquiring: set[asyncio.Task[None]] = set()
 
     def submit(
@@ -112,47 +101,68 @@ class Stepper:
             A future of the decision; fails with a :class:`HiddenStateError`.
         """
         answer: asyncio.Future[Decision] = self._loop.create_future()
-        if not self._arrived:
-            self._loop.call_soon(self._run_arrived)
         patience_s = min(patience_s, self._options.checkout_timeout_s)
-        self._arrived.append(_Request(key, obs, answer, patience_s, request_id))
+        request = Request(key, obs, answer, patience_s, request_id)
+        if self._queues.add(request):
+            self._schedule()
+        else:
+            self._be_patient(request)
         return answer
 
-    def _run_arrived(self) -> None:
-        arrived, self._arrived = self._arrived, []
-        self._run(arrived)
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._run)
 
-    def _run(self, requests: list[_Request]) -> None:
-        while requests:
-            batch, states, requests = self._next_batch(requests)
+    def _run(self) -> None:
+        """Step what is ready, but leave the loop to others after a while."""
+        self._scheduled = False
+        until = time.perf_counter() + LONGEST_TURN_S
+        while self._queues.has_ready:
+            batch, states = self._next_batch()
             if batch:
                 try:
                     self._step(batch, states)
                 except Exception as error:  # a defect; no request may hang on it
                     for request in batch:
                         _fail(request.answer, error)
+            if time.perf_counter() > until and self._queues.has_ready:
+                self._schedule()
+                return
 
-    def _next_batch(
-        self, requests: list[_Request]
-    ) -> tuple[list[_Request], list[HeldState], list[_Request]]:
-        """Split off the first waiting request of each owned key; park those of keys not owned."""
-        batch: dict[Key, _Request] = {}
+    def _next_batch(self) -> tuple[list[Request], list[HeldState]]:
+        """Take the next request of each key that is ready; park those of states not owned."""
+        batch: list[Request] = []
         states: list[HeldState] = []
-        rest: list[_Request] = []
-        for request in requests:
-            key = request.key
-            if request.answer.done():
-                continue
-            if key in batch or len(batch) == MAX_BATCH:
-                rest.append(request)
-            elif key not in self._parked and (state := self._leases.owned(key)) is not None:
-                batch[key] = request
+        for key in self._queues.ready(MAX_BATCH):
+            state = self._leases.owned(key)
+            if state is None:
+                self._park(key)
+            elif (request := self._next_request(key, state)) is not None:
+                batch.append(request)
                 states.append(state)
-            else:
-                self._park(request)
-        return list(batch.values()), states, rest
+        return batch, states
 
-    def _step(self, batch: list[_Request], states: list[HeldState]) -> None:
+    def _next_request(self, key: Key, state: HeldState) -> Request | None:
+        """Return the next request that needs a step, after answering those that were stepped."""
+        while self._queues.is_ready(key):
+            request = self._queues.pop(key)
+            if request is None or request.request_id is None:
+                return request
+            try:
+                request.fingerprint = fingerprint_of(request.obs)
+                receipt = state.receipts.find(request.request_id, request.fingerprint)
+            except KeyReusedError as error:
+                _fail(request.answer, error)
+                continue
+            if receipt is None:
+                return request
+            decision = Decision(receipt.action, receipt.confidence, receipt.step)
+            committed = receipt.step <= state.committed
+            self._answer(request, state, decision, committed)
+        return None
+
+    def _step(self, batch: list[Request], states: list[HeldState]) -> None:
         policy = self._source.model
         if policy is None:
             raise RuntimeError("a step was asked for without a policy")
@@ -174,50 +184,60 @@ class Stepper:
             if not finite:
                 _fail(request.answer, NonFiniteStateError())
                 continue
-            self._leases.advance(state, new_hidden.copy())
-            decision = Decision(action, confidence, state.version.step)
-            request.stepped = True
+            decision = Decision(action, confidence, state.version.step + 1)
+            self._leases.advance(state, new_hidden.copy(), _receipt(request, decision))
             self.counts.predictions[request.key.junction, action] += 1
-            if self._options.strict:
-                state.unanswered.append(Unanswered(decision.step, request.answer, decision))
-            else:
-                request.answer.set_result(decision)
+            self._answer(request, state, decision)
         self.counts.batches.observe((len(batch), time.perf_counter() - started))
 
-    def _park(self, request: _Request) -> None:
-        """Hold a request until its state is here, but no longer than its deadline."""
-        self._loop.call_later(request.patience_s, _give_up, request)
-        parked = self._parked.get(request.key)
-        if parked is not None:
-            while parked and parked[0].answer.done():  # a long outage must not fill the memory
-                parked.popleft()
-            parked.append(request)
+    def _answer(
+        self, request: Request, state: HeldState, decision: Decision, committed: bool = False
+    ) -> None:
+        """Answer a step that was made, now or when it is committed (invariant 9)."""
+        request.stepped = True
+        if committed or not self._leases.answers_wait(request.key):
+            request.answer.set_result(decision)
             return
-        self._parked[request.key] = deque([request])
-        task = self._loop.create_task(self._acquire(request.key))
+        state.unanswered.append(Unanswered(decision.step, request.answer, decision))
+        self._held_answers.add(request.answer)
+
+    def _park(self, key: Key) -> None:
+        """Hold a key's requests until its state is here, but none longer than its patience."""
+        for request in self._queues.park(key):
+            self._be_patient(request)
+        task = self._loop.create_task(self._acquire(key))
         self._acquiring.add(task)
         task.add_done_callback(self._acquiring.discard)
 
+    def _be_patient(self, request: Request) -> None:
+        if not request.timed:
+            request.timed = True
+            self._loop.call_later(request.patience_s, _give_up, request)
+
     async def _acquire(self, key: Key) -> None:
-        error: Exception | None = None
         try:
             await self._leases.acquire(key)
-        except Exception as failure:  # a HiddenStateError, or a defect
-            error = failure
-        parked = self._parked.pop(key)
-        if error is None:
-            self._run(list(parked))
+        except Exception as error:  # a HiddenStateError, or a defect
+            for request in self._queues.drop(key):
+                _fail(request.answer, error)
             return
-        for request in parked:
-            _fail(request.answer, error)
+        self._queues.unpark(key)
+        self._run()  # at once: a recall may be waiting behind the grant
 
     async def close(self) -> None:
         for task in list(self._acquiring):
             task.cancel()
 
 
-def _give_up(request: _Request) -> None:
-    # A step that waits for its commit has been made: it may fail only if that is refused.
+def _receipt(request: Request, decision: Decision) -> Receipt | None:
+    if request.request_id is None:
+        return None
+    action, confidence, step = decision
+    return Receipt(request.request_id, request.fingerprint, step, action, confidence)
+
+
+def _give_up(request: Request) -> None:
+    # A step that was made waits for its commit, with a deadline of its own.
     if not request.stepped:
         _fail(request.answer, OutOfReachError())
 

@@ -9,81 +9,75 @@ this one at once.
 from __future__ import annotations
 
 import asyncio
-import hashlib
+import gc
 import logging
 import os
 from collections.abc import Callable
 
 import ray
-from ray.exceptions import ActorDiedError, RayError
+from ray.actor import ActorHandle
 from ray.util import metrics
 
 from deployments.inference.authority.authority import HiddenStateAuthority
-from deployments.inference.authority.snapshots import NoSnapshots, StoreSnapshots
+from deployments.inference.authority.ledger import SeatGivenUpError
+from deployments.inference.layout import Seat, table_of
 from deployments.inference.options import InferenceOptions
-from deployments.inference.protocol import (
-    Key,
-)
+from deployments.inference.protocol import Key
 from deployments.inference.wire.commit_channel import (
     ChannelAddress,
     CommitServer,
     decode_commit,
 )
-from deployments.ray_private import SERVE_NAMESPACE
+from deployments.inference.wire.ray_cluster import RayCluster
 from deployments.store import Store
 
 logger = logging.getLogger(__name__)
 
-SWEEP_PERIOD_S = 0.1
-PROBE_TIMEOUT_S = 0.5
+NAMESPACE = "greenwave"
+_LAST_WORDS_S = 0.5  # for answers that are still on their way
 
 OpenStore = Callable[[], Store]
 
 
 class HiddenStates(HiddenStateAuthority):
-    """Keeps the hidden states of one shard; every method runs in the actor's event loop.
+    """Keeps the hidden states of one seat; every method runs in the actor's event loop.
 
     Args:
         app: the application, whose states are its own.
-        open_store: opens the store that snapshots go to; None keeps states in memory alone.
-        shard: number of this shard and number of shards.
+        open_store: opens the store.
     """
 
     def __init__(
-        self,
-        app: str,
-        options: InferenceOptions,
-        open_store: OpenStore | None,
-        shard: tuple[int, int],
+        self, app: str, options: InferenceOptions, open_store: OpenStore, seat: Seat
     ) -> None:
-        context = ray.get_runtime_context()
-        snapshots = _open_snapshots(app, options, open_store, shard)
-        super().__init__(
-            options,
-            snapshots=snapshots,
-            is_alive=_replica_is_alive,
-            restarted=context.was_current_actor_reconstructed,
-        )
+        # A hundred thousand states are many objects and no garbage; to look through them again
+        # and again would double the time of a restart.
+        gc.set_threshold(100_000, 50, 100)
+        cluster = RayCluster(lambda other: find_authority(app, options, open_store, other))
+        super().__init__(options, open_store(), table_of(app), seat, cluster, on_end=_restart)
         self._commits = CommitServer(self)
         self._address: ChannelAddress | None = None
-        self._running: set[asyncio.Task[None]] = set()
-        self._loops = [self._sweep_forever()]
-        if isinstance(snapshots, StoreSnapshots):
-            self._loops.append(snapshots.run(options.snapshot_period_s))
         self._n_states = metrics.Gauge("hidden_states", "Hidden states kept", tag_keys=("shard",))
-        self._n_states.set_default_tags({"shard": str(shard[0])})
+        self._n_states.set_default_tags({"shard": str(seat.shard)})
+
+    async def start(self) -> None:
+        try:
+            await super().start()
+        except SeatGivenUpError:
+            _leave()
+            raise
 
     async def _start(self) -> None:
-        # A constructor of an actor cannot await; its first call can.
         await super()._start()
-        for loop in self._loops:
-            task = asyncio.create_task(loop)
-            task.add_done_callback(_restart_on_death)
-            self._running.add(task)  # the event loop itself holds tasks weakly
-        try:
-            self._address = await self._commits.start(ray.util.get_node_ip_address())
-        except OSError as error:  # replicas then commit by actor calls
-            logger.warning("No connections for commits can be taken: %s", error)
+        if self._address is None:
+            try:
+                self._address = await self._commits.start(ray.util.get_node_ip_address())
+            except OSError as error:  # replicas then commit by actor calls
+                logger.warning("No connections for commits can be taken: %s", error)
+
+    async def give_up(self) -> None:
+        await super().give_up()
+        _leave()
 
     async def commit_address(self) -> ChannelAddress | None:
         """Return where commits are taken, None when the actor cannot listen or has not started."""
@@ -93,43 +87,39 @@ class HiddenStates(HiddenStateAuthority):
         """Take the commit of a replica that cannot reach the address."""
         return await self.commit(*decode_commit(payload))
 
-    async def _sweep_forever(self) -> None:
-        while True:
-            self.sweep()
-            self._n_states.set(self.n_states)
-            await asyncio.sleep(SWEEP_PERIOD_S)
+    def sweep(self) -> None:
+        super().sweep()
+        self._n_states.set(self.n_states)
 
 
-def _restart_on_death(task: asyncio.Task[None]) -> None:
-    """Restart the actor: the authority is broken without the loop, and learns the states anew."""
-    if not task.cancelled():
-        logger.critical("A background loop has died; restarting", exc_info=task.exception())
-        os._exit(1)
-
-
-def _open_snapshots(
-    app: str, options: InferenceOptions, open_store: OpenStore | None, shard: tuple[int, int]
-) -> StoreSnapshots | NoSnapshots:
-    if open_store is None:
-        return NoSnapshots()
-    session = ray.get_runtime_context().get_session_name()
-    return StoreSnapshots(
-        open_store(),
-        cluster=hashlib.blake2b(session.encode(), digest_size=16).digest(),
-        restore=options.restore_after_restart,
-        shard=shard,
-        app=app,
+def find_authority(
+    app: str, options: InferenceOptions, open_store: OpenStore, seat: Seat
+) -> ActorHandle:
+    """Return the named actor of a seat, created by whoever comes first."""
+    actor: ActorHandle = (
+        ray.remote(HiddenStates)
+        .options(
+            name=f"hidden_states:{app}:{seat.generation}/{seat.shard}",
+            namespace=NAMESPACE,
+            lifetime="detached",
+            get_if_exists=True,
+            max_restarts=-1,
+            max_concurrency=10_000,  # long-polls and checkouts wait inside
+            num_cpus=0,
+        )
+        .remote(app, options, open_store, seat)
     )
+    return actor
 
 
-async def _replica_is_alive(actor_name: str) -> bool:
-    """Ask Ray; a replica that is merely slow counts as alive, its lease will run out."""
-    try:
-        # in a thread: without the GCS, the look-up would stop every other call
-        replica = await asyncio.to_thread(ray.get_actor, actor_name, SERVE_NAMESPACE)
-        await asyncio.wait_for(replica.__ray_ready__.remote(), PROBE_TIMEOUT_S)
-    except (ValueError, ActorDiedError):
-        return False
-    except (TimeoutError, RayError):  # RayError: one of a network in trouble tells of no death
-        return True
-    return True
+def _restart(error: BaseException) -> None:
+    """End this life: it was succeeded, or a loop has died without which the authority is broken."""
+    logger.critical("The state actor ends, and Ray restarts it", exc_info=error)
+    os._exit(1)
+
+
+def _leave() -> None:
+    """End for good: nobody needs this seat any more."""
+    me = ray.get_runtime_context().current_actor
+    loop = asyncio.get_running_loop()
+    loop.call_later(_LAST_WORDS_S, lambda: ray.kill(me, no_restart=True))

@@ -4,30 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
-import ray
 from ray.actor import ActorHandle
 from ray.exceptions import RayError, RayTaskError
 
-from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import (
     AuthorityUnavailableError,
-    Claim,
+    Claimed,
+    ClaimPart,
     Grant,
+    Hello,
     Key,
     OpenedSession,
     StateBatch,
 )
-from deployments.inference.wire.actor import HiddenStates, OpenStore
 from deployments.inference.wire.commit_channel import CommitChannel, encode_commit
 
 logger = logging.getLogger(__name__)
-
-NAMESPACE = "greenwave"
-
-T = TypeVar("T")
 
 
 class RayAuthority:
@@ -40,78 +35,70 @@ class RayAuthority:
 
     def __init__(self, find: Callable[[], ActorHandle]) -> None:
         self._find = find
-        self._actor = find()
+        self._actor: ActorHandle | None = None
         self._channel: CommitChannel | None = None
+        self._opening: asyncio.Task[None] | None = None
 
-    async def open_session(self, replica: str, claim: Claim) -> OpenedSession:
+    async def open_session(self, hello: Hello) -> OpenedSession:
         self._close_channel()
         try:
-            opened: OpenedSession = await self._call(
-                self._actor.open_session.remote, replica, claim
-            )
-            self._channel = await self._open_channel()
+            if self._actor is None:
+                self._actor = await asyncio.to_thread(self._find)
+            opened: OpenedSession = await self._call("open_session", hello)
         except AuthorityUnavailableError:
-            self._actor = await asyncio.to_thread(self._find)
+            self._actor = None
             raise
+        # Behind the session: an address that nobody answers must not keep it from beginning.
+        self._opening = asyncio.create_task(self._open_channel())
         return opened
 
-    async def _open_channel(self) -> CommitChannel | None:
-        address = await self._call(self._actor.commit_address.remote)
+    async def _open_channel(self) -> None:
         try:
-            return await CommitChannel.open(address) if address else None
-        except OSError as error:
+            address = await self._call("commit_address")
+            self._channel = await CommitChannel.open(address) if address else None
+        except (OSError, AuthorityUnavailableError) as error:
             logger.warning("Commits go by actor calls, which is slower: %s", error)
-            return None
 
     def _close_channel(self) -> None:
+        if self._opening is not None:
+            self._opening.cancel()
+            self._opening = None
         if self._channel is not None:
             self._channel.close()
             self._channel = None
 
+    async def claim(self, session: int, part: ClaimPart) -> Claimed:
+        claimed: Claimed = await self._call("claim", session, part)
+        return claimed
+
     async def listen(self, session: int) -> list[Key]:
-        return await self._call(self._actor.listen.remote, session)
+        recalls: list[Key] = await self._call("listen", session)
+        return recalls
 
     async def checkout(self, session: int, key: Key) -> Grant:
-        return await self._call(self._actor.checkout.remote, session, key)
+        grant: Grant = await self._call("checkout", session, key)
+        return grant
 
     async def commit(self, session: int, states: StateBatch, released: list[Key]) -> list[Key]:
         payload = encode_commit(session, states, released)
         if self._channel is not None:
             return await self._channel.commit(payload)
-        return await self._call(self._actor.commit_message.remote, payload)
+        refused: list[Key] = await self._call("commit_message", payload)
+        return refused
 
-    async def reset(self, run: str) -> int:
-        return await self._call(self._actor.reset.remote, run)
+    async def reset(self, run: str) -> None:
+        await self._call("reset", run)
 
     async def close_session(self, session: int) -> None:
-        await self._call(self._actor.close_session.remote, session)
+        await self._call("close_session", session)
         self._close_channel()
 
-    async def _call(self, method: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
+    async def _call(self, method: str, *args: Any) -> Any:
+        if self._actor is None:
+            raise AuthorityUnavailableError("the state actor has not been found yet")
         try:
-            return await method(*args)
+            return await getattr(self._actor, method).remote(*args)
         except RayTaskError:  # what the authority itself has raised
             raise
         except RayError as error:
             raise AuthorityUnavailableError(str(error).split("\n")[0]) from error
-
-
-def find_authority(
-    app: str, options: InferenceOptions, open_store: OpenStore | None, shard: tuple[int, int]
-) -> ActorHandle:
-    """Return the named actor of a shard, created by whichever replica comes first."""
-    actor: ActorHandle = (
-        ray.remote(HiddenStates)
-        .options(
-            name=f"hidden_states:{app}:{shard[0]}/{shard[1]}",
-            namespace=NAMESPACE,
-            lifetime="detached",
-            get_if_exists=True,
-            max_restarts=-1,
-            max_concurrency=10_000,  # long-polls and checkouts wait inside
-            num_cpus=0,
-        )
-        .remote(app, options, open_store, shard)
-    )
-    actor.configure.remote(options)
-    return actor

@@ -25,6 +25,7 @@ from deployments.inference.protocol import (
     Authority,
     AuthorityUnavailableError,
     Key,
+    Receipt,
     StaleSessionError,
     StateBatch,
     Version,
@@ -46,7 +47,8 @@ class ChannelAddress(NamedTuple):
 
 
 def encode_commit(session: int, states: StateBatch, released: list[Key]) -> bytes:
-    header = json.dumps([session, states.keys, states.versions, released]).encode()
+    receipts = [[key, each] for key, each in states.receipts.items()]
+    header = json.dumps([session, states.keys, states.versions, receipts, released]).encode()
     return b"".join((_LENGTH.pack(len(header)), header, states.hidden.tobytes()))
 
 
@@ -58,12 +60,13 @@ def decode_commit(payload: bytes) -> tuple[int, StateBatch, list[Key]]:
     """
     try:
         start = _LENGTH.size + _LENGTH.unpack_from(payload)[0]
-        session, keys, versions, released = json.loads(payload[_LENGTH.size : start])
+        session, keys, versions, receipts, released = json.loads(payload[_LENGTH.size : start])
         hidden = np.frombuffer(payload, np.float32, offset=start)
         batch = StateBatch(
             [Key(*key) for key in keys],
             [Version(*each) for each in versions],
             hidden.reshape(len(keys), -1 if keys else 0),
+            {Key(*key): tuple(Receipt(*one) for one in each) for key, each in receipts},
         )
         return session, batch, [Key(*key) for key in released]
     except (struct.error, TypeError) as error:
@@ -108,6 +111,8 @@ class CommitServer:
             refused = await self._authority.commit(*decode_commit(payload))
         except StaleSessionError as error:
             return json.dumps({"stale": str(error)}).encode()
+        except AuthorityUnavailableError as error:
+            return json.dumps({"unavailable": str(error)}).encode()
         return json.dumps({"refused": refused}).encode()
 
 
@@ -134,7 +139,7 @@ class CommitChannel:
 
         Raises:
             StaleSessionError: the session has ended.
-            AuthorityUnavailableError: the connection is lost.
+            AuthorityUnavailableError: the connection is lost, or the authority may not act.
         """
         try:
             _send(self._writer, payload)
@@ -147,6 +152,8 @@ class CommitChannel:
             raise
         if "stale" in answer:
             raise StaleSessionError(answer["stale"])
+        if "unavailable" in answer:
+            raise AuthorityUnavailableError(answer["unavailable"])
         return [Key(*key) for key in answer["refused"]]
 
     def close(self) -> None:

@@ -13,7 +13,8 @@ import httpx
 import psutil
 import pytest
 
-from deployments.inference.authority.snapshots import StoreSnapshots
+from deployments.inference.authority.rows import key_of, unpack_copy
+from deployments.inference.layout import table_of
 from deployments.store import open_store
 from testbed.system import System, application, make_instance
 from tests.cluster.conftest import Weights
@@ -80,9 +81,11 @@ async def test_killed_state_actors_lose_nothing_and_come_back_by_themselves(
             system.kill(actor)
         await load.until(lambda: len(state_actors(system)) == len(before))
         await load.more(200)
-    # On a busy machine the actor may be away for longer than a request waits: refused, not stepped.
+    # On a busy machine the actor may be away for longer than a request waits: refused, not
+    # stepped; or than an answer waits for its commit: that step may be part of the history.
     assert all(what.startswith("503") for _, what in load.failures), load.failures[:5]
-    assert_is_serial_history(load.answers, weights)
+    unknown = [what for _, what in load.failures if "outcome_unknown" in what]
+    assert_is_serial_history(load.answers, weights, allowed_gaps=len(unknown))
 
 
 async def test_states_without_an_owner_survive_the_state_actor(system: System, run_id: str) -> None:
@@ -104,7 +107,7 @@ async def test_states_without_an_owner_survive_the_state_actor(system: System, r
     await asyncio.to_thread(system.deploy, application("many", "/many", replicas=3))
 
 
-def test_a_full_restart_continues_from_the_snapshot_if_the_configuration_says_so(
+def test_a_full_restart_continues_from_the_copy_if_the_configuration_says_so(
     tmp_path: Path, policy_file: Path
 ) -> None:
     temp_dir = Path(tempfile.mkdtemp(prefix="gw-", dir="/tmp"))
@@ -119,8 +122,9 @@ def test_a_full_restart_continues_from_the_snapshot_if_the_configuration_says_so
     async def saved_steps(app: str) -> list[int]:
         store = open_store(f"sqlite:///{tmp_path / 'greenwave.db'}")
         try:
-            snapshots = StoreSnapshots(store, b"", restore=True, app=app)
-            return [snapshot.version.step for _, snapshot in await snapshots.load()]
+            rows = [row async for row in store.scan(table_of(app))]
+            copies = [unpack_copy(value, stamp=None) for row, value in rows if key_of(row)]
+            return [copy.version.step for copy in copies if copy is not None]
         finally:
             await store.close()
 

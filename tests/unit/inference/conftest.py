@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from deployments.inference.api import create_app
-from deployments.inference.authority.authority import HiddenStateAuthority
 from deployments.inference.options import InferenceOptions
 from deployments.inference.replica.leases import StateLeases
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.service import InferenceService
 from models.policy.form import HIDDEN_DIM
+from tests.unit.inference.authorities import make_authority
 from tests.unit.inference.policies import WEIGHTS
 
 
@@ -26,13 +26,15 @@ def policy_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 async def empty_service() -> AsyncIterator[InferenceService]:
-    """Make a service without a policy, with its authority in the same event loop."""
+    """Make a service without a policy, with its authority and a store in the same event loop."""
     settings = InferenceOptions()
-    leases = StateLeases(HiddenStateAuthority(settings), "replica", HIDDEN_DIM, settings)
+    authority = await make_authority(settings)
+    leases = StateLeases(authority, "replica", HIDDEN_DIM, settings)
     service = InferenceService(ShardedLeases([leases]), settings)
     await service.leases.start()
     yield service
     await service.close()
+    authority.stop()
 
 
 @pytest.fixture

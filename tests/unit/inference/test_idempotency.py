@@ -23,8 +23,9 @@ from deployments.inference.protocol import (
 )
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.service import Decision, InferenceService
-from tests.unit.inference.policies import SMALL
+from tests.unit.inference.policies import BIG, SMALL
 
+STEP_HEADER = "x-hidden-state-step"
 BODY = {"junction_id": SMALL, "obs_data": [0.5]}
 NOT_A_KEY = "An idempotency key is 1 to 64 characters of A-Z a-z 0-9 . _ : -"
 REUSED = {"detail": str(KeyReusedError()), "code": "key_reused"}
@@ -171,3 +172,50 @@ class TestReset:
         assert (answer.status_code, answer.json()) == (503, UNKNOWN)
         assert answer.headers["x-error-code"] == "outcome_unknown"
         assert answer.headers["retry-after"] == "1"
+
+
+class TestWithTheStepper:
+    """The whole way, with the real service behind the routes."""
+
+    @pytest_asyncio.fixture
+    async def client(self, service: InferenceService) -> AsyncIterator[httpx.AsyncClient]:
+        transport = httpx.ASGITransport(create_app(service, InferenceOptions()))
+        async with httpx.AsyncClient(transport=transport, base_url="http://inference") as client:
+            yield client
+
+    async def test_a_repeated_request_gets_the_first_answer_and_makes_no_step(self, client):
+        key = {"Idempotency-Key": "k"}
+        first = await client.post("/predict_action", json=BODY, headers=key)
+        await client.post("/predict_action", json=BODY)
+        again = await client.post("/predict_action", json=BODY, headers=key)
+        assert (again.content, again.headers) == (first.content, first.headers)
+        assert (await client.post("/predict_action", json=BODY)).headers[STEP_HEADER] == "3"
+
+    async def test_requests_at_once_with_one_key_are_one_step(self, client):
+        key = {"Idempotency-Key": "k"}
+        answers = await asyncio.gather(
+            *(client.post("/predict_action", json=BODY, headers=key) for _ in range(8))
+        )
+        assert {answer.headers[STEP_HEADER] for answer in answers} == {"1"}
+
+    async def test_another_observation_is_422_and_makes_no_step(self, client):
+        key, other = {"Idempotency-Key": "k"}, BODY | {"obs_data": [0.25]}
+        await client.post("/predict_action", json=BODY, headers=key)
+        answer = await client.post("/predict_action", json=other, headers=key)
+        assert (answer.status_code, answer.json()) == (422, REUSED)
+        assert (await client.post("/predict_action", json=BODY)).headers[STEP_HEADER] == "2"
+
+    async def test_an_item_and_a_request_with_one_key_are_one_step(self, client):
+        items = [BODY | {"request_id": "k"}] * 2
+        answered = (await client.post("/predict_actions", json={"items": items})).json()["items"]
+        alone = await client.post("/predict_action", json=BODY, headers={"Idempotency-Key": "k"})
+        assert answered == [alone.json()] * 2
+        assert alone.headers[STEP_HEADER] == "1"
+
+    async def test_a_key_belongs_to_one_junction_of_one_run(self, client):
+        key = {"Idempotency-Key": "k"}
+        for body in (BODY, BODY | {"run_id": "other"}, BODY | {"junction_id": BIG}):
+            other = body | {"obs_data": [0.25]}
+            assert (await client.post("/predict_action", json=body)).status_code == 200
+            answer = await client.post("/predict_action", json=other, headers=key)
+            assert answer.headers[STEP_HEADER] == "2"

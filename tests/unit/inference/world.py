@@ -10,34 +10,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deployments.inference.authority.authority import HiddenStateAuthority
-from deployments.inference.authority.snapshots import NoSnapshots, Snapshots
+from deployments.inference.layout import Layout, Seat, agree_on_layout, shard_of
 from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import (
     Authority,
     AuthorityUnavailableError,
-    Claim,
+    Claimed,
+    ClaimPart,
     Grant,
+    Hello,
     HiddenStateError,
     Key,
     OpenedSession,
     StateBatch,
 )
 from deployments.inference.replica.leases import StateLeases
-from deployments.inference.replica.shards import ShardedLeases, shard_of
+from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.replica.stepper import Decision, Stepper
 from models.policy.form import HIDDEN_DIM
 from models.policy.step import PolicyStep
+from tests.unit.inference.authorities import TABLE
 from tests.unit.inference.lineage import Asked, History, Outcome, ResetCall
-
-FAST = InferenceOptions().model_copy(
-    update={
-        "lease_s": 0.2,  # less than a config may say
-        "lease_margin_s": 0.03,
-        "probe_after_s": 0.005,
-        "commit_delay_s": 0.003,
-        "checkout_timeout_s": 2.0,
-    }
-)
+from tests.unit.inference.memory_store import MemoryStore
+from tests.unit.inference.options import FAST as FAST
+from tests.unit.inference.options import settings as settings
 
 
 @dataclass
@@ -49,60 +45,98 @@ class Network:
     lost_reply: float = 0.0
 
 
-class _Life:
-    """One life of the authority's process: its calls die with it."""
+class Life:
+    """One life of an authority's process, and what it can ask of the cluster.
 
-    def __init__(self, authority: HiddenStateAuthority) -> None:
-        self.authority = authority
+    Attributes:
+        dead: its calls, and all that it does, have ended.
+    """
+
+    def __init__(self, world: World, shard: Shard) -> None:
+        self._world = world
+        self._shard = shard
+        self.session = world.session
+        world.processes += 1
+        self.process = f"node/{world.processes}/0"
         self.calls: set[asyncio.Task[Any]] = set()
         self.dead = False
-        self.sweeper = asyncio.create_task(self._sweep())
-
-    async def _sweep(self) -> None:
-        while True:
-            self.authority.sweep()
-            await asyncio.sleep(0.01)
+        self.authority = HiddenStateAuthority(
+            world.settings,
+            world.store,
+            TABLE,
+            shard.seat,
+            self,
+            on_end=lambda error: shard.ended(self),
+            clock=asyncio.get_running_loop().time,
+        )
 
     def kill(self) -> None:
         self.dead = True
-        self.sweeper.cancel()
-        for call in self.calls:
-            call.cancel()
+        self._world.ended.add(self.process)
+        self.authority.stop()
+        for task in (*self.calls, self.authority._starting, self.authority._giving_up):
+            if task is not None:
+                task.cancel()
+
+    async def is_alive(self, replica: str) -> bool:
+        await asyncio.sleep(0.001)
+        return replica not in self._world.known_dead
+
+    async def has_ended(self, process: str) -> bool:
+        return process in self._world.ended
+
+    async def is_current(self) -> bool:
+        await asyncio.sleep(0.0005)
+        if self._world.cluster_silent:
+            raise AuthorityUnavailableError("the cluster does not answer")
+        return self._shard.life is self
+
+    async def give_up(self, seat: Seat) -> None:
+        await self._world.shard_of_seat(seat).give_up()
 
 
 class Shard:
-    """The authority's place: empty for a while after a kill, then a fresh one."""
+    """The place of one seat's authority: empty for a while after a kill, then a fresh one."""
 
-    def __init__(self, world: World, snapshots: Callable[[], Snapshots]) -> None:
+    def __init__(self, world: World, seat: Seat) -> None:
         self._world = world
-        self._snapshots = snapshots
-        self.life: _Life | None = None
+        self.seat = seat
+        self.life: Life | None = None
 
     @property
     def authority(self) -> HiddenStateAuthority:
         assert self.life is not None
         return self.life.authority
 
-    def start(self, restarted: bool = False) -> None:
-        self.life = _Life(
-            HiddenStateAuthority(
-                self._world.settings,
-                self._snapshots(),
-                is_alive=self._world.is_alive,
-                restarted=restarted,
-                clock=asyncio.get_running_loop().time,
-            )
-        )
+    def start(self) -> None:
+        self.life = Life(self._world, self)
 
     def stop(self) -> None:
-        assert self.life is not None
-        self.life.kill()
-        self.life = None
+        if self.life is not None:
+            self.life.kill()
+            self.life = None
 
     async def kill(self, down_s: float = 0.02) -> None:
         self.stop()
         await asyncio.sleep(down_s)
-        self.start(restarted=True)
+        if self.life is None:
+            self.start()
+
+    def ended(self, life: Life) -> None:
+        """Do as Ray does when a process has ended by itself."""
+        life.kill()
+        if self.life is life:
+            self.life = None
+            asyncio.get_running_loop().call_later(0.02, self._start_again)
+
+    def _start_again(self) -> None:
+        if self.life is None:
+            self.start()
+
+    async def give_up(self) -> None:
+        if self.life is None:
+            raise AuthorityUnavailableError("no authority")
+        await asyncio.wait_for(self.life.authority.give_up(), 5)
 
 
 class Wire(Authority):
@@ -113,9 +147,13 @@ class Wire(Authority):
         self._shard = shard
         self._replica = replica
 
-    async def open_session(self, replica: str, claim: Claim) -> OpenedSession:
-        opened: OpenedSession = await self._call("open_session", replica, claim)
+    async def open_session(self, hello: Hello) -> OpenedSession:
+        opened: OpenedSession = await self._call("open_session", hello)
         return opened
+
+    async def claim(self, session: int, part: ClaimPart) -> Claimed:
+        claimed: Claimed = await self._call("claim", session, part)
+        return claimed
 
     async def listen(self, session: int) -> Any:
         return await self._call("listen", session)
@@ -128,9 +166,8 @@ class Wire(Authority):
         refused: list[Key] = await self._call("commit", session, states, released)
         return refused
 
-    async def reset(self, run: str) -> int:
-        epoch: int = await self._call("reset", run)
-        return epoch
+    async def reset(self, run: str) -> None:
+        await self._call("reset", run)
 
     async def close_session(self, session: int) -> None:
         await self._call("close_session", session)
@@ -184,7 +221,14 @@ class Replica:
         self._going = asyncio.Event()
         self._going.set()
         self.shards = [
-            StateLeases(Wire(world, shard, self), name, HIDDEN_DIM, world.settings)
+            StateLeases(
+                Wire(world, shard, self),
+                name,
+                HIDDEN_DIM,
+                world.settings,
+                shard.seat.generation,
+                clock=asyncio.get_running_loop().time,
+            )
             for shard in world.shards
         ]
         self.leases = ShardedLeases(self.shards)
@@ -217,16 +261,22 @@ class World:
 
     settings: InferenceOptions = FAST
     network: Network = field(default_factory=Network)
-    snapshots: Callable[[], Snapshots] = NoSnapshots
+    store: MemoryStore = field(default_factory=MemoryStore)
+    session: str = "first"
     seed: int = 0
     n_shards: int = 1
     policy: PolicyStep | None = None
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
+        self.store.random = self.random
+        self.processes = 0
+        self.ended: set[str] = set()
+        self.cluster_silent = False
         self.history = History()
         self.policy = self.policy or self.history.policy
-        self.shards = [Shard(self, self.snapshots) for _ in range(self.n_shards)]
+        self.shards: list[Shard] = []  # of the present layout
+        self.every_shard: dict[Seat, Shard] = {}
         self.replicas: list[Replica] = []
         self.clients: list[asyncio.Task[None]] = []
         self.known_dead: set[str] = set()
@@ -234,8 +284,7 @@ class World:
         self.messages_lost = 0
 
     async def start(self, n_replicas: int = 1) -> World:
-        for shard in self.shards:
-            shard.start()
+        await self.lay_out()
         for _ in range(n_replicas):
             await self.add_replica()
         return self
@@ -246,9 +295,21 @@ class World:
         await replica.leases.start()
         return replica
 
-    async def is_alive(self, replica: str) -> bool:
-        await asyncio.sleep(0.001)
-        return replica not in self.known_dead
+    async def lay_out(self, shards: int | None = None) -> Layout:
+        """Agree on a layout, as a replica does when it starts, and start its authorities."""
+        if shards is not None:
+            self.settings = self.settings.model_copy(update={"shards": shards})
+        else:
+            self.settings = self.settings.model_copy(update={"shards": self.n_shards})
+        layout = await agree_on_layout(self.store, TABLE, self.settings)
+        self.shards = [self.shard_of_seat(seat) for seat in layout.seats]
+        return layout
+
+    def shard_of_seat(self, seat: Seat) -> Shard:
+        if seat not in self.every_shard:
+            self.every_shard[seat] = Shard(self, seat)
+            self.every_shard[seat].start()
+        return self.every_shard[seat]
 
     # What clients do
 
@@ -302,14 +363,8 @@ class World:
 
     async def kill_authority(self, key: Key | None = None, down_s: float = 0.02) -> None:
         self.authority_faults.append(asyncio.get_running_loop().time())
-        shard = self.shards[shard_of(key, self.n_shards) if key else 0]
+        shard = self.shards[shard_of(key, len(self.shards)) if key else 0]
         await shard.kill(down_s)
-
-
-def settings(**changes: Any) -> InferenceOptions:
-    """Return the fast settings with some changed, in or out of range."""
-    assert changes.keys() <= InferenceOptions.model_fields.keys()
-    return FAST.model_copy(update=changes)
 
 
 async def until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:

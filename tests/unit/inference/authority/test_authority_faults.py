@@ -1,51 +1,83 @@
-"""A killed authority: the replicas' memories and the snapshots make it whole again."""
+"""A killed authority: the replicas' memories and the store make it whole again."""
 
 from __future__ import annotations
 
 import asyncio
 
-import numpy as np
 import pytest
 
 from deployments.inference.authority.authority import HiddenStateAuthority
 from deployments.inference.protocol import (
-    Claim,
+    Claimed,
+    ClaimPart,
+    Hello,
     Key,
     StaleSessionError,
     StateBatch,
     TooManyStatesError,
     Version,
 )
+from tests.unit.inference.authorities import batch, join, make_authority, now, restart
 from tests.unit.inference.lineage import Outcome
+from tests.unit.inference.memory_store import MemoryStore
 from tests.unit.inference.virtual_time import virtual_time
-from tests.unit.inference.world import FAST, World, gather, settings
+from tests.unit.inference.world import FAST, World, gather, settings, until
 
 KEY = Key("run", "300839359")
 OTHER = Key("run", "265580972")
 
 
-def now() -> float:
-    return asyncio.get_running_loop().time()
+RECONNECTED_S = 0.1  # by then a replica has noticed that there is an authority again
 
 
-def batch(key: Key, version: Version, fill: float = 1.0) -> StateBatch:
-    return StateBatch([key], [version], np.full((1, 128), fill, np.float32))
+async def claim(
+    authority: HiddenStateAuthority, replica: str, part: ClaimPart, lease_valid: bool = True
+) -> tuple[int, Claimed]:
+    opened = await authority.open_session(Hello(replica, 1, lease_valid))
+    return opened.session, await authority.claim(opened.session, part)
 
 
 @virtual_time
-async def test_an_owner_goes_on_without_noticing():
+async def test_an_owner_steps_on_and_its_answers_wait_from_the_loss_bound_on():
     world = await World().start()
     replica = world.replicas[0]
     await world.predict(replica, KEY)
-    down = asyncio.create_task(world.kill_authority(down_s=0.1))
-    for n in range(2, 30):
-        before = now()
-        assert (await world.predict(replica, KEY)).step == n
-        assert now() == before
-        await asyncio.sleep(0.005)
-    await down
+    await asyncio.sleep(0.05)
+    killed, down_s = now(), 0.1
+    down = asyncio.create_task(world.kill_authority(down_s=down_s))
+    asked = []
+    while now() < killed + down_s:
+        asked.append(world.ask(replica, KEY))
+        await asyncio.sleep(0.004)
+    await gather(*(answer for _, answer in asked), down)
+    assert [each.step for each, _ in asked] == list(range(2, len(asked) + 2))
+    for each, _ in asked:
+        at_once = each.sent <= killed + FAST.loss_bound_s
+        assert (each.answered == each.sent) is at_once
+        assert at_once or killed + down_s < (each.answered or 0) < killed + down_s + RECONNECTED_S
     assert replica.leases.counts.sessions == 2
     world.history.check()
+
+
+@virtual_time
+async def test_an_owner_that_dies_with_the_authority_away_costs_no_more_than_the_loss_bound():
+    world = await World(settings=settings(snapshot_period_s=0.005)).start(2)
+    first, second = world.replicas
+    await world.predict(first, KEY)
+    await asyncio.sleep(0.05)
+    shard, killed = world.shards[0], now()
+    shard.stop()
+    asked = []
+    for _ in range(20):
+        asked.append(world.ask(first, KEY)[0])
+        await asyncio.sleep(0.004)
+    world.kill_replica(first)
+    shard.start()
+    answered = [each for each in asked if each.answered is not None]
+    assert answered
+    assert all((each.answered or 0) <= killed + FAST.loss_bound_s for each in answered)
+    assert (await world.predict(second, KEY)).step == 2
+    world.history.check(lambda each: each in answered)
 
 
 @pytest.mark.parametrize("down_s", [0.01, 0.1, 0.5, 3.0])
@@ -83,18 +115,48 @@ async def test_a_kill_in_the_middle_of_a_handover_loses_nothing(offset):
 
 
 @virtual_time
-async def test_nothing_is_granted_before_earlier_owners_could_claim():
+async def test_nothing_is_granted_before_a_silent_member_is_at_the_end_of_its_lease():
     world = await World().start(2)
     owner, other = world.replicas
     await world.predict(owner, KEY)
+    await asyncio.sleep(0.02)
+    owner.pause()
     await world.kill_authority()
     restarted = now()
     asked = asyncio.create_task(world.predict(other, OTHER))
     await asyncio.sleep(FAST.lease_s)
     assert not asked.done()
     await asked
-    assert now() - restarted <= FAST.lease_s + FAST.lease_margin_s + 0.1
+    assert now() - restarted <= FAST.lease_s + FAST.lease_margin_s + 0.15
+    owner.resume()
     assert (await world.predict(owner, KEY)).step == 2
+    world.history.check()
+
+
+@virtual_time
+async def test_grants_go_on_as_soon_as_every_member_has_claimed():
+    world = await World(settings=settings(lease_s=5.0)).start(3)
+    for replica in world.replicas:
+        await world.predict(replica, KEY)
+    await world.kill_authority()
+    restarted = now()
+    assert (await world.predict(world.replicas[0], KEY)).step == 4
+    assert now() - restarted < 0.2
+    world.history.check()
+
+
+@virtual_time
+async def test_a_member_that_is_known_to_be_dead_is_not_waited_for():
+    world = await World(settings=settings(lease_s=5.0)).start(2)
+    dead, other = world.replicas
+    await world.predict(dead, KEY)
+    await asyncio.sleep(0.2)
+    world.kill_replica(dead)
+    await world.kill_authority()
+    restarted = now()
+    assert (await world.predict(other, KEY)).step == 2
+    assert now() - restarted < 0.3
+    world.history.check()
 
 
 @virtual_time
@@ -105,25 +167,31 @@ async def test_a_first_start_grants_at_once():
 
 
 @virtual_time
-async def test_a_fresh_actor_learns_from_claims_that_there_was_one_before():
-    world = await World().start(2)
-    owner, other = world.replicas
-    await world.predict(owner, KEY)
-    shard = world.shards[0]
-    shard.stop()
-    shard.start(restarted=False)
-    assert (await world.predict(owner, KEY)).step == 2
-    await asyncio.sleep(0.1)
-    assert (await world.predict(other, KEY)).step == 3
-    world.history.check()
+async def test_a_fresh_actor_learns_from_the_store_that_there_was_one_before():
+    store = MemoryStore()
+    first = await make_authority(store=store)
+    owner = await join(first, "owner")
+    granted = await first.checkout(owner, KEY)
+    second = await restart(store)
+    newcomer = await join(second, "newcomer")
+    waiting = asyncio.create_task(second.checkout(newcomer, KEY))
+    await asyncio.sleep(FAST.lease_s / 2)
+    assert not waiting.done(), "its owner has not claimed it yet"
+    stepped = batch(KEY, Version(granted.version.epoch, 7))
+    mine, claimed = await claim(second, "owner", ClaimPart(owned=stepped))
+    assert claimed == Claimed([KEY], [KEY])
+    await until(lambda: KEY in second._sessions[mine].recalls)
+    assert await second.commit(mine, StateBatch(), [KEY]) == []
+    assert (await waiting).version.step == 7
 
 
 @virtual_time
 async def test_sessions_of_an_earlier_life_are_never_taken_for_this_ones():
-    first = HiddenStateAuthority(FAST, clock=now)
-    second = HiddenStateAuthority(FAST, clock=now)
-    stale = (await first.open_session("a", Claim())).session
-    fresh = (await second.open_session("b", Claim())).session
+    store = MemoryStore()
+    stale = await join(await make_authority(store=store), "a")
+    second = await restart(store)
+    await join(second, "a")
+    fresh = await join(second, "b")
     grant = await second.checkout(fresh, KEY)
     with pytest.raises(StaleSessionError):
         await second.listen(stale)
@@ -134,11 +202,12 @@ async def test_sessions_of_an_earlier_life_are_never_taken_for_this_ones():
 
 @virtual_time
 async def test_a_grant_is_later_than_every_one_of_an_earlier_life():
-    first = HiddenStateAuthority(FAST, clock=now)
-    session = (await first.open_session("a", Claim())).session
+    store = MemoryStore()
+    first = await make_authority(store=store)
+    session = await join(first, "a")
     epochs = [(await first.checkout(session, Key("run", str(n)))).version.epoch for n in range(50)]
-    second = HiddenStateAuthority(FAST, clock=now)
-    session = (await second.open_session("a", Claim())).session
+    second = await restart(store)
+    session = await join(second, "a")
     assert (await second.checkout(session, KEY)).version.epoch > max(epochs)
 
 
@@ -178,24 +247,26 @@ async def test_a_reset_outlives_the_authority_that_made_it():
 async def test_of_two_claims_to_one_state_the_later_grant_wins_in_either_order():
     earlier, later = Version(7, 100), Version(8, 3)
     for order in ((earlier, later), (later, earlier)):
-        authority = HiddenStateAuthority(FAST, restarted=True, clock=now)
-        sessions = {}
+        authority = await make_authority()
+        kept, sessions = {}, {}
         for version in order:
-            claim = Claim(1, version is later, batch(KEY, version, version.step))
-            sessions[version] = await authority.open_session(f"replica-{version.epoch}", claim)
-        assert sessions[later].kept == [KEY]
-        assert sessions[earlier].kept == []
+            part = ClaimPart(owned=batch(KEY, version, version.step))
+            sessions[version], claimed = await claim(
+                authority, f"replica-{version.epoch}", part, lease_valid=version is later
+            )
+            kept[version] = claimed.kept
+        assert kept == {later: [KEY], earlier: []}
         epoch = Version(later.epoch, later.step + 1)
-        assert await authority.commit(sessions[later].session, batch(KEY, epoch), []) == []
+        assert await authority.commit(sessions[later], batch(KEY, epoch), []) == []
 
 
 @virtual_time
 async def test_what_was_given_back_is_never_kept():
-    authority = HiddenStateAuthority(FAST, restarted=True, clock=now)
-    claim = Claim(1, lease_valid=True, given_back=batch(KEY, Version(7, 100), 0.5))
-    opened = await authority.open_session("a", claim)
-    assert opened.kept == []
-    grant = await authority.checkout((await authority.open_session("b", Claim())).session, KEY)
+    authority = await make_authority()
+    part = ClaimPart(given_back=batch(KEY, Version(7, 100), 0.5))
+    _, claimed = await claim(authority, "a", part)
+    assert claimed == Claimed(kept=[], accepted=[KEY])
+    grant = await authority.checkout(await join(authority, "b"), KEY)
     assert grant.version.step == 100
     assert grant.hidden is not None
     assert grant.hidden[0] == 0.5
@@ -203,13 +274,12 @@ async def test_what_was_given_back_is_never_kept():
 
 @virtual_time
 async def test_claims_are_taken_over_beyond_the_cap_and_new_states_refused():
-    authority = HiddenStateAuthority(settings(max_states=1), restarted=True, clock=now)
+    authority = await make_authority(settings(max_states=1))
     for n in range(3):
-        claim = Claim(1, True, batch(Key("run", str(n)), Version(n + 1, 1)))
-        opened = await authority.open_session(f"replica-{n}", claim)
-        assert opened.kept == [Key("run", str(n))]
-    await asyncio.sleep(0.2)
-    session = (await authority.open_session("new", Claim())).session
+        part = ClaimPart(owned=batch(Key("run", str(n)), Version(n + 1, 1)))
+        _, claimed = await claim(authority, f"replica-{n}", part)
+        assert claimed.kept == [Key("run", str(n))]
+    session = await join(authority, "new")
     with pytest.raises(TooManyStatesError):
         await authority.checkout(session, KEY)
 
@@ -244,8 +314,8 @@ async def test_two_quick_kills_in_a_row_are_survived():
 
 @virtual_time
 async def test_a_cancelled_checkout_leaves_nothing_owned():
-    authority = HiddenStateAuthority(FAST, clock=now)
-    a, b, c = [(await authority.open_session(name, Claim())).session for name in "abc"]
+    authority = await make_authority()
+    a, b, c = [await join(authority, name) for name in "abc"]
     held = await authority.checkout(a, KEY)
     waiting = asyncio.create_task(authority.checkout(b, KEY))
     await asyncio.sleep(0)
@@ -259,8 +329,8 @@ async def test_a_cancelled_checkout_leaves_nothing_owned():
 
 @virtual_time
 async def test_a_cancelled_reset_leaves_nothing_owned():
-    authority = HiddenStateAuthority(FAST, clock=now)
-    a, b = [(await authority.open_session(name, Claim())).session for name in "ab"]
+    authority = await make_authority()
+    a, b = [await join(authority, name) for name in "ab"]
     await authority.checkout(a, KEY)
     await authority.checkout(b, OTHER)
     waiting = asyncio.create_task(authority.reset(KEY.run))

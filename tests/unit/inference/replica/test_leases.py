@@ -9,19 +9,24 @@ import numpy as np
 import pytest
 
 from deployments.inference.protocol import (
+    PROTOCOL,
     Authority,
     AuthorityUnavailableError,
-    Claim,
+    Claimed,
+    ClaimPart,
+    DismissedError,
     Grant,
+    Hello,
     HiddenStateError,
     Key,
     OpenedSession,
+    OutcomeUnknownError,
     StaleSessionError,
     StateBatch,
     Version,
 )
 from deployments.inference.replica.held_states import Unanswered
-from deployments.inference.replica.leases import StateLeases
+from deployments.inference.replica.leases import RESET_TIMEOUT_S, StateLeases
 from tests.unit.inference.virtual_time import virtual_time
 from tests.unit.inference.world import settings, until
 
@@ -33,23 +38,33 @@ HIDDEN = np.ones(128, np.float32)
 class Scripted(Authority):
     """Grants at once, commits at once, and recalls nothing, unless told otherwise."""
 
-    claims: list[Claim] = field(default_factory=list)
+    hellos: list[Hello] = field(default_factory=list)
+    claims: list[ClaimPart] = field(default_factory=list)
     commits: list[tuple[StateBatch, list[Key]]] = field(default_factory=list)
     recalls: asyncio.Queue[list[Key] | Exception] = field(default_factory=asyncio.Queue)
     grants: asyncio.Event = field(default_factory=asyncio.Event)
     commit_gate: asyncio.Event = field(default_factory=asyncio.Event)
     open_gate: asyncio.Event = field(default_factory=asyncio.Event)
     checkouts: int = 0
+    resets: list[str] = field(default_factory=list)
+    reset_fails: bool = False
+    dismisses: DismissedError | None = None
 
     def __post_init__(self) -> None:
         for gate in (self.grants, self.commit_gate, self.open_gate):
             gate.set()
 
-    async def open_session(self, replica: str, claim: Claim) -> OpenedSession:
-        self.claims.append(claim)
+    async def open_session(self, hello: Hello) -> OpenedSession:
+        self.hellos.append(hello)
+        if self.dismisses is not None:
+            raise self.dismisses
+        return OpenedSession(len(self.hellos), 1.0)
+
+    async def claim(self, session: int, part: ClaimPart) -> Claimed:
+        self.claims.append(part)
         await self.open_gate.wait()
-        owned = claim.owned.keys
-        return OpenedSession(len(self.claims), 1, 1.0, owned, owned + claim.given_back.keys)
+        owned = part.owned.keys
+        return Claimed(owned, owned + part.given_back.keys)
 
     async def listen(self, session: int) -> list[Key]:
         try:
@@ -70,8 +85,10 @@ class Scripted(Authority):
         self.commits.append((states, released))
         return []
 
-    async def reset(self, run: str) -> int:
-        return self.checkouts
+    async def reset(self, run: str) -> None:
+        self.resets.append(run)
+        if self.reset_fails:
+            raise AuthorityUnavailableError("the store does not serve")
 
     async def close_session(self, session: int) -> None: ...
 
@@ -79,7 +96,8 @@ class Scripted(Authority):
 async def start(strict: bool = False) -> tuple[Scripted, StateLeases]:
     authority = Scripted()
     lease = settings(lease_s=1.0, strict=strict)
-    leases = StateLeases(authority, "replica", 128, lease)
+    clock = asyncio.get_running_loop().time
+    leases = StateLeases(authority, "replica", 128, lease, generation=7, clock=clock)
     await leases.start()
     return authority, leases
 
@@ -114,7 +132,7 @@ async def test_an_owner_whose_session_has_ended_stops_although_its_lease_is_vali
     authority.open_gate.clear()
     authority.recalls.put_nowait(StaleSessionError("ended"))
     await until(lambda: len(authority.claims) == 2)
-    assert authority.claims[1].lease_valid
+    assert authority.hellos[1].lease_valid
     assert leases.owned(KEY) is None
     authority.open_gate.set()
     await until(lambda: leases.owned(KEY) is not None)
@@ -234,13 +252,55 @@ async def test_steps_are_committed_together_and_soon():
 
 
 @virtual_time
-async def test_a_reset_is_told_to_the_next_life_of_the_authority():
+async def test_a_reset_is_asked_for_until_it_is_confirmed():
+    authority, leases = await start()
+    authority.reset_fails = True
+    resetting = asyncio.create_task(leases.reset("run"))
+    await until(lambda: len(authority.resets) == 3)
+    assert not resetting.done()
+    authority.reset_fails = False
+    await resetting
+    assert set(authority.resets) == {"run"}
+
+
+@virtual_time
+async def test_a_reset_that_nobody_confirms_has_an_unknown_outcome():
+    authority, leases = await start()
+    authority.reset_fails = True
+    before = asyncio.get_running_loop().time()
+    with pytest.raises(OutcomeUnknownError):
+        await leases.reset("run")
+    assert asyncio.get_running_loop().time() - before == pytest.approx(RESET_TIMEOUT_S, abs=0.1)
+
+
+@virtual_time
+async def test_a_replica_says_by_which_layout_and_protocol_it_goes():
+    authority, _ = await start()
+    assert authority.hellos == [Hello("replica", 7, lease_valid=False, protocol=PROTOCOL)]
+
+
+@virtual_time
+async def test_a_replica_that_is_dismissed_ends_and_is_told_by_the_health_check():
     authority, leases = await start()
     await leases.acquire(KEY)
-    await leases.reset("run")
-    authority.recalls.put_nowait(AuthorityUnavailableError("gone"))
-    await until(lambda: len(authority.claims) == 2)
-    assert authority.claims[1].resets == {"run": 1}
+    authority.dismisses = DismissedError("another layout")
+    authority.recalls.put_nowait(StaleSessionError("ended"))
+    await asyncio.sleep(0.2)
+    assert leases.owned(KEY) is None
+    assert not leases.connected
+    with pytest.raises(HiddenStateError) as told:
+        leases.check_health()
+    assert isinstance(told.value.__cause__, DismissedError)
+    n_hellos = len(authority.hellos)
+    await asyncio.sleep(5)
+    assert len(authority.hellos) == n_hellos, "it is not wanted any more"
+
+
+@virtual_time
+async def test_a_replica_that_is_dismissed_at_once_does_not_start():
+    authority = Scripted(dismisses=DismissedError("another protocol"))
+    with pytest.raises(DismissedError, match="another protocol"):
+        await StateLeases(authority, "replica", 128, settings()).start()
 
 
 @virtual_time
@@ -249,7 +309,7 @@ async def test_a_background_loop_that_died_of_a_defect_is_told_by_the_health_che
     leases.check_health()
     authority.recalls.put_nowait(ZeroDivisionError())
     await asyncio.sleep(0.2)
-    with pytest.raises(HiddenStateError, match="background loop") as told:
+    with pytest.raises(HiddenStateError, match="cannot keep hidden states") as told:
         leases.check_health()
     assert isinstance(told.value.__cause__, ZeroDivisionError)
 
@@ -263,9 +323,9 @@ async def test_a_replica_whose_background_loop_has_died_steps_nothing_more():
     await asyncio.sleep(0.11)
     assert leases.owned(KEY) is None
     assert not leases.connected
-    with pytest.raises(HiddenStateError, match="background loop"):
+    with pytest.raises(HiddenStateError, match="cannot keep hidden states"):
         await leases.acquire(KEY)
-    assert len(authority.claims) == 1, "it opens no session that nobody would renew"
+    assert len(authority.hellos) == 1, "it opens no session that nobody would renew"
 
 
 async def test_leases_that_never_started_can_be_closed():

@@ -11,6 +11,7 @@ from deployments.inference.replica.held_states import HeldStates
 from deployments.inference.replica.phases import TRANSITIONS, Event, Phase
 
 KEY = Key("run", "300839359")
+ALL = 100
 
 
 def ways() -> dict[Phase, list[Event]]:
@@ -64,15 +65,15 @@ def test_an_event_beside_the_table_is_a_defect_and_changes_nothing(phase, event)
 
 def test_what_leaves_is_told_to_the_authority_and_what_is_foreign_is_not():
     held = in_phase(Phase.OWNED)
-    assert held.outgoing() == ([], [])
+    assert held.outgoing(ALL) == ([], [])
     held.fire(KEY, Event.RECALL)
-    stepped, leaving = held.outgoing()
+    stepped, leaving = held.outgoing(ALL)
     assert (stepped, [state.key for state in leaving]) == ([], [KEY])
     held.unsent(stepped, leaving)
-    assert [state.key for state in held.outgoing()[1]] == [KEY], "it did not arrive"
+    assert [state.key for state in held.outgoing(ALL)[1]] == [KEY], "it did not arrive"
     held.unsent(stepped, leaving)
     held.fire(KEY, Event.RELEASED)
-    assert held.outgoing() == ([], [])
+    assert held.outgoing(ALL) == ([], [])
 
 
 def test_a_claimed_state_that_was_given_back_meanwhile_is_owned_again_when_it_is_kept():

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import asyncio
 
-import numpy as np
 import pytest
 
-from deployments.inference.protocol import Claim, Key, StaleSessionError, StateBatch, Version
+from deployments.inference.authority.authority import SWEEP_PERIOD_S
+from deployments.inference.protocol import (
+    ClaimPart,
+    Key,
+    StaleSessionError,
+    StateBatch,
+    Version,
+)
+from deployments.inference.replica.leases import CLOSE_TIMEOUT_S
+from tests.unit.inference.authorities import batch, join
 from tests.unit.inference.lineage import Outcome
 from tests.unit.inference.virtual_time import virtual_time
 from tests.unit.inference.world import FAST, Network, Wire, World, gather, settings, until
@@ -57,7 +65,7 @@ async def test_the_lease_of_a_killed_replica_runs_out():
     killed = now()
     asked = await world.predict(world.replicas[1], KEY)
     assert asked.step == 2
-    assert now() - killed <= FAST.lease_s + FAST.lease_margin_s + 0.02
+    assert now() - killed <= FAST.lease_s + FAST.lease_margin_s + SWEEP_PERIOD_S + 0.02
     world.history.check()
 
 
@@ -76,13 +84,14 @@ async def test_the_lease_of_a_replica_known_to_be_dead_is_broken_at_once():
 
 @virtual_time
 async def test_a_failing_liveness_check_leaves_the_lease_to_run_out():
-    world = World()
+    world = await World().start(2)
 
     async def broken(replica: str) -> bool:
         raise ConnectionError
 
-    world.is_alive = broken  # type: ignore[method-assign]
-    await world.start(2)
+    life = world.shards[0].life
+    assert life is not None
+    life.is_alive = broken  # type: ignore[method-assign]
     for _ in range(2):
         await world.predict(world.replicas[0], KEY)
         await world.predict(world.replicas[1], KEY)
@@ -175,7 +184,7 @@ async def test_closing_without_an_authority_ends_within_its_deadline():
     world.shards[0].stop()
     before = now()
     await world.replicas[0].leases.close()
-    assert now() - before < 6
+    assert now() - before < CLOSE_TIMEOUT_S + 0.1
 
 
 @virtual_time
@@ -184,9 +193,9 @@ async def test_nobody_can_commit_to_a_state_that_he_does_not_own():
     await world.predict(world.replicas[0], KEY)
     await asyncio.sleep(COMMITTED_S)
     authority = world.shards[0].authority
-    intruder = await authority.open_session("intruder", Claim())
-    forged = StateBatch([KEY], [Version(2**62, 99)], np.ones((1, 128), np.float32))
-    assert await authority.commit(intruder.session, forged, [KEY]) == [KEY]
+    forged = batch(KEY, Version(2**62, 99))
+    intruder = await join(authority, "intruder", ClaimPart(owned=forged), lease_valid=True)
+    assert await authority.commit(intruder, forged, [KEY]) == [KEY]
     assert (await world.predict(world.replicas[0], KEY)).step == 2
     world.history.check()
 
@@ -196,6 +205,7 @@ async def test_a_session_that_never_was_is_refused():
     world = await World().start(1)
     authority = world.shards[0].authority
     for call in (
+        authority.claim(5, ClaimPart()),
         authority.listen(5),
         authority.checkout(5, KEY),
         authority.commit(5, StateBatch(), []),

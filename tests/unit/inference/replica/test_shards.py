@@ -2,24 +2,13 @@ from __future__ import annotations
 
 import asyncio
 
+from deployments.inference.layout import shard_of
 from deployments.inference.protocol import Key
-from deployments.inference.replica.shards import shard_of
 from models.junctions import JUNCTIONS
 from tests.unit.inference.virtual_time import virtual_time
 from tests.unit.inference.world import World, gather
 
 KEYS = [Key(run, junction) for run in ("a", "b", "c") for junction in JUNCTIONS]
-
-
-def test_a_key_always_has_the_same_shard():
-    assert [shard_of(Key("default", junction), 4) for junction in JUNCTIONS] == [0, 3, 1, 1, 1]
-
-
-def test_shards_are_used_evenly():
-    counts = [0] * 4
-    for n in range(4000):
-        counts[shard_of(Key(f"run-{n}", "300839359"), 4)] += 1
-    assert min(counts) > 900
 
 
 @virtual_time

@@ -17,13 +17,14 @@ from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import (
     Authority,
     AuthorityUnavailableError,
-    Claim,
+    Hello,
     Key,
     StaleSessionError,
 )
 from deployments.inference.replica.leases import StateLeases
 from deployments.inference.wire.client import RayAuthority
-from deployments.inference.wire.commit_channel import ChannelAddress, CommitServer
+from deployments.inference.wire.commit_channel import ChannelAddress, CommitServer, decode_commit
+from tests.unit.inference.authorities import join, make_authority
 from tests.unit.inference.wire.serving import serving
 
 KEY = Key("run", "300839359")
@@ -63,20 +64,20 @@ def authority_raising(error: Exception) -> RayAuthority:
 )
 async def test_an_error_of_ray_means_that_the_authority_is_away(error):
     with pytest.raises(AuthorityUnavailableError):
-        await authority_raising(error).listen(1)
+        await authority_raising(error).open_session(Hello("replica"))
 
 
 async def test_what_the_authority_itself_says_is_passed_on():
-    said = ray.exceptions.RayTaskError("listen", "", StaleSessionError("ended"))
+    said = ray.exceptions.RayTaskError("open_session", "", StaleSessionError("ended"))
     error = pickle.loads(pickle.dumps(said)).as_instanceof_cause()
     with pytest.raises(StaleSessionError):
-        await authority_raising(error).listen(1)
+        await authority_raising(error).open_session(Hello("replica"))
 
 
 async def test_a_defect_of_the_authority_is_not_taken_for_its_absence():
-    said = ray.exceptions.RayTaskError("listen", "", ZeroDivisionError())
+    said = ray.exceptions.RayTaskError("open_session", "", ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
-        await authority_raising(said.as_instanceof_cause()).listen(1)
+        await authority_raising(said.as_instanceof_cause()).open_session(Hello("replica"))
 
 
 class Handle:
@@ -94,7 +95,12 @@ class Handle:
     def __getattr__(self, name: str) -> Any:
         if name == "commit_address":
             return SimpleNamespace(remote=self._commit_address)
+        if name == "commit_message":
+            return SimpleNamespace(remote=self._commit_message)
         return SimpleNamespace(remote=getattr(self._authority, name))
+
+    async def _commit_message(self, payload: bytes) -> list[Key]:
+        return await self.commit(*decode_commit(payload))
 
     async def _commit_address(self) -> ChannelAddress:
         return self.address
@@ -102,7 +108,7 @@ class Handle:
 
 @pytest.mark.parametrize("moment_ms", [0, 2, 4, 6, 8, 10, 12])
 async def test_closing_while_a_commit_is_under_way_loses_no_step_and_no_session(moment_ms):
-    authority = HiddenStateAuthority(InferenceOptions())
+    authority = await make_authority(InferenceOptions())
     handle = Handle(authority)
     async with serving(handle.server) as handle.address:
         leases = StateLeases(
@@ -118,7 +124,8 @@ async def test_closing_while_a_commit_is_under_way_loses_no_step_and_no_session(
             leases.advance(state, np.ones(128, np.float32))
             await asyncio.sleep(0.0005)
         await leases.close()
-        other = await authority.open_session("other", Claim())
+        other = await join(authority, "other")
         async with asyncio.timeout(0.5):  # else the state still has its owner
-            grant = await authority.checkout(other.session, KEY)
+            grant = await authority.checkout(other, KEY)
         assert grant.version.step == state.version.step
+        authority.stop()

@@ -12,8 +12,8 @@ from deployments.inference.authority.authority import HiddenStateAuthority
 from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import (
     AuthorityUnavailableError,
-    Claim,
     Key,
+    Receipt,
     StaleSessionError,
     StateBatch,
     Version,
@@ -25,6 +25,7 @@ from deployments.inference.wire.commit_channel import (
     decode_commit,
     encode_commit,
 )
+from tests.unit.inference.authorities import join, make_authority
 from tests.unit.inference.wire.serving import serving
 
 KEYS = [Key("default", "a"), Key('run "7"', "b")]
@@ -32,8 +33,11 @@ HIDDEN = np.arange(256, dtype=np.float32).reshape(2, 128)
 
 
 @pytest.fixture
-def authority() -> HiddenStateAuthority:
-    return HiddenStateAuthority(InferenceOptions())
+async def authority() -> AsyncIterator[HiddenStateAuthority]:
+    authority = await make_authority(InferenceOptions())
+    await authority.start()
+    yield authority
+    authority.stop()
 
 
 @pytest.fixture
@@ -51,17 +55,20 @@ async def channel(address: ChannelAddress) -> AsyncIterator[CommitChannel]:
 
 async def owned(authority: HiddenStateAuthority) -> tuple[int, list[Version]]:
     """Open a session that owns both keys, and return it with the versions that it was granted."""
-    opened = await authority.open_session("replica", Claim())
-    grants = [await authority.checkout(opened.session, key) for key in KEYS]
-    return opened.session, [grant.version for grant in grants]
+    session = await join(authority, "replica")
+    grants = [await authority.checkout(session, key) for key in KEYS]
+    return session, [grant.version for grant in grants]
 
 
 def test_a_commit_survives_its_encoding() -> None:
-    batch = StateBatch(KEYS, [Version(2**60, 1), Version(2, 3)], HIDDEN)
+    receipts = (Receipt("first", "f" * 16, 3, 1, 0.1), Receipt("second", "", 4, 0, 1 / 3))
+    batch = StateBatch(KEYS, [Version(2**60, 1), Version(2, 4)], HIDDEN, {KEYS[1]: receipts})
     session, decoded, released = decode_commit(encode_commit(5, batch, KEYS[:1]))
     assert (session, released) == (5, KEYS[:1])
     assert (decoded.keys, decoded.versions) == (batch.keys, batch.versions)
     assert np.array_equal(decoded.hidden, HIDDEN)
+    assert decoded.receipts == {KEYS[1]: receipts}
+    assert type(decoded.receipts[KEYS[1]][0]) is Receipt
 
 
 def test_a_commit_of_nothing_survives_its_encoding() -> None:
@@ -76,8 +83,8 @@ async def test_committed_states_are_what_the_next_owner_gets(
     stepped = [Version(version.epoch, version.step + 1) for version in versions]
     assert await channel.commit(encode_commit(session, StateBatch(KEYS, stepped, HIDDEN), [])) == []
     assert await channel.commit(encode_commit(session, StateBatch(), KEYS)) == []
-    other = await authority.open_session("other", Claim())
-    grant = await authority.checkout(other.session, KEYS[1])
+    other = await join(authority, "other")
+    grant = await authority.checkout(other, KEYS[1])
     assert grant.version.step == stepped[1].step
     assert grant.hidden is not None
     assert np.array_equal(grant.hidden, HIDDEN[1])
@@ -87,9 +94,9 @@ async def test_states_of_another_owner_are_refused(
     authority: HiddenStateAuthority, channel: CommitChannel
 ) -> None:
     await owned(authority)
-    other = await authority.open_session("other", Claim())
+    other = await join(authority, "other")
     batch = StateBatch(KEYS, [Version(1, 1)] * 2, HIDDEN)
-    assert await channel.commit(encode_commit(other.session, batch, [])) == KEYS
+    assert await channel.commit(encode_commit(other, batch, [])) == KEYS
 
 
 async def test_a_session_that_has_ended_is_told_and_the_channel_goes_on(
@@ -100,6 +107,32 @@ async def test_a_session_that_has_ended_is_told_and_the_channel_goes_on(
             await channel.commit(encode_commit(7, StateBatch(), []))
 
 
+async def test_receipts_reach_the_next_owner_with_the_state(
+    authority: HiddenStateAuthority, channel: CommitChannel
+) -> None:
+    session, versions = await owned(authority)
+    receipt = Receipt("key", "print", 1, 3, 0.75)
+    stepped = [Version(version.epoch, 1) for version in versions]
+    batch = StateBatch(KEYS, stepped, HIDDEN, {KEYS[0]: (receipt,)})
+    assert await channel.commit(encode_commit(session, batch, KEYS)) == []
+    other = await join(authority, "other")
+    assert (await authority.checkout(other, KEYS[0])).receipts == (receipt,)
+    assert (await authority.checkout(other, KEYS[1])).receipts == ()
+
+
+async def test_an_authority_that_may_not_act_says_so_and_the_channel_goes_on(
+    authority: HiddenStateAuthority, channel: CommitChannel
+) -> None:
+    session, versions = await owned(authority)
+    commit = encode_commit(session, StateBatch(KEYS, versions, HIDDEN), [])
+    authority._office.tenure._until = 0.0
+    for _ in range(2):
+        with pytest.raises(AuthorityUnavailableError, match="cannot tell whether it may still act"):
+            await channel.commit(commit)
+    await authority._office.tenure.confirm()
+    assert await channel.commit(commit) == []
+
+
 async def test_without_the_token_nothing_is_committed(
     authority: HiddenStateAuthority, address: ChannelAddress
 ) -> None:
@@ -107,9 +140,9 @@ async def test_without_the_token_nothing_is_committed(
     intruder = await CommitChannel.open(address._replace(token=bytes(32)))
     with pytest.raises(AuthorityUnavailableError):
         await intruder.commit(encode_commit(session, StateBatch(KEYS, versions, HIDDEN), KEYS))
-    other = await authority.open_session("other", Claim())
+    other = await join(authority, "other")
     with pytest.raises(TimeoutError):  # still owned by the first
-        await asyncio.wait_for(authority.checkout(other.session, KEYS[0]), 0.05)
+        await asyncio.wait_for(authority.checkout(other, KEYS[0]), 0.05)
 
 
 @pytest.mark.parametrize(

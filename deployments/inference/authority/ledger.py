@@ -1,0 +1,160 @@
+"""The authority's page in the store: the row of its seat, and every write under its condition.
+
+The row names the incarnation that may act. An authority takes the seat by compare-and-set, and
+each later write is made only while the row is still byte for byte its own: so a life that was
+succeeded writes nothing any more, however late its last messages arrive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, replace
+
+from deployments.inference.layout import Seat, StateStore
+from deployments.inference.protocol import AuthorityUnavailableError, DismissedError
+from deployments.store import Expected, StoreUnavailable
+
+
+class SupersededError(AuthorityUnavailableError):
+    """A later life has taken the seat; this one must end."""
+
+    def __init__(self) -> None:
+        super().__init__("a later life of the state actor has taken its place")
+
+
+class SeatGivenUpError(DismissedError):
+    """The seat is of an earlier layout and was given up; nobody will have it again."""
+
+    def __init__(self) -> None:
+        super().__init__("The hidden states have moved to another layout")
+
+
+@dataclass(frozen=True)
+class SeatRow:
+    """What stands in the row of a seat.
+
+    Attributes:
+        attempt: grows when the outcome of a write is not known; the write can only have been made
+            before that, as its condition does not hold any more.
+        session: of the cluster.
+        process: of the authority.
+        members: replicas that may have a session.
+    """
+
+    incarnation: int = 0
+    attempt: int = 0
+    session: str = ""
+    process: str = ""
+    members: tuple[str, ...] = ()
+
+    def pack(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def unpack(cls, row: bytes) -> SeatRow:
+        if not row:
+            return cls()  # nobody has sat there yet
+        fields = json.loads(row)
+        return cls(**fields | {"members": tuple(fields["members"])})
+
+
+class Ledger:
+    """Writes for one seat, one at a time.
+
+    Every method raises SupersededError when the seat is another's, and AuthorityUnavailableError
+    while the store does not serve; a write may then have been made or not.
+    """
+
+    def __init__(self, store: StateStore, table: str, seat: Seat) -> None:
+        self.store = store
+        self.table = table
+        self.row = SeatRow()
+        self._seat = seat
+        self._stored = b""  # the row as it stands in the store
+        self._in_doubt = False
+        self._turn = asyncio.Lock()
+
+    async def take(self, session: str, process: str) -> SeatRow:
+        """Take the seat from whoever had it, and return the row that stood there.
+
+        Raises:
+            SeatGivenUpError: it is there no more.
+        """
+        async with self._turn:
+            stored = await self._read()
+            if stored is None:
+                raise SeatGivenUpError
+            before = SeatRow.unpack(stored)
+            members = before.members if before.session == session else ()
+            mine = SeatRow(before.incarnation + 1, 0, session, process, members)
+            if not await self._change({self._seat.row: mine.pack()}, (), stored):
+                raise AuthorityUnavailableError("another process takes the seat as well")
+            self.row, self._stored, self._in_doubt = mine, mine.pack(), False
+            return before
+
+    async def is_mine(self) -> bool:
+        """Ask the store whether the seat is still this life's."""
+        stored = await self._read()
+        return stored is not None and self._is_own(SeatRow.unpack(stored))
+
+    async def write(self, puts: Mapping[str, bytes], deletes: Collection[str] = ()) -> None:
+        """Write and delete rows of the table, all or none."""
+        async with self._turn:
+            await self._write(puts, deletes)
+
+    async def set_members(self, members: tuple[str, ...]) -> None:
+        async with self._turn:
+            await self._settle_doubt()
+            changed = replace(self.row, members=members)
+            await self._write({self._seat.row: changed.pack()})
+            self.row, self._stored = changed, changed.pack()
+
+    async def give_up(self, deletes: Collection[str]) -> None:
+        """Leave the seat for good, and delete the rows that served it alone."""
+        async with self._turn:
+            try:
+                await self._write({}, [self._seat.row, *deletes])
+            except SupersededError:
+                if await self._read() is not None:
+                    raise  # otherwise it was given up, by a write that seemed to fail
+
+    async def _write(self, puts: Mapping[str, bytes], deletes: Collection[str] = ()) -> None:
+        await self._settle_doubt()
+        self._in_doubt = True
+        if not await self._change(puts, deletes, self._stored):
+            raise SupersededError
+        self._in_doubt = False
+
+    async def _settle_doubt(self) -> None:
+        """Make sure that a write whose outcome is not known can be made no more."""
+        while self._in_doubt:
+            stored = await self._read()
+            if stored is None:
+                raise SupersededError
+            found = SeatRow.unpack(stored)
+            if not self._is_own(found):
+                raise SupersededError
+            mine = replace(found, attempt=found.attempt + 1)
+            if await self._change({self._seat.row: mine.pack()}, (), stored):
+                self.row, self._stored, self._in_doubt = mine, mine.pack(), False
+
+    def _is_own(self, row: SeatRow) -> bool:
+        own = (self.row.incarnation, self.row.session, self.row.process)
+        return (row.incarnation, row.session, row.process) == own
+
+    async def _read(self) -> bytes | None:
+        try:
+            return await self.store.get(self.table, self._seat.row)
+        except StoreUnavailable as error:
+            raise AuthorityUnavailableError(f"the store does not serve: {error}") from error
+
+    async def _change(
+        self, puts: Mapping[str, bytes], deletes: Collection[str], stored: bytes
+    ) -> bool:
+        try:
+            condition = Expected(self._seat.row, stored)
+            return await self.store.change(self.table, puts, deletes, when=condition)
+        except StoreUnavailable as error:
+            raise AuthorityUnavailableError(f"the store does not serve: {error}") from error

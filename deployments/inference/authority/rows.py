@@ -1,0 +1,88 @@
+"""How copies of hidden states, and resets, stand in the table of an application."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+
+from deployments.inference.layout import Seat
+from deployments.inference.protocol import Floats, Key, Receipt, Receipts, Version
+from models.policy.form import HIDDEN_DIM
+
+logger = logging.getLogger(__name__)
+
+_COPY = "copy/"
+_STAMP_BYTES = 8
+_HEADER = struct.Struct(f"<{_STAMP_BYTES}sqq")  # start of the cluster, epoch, step
+_HIDDEN_END = _HEADER.size + HIDDEN_DIM * np.dtype(np.float32).itemsize
+_EPOCH = struct.Struct("<q")
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A state as it was committed. ``hidden`` (128,) is never written into."""
+
+    version: Version
+    hidden: Floats
+    receipts: Receipts = ()
+
+
+def copy_row(key: Key) -> str:
+    return f"{_COPY}{key.run}/{key.junction}"
+
+
+def key_of(row: str) -> Key | None:
+    """Return the key of a copy's row; None for another kind of row."""
+    if not row.startswith(_COPY):
+        return None
+    run, junction = row.removeprefix(_COPY).split("/", 1)
+    return Key(run, junction)
+
+
+def stamp_of(session: str) -> bytes:
+    """Return what marks the copies of one start of the cluster."""
+    return hashlib.blake2b(session.encode(), digest_size=_STAMP_BYTES).digest()
+
+
+def pack_copy(copy: Copy, stamp: bytes) -> bytes:
+    receipts = json.dumps(copy.receipts).encode() if copy.receipts else b""
+    return _HEADER.pack(stamp, *copy.version) + copy.hidden.tobytes() + receipts
+
+
+def unpack_copy(value: bytes, stamp: bytes | None) -> Copy | None:
+    """Return a copy; None when it is of another start of the cluster than ``stamp``, or damaged."""
+    if len(value) < _HIDDEN_END:
+        logger.error("A copy of a hidden state has %d bytes only", len(value))
+        return None
+    found, epoch, step = _HEADER.unpack_from(value)
+    if stamp is not None and found != stamp:
+        return None
+    hidden = np.frombuffer(value, np.float32, HIDDEN_DIM, offset=_HEADER.size)
+    try:
+        receipts = json.loads(value[_HIDDEN_END:] or b"[]")
+        return Copy(Version(epoch, step), hidden, tuple(Receipt(*each) for each in receipts))
+    except (ValueError, TypeError) as error:
+        logger.error("A copy of a hidden state has damaged receipts: %s", error)
+        return None
+
+
+def resets_prefix(seat: Seat) -> str:
+    return f"reset/{seat.generation}/{seat.shard}/"
+
+
+def reset_row(seat: Seat, run: str) -> str:
+    return resets_prefix(seat) + run
+
+
+def pack_reset(epoch: int) -> bytes:
+    return _EPOCH.pack(epoch)
+
+
+def unpack_reset(value: bytes) -> int:
+    epoch: int = _EPOCH.unpack(value)[0]
+    return epoch

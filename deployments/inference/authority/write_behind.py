@@ -1,0 +1,137 @@
+"""Copies of states on their way into the store, many in one write."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Protocol
+
+from deployments.inference.authority.ledger import Ledger, SupersededError
+from deployments.inference.authority.rows import Copy, copy_row, pack_copy
+from deployments.inference.protocol import AuthorityUnavailableError, Key
+
+logger = logging.getLogger(__name__)
+
+ROWS_PER_WRITE = 1000
+RETRY_PAUSE_S = 0.05
+_DEADLINE_S = 4.0
+
+
+class Copies(Protocol):
+    """Where the authority puts copies. ``put`` and ``erase`` only note what is to be written."""
+
+    def put(self, key: Key, copy: Copy) -> None: ...
+
+    def erase(self, key: Key) -> None: ...
+
+    def hurry(self, key: Key) -> None:
+        """Write soon: nobody but the authority has this state now."""
+
+    async def flush(self) -> None:
+        """Return when all that was noted before is written.
+
+        Raises:
+            AuthorityUnavailableError: it is not, within seconds.
+        """
+
+
+class NoCopies:
+    """States live in memory alone; only the row of the seat and resets are in the store."""
+
+    def put(self, key: Key, copy: Copy) -> None: ...
+
+    def erase(self, key: Key) -> None: ...
+
+    def hurry(self, key: Key) -> None: ...
+
+    async def flush(self) -> None: ...
+
+
+class WriteBehind:
+    """Writes what was noted: urgent copies at once, the others once in a period.
+
+    Args:
+        stamp: marks the copies.
+        every_put_is_urgent: in durable mode commits wait for their copies.
+    """
+
+    def __init__(self, ledger: Ledger, stamp: bytes, every_put_is_urgent: bool = False) -> None:
+        self._ledger = ledger
+        self._stamp = stamp
+        self._every_put_is_urgent = every_put_is_urgent
+        # None: to be erased. Of a key in both, the pending copy is the newer one.
+        self._urgent: dict[Key, Copy | None] = {}
+        self._pending: dict[Key, Copy | None] = {}
+        self._flushing: list[asyncio.Future[None]] = []
+        self._wake = asyncio.Event()
+
+    def put(self, key: Key, copy: Copy) -> None:
+        self._note(key, copy)
+
+    def erase(self, key: Key) -> None:
+        self._note(key, None)
+
+    def _note(self, key: Key, copy: Copy | None) -> None:
+        self._pending[key] = copy
+        if self._every_put_is_urgent or key in self._urgent:
+            self.hurry(key)
+
+    def hurry(self, key: Key) -> None:
+        if key in self._pending:
+            self._urgent[key] = self._pending.pop(key)
+            self._wake.set()
+
+    def _hurry_all(self) -> None:
+        self._urgent |= self._pending
+        self._pending = {}
+
+    async def flush(self) -> None:
+        self._hurry_all()
+        flushed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._flushing.append(flushed)
+        self._wake.set()
+        try:
+            await asyncio.wait_for(flushed, _DEADLINE_S)
+        except TimeoutError as error:
+            raise AuthorityUnavailableError("the store does not take the copies") from error
+
+    async def run(self, period_s: float) -> None:
+        """Write for ever; a store that does not serve is tried again.
+
+        Raises:
+            SupersededError: another life has the seat.
+        """
+        while True:
+            try:
+                await asyncio.wait_for(self._wake.wait(), period_s)
+            except TimeoutError:
+                self._hurry_all()
+            self._wake.clear()
+            try:
+                await self._write_urgent()
+            except SupersededError:
+                raise
+            except AuthorityUnavailableError as error:
+                logger.warning("Copies of hidden states are not written yet: %s", error)
+                await asyncio.sleep(RETRY_PAUSE_S)
+                self._wake.set()
+
+    async def _write_urgent(self) -> None:
+        rows, self._urgent = self._urgent, {}
+        flushing, self._flushing = self._flushing, []
+        try:
+            keys = list(rows)
+            for start in range(0, len(keys), ROWS_PER_WRITE):
+                await self._write({key: rows[key] for key in keys[start : start + ROWS_PER_WRITE]})
+        except BaseException:
+            self._urgent = rows | self._urgent  # what came meanwhile is newer
+            self._flushing = flushing + self._flushing
+            raise
+        for flushed in flushing:
+            if not flushed.done():
+                flushed.set_result(None)
+
+    async def _write(self, rows: dict[Key, Copy | None]) -> None:
+        puts = {copy_row(key): pack_copy(copy, self._stamp) for key, copy in rows.items() if copy}
+        erased = [copy_row(key) for key, copy in rows.items() if copy is None]
+        await self._ledger.write(puts, erased)

@@ -1,0 +1,105 @@
+"""One authority by itself, for tests that speak the protocol with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from deployments.inference.authority.authority import HiddenStateAuthority
+from deployments.inference.layout import Seat, agree_on_layout
+from deployments.inference.options import InferenceOptions
+from deployments.inference.protocol import (
+    AuthorityUnavailableError,
+    ClaimPart,
+    Hello,
+    Key,
+    Receipt,
+    StateBatch,
+    Version,
+)
+from tests.unit.inference.memory_store import MemoryStore
+from tests.unit.inference.options import FAST
+
+TABLE = "states:test"
+
+
+class FakeCluster:
+    """A cluster as one authority sees it.
+
+    Attributes:
+        dead: replicas that are known to be dead.
+        ended: processes of authorities.
+        current: whether this process is the one that the cluster knows; None: it does not tell.
+    """
+
+    def __init__(self, session: str = "first", process: str = "node/1/1") -> None:
+        self.session = session
+        self.process = process
+        self.dead: set[str] = set()
+        self.ended: set[str] = set()
+        self.current: bool | None = True
+        self.asked_to_give_up: list[Seat] = []
+
+    async def is_alive(self, replica: str) -> bool:
+        await asyncio.sleep(0.001)
+        return replica not in self.dead
+
+    async def has_ended(self, process: str) -> bool:
+        return process in self.ended
+
+    async def is_current(self) -> bool:
+        if self.current is None:
+            raise AuthorityUnavailableError("the cluster does not answer")
+        return self.current
+
+    async def give_up(self, seat: Seat) -> None:
+        self.asked_to_give_up.append(seat)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def batch(key: Key, version: Version, fill: float = 1.0, *receipts: Receipt) -> StateBatch:
+    hidden = np.full((1, 128), fill, np.float32)
+    return StateBatch([key], [version], hidden, {key: receipts} if receipts else {})
+
+
+async def make_authority(
+    options: InferenceOptions = FAST,
+    store: MemoryStore | None = None,
+    cluster: FakeCluster | None = None,
+    seat: Seat | None = None,
+    on_end: Callable[[BaseException], None] = lambda error: None,
+) -> HiddenStateAuthority:
+    """Make an authority that takes its seat at the first call."""
+    store = store or MemoryStore()
+    if seat is None:
+        seat = (await agree_on_layout(store, TABLE, options)).seats[0]
+    return HiddenStateAuthority(
+        options, store, TABLE, seat, cluster or FakeCluster(), on_end, clock=now
+    )
+
+
+async def restart(
+    store: MemoryStore, options: InferenceOptions = FAST, process: str = "node/2/2"
+) -> HiddenStateAuthority:
+    """Make the next life of the authority, whose predecessor is known to have ended."""
+    cluster = FakeCluster(process=process)
+    cluster.ended = {"node/1/1"}
+    return await make_authority(options, store, cluster)
+
+
+async def join(
+    authority: HiddenStateAuthority,
+    replica: str,
+    part: ClaimPart | None = None,
+    **hello: Any,
+) -> int:
+    """Open a session with a claim, and return its number."""
+    opened = await authority.open_session(Hello(replica, 1, **hello))
+    await authority.claim(opened.session, part or ClaimPart())
+    return opened.session

@@ -1,0 +1,120 @@
+"""How long an authority may be sure of its seat, and whom it asks."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from deployments.inference.authority.ledger import Ledger, SupersededError
+from deployments.inference.authority.tenure import Tenure
+from deployments.inference.layout import Seat, agree_on_layout
+from tests.unit.inference.authorities import TABLE, FakeCluster, now
+from tests.unit.inference.memory_store import MemoryStore
+from tests.unit.inference.options import FAST
+from tests.unit.inference.virtual_time import virtual_time
+
+TENURE_S = 1.0
+
+
+class Seated:
+    """A tenure that has just begun, with what it asks."""
+
+    async def begin(self) -> Seated:
+        self.store = MemoryStore(latency_s=(0.002, 0.002))
+        await agree_on_layout(self.store, TABLE, FAST)
+        self.cluster = FakeCluster()
+        self.ledger = Ledger(self.store, TABLE, Seat())
+        self.tenure = Tenure(self.ledger, self.cluster, TENURE_S, now)
+        taken_at = now()
+        await self.ledger.take("first", "node/1/1")
+        self.tenure.begin(taken_at)
+        return self
+
+    async def succeed(self) -> None:
+        await Ledger(self.store, TABLE, Seat()).take("first", "node/2/2")
+
+
+@virtual_time
+async def test_it_is_over_when_nobody_confirms_it():
+    seated = await Seated().begin()
+    assert seated.tenure.certain
+    await asyncio.sleep(TENURE_S)
+    assert not seated.tenure.certain
+
+
+@virtual_time
+async def test_it_counts_from_before_the_question():
+    """A successor may have taken the seat while the answer was on its way."""
+    seated = await Seated().begin()
+    seated.store.latency_s = (TENURE_S / 5, TENURE_S / 5)
+    asked = now()
+    await seated.tenure.confirm()
+    await asyncio.sleep(asked + TENURE_S - now() - 0.001)
+    assert seated.tenure.certain
+    await asyncio.sleep(0.002)
+    assert not seated.tenure.certain
+
+
+@virtual_time
+async def test_the_store_confirms_it_for_ever():
+    seated = await Seated().begin()
+    seated.cluster.current = None
+    keeping = asyncio.create_task(seated.tenure.keep())
+    for _ in range(50):
+        await asyncio.sleep(TENURE_S / 10)
+        assert seated.tenure.certain
+    keeping.cancel()
+
+
+@pytest.mark.parametrize("hang_s", [0.0, 0.9 * TENURE_S], ids=["refuses", "hangs"])
+@virtual_time
+async def test_the_cluster_confirms_it_while_the_store_is_out_of_reach(hang_s):
+    seated = await Seated().begin()
+    keeping = asyncio.create_task(seated.tenure.keep())
+    await asyncio.sleep(TENURE_S)
+    seated.store.down, seated.store.down_after_s = True, hang_s
+    for _ in range(50):
+        await asyncio.sleep(TENURE_S / 10)
+        assert seated.tenure.certain
+    keeping.cancel()
+
+
+@virtual_time
+async def test_nobody_to_ask_is_no_proof_and_it_runs_out():
+    seated = await Seated().begin()
+    seated.store.down, seated.cluster.current = True, None
+    keeping = asyncio.create_task(seated.tenure.keep())
+    await asyncio.sleep(TENURE_S)
+    assert not seated.tenure.certain
+    assert not keeping.done()
+    seated.store.down = False
+    await asyncio.sleep(TENURE_S / 2)
+    assert seated.tenure.certain
+    keeping.cancel()
+
+
+@virtual_time
+async def test_a_successor_in_the_store_ends_it_whatever_the_cluster_says():
+    seated = await Seated().begin()
+    await seated.succeed()
+    with pytest.raises(SupersededError):
+        await seated.tenure.keep()
+    assert now() < TENURE_S
+
+
+@virtual_time
+async def test_a_successor_in_the_cluster_ends_it_while_the_store_is_out_of_reach():
+    seated = await Seated().begin()
+    seated.store.down, seated.cluster.current = True, False
+    with pytest.raises(SupersededError):
+        await seated.tenure.keep()
+    assert now() < TENURE_S
+
+
+@virtual_time
+async def test_a_seat_that_was_given_up_ends_it():
+    seated = await Seated().begin()
+    await seated.ledger.give_up([])
+    with pytest.raises(SupersededError):
+        await seated.tenure.confirm()
