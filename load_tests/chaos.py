@@ -53,7 +53,7 @@ def main() -> int:
             for result in _trials(options, system, redis):
                 results.append(result)
     except KeyboardInterrupt:
-        console.print("Interrupted; everything is stopped.", style="yellow")
+        console.print("\nInterrupted; everything is stopped.", style="yellow")
     if results:
         console.print(_table(results))
     if options.json:
@@ -103,12 +103,14 @@ def _system(port_base: int | None) -> Iterator[tuple[System, RedisServer]]:
     ports = Ports.from_base(port_base or free_port_base())
     env = {"PYTHONPATH": str(ROOT), "STORE_URL": redis.url}
     instance = make_instance(temp_dir / "data", temp_dir, ports, **env)
+    system = System(instance)
     try:
         redis.start()
         console.print("Starting Ray and Redis ...")
         instance.start()
-        yield System(instance), redis
+        yield system, redis
     finally:
+        system.kill_everything()  # nothing here is worth the time of an orderly end
         instance.stop()
         redis.stop()
         shutil.rmtree(temp_dir, ignore_errors=True)

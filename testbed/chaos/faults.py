@@ -13,8 +13,8 @@ from testbed.chaos.stage import Stage, until
 
 PAUSE_S = 5.0
 
-UNCOMMITTED: Mapping[str, float] = {"default": 0.01}
-UNSAVED: Mapping[str, float] = {"default": 1.1, "strict": 1.1}
+UNCOMMITTED: Mapping[str, float] = {"default": 0.01, "durable": 0.01}
+UNSAVED: Mapping[str, float] = {"default": 1.1, "strict": 1.1, "durable": 0.01}
 
 
 @dataclass(frozen=True)

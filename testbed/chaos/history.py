@@ -71,6 +71,4 @@ class History:
     def away_s(self) -> float:
         """Return the longest time in which nobody got an answer."""
         times = sorted(each.done for each in self.asked if each.outcome is Outcome.ANSWERED)
-        if not times:
-            return float("inf")
         return max((b - a for a, b in pairwise(times)), default=0.0)

@@ -22,6 +22,7 @@ _ALL_MODES: dict[str, dict[str, Any]] = {
     "default": {},
     "strict": {"strict": True},
     "durable": {"durable": True},
+    "strict-durable": {"strict": True, "durable": True},
 }
 MODES = {
     mode: args

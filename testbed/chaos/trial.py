@@ -9,6 +9,8 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
+import httpx
+
 from deployments.inference.protocol import Key
 from serve_app.launcher.deploy import DeployError
 from serve_app.launcher.instance import InstanceError
@@ -20,6 +22,8 @@ from testbed.chaos.loads import Load, MixedLoad
 from testbed.chaos.stage import Stage
 
 PATIENCE_S = 60.0  # for the states to be reachable again
+
+_TROUBLE = (TimeoutError, DeployError, InstanceError, httpx.HTTPError)
 
 
 @dataclass(frozen=True)
@@ -71,27 +75,37 @@ async def run_trial(
     Args:
         load_of: makes the load from a name for its runs.
 
-    Raises:
-        TimeoutError, DeployError: the system did not become as it has to be before the fault.
+    Returns:
+        The result, also when the system did not become as it has to be for the trial, or after it.
     """
-    await stage.deploy(fault.replicas)
-    stage.moments.clear()
     load = load_of(f"{fault.name.replace('+', '.')}.{uuid.uuid4().hex[:8]}")
     history = History()
-    failure: str | None = None
-    async with Client(stage.url, history) as client:
-        async with asyncio.timeout(PATIENCE_S):
-            await load.prepare(client)
-        async with _under_way(load, stage.url, history):
-            end = time.monotonic() + seconds
-            await asyncio.sleep(seconds / 3)
-            try:
-                await fault.inflict(stage)
-            except (TimeoutError, DeployError, InstanceError) as error:
-                failure = f"the system is not as before: {error!r}"
-            await asyncio.sleep(max(2.0, end - time.monotonic()))
-        silent = await _ask_for_all(client, load.keys)
+    silent, failure = 0, None
+    try:
+        await stage.deploy(fault.replicas)
+        stage.moments.clear()
+        async with Client(stage.url, history) as client:
+            async with asyncio.timeout(PATIENCE_S):
+                await load.prepare(client)
+            async with _under_way(load, stage.url, history):
+                failure = await _inflict(fault, stage, seconds)
+            silent = await _ask_for_all(client, load.keys)
+    except _TROUBLE as error:
+        failure = f"the trial could not begin: {error!r}"
     return Result(fault, mode, history, judge(history, stage.moments), silent, failure)
+
+
+async def _inflict(fault: Fault, stage: Stage, seconds: float) -> str | None:
+    """Let the fault happen within so many seconds; return what went wrong otherwise."""
+    failure = None
+    end = time.monotonic() + seconds
+    await asyncio.sleep(seconds / 3)
+    try:
+        await fault.inflict(stage)
+    except _TROUBLE as error:
+        failure = f"the system is not as before: {error!r}"
+    await asyncio.sleep(max(2.0, end - time.monotonic()))
+    return failure
 
 
 @contextlib.asynccontextmanager

@@ -22,7 +22,7 @@ def lost(seconds: float) -> Finding:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("mode", ["default", "strict", "durable"])
+@pytest.mark.parametrize("mode", ["default", "strict", "durable", "strict-durable"])
 def test_every_promise_is_kept_when_nothing_is_lost(fault: str, mode: str) -> None:
     assert result(fault, mode).broken() == []
 
@@ -33,13 +33,15 @@ def test_every_promise_is_kept_when_nothing_is_lost(fault: str, mode: str) -> No
         ("replica", "default", 0.009, True),
         ("replica", "default", 0.011, False),
         ("replica", "strict", 0.001, False),
-        ("replica", "durable", 0.001, False),
+        ("replica", "durable", 0.009, True),
+        ("replica", "strict-durable", 0.001, False),
         ("actor", "default", 0.001, False),
         ("none", "default", float("inf"), False),
         ("scale", "default", 0.001, False),
         ("ray", "default", 1.0, True),
         ("ray", "strict", 1.0, True),
-        ("ray", "durable", 0.001, False),
+        ("ray", "durable", 0.011, False),
+        ("ray", "strict-durable", 0.001, False),
     ],
 )
 def test_a_loss_is_judged_by_fault_mode_and_age(
