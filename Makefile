@@ -21,7 +21,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help up down status reference check test unit lint demo bench load chaos data train-density train-flow train-policy evaluate lock clean
+.PHONY: help up down status reference check test unit mutants lint demo bench load chaos data train-density train-flow train-policy evaluate lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -42,6 +42,9 @@ test: lint  ## run every check and every test, on real Ray, Redis and SUMO
 
 unit: $(VENV)/.dev  ## run the fast tests only
 	@$(BIN)/python -m pytest -q -n 2 tests/unit
+
+mutants: $(VENV)/.dev  ## put single defects into the hidden states; each must make a test fail (half an hour)
+	@$(BIN)/python -m tests.mutants $(ARGS)
 
 lint: $(VENV)/.dev  ## format check, lint, types, import rules
 	@$(BIN)/ruff format --check .

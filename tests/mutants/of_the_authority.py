@@ -1,0 +1,544 @@
+"""Defects of the authority."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+LEDGER = "authority/ledger.py"
+TENURE = "authority/tenure.py"
+SUCCESSION = "authority/succession.py"
+OFFICE = "authority/office.py"
+RECOVERY = "authority/recovery.py"
+RESETS = "authority/resets.py"
+FORGETTING = "authority/forgetting.py"
+TABLE = "authority/table.py"
+OWNERSHIP = "authority/ownership.py"
+AUTHORITY = "authority/authority.py"
+COPIES = "authority/write_behind.py"
+ROWS = "authority/rows.py"
+LAYOUT = "layout.py"
+
+MUTANTS = [
+    Mutant(
+        "a write in doubt is not settled before the next",
+        LEDGER,
+        "        await self._settle_doubt()\n        self._in_doubt = True\n",
+        "        self._in_doubt = True\n",
+    ),
+    Mutant(
+        "a succeeded life does not notice that its write was refused",
+        LEDGER,
+        "        if not await self._change(puts, deletes, self._stored):\n"
+        "            raise SupersededError\n",
+        "        await self._change(puts, deletes, self._stored)\n",
+    ),
+    Mutant(
+        "a new life has the incarnation of the one before",
+        LEDGER,
+        "SeatRow(before.incarnation + 1, 0,",
+        "SeatRow(before.incarnation, 0,",
+    ),
+    Mutant(
+        "a new life forgets the members",
+        LEDGER,
+        "members = before.members if before.session == session else ()",
+        "members = ()",
+    ),
+    Mutant(
+        "members of an earlier start of the cluster are waited for",
+        LEDGER,
+        "members = before.members if before.session == session else ()",
+        "members = before.members",
+    ),
+    Mutant(
+        "a doubt is settled without a change of the row",
+        LEDGER,
+        "attempt=found.attempt + 1",
+        "attempt=found.attempt",
+    ),
+    Mutant(
+        "another life's row counts as one's own when a doubt is settled",
+        LEDGER,
+        "            if not self._is_own(found):\n                raise SupersededError\n",
+        "",
+    ),
+    Mutant(
+        "the tenure counts from the answer",
+        TENURE,
+        "        self._until = asked_at + self._tenure_s\n",
+        "        self._until = self._clock() + self._tenure_s\n",
+    ),
+    Mutant(
+        "another's seat does not end the tenure",
+        TENURE,
+        "        if not mine:\n            raise SupersededError\n",
+        "",
+    ),
+    Mutant(
+        "the cluster is not asked while the store is out of reach",
+        TENURE,
+        "                mine = await self._cluster.is_current()\n",
+        "                return\n",
+    ),
+    Mutant(
+        "the predecessor's tenure is not waited for",
+        SUCCESSION,
+        "    while clock() < until and not await cluster.has_ended(before.process):\n",
+        "    while False:\n",
+    ),
+    Mutant(
+        "a predecessor known to have ended is waited for",
+        SUCCESSION,
+        "    while clock() < until and not await cluster.has_ended(before.process):\n",
+        "    while clock() < until:\n",
+    ),
+    Mutant(
+        "earlier layouts are not waited for",
+        SUCCESSION,
+        "    if stored is None:\n        return True\n",
+        "    return True\n",
+    ),
+    Mutant(
+        "a seat whose holder may live counts as given up",
+        SUCCESSION,
+        "    if SeatRow.unpack(stored).session != cluster.session:",
+        "    if True:",
+    ),
+    Mutant(
+        "an authority acts without tenure",
+        OFFICE,
+        "        return self._opened and self.tenure.certain\n",
+        "        return self._opened\n",
+    ),
+    Mutant(
+        "an authority acts before it has read the copies",
+        OFFICE,
+        "        return self._opened and self.tenure.certain\n",
+        "        return self.tenure.certain\n",
+    ),
+    Mutant(
+        "a replica of another layout is let in",
+        OFFICE,
+        "if self._closed or generation not in (None, self._seat.generation):",
+        "if self._closed:",
+    ),
+    Mutant(
+        "a seat that is being given up takes new sessions",
+        OFFICE,
+        "if self._closed or generation not in (None, self._seat.generation):",
+        "if generation not in (None, self._seat.generation):",
+    ),
+    Mutant(
+        "copies of an earlier start of the cluster count",
+        OFFICE,
+        "            stamp = stamp_of(self._cluster.session)\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "resets of an earlier life are forgotten",
+        OFFICE,
+        "                    resets.restore(row.removeprefix(mine), unpack_reset(value))\n",
+        "                    pass\n",
+    ),
+    Mutant(
+        "states of other seats are taken over",
+        OFFICE,
+        "                    if not self._seat.has(key):\n                        continue\n",
+        "",
+    ),
+    Mutant(
+        "members that have not claimed are not waited for",
+        RECOVERY,
+        "        return self._clock() < self._until or any(",
+        "        return any(",
+    ),
+    Mutant(
+        "a claim that is not complete is not waited for",
+        RECOVERY,
+        "        return self._clock() < self._until or any(",
+        "        return self._clock() < self._until or False and any(",
+    ),
+    Mutant(
+        "dead members are waited for",
+        RECOVERY,
+        "                    self._hear(member)\n            await",
+        "                    pass\n            await",
+    ),
+    Mutant(
+        "a part of a claim counts as all of it",
+        RECOVERY,
+        "        if part.last:\n",
+        "        if True:\n",
+    ),
+    Mutant(
+        "a copy from before a reset is accepted",
+        RECOVERY,
+        "        if self._resets.voids(key.run, copy.version.epoch):\n            return None\n",
+        "",
+    ),
+    Mutant(
+        "a claim takes a state from its owner",
+        RECOVERY,
+        "            if record.owner is not None and record.owner is not session:\n"
+        "                return None\n",
+        "",
+    ),
+    Mutant(
+        "an older copy takes the place of a newer one",
+        RECOVERY,
+        "            if record.version > copy.version:\n                return None\n",
+        "",
+    ),
+    Mutant(
+        "a replica keeps a state although its lease had run out",
+        RECOVERY,
+        "(record.owner is None and session.lease_valid)",
+        "(record.owner is None)",
+    ),
+    Mutant(
+        "a replica does not keep what its earlier session owned",
+        RECOVERY,
+        "        return record.owner is session or (record.owner",
+        "        return (record.owner",
+    ),
+    Mutant(
+        "a claimed state that nobody owns is not written soon",
+        RECOVERY,
+        "                self._table.left(record)\n",
+        "                pass\n",
+    ),
+    Mutant(
+        "a reset is answered before the store has it",
+        FORGETTING,
+        "                await self._resets.keep(run, epoch, "
+        "[copy_row(record.key) for record in records])\n",
+        "                self._resets.note(run, epoch)\n",
+    ),
+    Mutant(
+        "a reset has the epoch of the latest grant",
+        FORGETTING,
+        "            epoch = self._table.next_epoch()\n            try:\n",
+        "            epoch = self._table.last_epoch\n            try:\n",
+    ),
+    Mutant(
+        "a reset misses the states that are new while it waits",
+        FORGETTING,
+        "                await self._ownership.take(more, recaller)\n"
+        "                records += more\n",
+        "                await self._ownership.take(more, recaller)\n"
+        "                records += more\n"
+        "                break\n",
+    ),
+    Mutant(
+        "two resets of a run go on at once",
+        FORGETTING,
+        "        async with self._turns.of(run):\n            recaller = Recaller()\n",
+        "        if True:\n            recaller = Recaller()\n",
+    ),
+    Mutant(
+        "a reset that failed keeps the states",
+        FORGETTING,
+        "                    self._table.note_again(record)\n"
+        "                    self._ownership.release(record)\n",
+        "                    pass\n",
+    ),
+    Mutant(
+        "a reset that failed loses the copies",
+        FORGETTING,
+        "                    self._table.note_again(record)\n",
+        "",
+    ),
+    Mutant(
+        "a run in use expires",
+        FORGETTING,
+        "if records and not self._table.used_since(run, idle_since):",
+        "if records:",
+    ),
+    Mutant(
+        "an expired run can be claimed back",
+        FORGETTING,
+        "                    self._resets.note(run, epoch)\n",
+        "",
+    ),
+    Mutant(
+        "a seat is given up with states still out",
+        FORGETTING,
+        "            await self._ownership.take(more, forever)\n",
+        "            return\n",
+    ),
+    Mutant(
+        "a reset is not remembered",
+        RESETS,
+        "            self.note(run, epoch)\n        finally:",
+        "            pass\n        finally:",
+    ),
+    Mutant(
+        "a reset is not written",
+        RESETS,
+        "            await self._ledger.write({reset_row(self._seat, run): pack_reset(epoch)}, "
+        "erased)\n",
+        "            await self._ledger.write({}, erased)\n",
+    ),
+    Mutant(
+        "a reset voids earlier epochs but its own",
+        RESETS,
+        "epoch <= self._void[run].epoch",
+        "epoch < self._void[run].epoch - 1",
+    ),
+    Mutant(
+        "resets are kept for ever",
+        RESETS,
+        "            for run in old:\n                del self._void[run]\n",
+        "            return\n",
+    ),
+    Mutant(
+        "a reset that is being written is pruned",
+        RESETS,
+        "            if run not in self._being_kept:\n                old.append(run)\n",
+        "            old.append(run)\n",
+    ),
+    Mutant(
+        "epochs begin anew after a restart",
+        AUTHORITY,
+        "        self._table.last_epoch = max(self._table.last_epoch, self._last_session)\n",
+        "",
+    ),
+    Mutant(
+        "a restored copy does not raise the epochs",
+        TABLE,
+        "        record.version, record.hidden, record.receipts = copy.version, copy.hidden, "
+        "copy.receipts\n        self.last_epoch = max(self.last_epoch, copy.version.epoch)\n",
+        "        record.version, record.hidden, record.receipts = copy.version, copy.hidden, "
+        "copy.receipts\n",
+    ),
+    Mutant(
+        "a receipt that was committed before is kept twice",
+        TABLE,
+        "if each.step > known)",
+        "if True)",
+    ),
+    Mutant(
+        "receipts grow for ever",
+        TABLE,
+        "(record.receipts + new)[-MAX_RECEIPTS:]",
+        "record.receipts + new",
+    ),
+    Mutant(
+        "a reset keeps the receipts",
+        TABLE,
+        "record.version, record.hidden, record.receipts = Version(epoch, 0), None, ()",
+        "record.version, record.hidden = Version(epoch, 0), None",
+    ),
+    Mutant(
+        "a commit is no use of its run",
+        TABLE,
+        "        self._runs[record.key.run].used_at = self._clock()\n",
+        "",
+    ),
+    Mutant(
+        "a commit is not copied",
+        TABLE,
+        "        self._runs.move_to_end(record.key.run)\n        self._note(record)\n",
+        "        self._runs.move_to_end(record.key.run)\n",
+    ),
+    Mutant(
+        "the copy of a cleared state stays",
+        TABLE,
+        "        self._copies.erase(record.key)\n",
+        "",
+    ),
+    Mutant(
+        "a state without an owner is not written soon",
+        OWNERSHIP,
+        "                return\n        self._table.left(record)\n",
+        "                return\n",
+    ),
+    Mutant(
+        "a dead owner keeps its states to the end of its lease",
+        OWNERSHIP,
+        "                dead = not await self._cluster.is_alive(session.replica)\n",
+        "                dead = False\n",
+    ),
+    Mutant(
+        "an owner is not asked to give back",
+        OWNERSHIP,
+        "        session.recalled.set()\n",
+        "",
+    ),
+    Mutant(
+        "a state is given to one who waits no more",
+        OWNERSHIP,
+        "            if not turn.granted.done():\n                self._give",
+        "            if True:\n                self._give",
+    ),
+    Mutant(
+        "a new session does not inherit",
+        OWNERSHIP,
+        "            session.owned |= earlier.owned\n",
+        "            session.owned |= {}\n",
+    ),
+    Mutant(
+        "what was inherited and not claimed stays owned",
+        OWNERSHIP,
+        "            self.release(record)\n        session.kept = set()\n",
+        "            pass\n        session.kept = set()\n",
+    ),
+    Mutant(
+        "a state wanted meanwhile is not recalled after the claim",
+        OWNERSHIP,
+        "        for record in list(session.owned.values()):\n"
+        "            self.recall_if_wanted(record)\n",
+        "",
+    ),
+    Mutant(
+        "a cancelled wait leaves a state owned",
+        OWNERSHIP,
+        "                if not turn.cancel() and not turn.cancelled() and record.owner is owner:\n"
+        "                    self.release(record)\n",
+        "                turn.cancel()\n",
+    ),
+    Mutant(
+        "a commit under an earlier grant is taken",
+        AUTHORITY,
+        "            if record is None or record.version.epoch != version.epoch:\n",
+        "            if record is None:\n",
+    ),
+    Mutant(
+        "a session's call does not renew its lease",
+        AUTHORITY,
+        "        session.expires_at = self._clock() + self._grace_s\n        return session\n",
+        "        return session\n",
+    ),
+    Mutant(
+        "a session whose lease has run out is served",
+        AUTHORITY,
+        "        if session is None or self._clock() > session.expires_at:\n",
+        "        if session is None:\n",
+    ),
+    Mutant(
+        "a session that has not claimed is served",
+        AUTHORITY,
+        "        if session.claiming:\n            raise StaleSessionError(",
+        "        if False:\n            raise StaleSessionError(",
+    ),
+    Mutant(
+        "the cap on states is not kept",
+        AUTHORITY,
+        "if self._table.get(key) is None and self.n_states >= self._options.max_states_per_shard:",
+        "if False:",
+    ),
+    Mutant(
+        "a replica of another protocol is let in",
+        AUTHORITY,
+        "        if hello.protocol != PROTOCOL:\n",
+        "        if False:\n",
+    ),
+    Mutant(
+        "a new member is not written down",
+        AUTHORITY,
+        "            await ledger.set_members(tuple(members))\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "members that have not claimed yet are struck off",
+        AUTHORITY,
+        "dict.fromkeys((*self._recovery.missing, *present, replica))",
+        "dict.fromkeys((*present, replica))",
+    ),
+    Mutant(
+        "states are granted during the recovery",
+        AUTHORITY,
+        "        await self._recovery.over()\n        mine = self._renew(session)\n",
+        "        mine = self._renew(session)\n",
+    ),
+    Mutant(
+        "a reset does not wait for the recovery",
+        AUTHORITY,
+        "        await self._recovery.over()\n        await self._forgetting.reset(run)\n",
+        "        await self._forgetting.reset(run)\n",
+    ),
+    Mutant(
+        "a grant leaves after the tenure has ended",
+        AUTHORITY,
+        "        await self._ownership.take([record], mine)\n        self._office.require()\n",
+        "        await self._ownership.take([record], mine)\n",
+    ),
+    Mutant(
+        "a state is recalled but not when it is wanted already at its grant",
+        AUTHORITY,
+        "        self._ownership.recall_if_wanted(record)\n        return Grant",
+        "        return Grant",
+    ),
+    Mutant(
+        "sessions end while the authority cannot tell whether it may act",
+        AUTHORITY,
+        "        if not self._office.may_act():\n            return\n",
+        "",
+    ),
+    Mutant(
+        "a durable commit does not wait for the store",
+        AUTHORITY,
+        "        await self._make_durable(states.keys)\n",
+        "",
+    ),
+    Mutant(
+        "a session is closed before its states are in the store",
+        AUTHORITY,
+        "        mine = self._renew(session)\n        await self._copies.flush()\n",
+        "        mine = self._renew(session)\n",
+    ),
+    Mutant(
+        "a seat is given up before its states are in the store",
+        AUTHORITY,
+        "        await self._copies.flush()\n        self._office.require()\n",
+        "        self._office.require()\n",
+    ),
+    Mutant(
+        "a seat is given up during the recovery",
+        AUTHORITY,
+        "        await self._recovery.over()\n        await self._forgetting.take_all()\n",
+        "        await self._forgetting.take_all()\n",
+    ),
+    Mutant(
+        "a copy that could not be written is forgotten",
+        COPIES,
+        "            self._urgent = rows | self._urgent  # what came meanwhile is newer\n",
+        "",
+    ),
+    Mutant(
+        "an older copy overtakes a newer one after a failure",
+        COPIES,
+        "            self._urgent = rows | self._urgent  # what came meanwhile is newer\n",
+        "            self._urgent = self._urgent | rows\n",
+    ),
+    Mutant(
+        "an older copy overtakes a newer one when all are written",
+        COPIES,
+        "        self._urgent |= self._pending\n",
+        "        self._urgent = self._pending | self._urgent\n",
+    ),
+    Mutant(
+        "a flush is over before the write",
+        COPIES,
+        "            await asyncio.wait_for(flushed, _DEADLINE_S)\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "a key has another slot in every layout",
+        LAYOUT,
+        "    return slot_of(key) * shards // N_SLOTS\n",
+        "    return slot_of(key) % (N_SLOTS - 1) * shards // N_SLOTS\n",
+    ),
+    Mutant(
+        "a layout does not name the seats before it",
+        LAYOUT,
+        "earlier=tuple(remaining))",
+        "earlier=())",
+    ),
+    Mutant(
+        "a layout is changed without a new generation",
+        LAYOUT,
+        "generation=present.generation + 1",
+        "generation=present.generation",
+    ),
+]

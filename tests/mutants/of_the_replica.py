@@ -1,0 +1,379 @@
+"""Defects of a replica, and of the way between the two."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+STEPPER = "replica/stepper.py"
+QUEUES = "replica/queues.py"
+RECEIPTS = "replica/receipts.py"
+LEASES = "replica/leases.py"
+SESSION = "replica/session.py"
+CLAIMS = "replica/claims.py"
+COMMITS = "replica/commits.py"
+HELD = "replica/held_states.py"
+RECENT = "replica/recent.py"
+PROCESS = "wire/process.py"
+CHANNEL = "wire/commit_channel.py"
+
+MUTANTS = [
+    Mutant(
+        "nothing is ever overdue",
+        COMMITS,
+        "        return self._loop.time() - oldest > self._loss_bound_s\n",
+        "        return False\n",
+    ),
+    Mutant(
+        "a commit that hangs is not overdue",
+        COMMITS,
+        "        oldest = min(self._oldest_sent, self._oldest_unsent)\n",
+        "        oldest = self._oldest_unsent\n",
+    ),
+    Mutant(
+        "a commit that failed is young again",
+        COMMITS,
+        "            self._oldest_unsent = min(self._oldest_sent, self._oldest_unsent)\n",
+        "            self._oldest_unsent = self._loop.time()\n",
+    ),
+    Mutant(
+        "what was not sent is forgotten",
+        COMMITS,
+        "            self._held.unsent(stepped, leaving)\n",
+        "",
+    ),
+    Mutant(
+        "a refused state is kept",
+        COMMITS,
+        "                self._claims.lose(state)\n            else:\n",
+        "                pass\n            else:\n",
+    ),
+    Mutant(
+        "states are given back although the commit has refused them",
+        COMMITS,
+        "            if state.key not in refused:\n                self._claims.give_back(state)\n",
+        "            self._claims.give_back(state)\n",
+    ),
+    Mutant(
+        "a commit renews the lease from its answer",
+        COMMITS,
+        "        self._session.renew(number, sent_at)\n",
+        "        self._session.renew(number, self._session._now())\n",
+    ),
+    Mutant(
+        "strict answers leave at once",
+        LEASES,
+        "        return self._options.strict or self._commits.overdue or not self._session.valid\n",
+        "        return self._commits.overdue or not self._session.valid\n",
+    ),
+    Mutant(
+        "overdue answers leave at once",
+        LEASES,
+        "        return self._options.strict or self._commits.overdue or not self._session.valid\n",
+        "        return self._options.strict or not self._session.valid\n",
+    ),
+    Mutant(
+        "a state is stepped after the end of the lease",
+        LEASES,
+        "        return state if state is not None and self._session.valid else None\n",
+        "        return state\n",
+    ),
+    Mutant(
+        "a listen renews the lease from its answer",
+        LEASES,
+        "                self._session.renew(session, sent_at)\n",
+        "                self._session.renew(session, self._now())\n",
+    ),
+    Mutant(
+        "a grant that crosses a claim is stepped",
+        LEASES,
+        "                await self._replace_session(session)\n            granted",
+        "                pass\n            granted",
+    ),
+    Mutant(
+        "a grant of an earlier session is stepped",
+        LEASES,
+        "            granted = session == self._session.number\n",
+        "            granted = True\n",
+    ),
+    Mutant(
+        "a reset is tried once only",
+        LEASES,
+        "                while not await self._try_reset(run):\n",
+        "                if not await self._try_reset(run):\n",
+    ),
+    Mutant(
+        "a reset that nobody confirmed counts as refused",
+        LEASES,
+        "            raise OutcomeUnknownError from None\n",
+        "            raise StaleSessionError from None\n",
+    ),
+    Mutant(
+        "a dead loop leaves the lease to run out",
+        LEASES,
+        "        self._session.abandon()\n",
+        "",
+    ),
+    Mutant(
+        "a replica closes before its last commit",
+        LEASES,
+        "                await asyncio.wait([committing])\n",
+        "",
+    ),
+    Mutant(
+        "a replica closes without giving its states back",
+        LEASES,
+        "        self._held.recall_all()\n",
+        "",
+    ),
+    Mutant(
+        "a replica that could not leave leaves",
+        LEASES,
+        "                while not await self._try_to_leave():\n",
+        "                if not await self._try_to_leave():\n",
+    ),
+    Mutant(
+        "a session that has ended is valid",
+        SESSION,
+        "        return self._now() < self._lease_until and not self._ended "
+        "and not self._abandoned\n",
+        "        return self._now() < self._lease_until and not self._abandoned\n",
+    ),
+    Mutant(
+        "a lease lasts for ever",
+        SESSION,
+        "        return self._now() < self._lease_until and not self._ended "
+        "and not self._abandoned\n",
+        "        return not self._ended and not self._abandoned\n",
+    ),
+    Mutant(
+        "a replica says that its lease is valid when it is not",
+        SESSION,
+        "lease_valid=sent_at < self._lease_until)",
+        "lease_valid=True)",
+    ),
+    Mutant(
+        "an answer of an earlier session renews the lease",
+        SESSION,
+        "        if number == self.number:\n",
+        "        if True:\n",
+    ),
+    Mutant(
+        "a lease counts from the answer to the claim",
+        SESSION,
+        "        self._lease_until = sent_at + opened.lease_s\n",
+        "        self._lease_until = self._now() + opened.lease_s\n",
+    ),
+    Mutant(
+        "what has expired is claimed",
+        SESSION,
+        "        if sent_at - self._lease_until > self._forget_after_s:\n",
+        "        if False:\n",
+    ),
+    Mutant(
+        "a dismissed replica goes on trying",
+        SESSION,
+        "                except DismissedError:\n"
+        "                    self._abandoned = True\n"
+        "                    raise\n",
+        "",
+    ),
+    Mutant(
+        "what was given back is not claimed",
+        CLAIMS,
+        "        past = [copy for copy in self._recent.copies() if copy.key not in held]\n",
+        "        past: list[HeldCopy] = []\n",
+    ),
+    Mutant(
+        "what is about to be given back is not claimed",
+        CLAIMS,
+        "[*past, *leaving]",
+        "[*past]",
+    ),
+    Mutant(
+        "the first part of a claim counts as the last",
+        CLAIMS,
+        "                last=number == n_parts - 1,\n",
+        "                last=True,\n",
+    ),
+    Mutant(
+        "what was claimed counts as never sent",
+        CLAIMS,
+        "            each.sent = each.version.step\n",
+        "",
+    ),
+    Mutant(
+        "answers of a state that was not kept hang",
+        CLAIMS,
+        "        for state in self._held.keep(self._kept):\n            state.give_up()\n",
+        "        self._held.keep(self._kept)\n",
+    ),
+    Mutant(
+        "a claim that was refused counts as kept",
+        CLAIMS,
+        "            if copy.key not in accepted:\n",
+        "            if False:\n",
+    ),
+    Mutant(
+        "a copy that was taken over is not remembered",
+        CLAIMS,
+        "                self._recent.note(copy)\n",
+        "                pass\n",
+    ),
+    Mutant(
+        "a state given back is not remembered",
+        CLAIMS,
+        "        self._recent.note(state.copy)\n",
+        "",
+    ),
+    Mutant(
+        "a step that may have been committed counts as not made",
+        HELD,
+        "            if each.step <= self.sent:\n",
+        "            if False:\n",
+    ),
+    Mutant(
+        "a commit answers steps that it does not have",
+        HELD,
+        "        due = [each for each in self.unanswered if each.step <= up_to_step]\n",
+        "        due = list(self.unanswered)\n",
+    ),
+    Mutant(
+        "receipts do not move with the state",
+        HELD,
+        "        state.version, state.receipts = grant.version, ReceiptBook(grant.receipts)\n",
+        "        state.version, state.receipts = grant.version, ReceiptBook()\n",
+    ),
+    Mutant(
+        "a claim leaves the receipts out",
+        HELD,
+        "return HeldCopy(self.key, self.version, self.hidden, self.receipts.all())",
+        "return HeldCopy(self.key, self.version, self.hidden, ())",
+    ),
+    Mutant(
+        "a commit leaves the receipts out",
+        HELD,
+        "        new = self.receipts.since(self.committed)\n",
+        "        new = ()\n",
+    ),
+    Mutant(
+        "a state that could not be sent is not sent again",
+        HELD,
+        "            if self._held.get(state.key) is state:\n"
+        "                self._outbox[state.key] = state\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "a released state that was granted anew is forgotten",
+        HELD,
+        "        if self._held.get(state.key) is state and state.phase is Phase.LEAVING:\n",
+        "        if state.phase is Phase.LEAVING:\n",
+    ),
+    Mutant(
+        "copies that were given back are kept for ever",
+        RECENT,
+        "            if self._given_back[key].at >= too_old:\n",
+        "            if True:\n",
+    ),
+    Mutant(
+        "the same key with another observation gets the first answer",
+        RECEIPTS,
+        "            raise KeyReusedError\n        return receipt\n",
+        "            pass\n        return receipt\n",
+    ),
+    Mutant(
+        "a receipt is sent but not the one before",
+        RECEIPTS,
+        "            later.append(receipt)\n",
+        "            return (receipt,)\n",
+    ),
+    Mutant(
+        "keys are remembered for ever",
+        RECEIPTS,
+        "        if len(self._by_request) > MAX_RECEIPTS:\n",
+        "        if False:\n",
+    ),
+    Mutant(
+        "a repeated request is answered before its step is committed",
+        STEPPER,
+        "            committed = receipt.step <= state.committed\n",
+        "            committed = True\n",
+    ),
+    Mutant(
+        "a repeated request steps again",
+        STEPPER,
+        "            if receipt is None:\n                return request\n",
+        "            return request\n",
+    ),
+    Mutant(
+        "a step leaves no receipt",
+        STEPPER,
+        "    if request.request_id is None:\n        return None\n    action",
+        "    return None\n    action",
+    ),
+    Mutant(
+        "a step that was made is refused when its patience is at an end",
+        STEPPER,
+        "    if not request.stepped:\n        _fail(request.answer, OutOfReachError())\n",
+        "    _fail(request.answer, OutOfReachError())\n",
+    ),
+    Mutant(
+        "a step that is not finite changes the state",
+        STEPPER,
+        "                _fail(request.answer, NonFiniteStateError())\n                continue\n",
+        "                _fail(request.answer, NonFiniteStateError())\n",
+    ),
+    Mutant(
+        "a long queue holds the loop",
+        STEPPER,
+        "            if time.perf_counter() > until and self._queues.has_ready:\n",
+        "            if False:\n",
+    ),
+    Mutant(
+        "a request that waits for its state has no deadline",
+        STEPPER,
+        "            self._loop.call_later(request.patience_s, _give_up, request)\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "an answer waits for its commit for ever",
+        QUEUES,
+        "                answer.set_exception(OutcomeUnknownError())\n",
+        "                pass\n",
+    ),
+    Mutant(
+        "a request that was given up is stepped",
+        QUEUES,
+        "            request = None if first.answer.done() else first\n",
+        "            request = first\n",
+    ),
+    Mutant(
+        "a state that has come waits behind the others",
+        QUEUES,
+        "            self._ready.move_to_end(key, last=False)\n",
+        "",
+    ),
+    Mutant(
+        "a process that has ended counts as living",
+        PROCESS,
+        "its_node == node and _started(int(pid)) != started",
+        "False",
+    ),
+    Mutant(
+        "a process of another node counts as ended",
+        PROCESS,
+        "its_node == node and _started(int(pid)) != started",
+        "_started(int(pid)) != started",
+    ),
+    Mutant(
+        "a commit that was refused for want of tenure counts as taken",
+        CHANNEL,
+        '            raise AuthorityUnavailableError(answer["unavailable"])\n',
+        "            return []\n",
+    ),
+    Mutant(
+        "a connection is used after a commit was given up on it",
+        CHANNEL,
+        "would be this one's\n            self.close()\n",
+        "would be this one's\n",
+    ),
+]
