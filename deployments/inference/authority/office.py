@@ -8,6 +8,7 @@ from deployments.inference.authority.cluster import Cluster
 from deployments.inference.authority.ledger import Ledger, SeatRow
 from deployments.inference.authority.resets import Resets
 from deployments.inference.authority.rows import (
+    Copy,
     key_of,
     resets_prefix,
     stamp_of,
@@ -23,7 +24,7 @@ from deployments.inference.authority.tenure import Tenure
 from deployments.inference.authority.write_behind import ROWS_PER_WRITE, Copies
 from deployments.inference.layout import Seat, StateStore
 from deployments.inference.options import InferenceOptions
-from deployments.inference.protocol import AuthorityUnavailableError, DismissedError
+from deployments.inference.protocol import AuthorityUnavailableError, DismissedError, Key
 from deployments.store import StoreUnavailable
 
 
@@ -78,28 +79,29 @@ class Office:
         await wait_for_earlier_layouts(self.ledger, self._cluster)
 
     async def load(self, table: StateTable, resets: Resets, copies: Copies) -> None:
-        """Read the copies and resets of this seat; have those that are void erased."""
+        """Read the copies and resets of this seat; have copies that are void erased."""
         stamp = None
         if not self._options.restore_after_restart:
             stamp = stamp_of(self._cluster.session)
         mine = resets_prefix(self._seat)
+        found: dict[Key, Copy | None] = {}
         garbage: list[str] = []
         try:
             async for row, value in self.ledger.store.scan(self.ledger.table):
                 if (key := key_of(row)) is not None:
-                    if not self._seat.has(key):
-                        continue
-                    copy = unpack_copy(value, stamp)
-                    if copy is None:
-                        copies.erase(key)
-                    else:
-                        table.restore(key, copy)
+                    if self._seat.has(key):
+                        found[key] = unpack_copy(value, stamp)
                 elif row.startswith(mine):
                     resets.restore(row.removeprefix(mine), unpack_reset(value))
                 elif row.startswith("reset/") and _generation(row) < self._seat.generation:
                     garbage.append(row)
         except StoreUnavailable as error:
             raise AuthorityUnavailableError(f"the store does not serve: {error}") from error
+        for key, copy in found.items():  # a copy may have been written behind its reset
+            if copy is None or resets.voids(key.run, copy.version.epoch):
+                copies.erase(key)
+            else:
+                table.restore(key, copy)
         for start in range(0, len(garbage), ROWS_PER_WRITE):
             await self.ledger.write({}, garbage[start : start + ROWS_PER_WRITE])
 
