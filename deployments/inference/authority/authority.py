@@ -45,6 +45,7 @@ from deployments.inference.protocol import (
 logger = logging.getLogger(__name__)
 
 SWEEP_PERIOD_S = 0.1
+GIVEN_BACK_S = 60.0  # replicas claim what they gave back half as long ago, whatever the run's time
 
 
 class HiddenStateAuthority:
@@ -82,7 +83,7 @@ class HiddenStateAuthority:
         self._ownership = Ownership(
             self._table, self._background, cluster, options.probe_after_s, self._office.may_act
         )
-        keep_s = options.run_ttl_s + self._grace_s
+        keep_s = options.run_ttl_s + self._grace_s + GIVEN_BACK_S
         self._resets = Resets(ledger, seat, keep_s, clock)
         self._recovery = Recovery(self._table, self._ownership, self._resets, cluster, clock)
         self._forgetting = Forgetting(self._table, self._ownership, self._resets, self._background)
