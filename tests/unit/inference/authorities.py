@@ -33,6 +33,7 @@ class FakeCluster:
         dead: replicas that are known to be dead.
         ended: processes of authorities.
         current: whether this process is the one that the cluster knows; None: it does not tell.
+        answers_after_s: it tells after so long.
     """
 
     def __init__(self, session: str = "first", process: str = "node/1/1") -> None:
@@ -41,6 +42,7 @@ class FakeCluster:
         self.dead: set[str] = set()
         self.ended: set[str] = set()
         self.current: bool | None = True
+        self.answers_after_s = 0.0
         self.asked_to_give_up: list[Seat] = []
 
     async def is_alive(self, replica: str) -> bool:
@@ -51,6 +53,7 @@ class FakeCluster:
         return process in self.ended
 
     async def is_current(self) -> bool:
+        await asyncio.sleep(self.answers_after_s)
         if self.current is None:
             raise AuthorityUnavailableError("the cluster does not answer")
         return self.current

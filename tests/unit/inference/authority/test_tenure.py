@@ -43,12 +43,15 @@ async def test_it_is_over_when_nobody_confirms_it():
     assert not seated.tenure.certain
 
 
+@pytest.mark.parametrize("store_is_down", [False, True], ids=["to the store", "to the cluster"])
 @virtual_time
-async def test_it_counts_from_before_the_question():
+async def test_it_counts_from_before_the_question(store_is_down):
     """A successor may have taken the seat while the answer was on its way."""
     seated = await Seated().begin()
-    seated.store.latency_s = (TENURE_S / 5, TENURE_S / 5)
-    asked = now()
+    seated.store.latency_s = (0.2, 0.2)
+    seated.store.down = store_is_down
+    seated.cluster.answers_after_s = 0.2
+    asked = now() + (0.1 if store_is_down else 0.0)
     await seated.tenure.confirm()
     await asyncio.sleep(asked + TENURE_S - now() - 0.001)
     assert seated.tenure.certain

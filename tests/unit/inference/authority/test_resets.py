@@ -1,0 +1,228 @@
+"""Which epochs are void, and for how long; and what of it outlives the authority (invariant 6)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from deployments.inference.authority.ledger import Ledger, SupersededError
+from deployments.inference.authority.resets import Resets
+from deployments.inference.authority.rows import Copy, pack_copy, reset_row, stamp_of, unpack_reset
+from deployments.inference.layout import Seat, agree_on_layout
+from deployments.inference.protocol import (
+    AuthorityUnavailableError,
+    ClaimPart,
+    Key,
+    StateBatch,
+    Version,
+)
+from tests.unit.inference.authorities import (
+    TABLE,
+    batch,
+    join,
+    make_authority,
+    now,
+    restart,
+)
+from tests.unit.inference.lineage import Outcome
+from tests.unit.inference.memory_store import MemoryStore
+from tests.unit.inference.options import FAST, settings
+from tests.unit.inference.virtual_time import virtual_time
+from tests.unit.inference.world import World
+
+KEY = Key("run", "300839359")
+ROW = reset_row(Seat(), KEY.run)
+KEEP_S = 10.0
+
+
+async def make_resets() -> tuple[MemoryStore, Ledger, Resets]:
+    store = MemoryStore()
+    await agree_on_layout(store, TABLE, FAST)
+    ledger = Ledger(store, TABLE, Seat())
+    await ledger.take("first", "node/1/1")
+    return store, ledger, Resets(ledger, Seat(), KEEP_S, now)
+
+
+@virtual_time
+async def test_every_epoch_up_to_the_resets_is_void_and_no_other_runs():
+    _, _, resets = await make_resets()
+    await resets.keep("run", 7, [])
+    assert [resets.voids("run", epoch) for epoch in (6, 7, 8)] == [True, True, False]
+    assert not resets.voids("other", 1)
+
+
+@virtual_time
+async def test_it_is_in_the_store_with_its_copies_erased_before_it_counts():
+    store, ledger, resets = await make_resets()
+    await ledger.write({"copy/run/a": b"1", "copy/run/b": b"2"})
+    store.down = True
+    with pytest.raises(AuthorityUnavailableError):
+        await resets.keep("run", 7, ["copy/run/a"])
+    assert not resets.voids("run", 7)
+    store.down = False
+    await resets.keep("run", 7, ["copy/run/a"])
+    assert unpack_reset(store.tables[TABLE][ROW]) == 7
+    assert "copy/run/a" not in store.tables[TABLE]
+    assert "copy/run/b" in store.tables[TABLE]
+
+
+@virtual_time
+async def test_it_is_forgotten_when_no_claim_can_bring_the_run_back():
+    store, _, resets = await make_resets()
+    await resets.keep("old", 7, [])
+    await asyncio.sleep(KEEP_S / 2)
+    await resets.keep("run", 8, [])
+    await asyncio.sleep(KEEP_S / 2 + 0.1)
+    await resets.prune()
+    assert (resets.voids("old", 7), resets.voids("run", 8)) == (False, True)
+    assert reset_row(Seat(), "old") not in store.tables[TABLE]
+    assert resets.rows == [ROW]
+
+
+@virtual_time
+async def test_one_that_is_repeated_while_it_is_forgotten_stays():
+    store, _, resets = await make_resets()
+    await resets.keep("run", 7, [])
+    await asyncio.sleep(KEEP_S + 1)
+    await asyncio.gather(resets.keep("run", 9, []), resets.prune())
+    assert resets.voids("run", 9)
+    assert unpack_reset(store.tables[TABLE][ROW]) == 9
+
+
+@virtual_time
+async def test_one_that_is_repeated_behind_its_forgetting_stays():
+    store, _, resets = await make_resets()
+    await resets.keep("run", 7, [])
+    await asyncio.sleep(KEEP_S + 1)
+    await asyncio.gather(resets.prune(), resets.keep("run", 9, []))
+    assert resets.voids("run", 9)
+    assert unpack_reset(store.tables[TABLE][ROW]) == 9
+
+
+@virtual_time
+async def test_a_life_that_was_succeeded_keeps_none():
+    store, _, resets = await make_resets()
+    await Ledger(store, TABLE, Seat()).take("first", "node/2/2")
+    with pytest.raises(SupersededError):
+        await resets.keep("run", 7, [])
+    assert ROW not in store.tables[TABLE]
+
+
+# What the authority makes of it
+
+
+@virtual_time
+async def test_it_is_in_the_store_before_it_is_answered():
+    store = MemoryStore()
+    authority = await make_authority(store=store)
+    session = await join(authority, "a")
+    granted = await authority.checkout(session, KEY)
+    await authority.commit(session, batch(KEY, Version(granted.version.epoch, 5)), [KEY])
+    await authority.reset(KEY.run)
+    assert unpack_reset(store.tables[TABLE][ROW]) > granted.version.epoch
+    assert not any(row.startswith("copy/") for row in store.tables[TABLE])
+
+
+@virtual_time
+async def test_a_copy_from_before_it_is_void_in_the_next_life_although_who_asked_is_gone():
+    store = MemoryStore()
+    first = await make_authority(store=store)
+    holder = await join(first, "holder")
+    granted = await first.checkout(holder, KEY)
+    old = batch(KEY, Version(granted.version.epoch, 5))
+    await first.commit(holder, old, [KEY])
+    await first.reset(KEY.run)  # asked for by a replica that is never heard of again
+    first.stop()
+    second = await restart(store)
+    opened = await join(second, "holder", ClaimPart(given_back=old), lease_valid=True)
+    assert (await second.checkout(opened, KEY)).version.step == 0
+    await second.commit(opened, StateBatch(), [KEY])
+    opened = await join(second, "holder", ClaimPart(owned=old), lease_valid=True)
+    grant = await second.checkout(opened, KEY)
+    assert (grant.version.step, grant.hidden) == (0, None)
+
+
+@virtual_time
+async def test_a_copy_that_was_on_its_way_into_the_store_is_void_in_the_next_life():
+    """The write behind has taken it up before the reset, and makes it afterwards."""
+    store = MemoryStore()
+    first = await make_authority(store=store)
+    session = await join(first, "a")
+    granted = await first.checkout(session, KEY)
+    version = Version(granted.version.epoch, 5)
+    await first.commit(session, batch(KEY, version), [KEY])
+    await first.reset(KEY.run)
+    first.stop()
+    late = Copy(version, batch(KEY, version).hidden[0])
+    store.tables[TABLE][f"copy/{KEY.run}/{KEY.junction}"] = pack_copy(late, stamp_of("first"))
+    second = await restart(store)
+    assert (await second.checkout(await join(second, "a"), KEY)).version.step == 0
+    await second._copies.flush()
+    assert not any(row.startswith("copy/") for row in store.tables[TABLE])
+
+
+@pytest.mark.parametrize("seed", range(10))
+@virtual_time
+async def test_whenever_the_authority_dies_after_it_nothing_from_before_comes_back(seed):
+    options = settings(snapshot_period_s=0.004)
+    world = await World(settings=options, seed=seed).start()
+    replica = world.replicas[0]
+    world.store.latency_s = (0.002, 0.006)
+    for _ in range(10):
+        await world.predict(replica, KEY)
+        await asyncio.sleep(0.002)
+    assert (await world.reset(replica, KEY.run)).done is not None
+    await asyncio.sleep(seed * 0.001)
+    world.kill_replica(replica)
+    await world.kill_authority()
+    late = await world.add_replica()
+    assert (await world.predict(late, KEY)).step == 1
+    world.history.check()
+
+
+@virtual_time
+async def test_a_state_that_was_given_back_before_it_stays_void_for_as_long_as_it_is_claimed():
+    """Runs that are forgotten early do not shorten the memory of what was given back."""
+    world = await World(settings=settings(run_ttl_s=1.0)).start(2)
+    first, second = world.replicas
+    for _ in range(5):
+        await world.predict(first, KEY)
+    await world.predict(second, KEY)  # now the first has a copy that it has given back
+    await world.reset(second, KEY.run)
+    await asyncio.sleep(5)
+    await world.kill_authority()
+    assert (await world.predict(first, KEY)).step == 1
+    world.history.check()
+
+
+@virtual_time
+async def test_one_that_the_store_does_not_take_is_refused_and_leaves_the_states_as_they_are():
+    store = MemoryStore()
+    authority = await make_authority(store=store)
+    session = await join(authority, "a")
+    granted = await authority.checkout(session, KEY)
+    await authority.commit(session, batch(KEY, Version(granted.version.epoch, 5)), [KEY])
+    store.down = True
+    with pytest.raises(AuthorityUnavailableError):
+        await authority.reset(KEY.run)
+    grant = await authority.checkout(session, KEY)
+    assert grant.version.step == 5
+
+
+@virtual_time
+async def test_one_that_the_store_takes_at_the_second_attempt_is_answered_then():
+    world = await World().start(2)
+    for _ in range(3):
+        await world.predict(world.replicas[0], KEY)
+    world.store.down = True
+    resetting = asyncio.create_task(world.reset(world.replicas[1], KEY.run))
+    await asyncio.sleep(1)
+    assert not resetting.done()
+    world.store.down = False
+    assert (await resetting).done is not None
+    for replica in world.replicas:
+        asked = await world.predict(replica, KEY)
+        assert asked.outcome is Outcome.ANSWERED
+    assert asked.step == 2
+    world.history.check()
