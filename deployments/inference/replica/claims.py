@@ -70,9 +70,11 @@ class Claims:
     def settle(self) -> None:
         """Own in the new session what was kept, and nothing else."""
         self._counts.sessions += 1
-        for state in self._held.keep(self._kept):
+        kept, lost = self._kept, self._lost
+        self._kept, self._lost = [], []  # the next session may begin without a claim
+        for state in self._held.keep(kept):
             state.give_up()
-        for state in self._lost:
+        for state in lost:
             self.lose(state)
 
     def give_back(self, state: HeldState) -> None:

@@ -274,3 +274,19 @@ async def test_closing_while_the_authority_restarts_loses_no_step():
     await restart
     assert (await world.predict(staying, KEY)).step == 6
     world.history.check()
+
+
+@virtual_time
+async def test_a_replica_that_slept_until_its_runs_were_forgotten_owns_nothing():
+    world = await World(settings=settings(run_ttl_s=0.5)).start(2)
+    sleeper, other = world.replicas
+    await world.predict(sleeper, KEY)
+    await world.kill_authority()
+    await until(lambda: sleeper.leases.counts.sessions == 2)  # KEY was kept by a claim
+    sleeper.pause()
+    await asyncio.sleep(2)
+    assert (await world.predict(other, KEY)).step == 1
+    sleeper.resume()
+    await until(lambda: sleeper.leases.connected)
+    assert sleeper.leases.owned(KEY) is None
+    assert (await world.predict(sleeper, KEY)).step == 2
