@@ -20,15 +20,15 @@ from deployments.store import Expected, StoreUnavailable
 class SupersededError(AuthorityUnavailableError):
     """A later life has taken the seat; this one must end."""
 
-    def __init__(self) -> None:
-        super().__init__("a later life of the state actor has taken its place")
+    def __init__(self, said: str = "a later life of the state actor has taken its place") -> None:
+        super().__init__(said)  # which is passed when it comes from another process
 
 
 class SeatGivenUpError(DismissedError):
     """The seat is of an earlier layout and was given up; nobody will have it again."""
 
-    def __init__(self) -> None:
-        super().__init__("The hidden states have moved to another layout")
+    def __init__(self, said: str = "The hidden states have moved to another layout") -> None:
+        super().__init__(said)
 
 
 @dataclass(frozen=True)

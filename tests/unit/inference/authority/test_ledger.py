@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from collections.abc import Collection, Mapping
 
 import pytest
@@ -52,6 +53,12 @@ async def in_doubt(store: MemoryStore, ledger: Ledger, name: str = "copy/doubtfu
         await ledger.write({name: b"late"})
     store.late = 0.0
     assert name not in rows(store)
+
+
+@pytest.mark.parametrize("error", [SupersededError(), SeatGivenUpError()], ids=repr)
+def test_an_error_reaches_the_replicas_as_what_it_is(error):
+    arrived = pickle.loads(pickle.dumps(error))
+    assert (type(arrived), str(arrived)) == (type(error), str(error))
 
 
 @virtual_time
