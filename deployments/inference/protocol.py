@@ -43,7 +43,8 @@ Invariants; assertions in the code name the one that they check
     1. One owner: at most one replica may step a state. It is granted again only when it was given
        back, when its owner is known to be dead, or when its owner's lease has run out.
     2. Epochs grow: each grant of a state has a higher epoch than every grant of it before, those
-       of earlier lives included, for an epoch begins with the incarnation.
+       of earlier lives included, for an epoch begins with the generation of the layout and the
+       incarnation.
     3. What the authority keeps of a state never goes back in (epoch, step), but by a reset.
     4. The replica's end of a lease comes first: it counts from the sending of a call, the authority
        from its arrival, and ``lease_margin_s`` longer. Clocks go on while a machine sleeps.

@@ -130,7 +130,7 @@ class HiddenStateAuthority:
         await office.wait_for_succession(before)
         await office.load(self._table, self._resets, self._copies)
         await office.tenure.confirm()  # reading much takes long
-        self._table.last_epoch = max(self._table.last_epoch, self._last_session)
+        self._table.last_epoch = max(self._table.last_epoch, office.first_epoch)
         self._recovery.begin(office.ledger.row.members, self._clock() + self._grace_s)
         if isinstance(self._copies, WriteBehind):
             period_s = self._options.snapshot_period_s

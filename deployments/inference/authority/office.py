@@ -13,7 +13,7 @@ from deployments.inference.authority.rows import (
     resets_prefix,
     stamp_of,
     unpack_copy,
-    unpack_reset,
+    unpack_epoch,
 )
 from deployments.inference.authority.succession import (
     wait_for_earlier_layouts,
@@ -92,7 +92,7 @@ class Office:
                     if self._seat.has(key):
                         found[key] = unpack_copy(value, stamp)
                 elif row.startswith(mine):
-                    resets.restore(row.removeprefix(mine), unpack_reset(value))
+                    resets.restore(row.removeprefix(mine), unpack_epoch(value))
                 elif row.startswith("reset/") and _generation(row) < self._seat.generation:
                     garbage.append(row)
         except StoreUnavailable as error:
@@ -108,6 +108,11 @@ class Office:
     def open(self) -> None:
         """Begin to act."""
         self._opened = True
+
+    @property
+    def first_epoch(self) -> int:
+        """A number above every epoch of earlier lives, and of earlier layouts (invariant 2)."""
+        return (self._seat.generation << 32 | self.ledger.row.incarnation) << 32
 
     # Acting
 

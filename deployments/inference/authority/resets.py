@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from deployments.inference.authority.ledger import Ledger
-from deployments.inference.authority.rows import pack_reset, reset_row
+from deployments.inference.authority.rows import pack_epoch, reset_row
 from deployments.inference.authority.write_behind import ROWS_PER_WRITE
 from deployments.inference.layout import Seat
 
@@ -54,7 +54,7 @@ class Resets:
         """
         self._being_kept[run] += 1
         try:
-            await self._ledger.write({reset_row(self._seat, run): pack_reset(epoch)}, erased)
+            await self._ledger.write({reset_row(self._seat, run): pack_epoch(epoch)}, erased)
             self.note(run, epoch)
         finally:
             self._being_kept[run] -= 1

@@ -18,9 +18,9 @@ logger = logging.getLogger(__name__)
 
 _COPY = "copy/"
 _STAMP_BYTES = 8
-_HEADER = struct.Struct(f"<{_STAMP_BYTES}sqq")  # start of the cluster, epoch, step
+_EPOCH_BYTES = 16
+_HEADER = struct.Struct(f"<{_STAMP_BYTES}s{_EPOCH_BYTES}sq")  # start of the cluster, epoch, step
 _HIDDEN_END = _HEADER.size + HIDDEN_DIM * np.dtype(np.float32).itemsize
-_EPOCH = struct.Struct("<q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,8 @@ def stamp_of(session: str) -> bytes:
 
 def pack_copy(copy: Copy, stamp: bytes) -> bytes:
     receipts = json.dumps(copy.receipts).encode() if copy.receipts else b""
-    return _HEADER.pack(stamp, *copy.version) + copy.hidden.tobytes() + receipts
+    header = _HEADER.pack(stamp, pack_epoch(copy.version.epoch), copy.version.step)
+    return header + copy.hidden.tobytes() + receipts
 
 
 def unpack_copy(value: bytes, stamp: bytes | None) -> Copy | None:
@@ -65,7 +66,7 @@ def unpack_copy(value: bytes, stamp: bytes | None) -> Copy | None:
     hidden = np.frombuffer(value, np.float32, HIDDEN_DIM, offset=_HEADER.size)
     try:
         receipts = json.loads(value[_HIDDEN_END:] or b"[]")
-        return Copy(Version(epoch, step), hidden, tuple(Receipt(*each) for each in receipts))
+        return Copy(Version(unpack_epoch(epoch), step), hidden, tuple(Receipt(*each) for each in receipts))
     except (ValueError, TypeError) as error:
         logger.error("A copy of a hidden state has damaged receipts: %s", error)
         return None
@@ -79,10 +80,9 @@ def reset_row(seat: Seat, run: str) -> str:
     return resets_prefix(seat) + run
 
 
-def pack_reset(epoch: int) -> bytes:
-    return _EPOCH.pack(epoch)
+def pack_epoch(epoch: int) -> bytes:
+    return epoch.to_bytes(_EPOCH_BYTES, "little")
 
 
-def unpack_reset(value: bytes) -> int:
-    epoch: int = _EPOCH.unpack(value)[0]
-    return epoch
+def unpack_epoch(value: bytes) -> int:
+    return int.from_bytes(value, "little")

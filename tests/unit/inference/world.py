@@ -134,9 +134,17 @@ class Shard:
             self.start()
 
     async def give_up(self) -> None:
-        if self.life is None:
+        """Ask for it as the state actor of another seat does, and end the life that has done it."""
+        life = self.life
+        if life is None:
             raise AuthorityUnavailableError("no authority")
-        await asyncio.wait_for(self.life.authority.give_up(), 5)
+        call = asyncio.create_task(life.authority.give_up())
+        life.calls.add(call)
+        call.add_done_callback(life.calls.discard)
+        await asyncio.wait([call], timeout=5)
+        if not call.done() or call.cancelled() or call.exception() is not None:
+            raise AuthorityUnavailableError(f"not given up: {call}")
+        self.ended(life)
 
 
 class Wire(Authority):

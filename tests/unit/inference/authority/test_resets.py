@@ -8,7 +8,7 @@ import pytest
 
 from deployments.inference.authority.ledger import Ledger, SupersededError
 from deployments.inference.authority.resets import Resets
-from deployments.inference.authority.rows import Copy, pack_copy, reset_row, stamp_of, unpack_reset
+from deployments.inference.authority.rows import Copy, pack_copy, reset_row, stamp_of, unpack_epoch
 from deployments.inference.layout import Seat, agree_on_layout
 from deployments.inference.protocol import (
     AuthorityUnavailableError,
@@ -62,7 +62,7 @@ async def test_it_is_in_the_store_with_its_copies_erased_before_it_counts():
     assert not resets.voids("run", 7)
     store.down = False
     await resets.keep("run", 7, ["copy/run/a"])
-    assert unpack_reset(store.tables[TABLE][ROW]) == 7
+    assert unpack_epoch(store.tables[TABLE][ROW]) == 7
     assert "copy/run/a" not in store.tables[TABLE]
     assert "copy/run/b" in store.tables[TABLE]
 
@@ -87,7 +87,7 @@ async def test_one_that_is_repeated_while_it_is_forgotten_stays():
     await asyncio.sleep(KEEP_S + 1)
     await asyncio.gather(resets.keep("run", 9, []), resets.prune())
     assert resets.voids("run", 9)
-    assert unpack_reset(store.tables[TABLE][ROW]) == 9
+    assert unpack_epoch(store.tables[TABLE][ROW]) == 9
 
 
 @virtual_time
@@ -97,7 +97,7 @@ async def test_one_that_is_repeated_behind_its_forgetting_stays():
     await asyncio.sleep(KEEP_S + 1)
     await asyncio.gather(resets.prune(), resets.keep("run", 9, []))
     assert resets.voids("run", 9)
-    assert unpack_reset(store.tables[TABLE][ROW]) == 9
+    assert unpack_epoch(store.tables[TABLE][ROW]) == 9
 
 
 @virtual_time
@@ -120,7 +120,7 @@ async def test_it_is_in_the_store_before_it_is_answered():
     granted = await authority.checkout(session, KEY)
     await authority.commit(session, batch(KEY, Version(granted.version.epoch, 5)), [KEY])
     await authority.reset(KEY.run)
-    assert unpack_reset(store.tables[TABLE][ROW]) > granted.version.epoch
+    assert unpack_epoch(store.tables[TABLE][ROW]) > granted.version.epoch
     assert not any(row.startswith("copy/") for row in store.tables[TABLE])
 
 

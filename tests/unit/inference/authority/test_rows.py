@@ -10,12 +10,12 @@ from deployments.inference.authority.rows import (
     copy_row,
     key_of,
     pack_copy,
-    pack_reset,
+    pack_epoch,
     reset_row,
     resets_prefix,
     stamp_of,
     unpack_copy,
-    unpack_reset,
+    unpack_epoch,
 )
 from deployments.inference.layout import LAYOUT_ROW, Seat
 from deployments.inference.protocol import Key, Receipt, Version
@@ -23,7 +23,7 @@ from deployments.inference.protocol import Key, Receipt, Version
 STAMP, OTHER_STAMP = stamp_of("first"), stamp_of("second")
 HIDDEN = np.linspace(-1, 1, 128, dtype=np.float32)
 RECEIPTS = (Receipt("a", "f" * 16, 1, 2, 1 / 3), Receipt("b", "", 2, 0, 0.5))
-LATE = Version(2**62, 2**40)
+LATE = Version(2**90, 2**40)
 
 
 @pytest.mark.parametrize("receipts", [(), RECEIPTS], ids=["without receipts", "with receipts"])
@@ -60,7 +60,7 @@ def test_other_rows_have_no_key():
 
 
 def test_a_reset_tells_its_epoch_and_seats_keep_theirs_apart():
-    assert unpack_reset(pack_reset(LATE.epoch)) == LATE.epoch
+    assert unpack_epoch(pack_epoch(LATE.epoch)) == LATE.epoch
     assert reset_row(Seat(3, 1, 20), "run").startswith(resets_prefix(Seat(3, 1, 20)))
     assert not reset_row(Seat(3, 11, 20), "run").startswith(resets_prefix(Seat(3, 1, 20)))
     assert not reset_row(Seat(31, 1, 20), "run").startswith(resets_prefix(Seat(3, 1, 20)))
