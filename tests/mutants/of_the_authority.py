@@ -137,14 +137,20 @@ MUTANTS = [
     Mutant(
         "resets of an earlier life are forgotten",
         OFFICE,
-        "                    resets.restore(row.removeprefix(mine), unpack_reset(value))\n",
+        "                    resets.restore(row.removeprefix(mine), unpack_epoch(value))\n",
         "                    pass\n",
+    ),
+    Mutant(
+        "a copy that was written behind its reset is restored",
+        OFFICE,
+        "            if copy is None or resets.voids(key.run, copy.version.epoch):\n",
+        "            if copy is None:\n",
     ),
     Mutant(
         "states of other seats are taken over",
         OFFICE,
-        "                    if not self._seat.has(key):\n                        continue\n",
-        "",
+        "                    if self._seat.has(key):\n",
+        "                    if True:\n",
     ),
     Mutant(
         "members that have not claimed are not waited for",
@@ -275,7 +281,7 @@ MUTANTS = [
     Mutant(
         "a reset is not written",
         RESETS,
-        "            await self._ledger.write({reset_row(self._seat, run): pack_reset(epoch)}, "
+        "            await self._ledger.write({reset_row(self._seat, run): pack_epoch(epoch)}, "
         "erased)\n",
         "            await self._ledger.write({}, erased)\n",
     ),
@@ -300,8 +306,14 @@ MUTANTS = [
     Mutant(
         "epochs begin anew after a restart",
         AUTHORITY,
-        "        self._table.last_epoch = max(self._table.last_epoch, self._last_session)\n",
+        "        self._table.last_epoch = max(self._table.last_epoch, office.first_epoch)\n",
         "",
+    ),
+    Mutant(
+        "the epochs of a layout begin below those of the layout before",
+        OFFICE,
+        "        return (self._seat.generation << 32 | self.ledger.row.incarnation) << 32\n",
+        "        return self.ledger.row.incarnation << 32\n",
     ),
     Mutant(
         "a restored copy does not raise the epochs",

@@ -204,8 +204,14 @@ MUTANTS = [
     Mutant(
         "answers of a state that was not kept hang",
         CLAIMS,
-        "        for state in self._held.keep(self._kept):\n            state.give_up()\n",
-        "        self._held.keep(self._kept)\n",
+        "        for state in self._held.keep(kept):\n            state.give_up()\n",
+        "        self._held.keep(kept)\n",
+    ),
+    Mutant(
+        "a session that began without a claim keeps what the one before had",
+        CLAIMS,
+        "        self._kept, self._lost = [], []  # the next session may begin without a claim\n",
+        "",
     ),
     Mutant(
         "a claim that was refused counts as kept",

@@ -66,7 +66,9 @@ def unpack_copy(value: bytes, stamp: bytes | None) -> Copy | None:
     hidden = np.frombuffer(value, np.float32, HIDDEN_DIM, offset=_HEADER.size)
     try:
         receipts = json.loads(value[_HIDDEN_END:] or b"[]")
-        return Copy(Version(unpack_epoch(epoch), step), hidden, tuple(Receipt(*each) for each in receipts))
+        return Copy(
+            Version(unpack_epoch(epoch), step), hidden, tuple(Receipt(*each) for each in receipts)
+        )
     except (ValueError, TypeError) as error:
         logger.error("A copy of a hidden state has damaged receipts: %s", error)
         return None
