@@ -319,8 +319,14 @@ MUTANTS = [
     Mutant(
         "a step that was made is refused when its patience is at an end",
         STEPPER,
-        "    if not request.stepped:\n        _fail(request.answer, OutOfReachError())\n",
-        "    _fail(request.answer, OutOfReachError())\n",
+        "        if not request.stepped and self._queues.is_parked(request.key):\n",
+        "        if self._queues.is_parked(request.key):\n",
+    ),
+    Mutant(
+        "a request whose state is here is refused for want of it",
+        STEPPER,
+        "        if not request.stepped and self._queues.is_parked(request.key):\n",
+        "        if not request.stepped:\n",
     ),
     Mutant(
         "a step that is not finite changes the state",
@@ -337,7 +343,7 @@ MUTANTS = [
     Mutant(
         "a request that waits for its state has no deadline",
         STEPPER,
-        "            self._loop.call_later(request.patience_s, _give_up, request)\n",
+        "            self._loop.call_later(request.patience_s, self._lose_patience, request)\n",
         "            pass\n",
     ),
     Mutant(

@@ -29,6 +29,7 @@ class Request:
         fingerprint: of the observation, where there is a key.
         stepped: the step was made, and its answer may wait for the commit.
         timed: somebody looks whether its patience is at an end.
+        impatient: it is; the request waits for its turn, but for no state any more.
     """
 
     key: Key
@@ -39,6 +40,7 @@ class Request:
     fingerprint: str = ""
     stepped: bool = False
     timed: bool = False
+    impatient: bool = False
 
 
 class Queues:
@@ -88,6 +90,9 @@ class Queues:
 
     def is_ready(self, key: Key) -> bool:
         return key in self._ready
+
+    def is_parked(self, key: Key) -> bool:
+        return key in self._parked
 
     def park(self, key: Key) -> list[Request]:
         """Hold a key's requests until its state is here, and return them."""

@@ -210,9 +210,17 @@ class Stepper:
         task.add_done_callback(self._acquiring.discard)
 
     def _be_patient(self, request: Request) -> None:
-        if not request.timed:
+        if request.impatient:
+            _fail(request.answer, OutOfReachError())
+        elif not request.timed:
             request.timed = True
-            self._loop.call_later(request.patience_s, _give_up, request)
+            self._loop.call_later(request.patience_s, self._lose_patience, request)
+
+    def _lose_patience(self, request: Request) -> None:
+        # A step that was made waits for its commit, with a deadline of its own.
+        request.impatient = True
+        if not request.stepped and self._queues.is_parked(request.key):
+            _fail(request.answer, OutOfReachError())
 
     async def _acquire(self, key: Key) -> None:
         try:
@@ -234,12 +242,6 @@ def _receipt(request: Request, decision: Decision) -> Receipt | None:
         return None
     action, confidence, step = decision
     return Receipt(request.request_id, request.fingerprint, step, action, confidence)
-
-
-def _give_up(request: Request) -> None:
-    # A step that was made waits for its commit, with a deadline of its own.
-    if not request.stepped:
-        _fail(request.answer, OutOfReachError())
 
 
 def _fail(answer: asyncio.Future[Decision], error: Exception) -> None:

@@ -219,6 +219,17 @@ async def _retried(stepper: Stepper) -> Decision:
 
 
 @virtual_time
+async def test_a_request_that_waits_for_its_turn_only_is_not_refused_for_want_of_its_state():
+    world = await World(policy=POLICY).start()
+    stepper = world.replicas[0].stepper
+    assert (await stepper.submit(KEY, [1.0])).step == 1
+    answer = stepper.submit(KEY, [2.0])
+    (waiting,) = stepper._queues._queues[KEY]
+    stepper._lose_patience(waiting)  # it began to wait when the state was not here
+    assert (await answer).step == 2
+
+
+@virtual_time
 async def test_closing_while_a_state_is_fetched_hangs_nobody():
     world = await World(policy=POLICY).start()
     replica = world.replicas[0]
