@@ -76,7 +76,7 @@ class Office:
         """Return when nobody of an earlier life or layout can act any more."""
         until = self._taken_at + self._options.tenure_s + self._options.lease_margin_s
         await wait_for_predecessor(before, self._cluster, until, self._clock)
-        await wait_for_earlier_layouts(self.ledger, self._cluster)
+        await wait_for_earlier_layouts(self._seat, self.ledger, self._cluster)
 
     async def load(self, table: StateTable, resets: Resets, copies: Copies) -> None:
         """Read the copies and resets of this seat; have copies that are void erased."""

@@ -31,8 +31,8 @@ async def wait_for_predecessor(
         await asyncio.sleep(_PAUSE_S)
 
 
-async def wait_for_earlier_layouts(ledger: Ledger, cluster: Cluster) -> None:
-    """Return when no seat of an earlier layout is left.
+async def wait_for_earlier_layouts(mine: Seat, ledger: Ledger, cluster: Cluster) -> None:
+    """Return when no seat of a layout before that of ``mine`` is left.
 
     Raises:
         AuthorityUnavailableError: the store does not serve.
@@ -40,6 +40,8 @@ async def wait_for_earlier_layouts(ledger: Ledger, cluster: Cluster) -> None:
     try:
         layout = await ledger.store.get(ledger.table, LAYOUT_ROW)
         for seat in Layout.unpack(layout).earlier if layout else ():
+            if seat.generation >= mine.generation:
+                continue  # the present layout is a later one, and waits for this seat
             while not await _is_given_up(seat, ledger, cluster):
                 await asyncio.sleep(_PAUSE_S)
     except StoreUnavailable as error:
