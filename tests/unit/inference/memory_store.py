@@ -23,7 +23,7 @@ class MemoryStore:
         changes: number of those that were made.
     """
 
-    random: random.Random = field(default_factory=random.Random)
+    random: random.Random = field(default_factory=lambda: random.Random(0))
     latency_s: tuple[float, float] = (0.0002, 0.001)
     down: bool = False
     down_after_s: float = 0.0
