@@ -171,6 +171,7 @@ class HiddenStateAuthority:
         await self._copies.flush()
         self._office.require()
         await self._office.give_up(self._resets.rows)
+        self.stop()  # or the tenure's end would be taken for a succession
 
     def stop(self) -> None:
         """Stop the background loops."""
