@@ -156,15 +156,19 @@ async def all_step(world: World, replica: Replica, step: int) -> None:
 
 async def dismissed(replica: Replica) -> None:
     """Wait until a replica of an earlier layout has ended."""
-    async with asyncio.timeout(10):
-        while True:
-            await asyncio.sleep(0.01)
-            try:
-                replica.leases.check_health()
-            except AbandonedError as error:
-                assert isinstance(error.__cause__, DismissedError)
-                assert not replica.leases.connected
-                return
+    await until(lambda: has_ended(replica))
+    with pytest.raises(AbandonedError) as told:
+        replica.leases.check_health()
+    assert isinstance(told.value.__cause__, DismissedError)
+    assert not replica.leases.connected
+
+
+def has_ended(replica: Replica) -> bool:
+    try:
+        replica.leases.check_health()
+    except AbandonedError:
+        return True
+    return False
 
 
 class TestMove:

@@ -1,0 +1,279 @@
+"""One life after the other: none acts before its predecessor is at an end (invariants 8 and 10)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from deployments.inference.authority.authority import HiddenStateAuthority
+from deployments.inference.authority.ledger import SeatGivenUpError, SeatRow, SupersededError
+from deployments.inference.layout import Seat, agree_on_layout
+from deployments.inference.protocol import (
+    PROTOCOL,
+    AuthorityUnavailableError,
+    ClaimPart,
+    DismissedError,
+    Hello,
+    Key,
+    StateBatch,
+    Version,
+)
+from tests.unit.inference.authorities import (
+    TABLE,
+    FakeCluster,
+    batch,
+    join,
+    make_authority,
+    now,
+    restart,
+)
+from tests.unit.inference.memory_store import MemoryStore
+from tests.unit.inference.options import FAST, settings
+from tests.unit.inference.virtual_time import virtual_time
+
+KEY = Key("run", "300839359")
+LONG = settings(tenure_s=2.0)
+
+
+async def second_life(store: MemoryStore, **cluster: object) -> HiddenStateAuthority:
+    """Make a life whose predecessor may still act."""
+    fake = FakeCluster(process="node/2/2", **cluster)  # type: ignore[arg-type]
+    return await make_authority(LONG, store, fake)
+
+
+def snapshot(store: MemoryStore) -> dict[str, bytes]:
+    return dict(store.tables[TABLE])
+
+
+@virtual_time
+async def test_two_lives_at_once_never_act_at_the_same_time():
+    store = MemoryStore()
+    ended: list[BaseException] = []
+    first = await make_authority(LONG, store, on_end=ended.append)
+    session = await join(first, "a")
+    await first.checkout(session, KEY)
+    second = await second_life(store)
+    starting = asyncio.create_task(second.start())
+    acted = {"first": 0, "second": 0}
+    while now() < 2 * LONG.tenure_s:
+        may_act = (first._office.may_act(), second._office.may_act())
+        assert may_act != (True, True)
+        acted["first"] += may_act[0]
+        acted["second"] += may_act[1]
+        await asyncio.sleep(0.001)
+    assert acted["first"] > 0
+    assert acted["second"] > 0
+    assert [type(error) for error in ended] == [SupersededError]
+    await starting
+
+
+@virtual_time
+async def test_a_life_whose_predecessor_may_act_waits_for_the_end_of_its_tenure():
+    store = MemoryStore()
+    await (await make_authority(LONG, store)).start()
+    second = await second_life(store)
+    before = now()
+    await second.start()
+    assert now() - before >= LONG.tenure_s
+
+
+@pytest.mark.parametrize("known", ["its process has ended", "it was of another cluster"])
+@virtual_time
+async def test_a_life_whose_predecessor_has_ended_begins_at_once(known):
+    store = MemoryStore()
+    await (await make_authority(LONG, store)).start()
+    if known == "its process has ended":
+        second = await restart(store, LONG)
+    else:
+        second = await second_life(store, session="second")
+    before = now()
+    await second.start()
+    assert now() - before < 0.1
+
+
+@virtual_time
+async def test_a_life_whose_tenure_is_over_grants_commits_and_resets_nothing():
+    store, cluster = MemoryStore(), FakeCluster()
+    authority = await make_authority(FAST, store, cluster)
+    session = await join(authority, "a")
+    granted = await authority.checkout(session, KEY)
+    store.down, cluster.current = True, None
+    await asyncio.sleep(FAST.tenure_s + 0.01)
+    rows = snapshot(store)
+    stepped = batch(KEY, Version(granted.version.epoch, 1))
+    for call in (
+        authority.open_session(Hello("a", 1)),
+        authority.listen(session),
+        authority.checkout(session, Key("run", "other")),
+        authority.commit(session, stepped, [KEY]),
+        authority.reset("run"),
+        authority.close_session(session),
+    ):
+        with pytest.raises(AuthorityUnavailableError):
+            await call
+    assert snapshot(store) == rows
+
+
+@virtual_time
+async def test_a_grant_that_was_waited_for_until_the_tenure_is_over_is_not_made():
+    store, cluster = MemoryStore(), FakeCluster()
+    authority = await make_authority(settings(lease_s=5.0), store, cluster)
+    owner, other = [await join(authority, name) for name in ("owner", "other")]
+    await authority.checkout(owner, KEY)
+    waiting = asyncio.create_task(authority.checkout(other, KEY))
+    resetting = asyncio.create_task(authority.reset("another run"))
+    await resetting
+    store.down, cluster.current = True, None
+    await asyncio.sleep(FAST.tenure_s + 0.01)
+    authority._ownership.release(authority._sessions[owner].owned[KEY])
+    with pytest.raises(AuthorityUnavailableError):
+        await waiting
+
+
+@virtual_time
+async def test_nobodys_lease_is_ended_while_the_tenure_is_uncertain():
+    store, cluster = MemoryStore(), FakeCluster()
+    authority = await make_authority(FAST, store, cluster)
+    session = await join(authority, "a")
+    await authority.checkout(session, KEY)
+    store.down, cluster.current = True, None
+    await asyncio.sleep(10 * FAST.lease_s)
+    assert session in authority._sessions
+
+
+@pytest.mark.parametrize("kind", ["late", "lost_reply"])
+@virtual_time
+async def test_a_succeeded_life_writes_nothing_however_late_its_messages_arrive(kind):
+    store = MemoryStore(late_s=5.0)
+    first = await make_authority(settings(durable=True), store)
+    session = await join(first, "a")
+    granted = await first.checkout(session, KEY)
+    setattr(store, kind, 1.0)
+    calls = [
+        asyncio.create_task(call)
+        for call in (
+            first.commit(session, batch(KEY, Version(granted.version.epoch, 9)), [KEY]),
+            first.reset("run"),
+            first.open_session(Hello("newcomer", 1)),
+        )
+    ]
+    await asyncio.sleep(0.05)
+    setattr(store, kind, 0.0)
+    second = await restart(store, settings(durable=True))
+    await second.start()
+    taken = snapshot(store)
+    await asyncio.wait(calls, timeout=20)
+    await asyncio.sleep(10)
+    written = snapshot(store)
+    # only the second life has written since: its own row, and nothing of the first's
+    assert {row: value for row, value in written.items() if row != Seat().row} == {
+        row: value for row, value in taken.items() if row != Seat().row
+    }
+    assert SeatRow.unpack(written[Seat().row]).incarnation == 2
+    assert all(call.done() for call in calls)
+
+
+@virtual_time
+async def test_a_process_that_the_cluster_has_replaced_does_not_take_the_seat():
+    store, cluster = MemoryStore(), FakeCluster()
+    cluster.current = False
+    authority = await make_authority(FAST, store, cluster)
+    rows = snapshot(store)
+    with pytest.raises(AuthorityUnavailableError, match="another state actor"):
+        await authority.start()
+    assert snapshot(store) == rows
+
+
+@virtual_time
+async def test_a_start_that_failed_is_tried_again_by_the_next_call():
+    store = MemoryStore()
+    authority = await make_authority(FAST, store)
+    store.down = True
+    with pytest.raises(AuthorityUnavailableError):
+        await authority.open_session(Hello("a", 1))
+    store.down = False
+    await join(authority, "a")
+
+
+# Layouts and protocols
+
+
+@virtual_time
+async def test_a_replica_of_another_protocol_is_refused_with_both_versions():
+    authority = await make_authority()
+    with pytest.raises(DismissedError, match=rf"version {PROTOCOL + 1} .* version {PROTOCOL}$"):
+        await authority.open_session(Hello("a", 1, protocol=PROTOCOL + 1))
+
+
+@virtual_time
+async def test_a_replica_of_another_layout_is_refused():
+    authority = await make_authority()
+    with pytest.raises(DismissedError, match="another layout"):
+        await authority.open_session(Hello("a", generation=2))
+
+
+@virtual_time
+async def test_a_seat_is_given_up_with_all_that_was_committed_and_for_good():
+    store = MemoryStore()
+    ended: list[BaseException] = []
+    cluster = FakeCluster()
+    authority = await make_authority(store=store, cluster=cluster, on_end=ended.append)
+    session = await join(authority, "a")
+    granted = await authority.checkout(session, KEY)
+    await authority.reset("another")
+    giving_up = asyncio.create_task(authority.give_up())
+    assert await authority.listen(session) == [KEY]
+    assert not giving_up.done()
+    with pytest.raises(DismissedError):
+        await authority.checkout(session, Key("run", "other"))
+    with pytest.raises(DismissedError):
+        await authority.reset("run")
+    await authority.commit(session, batch(KEY, Version(granted.version.epoch, 5)), [KEY])
+    await giving_up
+    assert snapshot(store).keys() == {"layout", f"copy/{KEY.run}/{KEY.junction}"}
+    await asyncio.sleep(5 * FAST.tenure_s)
+    assert ended == [], "it leaves by itself; a restart would find no seat"
+    with pytest.raises(SeatGivenUpError):
+        await (await restart_in(store, Seat())).start()
+
+
+async def restart_in(store: MemoryStore, seat: Seat) -> HiddenStateAuthority:
+    return await make_authority(FAST, store, FakeCluster(process="node/2/2"), seat)
+
+
+@virtual_time
+async def test_a_seat_of_a_later_layout_acts_when_the_earlier_ones_are_given_up():
+    store = MemoryStore()
+    first = await make_authority(store=store)
+    session = await join(first, "a")
+    granted = await first.checkout(session, KEY)
+    await first.commit(session, batch(KEY, Version(granted.version.epoch, 5)), [])
+    layout = await agree_on_layout(store, TABLE, settings(shards=2))
+    seat = next(seat for seat in layout.seats if seat.has(KEY))
+    cluster = FakeCluster(process="node/2/2")
+    later = await make_authority(settings(shards=2), store, cluster, seat)
+    starting = asyncio.create_task(later.start())
+    await asyncio.sleep(0.5)
+    assert not starting.done()
+    assert set(cluster.asked_to_give_up) == {Seat()}
+    session = await join(first, "a")  # its lease ran out meanwhile
+    await first.commit(session, StateBatch(), [KEY])
+    await first.give_up()
+    await starting
+    opened = await later.open_session(Hello("b", 2))
+    await later.claim(opened.session, ClaimPart())
+    grant = await later.checkout(opened.session, KEY)
+    assert grant.version.step == 5
+    assert grant.version.epoch > granted.version.epoch
+
+
+@virtual_time
+async def test_seats_that_another_cluster_has_left_are_not_waited_for():
+    store = MemoryStore()
+    await (await make_authority(store=store)).start()
+    layout = await agree_on_layout(store, TABLE, settings(shards=2))
+    cluster = FakeCluster(session="second")
+    await (await make_authority(settings(shards=2), store, cluster, layout.seats[0])).start()
+    assert cluster.asked_to_give_up == []
+    assert Seat().row not in store.tables[TABLE]
