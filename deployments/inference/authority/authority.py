@@ -214,7 +214,8 @@ class HiddenStateAuthority:
     async def listen(self, session: int) -> list[Key]:
         mine = self._renew(session)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(mine.recalled.wait(), self._options.listen_s)
+            async with asyncio.timeout(self._options.listen_s):
+                await mine.recalled.wait()
         mine.recalled.clear()
         self._renew(session)
         return list(mine.recalls)  # with those that were sent before and not yet answered

@@ -62,7 +62,8 @@ class Recovery:
         """Return when states may be granted."""
         while self._active:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._heard_all.wait(), _PROBE_PERIOD_S)
+                async with asyncio.timeout(_PROBE_PERIOD_S):
+                    await self._heard_all.wait()
 
     async def probe(self) -> None:
         """Wait no longer for members that have died."""

@@ -91,7 +91,8 @@ class WriteBehind:
         self._flushing.append(flushed)
         self._wake.set()
         try:
-            await asyncio.wait_for(flushed, _DEADLINE_S)
+            async with asyncio.timeout(_DEADLINE_S):
+                await flushed
         except TimeoutError as error:
             raise AuthorityUnavailableError("the store does not take the copies") from error
 
@@ -103,7 +104,8 @@ class WriteBehind:
         """
         while True:
             try:
-                await asyncio.wait_for(self._wake.wait(), period_s)
+                async with asyncio.timeout(period_s):
+                    await self._wake.wait()
             except TimeoutError:
                 self._hurry_all()
             self._wake.clear()
