@@ -1,0 +1,199 @@
+"""What a new life takes back from the replicas and from the store, and whom it waits for."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from deployments.inference.protocol import ClaimPart, Hello, Key, Receipt, StateBatch, Version
+from deployments.inference.replica.claims import STATES_PER_PART
+from tests.unit.inference.authorities import batch, join, make_authority, now, restart
+from tests.unit.inference.lineage import Outcome
+from tests.unit.inference.memory_store import MemoryStore
+from tests.unit.inference.options import FAST, settings
+from tests.unit.inference.virtual_time import virtual_time
+from tests.unit.inference.world import World, gather, until
+
+KEY = Key("run", "300839359")
+NEVER_BY_ITSELF = settings(snapshot_period_s=1000.0)
+
+
+@virtual_time
+async def test_states_without_an_owner_continue_from_their_copies():
+    world = await World(settings=NEVER_BY_ITSELF).start(1)
+    for _ in range(3):
+        await world.predict(world.replicas[0], KEY)
+    await world.replicas[0].leases.close()
+    await world.kill_authority()
+    late = await world.add_replica()
+    assert (await world.predict(late, KEY)).step == 4
+    world.history.check()
+
+
+@virtual_time
+async def test_an_owner_knows_better_than_the_copy():
+    world = await World().start(1)
+    for _ in range(3):
+        await world.predict(world.replicas[0], KEY)
+    await asyncio.sleep(2 * FAST.snapshot_period_s)
+    for _ in range(3):
+        await world.predict(world.replicas[0], KEY)
+    await world.kill_authority()
+    assert (await world.predict(world.replicas[0], KEY)).step == 7
+    world.history.check()
+
+
+@virtual_time
+async def test_a_dead_owners_state_is_copied_as_soon_as_it_is_free():
+    world = await World(settings=NEVER_BY_ITSELF).start(2)
+    await world.predict(world.replicas[0], KEY)
+    await asyncio.sleep(0.02)
+    world.kill_replica(world.replicas[0], noticed_after_s=None)
+    await asyncio.sleep(0.4)
+    await world.kill_authority()
+    assert (await world.predict(world.replicas[1], KEY)).step == 2
+    world.history.check()
+
+
+@virtual_time
+async def test_in_durable_strict_mode_nothing_answered_is_lost_with_authority_and_replica():
+    durable = settings(durable=True, strict=True, snapshot_period_s=1000.0)
+    world = await World(settings=durable).start(2)
+    for step in range(1, 6):
+        assert (await world.predict(world.replicas[0], KEY)).step == step
+    world.kill_replica(world.replicas[0])
+    await world.kill_authority()
+    assert (await world.predict(world.replicas[1], KEY)).step == 6
+    world.history.check()
+
+
+@pytest.mark.parametrize(("restore", "step"), [(True, 4), (False, 1)])
+@virtual_time
+async def test_a_full_restart_continues_when_the_configuration_says_so(restore, step):
+    before = await World().start()
+    for _ in range(3):
+        await before.predict(before.replicas[0], KEY)
+    await asyncio.sleep(2 * FAST.snapshot_period_s)
+    before.shards[0].stop()
+    before.replicas[0].kill()
+    options = settings(restore_after_restart=restore)
+    after = await World(store=before.store, session="second", settings=options).start()
+    after.policy = after.replicas[0].source.model = before.policy
+    assert (await after.predict(after.replicas[0], KEY)).step == step
+
+
+@virtual_time
+async def test_a_store_that_is_slow_to_read_delays_grants_and_loses_no_claim():
+    world = await World().start(2)
+    owner, other = world.replicas
+    for _ in range(5):
+        await world.predict(owner, KEY)
+    world.store.latency_s = (0.4, 0.4)  # longer than a lease and its margin
+    await world.kill_authority()
+    asked = await world.predict(other, KEY)
+    assert asked.outcome is not Outcome.PENDING
+    world.store.latency_s = (0.001, 0.001)
+    assert (await world.predict(other, KEY)).outcome is Outcome.ANSWERED
+    world.history.check()
+
+
+@virtual_time
+async def test_copies_beyond_the_cap_are_kept():
+    store = MemoryStore()
+    first = await make_authority(store=store)
+    for n in range(5):
+        await join(
+            first, f"replica-{n}", ClaimPart(given_back=batch(Key(f"{n}", "1"), Version(1, 1)))
+        )
+    await first._copies.flush()
+    first.stop()
+    second = await restart(store, settings(max_states=2))
+    await second.start()
+    assert second.n_states == 5
+
+
+@virtual_time
+async def test_applications_that_share_a_store_keep_their_states_apart():
+    world = await World().start()
+    await world.predict(world.replicas[0], KEY)
+    await asyncio.sleep(2 * FAST.snapshot_period_s)
+    assert list(world.store.tables) == ["states:test"], "one table for each application"
+
+
+@virtual_time
+async def test_a_given_back_state_that_only_its_last_owner_remembers_is_restored_with_receipts():
+    receipt = Receipt("key", "print", 100, 1, 0.5)
+    authority = await make_authority(settings(snapshots=False))
+    await join(authority, "a", ClaimPart(given_back=batch(KEY, Version(7, 100), 0.5, receipt)))
+    grant = await authority.checkout(await join(authority, "b"), KEY)
+    assert (grant.version.step, grant.receipts) == (100, (receipt,))
+
+
+# Claims in parts
+
+
+@virtual_time
+async def test_thousands_of_states_are_claimed_over_a_network_that_is_slower_than_the_lease():
+    slow = settings(lease_s=0.5, max_states=10_000)
+    world = await World(settings=slow).start(2)
+    owner, other = world.replicas
+    keys = [Key(f"run-{n}", "300839359") for n in range(3500)]
+    await gather(*(world.predict(owner, key) for key in keys))
+    await asyncio.sleep(0.1)
+    world.network.latency_s = (0.2, 0.2)
+    restarted = now()
+    await world.kill_authority()
+    await until(lambda: owner.leases.counts.sessions == 2)
+    n_parts = -(-len(keys) // STATES_PER_PART)
+    assert now() - restarted > 2 * 0.2 * n_parts > slow.lease_s + slow.lease_margin_s
+    assert all(owner.leases.owned(key) is not None for key in keys)
+    world.network.latency_s = (0.0002, 0.001)
+    assert (await world.predict(owner, keys[0])).step == 2
+    assert (await world.predict(other, keys[-1])).step == 2
+    world.history.check()
+
+
+@virtual_time
+async def test_nothing_is_granted_between_the_parts_of_a_claim():
+    store = MemoryStore()
+    first = await make_authority(store=store)
+    owner = await join(first, "owner")
+    epoch = (await first.checkout(owner, KEY)).version.epoch
+    second = await restart(store)
+    newcomer = await join(second, "newcomer")
+    opened = await second.open_session(Hello("owner", 1, lease_valid=True))
+    waiting = asyncio.create_task(second.checkout(newcomer, KEY))
+    for _ in range(10):
+        await asyncio.sleep(FAST.lease_s * 0.5)
+        await second.claim(opened.session, ClaimPart(last=False))
+        await second.listen(newcomer)
+        assert not waiting.done()
+    await second.claim(opened.session, ClaimPart(owned=batch(KEY, Version(epoch, 9))))
+    await second.commit(opened.session, StateBatch(), [KEY])
+    assert (await waiting).version.step == 9
+
+
+@virtual_time
+async def test_what_a_claim_did_not_name_is_free_when_its_last_part_is_there():
+    authority = await make_authority()
+    session = await join(authority, "a")
+    await authority.checkout(session, KEY)
+    session = await join(authority, "a")
+    assert authority._sessions[session].owned == {}
+    assert (await authority.checkout(await join(authority, "b"), KEY)).version.step == 0
+
+
+def many(n: int, version: Version) -> StateBatch:
+    keys = [Key(f"run-{i}", "1") for i in range(n)]
+    return StateBatch(keys, [version] * n, np.zeros((n, 128), np.float32))
+
+
+@virtual_time
+async def test_a_claim_of_a_replica_whose_lease_is_over_is_accepted_and_nothing_of_it_kept():
+    authority = await make_authority(settings(max_states=10_000))
+    session = await join(authority, "a", replace(ClaimPart(), owned=many(2000, Version(3, 4))))
+    assert authority._sessions[session].owned == {}
+    assert authority.n_states == 2000
