@@ -99,6 +99,12 @@ MUTANTS = [
         "    return True\n",
     ),
     Mutant(
+        "an earlier layout waits for itself",
+        SUCCESSION,
+        "            if seat.generation >= mine.generation:\n",
+        "            if False:\n",
+    ),
+    Mutant(
         "a seat whose holder may live counts as given up",
         SUCCESSION,
         "    if SeatRow.unpack(stored).session != cluster.session:",
@@ -532,8 +538,8 @@ MUTANTS = [
     Mutant(
         "a flush is over before the write",
         COPIES,
-        "            await asyncio.wait_for(flushed, _DEADLINE_S)\n",
-        "            pass\n",
+        "                await flushed\n",
+        "                pass\n",
     ),
     Mutant(
         "a key has another slot in every layout",

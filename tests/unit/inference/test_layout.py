@@ -224,7 +224,7 @@ class TestMove:
         world = await World().start(1)
         (owner,) = world.replicas
         await all_step(world, owner, 1)
-        under_way = []
+        under_way: list[asyncio.Task[object]] = []
 
         async def traffic() -> None:
             while owner.leases.connected:
