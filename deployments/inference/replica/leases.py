@@ -183,8 +183,8 @@ class StateLeases:
 
     def _loop_ended(self, task: asyncio.Task[None]) -> None:
         """Stop at once when a loop has died: nothing stepped from now on could be kept."""
-        if task.cancelled() or task.exception() is None:
-            return
+        if task.cancelled() or task.exception() is None or self._defect is not None:
+            return  # the second one dies of the first one's end
         self._defect = task.exception()
         logger.critical("A background loop of the hidden states has died", exc_info=self._defect)
         self._session.abandon()
