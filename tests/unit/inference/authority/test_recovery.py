@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from deployments.inference.protocol import ClaimPart, Hello, Key, Receipt, StateBatch, Version
-from deployments.inference.replica.claims import STATES_PER_PART
+from deployments.inference.replica import claims
 from tests.unit.inference.authorities import batch, join, make_authority, now, restart
 from tests.unit.inference.lineage import Outcome
 from tests.unit.inference.memory_store import MemoryStore
@@ -136,18 +136,19 @@ async def test_a_given_back_state_that_only_its_last_owner_remembers_is_restored
 
 
 @virtual_time
-async def test_thousands_of_states_are_claimed_over_a_network_that_is_slower_than_the_lease():
-    slow = settings(lease_s=0.5, max_states=10_000)
+async def test_many_states_are_claimed_over_a_network_that_is_slower_than_the_lease(monkeypatch):
+    monkeypatch.setattr(claims, "STATES_PER_PART", 100)
+    slow = settings(lease_s=0.5)
     world = await World(settings=slow).start(2)
     owner, other = world.replicas
-    keys = [Key(f"run-{n}", "300839359") for n in range(3500)]
+    keys = [Key(f"run-{n}", "300839359") for n in range(350)]
     await gather(*(world.predict(owner, key) for key in keys))
     await asyncio.sleep(0.1)
     world.network.latency_s = (0.2, 0.2)
     restarted = now()
     await world.kill_authority()
     await until(lambda: owner.leases.counts.sessions == 2)
-    n_parts = -(-len(keys) // STATES_PER_PART)
+    n_parts = -(-len(keys) // 100)
     assert now() - restarted > 2 * 0.2 * n_parts > slow.lease_s + slow.lease_margin_s
     assert all(owner.leases.owned(key) is not None for key in keys)
     world.network.latency_s = (0.0002, 0.001)

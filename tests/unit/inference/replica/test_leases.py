@@ -27,6 +27,7 @@ from deployments.inference.protocol import (
 )
 from deployments.inference.replica.held_states import Unanswered
 from deployments.inference.replica.leases import RESET_TIMEOUT_S, StateLeases
+from deployments.inference.replica.session import CALL_TIMEOUT_S
 from tests.unit.inference.virtual_time import virtual_time
 from tests.unit.inference.world import settings, until
 
@@ -294,6 +295,23 @@ async def test_a_replica_that_is_dismissed_ends_and_is_told_by_the_health_check(
     n_hellos = len(authority.hellos)
     await asyncio.sleep(5)
     assert len(authority.hellos) == n_hellos, "it is not wanted any more"
+
+
+@virtual_time
+async def test_what_the_health_check_tells_is_what_the_first_loop_died_of():
+    authority, leases = await start()
+    await leases.acquire(KEY)
+    step(leases)
+    authority.commit_gate.clear()
+    authority.open_gate.clear()
+    authority.recalls.put_nowait(AuthorityUnavailableError("gone"))
+    await until(lambda: len(authority.hellos) == 2)
+    await asyncio.sleep(CALL_TIMEOUT_S - 1)
+    authority.dismisses = DismissedError("another layout")
+    await asyncio.sleep(5)
+    with pytest.raises(HiddenStateError) as told:
+        leases.check_health()
+    assert isinstance(told.value.__cause__, DismissedError)
 
 
 @virtual_time
