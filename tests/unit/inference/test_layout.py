@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -224,7 +225,7 @@ class TestMove:
         world = await World().start(1)
         (owner,) = world.replicas
         await all_step(world, owner, 1)
-        under_way: list[asyncio.Task[object]] = []
+        under_way: list[asyncio.Future[Any]] = []
 
         async def traffic() -> None:
             while owner.leases.connected:
