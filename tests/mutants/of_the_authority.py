@@ -14,6 +14,7 @@ FORGETTING = "authority/forgetting.py"
 TABLE = "authority/table.py"
 OWNERSHIP = "authority/ownership.py"
 AUTHORITY = "authority/authority.py"
+SESSIONS = "authority/sessions.py"
 COPIES = "authority/write_behind.py"
 ROWS = "authority/rows.py"
 LAYOUT = "layout.py"
@@ -423,19 +424,19 @@ MUTANTS = [
     ),
     Mutant(
         "a session's call does not renew its lease",
-        AUTHORITY,
+        SESSIONS,
         "        session.expires_at = self._clock() + self._grace_s\n        return session\n",
         "        return session\n",
     ),
     Mutant(
         "a session whose lease has run out is served",
-        AUTHORITY,
+        SESSIONS,
         "        if session is None or self._clock() > session.expires_at:\n",
         "        if session is None:\n",
     ),
     Mutant(
         "a session that has not claimed is served",
-        AUTHORITY,
+        SESSIONS,
         "        if session.claiming:\n            raise StaleSessionError(",
         "        if False:\n            raise StaleSessionError(",
     ),
@@ -447,27 +448,27 @@ MUTANTS = [
     ),
     Mutant(
         "a replica of another protocol is let in",
-        AUTHORITY,
-        "        if hello.protocol != PROTOCOL:\n",
-        "        if False:\n",
+        SESSIONS,
+        "    if hello.protocol != PROTOCOL:\n",
+        "    if False:\n",
     ),
     Mutant(
         "a new member is not written down",
-        AUTHORITY,
+        SESSIONS,
         "            await ledger.set_members(tuple(members))\n",
         "            pass\n",
     ),
     Mutant(
         "members that have not claimed yet are struck off",
-        AUTHORITY,
+        SESSIONS,
         "dict.fromkeys((*self._recovery.missing, *present, replica))",
         "dict.fromkeys((*present, replica))",
     ),
     Mutant(
         "states are granted during the recovery",
         AUTHORITY,
-        "        await self._recovery.over()\n        mine = self._renew(session)\n",
-        "        mine = self._renew(session)\n",
+        "        await self._recovery.over()\n        mine = self._sessions.renew(session)\n",
+        "        mine = self._sessions.renew(session)\n",
     ),
     Mutant(
         "a reset does not wait for the recovery",
@@ -502,8 +503,8 @@ MUTANTS = [
     Mutant(
         "a session is closed before its states are in the store",
         AUTHORITY,
-        "        mine = self._renew(session)\n        await self._copies.flush()\n",
-        "        mine = self._renew(session)\n",
+        "        mine = self._sessions.renew(session)\n        await self._copies.flush()\n",
+        "        mine = self._sessions.renew(session)\n",
     ),
     Mutant(
         "a seat is given up before its states are in the store",

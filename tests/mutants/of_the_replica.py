@@ -12,6 +12,7 @@ SESSION = "replica/session.py"
 CLAIMS = "replica/claims.py"
 COMMITS = "replica/commits.py"
 HELD = "replica/held_states.py"
+HELD_STATE = "replica/held_state.py"
 RECENT = "replica/recent.py"
 PROCESS = "wire/process.py"
 CHANNEL = "wire/commit_channel.py"
@@ -233,13 +234,13 @@ MUTANTS = [
     ),
     Mutant(
         "a step that may have been committed counts as not made",
-        HELD,
+        HELD_STATE,
         "            if each.step <= self.sent:\n",
         "            if False:\n",
     ),
     Mutant(
         "a commit answers steps that it does not have",
-        HELD,
+        HELD_STATE,
         "        due = [each for each in self.unanswered if each.step <= up_to_step]\n",
         "        due = list(self.unanswered)\n",
     ),
@@ -251,13 +252,13 @@ MUTANTS = [
     ),
     Mutant(
         "a claim leaves the receipts out",
-        HELD,
+        HELD_STATE,
         "return HeldCopy(self.key, self.version, self.hidden, self.receipts.all())",
         "return HeldCopy(self.key, self.version, self.hidden, ())",
     ),
     Mutant(
         "a commit leaves the receipts out",
-        HELD,
+        HELD_STATE,
         "        new = self.receipts.since(self.committed)\n",
         "        new = ()\n",
     ),

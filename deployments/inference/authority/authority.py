@@ -22,17 +22,16 @@ from deployments.inference.authority.ownership import Ownership
 from deployments.inference.authority.recovery import Recovery
 from deployments.inference.authority.resets import Resets
 from deployments.inference.authority.rows import Copy, stamp_of
-from deployments.inference.authority.table import Session, StateTable
+from deployments.inference.authority.sessions import Sessions, refuse_other_protocols
+from deployments.inference.authority.table import StateTable
 from deployments.inference.authority.write_behind import NoCopies, WriteBehind
 from deployments.inference.boottime import boottime
 from deployments.inference.layout import Seat, StateStore
 from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import (
-    PROTOCOL,
     AuthorityUnavailableError,
     Claimed,
     ClaimPart,
-    DismissedError,
     Grant,
     Hello,
     Key,
@@ -87,9 +86,9 @@ class HiddenStateAuthority:
         self._resets = Resets(ledger, seat, keep_s, clock)
         self._recovery = Recovery(self._table, self._ownership, self._resets, cluster, clock)
         self._forgetting = Forgetting(self._table, self._ownership, self._resets, self._background)
-        self._sessions = self._ownership.sessions
-        self._last_session = 0
-        self._enrolling = asyncio.Lock()
+        self._sessions = Sessions(
+            self._office, self._ownership, self._recovery, self._grace_s, clock
+        )
         self._on_end = on_end
         self._starting: asyncio.Task[None] | None = None
         self._giving_up: asyncio.Task[None] | None = None
@@ -125,7 +124,6 @@ class HiddenStateAuthority:
         office = self._office
         self._background.cancel()  # of an attempt before
         before = await office.take()
-        self._last_session = office.ledger.row.incarnation << 32
         self._background.supervise(office.tenure.keep(), self._on_end)
         await office.wait_for_succession(before)
         await office.load(self._table, self._resets, self._copies)
@@ -151,11 +149,8 @@ class HiddenStateAuthority:
         """End sessions whose lease has run out, forget idle runs; to be called often."""
         if not self._office.may_act():
             return
-        now = self._clock()
-        for session in [each for each in self._sessions.values() if now > each.expires_at]:
-            logger.warning("The lease of replica %s has run out.", session.replica)
-            self._ownership.end_session(session)
-        self._forgetting.expire(idle_since=now - self._options.run_ttl_s)
+        self._sessions.end_expired()
+        self._forgetting.expire(idle_since=self._clock() - self._options.run_ttl_s)
 
     async def give_up(self) -> None:
         """Take every state back, write it, and leave the seat to the next layout for good."""
@@ -180,31 +175,13 @@ class HiddenStateAuthority:
     # Sessions
 
     async def open_session(self, hello: Hello) -> OpenedSession:
-        if hello.protocol != PROTOCOL:
-            raise DismissedError(
-                f"The replica speaks version {hello.protocol} of the hidden-state protocol, the "
-                f"state actor version {PROTOCOL}"
-            )
+        refuse_other_protocols(hello)
         await self.start()
-        async with self._enrolling:
-            await self._enrol(hello.replica)
-            self._office.require_open(hello.generation)
-            self._last_session += 1
-            expires_at = self._clock() + self._grace_s
-            session = Session(self._last_session, hello.replica, expires_at, hello.lease_valid)
-            self._ownership.succeed_session(session)
+        session = await self._sessions.open(hello)
         return OpenedSession(session.number, self._options.lease_s)
 
-    async def _enrol(self, replica: str) -> None:
-        """Make a replica a member, and members that are gone none any more."""
-        ledger = self._office.ledger
-        if replica not in ledger.row.members:
-            present = [session.replica for session in self._sessions.values()]
-            members = dict.fromkeys((*self._recovery.missing, *present, replica))
-            await ledger.set_members(tuple(members))
-
     async def claim(self, session: int, part: ClaimPart) -> Claimed:
-        mine = self._find(session)
+        mine = self._sessions.find(session)
         if not mine.claiming:
             raise StaleSessionError(f"session {session} has claimed already")
         claimed = self._recovery.judge(mine, part)
@@ -212,40 +189,25 @@ class HiddenStateAuthority:
         return claimed
 
     async def listen(self, session: int) -> list[Key]:
-        mine = self._renew(session)
+        mine = self._sessions.renew(session)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._options.listen_s):
                 await mine.recalled.wait()
         mine.recalled.clear()
-        self._renew(session)
+        self._sessions.renew(session)
         return list(mine.recalls)  # with those that were sent before and not yet answered
 
     async def close_session(self, session: int) -> None:
-        mine = self._renew(session)
+        mine = self._sessions.renew(session)
         await self._copies.flush()
-        if mine.number in self._sessions:
-            self._ownership.end_session(mine)
-
-    def _renew(self, number: int) -> Session:
-        session = self._find(number)
-        if session.claiming:
-            raise StaleSessionError(f"session {number} has not claimed yet")
-        return session
-
-    def _find(self, number: int) -> Session:
-        self._office.require()
-        session = self._sessions.get(number)
-        if session is None or self._clock() > session.expires_at:
-            raise StaleSessionError(f"session {number} is not known")
-        session.expires_at = self._clock() + self._grace_s
-        return session
+        self._sessions.end(mine)
 
     # Ownership
 
     async def checkout(self, session: int, key: Key) -> Grant:
-        self._renew(session)
+        self._sessions.renew(session)
         await self._recovery.over()
-        mine = self._renew(session)
+        mine = self._sessions.renew(session)
         self._office.require_open()
         if self._table.get(key) is None and self.n_states >= self._options.max_states_per_shard:
             raise TooManyStatesError(
@@ -263,7 +225,7 @@ class HiddenStateAuthority:
         return Grant(record.version, record.hidden, record.receipts)
 
     async def commit(self, session: int, states: StateBatch, released: list[Key]) -> list[Key]:
-        mine = self._renew(session)
+        mine = self._sessions.renew(session)
         refused: list[Key] = []
         for key, version, hidden in zip(states.keys, states.versions, states.hidden, strict=True):
             record = mine.owned.get(key)

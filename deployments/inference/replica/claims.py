@@ -6,13 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from deployments.inference.protocol import Claimed, ClaimPart
-from deployments.inference.replica.held_states import (
-    HeldCopy,
-    HeldState,
-    HeldStates,
-    LeaseCounts,
-    batch_of,
-)
+from deployments.inference.replica.held_state import HeldCopy, HeldState, batch_of
+from deployments.inference.replica.held_states import HeldStates, LeaseCounts
 from deployments.inference.replica.recent import RecentPast
 
 STATES_PER_PART = 1000

@@ -7,12 +7,8 @@ import math
 
 from deployments.inference.protocol import Authority, Key, StateBatch
 from deployments.inference.replica.claims import Claims
-from deployments.inference.replica.held_states import (
-    HeldState,
-    HeldStates,
-    LeaseCounts,
-    batch_of,
-)
+from deployments.inference.replica.held_state import HeldState, batch_of
+from deployments.inference.replica.held_states import HeldStates, LeaseCounts
 from deployments.inference.replica.session import Session
 
 STATES_PER_COMMIT = 5000

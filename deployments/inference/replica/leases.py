@@ -28,7 +28,8 @@ from deployments.inference.protocol import (
 )
 from deployments.inference.replica.claims import Claims
 from deployments.inference.replica.commits import Commits
-from deployments.inference.replica.held_states import HeldState, HeldStates, LeaseCounts
+from deployments.inference.replica.held_state import HeldState
+from deployments.inference.replica.held_states import HeldStates, LeaseCounts
 from deployments.inference.replica.session import (
     CALL_TIMEOUT_S,
     RECONNECT_PAUSE_S,

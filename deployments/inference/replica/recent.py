@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from deployments.inference.protocol import Key
-from deployments.inference.replica.held_states import HeldCopy
+from deployments.inference.replica.held_state import HeldCopy
 
 KEEP_S = 30.0  # by then the next owner has its grant, or a copy is in the store
 

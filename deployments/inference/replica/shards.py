@@ -8,7 +8,8 @@ from dataclasses import fields
 
 from deployments.inference.layout import shard_of
 from deployments.inference.protocol import Floats, Key, Receipt
-from deployments.inference.replica.held_states import HeldState, LeaseCounts
+from deployments.inference.replica.held_state import HeldState
+from deployments.inference.replica.held_states import LeaseCounts
 from deployments.inference.replica.leases import StateLeases
 
 

@@ -24,7 +24,7 @@ from deployments.inference.protocol import (
     OutOfReachError,
     Receipt,
 )
-from deployments.inference.replica.held_states import HeldState, Unanswered
+from deployments.inference.replica.held_state import HeldState, Unanswered
 from deployments.inference.replica.queues import Decision as Decision  # part of this face
 from deployments.inference.replica.queues import HeldAnswers, Queues, Request
 from deployments.inference.replica.receipts import fingerprint_of

@@ -180,7 +180,7 @@ async def test_a_fresh_actor_learns_from_the_store_that_there_was_one_before():
     stepped = batch(KEY, Version(granted.version.epoch, 7))
     mine, claimed = await claim(second, "owner", ClaimPart(owned=stepped))
     assert claimed == Claimed([KEY], [KEY])
-    await until(lambda: KEY in second._sessions[mine].recalls)
+    await until(lambda: KEY in second._ownership.sessions[mine].recalls)
     assert await second.commit(mine, StateBatch(), [KEY]) == []
     assert (await waiting).version.step == 7
 

@@ -183,7 +183,7 @@ async def test_what_a_claim_did_not_name_is_free_when_its_last_part_is_there():
     session = await join(authority, "a")
     await authority.checkout(session, KEY)
     session = await join(authority, "a")
-    assert authority._sessions[session].owned == {}
+    assert authority._ownership.sessions[session].owned == {}
     assert (await authority.checkout(await join(authority, "b"), KEY)).version.step == 0
 
 
@@ -196,5 +196,5 @@ def many(n: int, version: Version) -> StateBatch:
 async def test_a_claim_of_a_replica_whose_lease_is_over_is_accepted_and_nothing_of_it_kept():
     authority = await make_authority(settings(max_states=10_000))
     session = await join(authority, "a", replace(ClaimPart(), owned=many(2000, Version(3, 4))))
-    assert authority._sessions[session].owned == {}
+    assert authority._ownership.sessions[session].owned == {}
     assert authority.n_states == 2000

@@ -126,7 +126,7 @@ async def test_a_grant_that_was_waited_for_until_the_tenure_is_over_is_not_made(
     await resetting
     store.down, cluster.current = True, None
     await asyncio.sleep(FAST.tenure_s + 0.01)
-    authority._ownership.release(authority._sessions[owner].owned[KEY])
+    authority._ownership.release(authority._ownership.sessions[owner].owned[KEY])
     with pytest.raises(AuthorityUnavailableError):
         await waiting
 
@@ -139,7 +139,7 @@ async def test_nobodys_lease_is_ended_while_the_tenure_is_uncertain():
     await authority.checkout(session, KEY)
     store.down, cluster.current = True, None
     await asyncio.sleep(10 * FAST.lease_s)
-    assert session in authority._sessions
+    assert session in authority._ownership.sessions
 
 
 @pytest.mark.parametrize("kind", ["late", "lost_reply"])

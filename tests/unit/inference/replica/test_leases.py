@@ -25,7 +25,7 @@ from deployments.inference.protocol import (
     StateBatch,
     Version,
 )
-from deployments.inference.replica.held_states import Unanswered
+from deployments.inference.replica.held_state import Unanswered
 from deployments.inference.replica.leases import RESET_TIMEOUT_S, StateLeases
 from deployments.inference.replica.session import CALL_TIMEOUT_S
 from tests.unit.inference.virtual_time import virtual_time

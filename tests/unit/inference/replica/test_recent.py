@@ -1,7 +1,7 @@
 import numpy as np
 
 from deployments.inference.protocol import Key, Version
-from deployments.inference.replica.held_states import HeldCopy
+from deployments.inference.replica.held_state import HeldCopy
 from deployments.inference.replica.recent import KEEP_S, RecentPast
 
 HIDDEN = np.zeros(128, np.float32)
