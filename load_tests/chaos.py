@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -162,7 +163,8 @@ def _row(result: Result) -> dict[str, Any]:
 
 
 def _table(results: list[Result]) -> Table:
-    table = Table(title="steps lost, doubled, revived; away: time in which nobody was answered")
+    title = "steps lost, doubled, revived; away: time in which nobody was answered"
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in _FIGURES:
         table.add_column(column.replace("_", " "), justify="left" if column in _NAMES else "right")
     table.add_column("promise")

@@ -129,7 +129,7 @@ _ALL = (
         "replica+actor",
         "kill -9 of one of two replicas and of the state actors at once",
         _kill_replica_and_actor,
-        may_cost=UNCOMMITTED,
+        may_cost=UNSAVED,
     ),
     Fault(
         "one-by-one",

@@ -12,9 +12,11 @@ from typing import Any
 import psutil
 
 from deployments.inference.options import InferenceOptions
+from serve_app.launcher.deploy import DeployError
 from testbed.redis_server import RedisServer
 from testbed.system import System, application
 
+DEPLOY_S = 120.0
 STATE_ACTOR = "ray::HiddenStates"
 CONTROLLER = "ray::ServeController"
 
@@ -57,8 +59,19 @@ class Stage:
         app = application(self.name, f"/{self.name}", replicas=replicas, **args)
         before = self.system.applications.get(self.name)
         old = set(self.replicas()) if before and before["args"] != app["args"] else set()
-        await asyncio.to_thread(self.system.deploy, app)
+        async with asyncio.timeout(DEPLOY_S):
+            while not await asyncio.to_thread(self._try_to_deploy, app):
+                await asyncio.sleep(1)
         await until(lambda: len(self.replicas()) == replicas and not old & set(self.replicas()))
+
+    def _try_to_deploy(self, app: dict[str, Any]) -> bool:
+        """Deploy; return False while a deployment counts as unhealthy that something was killed of
+        before."""
+        try:
+            self.system.deploy(app)
+        except DeployError:
+            return False
+        return True
 
     def replicas(self) -> list[psutil.Process]:
         return self.system.replicas(self.name)

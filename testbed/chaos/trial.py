@@ -42,13 +42,18 @@ class Result:
     silent: int
     failure: str | None = None
 
-    def broken(self) -> list[str]:
-        """Return what the system does not keep of its promise, as sentences."""
+    def broken(self, slack_s: float = 0.0) -> list[str]:
+        """Return what the system does not keep of its promise, as sentences.
+
+        Args:
+            slack_s: so much longer before a fault that costs steps they may have been answered, on
+                a machine that has others to serve.
+        """
         complaints = [self.failure] if self.failure else []
         lost, allowed_s = self.verdict.steps(Harm.LOST), self.fault.may_cost.get(self.mode, 0.0)
         if lost and not allowed_s:
             complaints.append(f"{lost} answered steps were lost")
-        elif self.verdict.lost_s > allowed_s:
+        elif self.verdict.lost_s > allowed_s + slack_s:
             complaints.append(
                 f"a lost step was answered {1e3 * self.verdict.lost_s:.0f} ms before the fault, "
                 f"not {1e3 * allowed_s:.0f}"

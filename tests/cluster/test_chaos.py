@@ -13,6 +13,7 @@ from testbed.chaos.trial import run_trial
 from testbed.system import System
 
 SECONDS = 5.0
+SLACK_S = 0.25  # the tests have no machine of their own
 
 
 @pytest.fixture(scope="module")
@@ -29,5 +30,5 @@ async def test_a_fault_costs_no_more_than_promised(
     stages: dict[str, Stage], fault: str, mode: str
 ) -> None:
     result = await run_trial(stages[mode], FAULTS[fault], mode, SECONDS)
-    assert result.broken() == [], result.verdict.findings[:3]
+    assert result.broken(SLACK_S) == [], [str(each) for each in result.verdict.findings[:3]]
     assert result.history.count(Outcome.ANSWERED) > 100

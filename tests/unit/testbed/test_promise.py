@@ -36,6 +36,8 @@ def test_every_promise_is_kept_when_nothing_is_lost(fault: str, mode: str) -> No
         ("replica", "durable", 0.009, True),
         ("replica", "strict-durable", 0.001, False),
         ("actor", "default", 0.001, False),
+        ("replica+actor", "strict", 1.0, True),
+        ("replica+actor", "strict-durable", 0.001, False),
         ("none", "default", float("inf"), False),
         ("scale", "default", 0.001, False),
         ("ray", "default", 1.0, True),
@@ -48,6 +50,12 @@ def test_a_loss_is_judged_by_fault_mode_and_age(
     fault: str, mode: str, seconds: float, kept: bool
 ) -> None:
     assert bool(result(fault, mode, lost(seconds)).broken()) is not kept
+
+
+def test_slack_is_for_what_may_be_lost_at_all() -> None:
+    assert result("replica", "default", lost(0.2)).broken(slack_s=0.2) == []
+    assert result("replica", "default", lost(0.3)).broken(slack_s=0.2) != []
+    assert result("replica", "strict", lost(0.001)).broken(slack_s=0.2) != []
 
 
 @pytest.mark.parametrize("fault", FAULTS)
