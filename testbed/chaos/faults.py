@@ -59,9 +59,13 @@ async def _kill_replica_and_actor(stage: Stage) -> None:
 
 
 async def _kill_in_turn(stage: Stage) -> None:
-    for kill in (_kill_replica, _kill_actor, _kill_replica):
-        await kill(stage)
-        await asyncio.sleep(1)
+    replicas = await asyncio.to_thread(stage.replicas)
+    stage.signal(signal.SIGKILL, replicas[:1])
+    await asyncio.sleep(2)
+    await _kill_actor(stage)
+    await asyncio.sleep(2)
+    stage.signal(signal.SIGKILL, replicas[1:])
+    await until(lambda: len(stage.replicas()) == len(replicas))
 
 
 async def _pause_replica(stage: Stage) -> None:
@@ -133,7 +137,7 @@ _ALL = (
     ),
     Fault(
         "one-by-one",
-        "kill -9 of a replica, of the state actors, of a replica, each when the last is back",
+        "kill -9 of a replica, of the state actors, of the other replica, seconds apart",
         _kill_in_turn,
         may_cost=UNCOMMITTED,
     ),
