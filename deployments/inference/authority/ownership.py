@@ -59,6 +59,7 @@ class Ownership:
 
     def _forget(self, session: Session) -> None:
         del self.sessions[session.number]
+        session.recalled.set()  # nobody may go on listening for what concerns the next one
         for wait in list(session.waits):
             if not wait.done():
                 wait.set_exception(StaleSessionError(f"session {session.number} has ended"))
