@@ -341,3 +341,14 @@ async def test_a_cancelled_reset_leaves_nothing_owned():
         await waiting
     async with asyncio.timeout(0.01):
         await authority.checkout(b, KEY)
+
+
+@virtual_time
+async def test_listening_ends_with_its_session_so_that_the_next_one_hears_of_its_recalls():
+    authority = await make_authority(settings(lease_s=60.0))
+    listening = asyncio.create_task(authority.listen(await join(authority, "a")))
+    await asyncio.sleep(0.1)
+    await join(authority, "a")
+    with pytest.raises(StaleSessionError):
+        async with asyncio.timeout(0.1):
+            await listening
