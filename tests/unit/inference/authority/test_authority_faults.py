@@ -12,6 +12,7 @@ from deployments.inference.protocol import (
     ClaimPart,
     Hello,
     Key,
+    Receipt,
     StaleSessionError,
     StateBatch,
     TooManyStatesError,
@@ -341,6 +342,18 @@ async def test_a_cancelled_reset_leaves_nothing_owned():
         await waiting
     async with asyncio.timeout(0.01):
         await authority.checkout(b, KEY)
+
+
+@virtual_time
+async def test_receipts_of_a_commit_that_is_repeated_are_kept_once():
+    authority = await make_authority()
+    session = await join(authority, "a")
+    epoch = (await authority.checkout(session, KEY)).version.epoch
+    receipts = [Receipt(f"key-{step}", "print", step, 0, 0.5) for step in (1, 2, 3)]
+    await authority.commit(session, batch(KEY, Version(epoch, 2), 1.0, *receipts[:2]), [])
+    await authority.commit(session, batch(KEY, Version(epoch, 3), 1.0, *receipts), [KEY])
+    grant = await authority.checkout(session, KEY)
+    assert grant.receipts == tuple(receipts)
 
 
 @virtual_time

@@ -147,7 +147,7 @@ async def test_the_same_process_in_a_later_attempt_is_another_life():
     assert rows(store) == {}
 
 
-@pytest.mark.parametrize("next_write", ["write", "set_members", "give_up"])
+@pytest.mark.parametrize("next_write", ["write", "set_members", "set the same members", "give_up"])
 @virtual_time
 async def test_a_write_in_doubt_can_be_made_no_more_when_the_next_one_is(next_write):
     store = await laid_out()
@@ -156,6 +156,7 @@ async def test_a_write_in_doubt_can_be_made_no_more_when_the_next_one_is(next_wr
     attempts = {
         "write": lambda: ledger.write({"copy/a": b"1"}),
         "set_members": lambda: ledger.set_members(("a",)),
+        "set the same members": lambda: ledger.set_members(()),
         "give_up": lambda: ledger.give_up([]),
     }
     await attempts[next_write]()
