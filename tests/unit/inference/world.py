@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,6 +69,19 @@ class Life:
             on_end=lambda error: shard.ended(self),
             clock=asyncio.get_running_loop().time,
         )
+
+    def call(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Do what was asked for, to the end of it or of this life, whoever waits for it."""
+
+        def ended(call: asyncio.Task[Any]) -> None:
+            self.calls.discard(call)
+            if not call.cancelled():
+                call.exception()  # is heard, also when nobody waits any more
+
+        call = asyncio.create_task(work)
+        self.calls.add(call)
+        call.add_done_callback(ended)
+        return call
 
     def kill(self) -> None:
         self.dead = True
@@ -138,9 +151,7 @@ class Shard:
         life = self.life
         if life is None:
             raise AuthorityUnavailableError("no authority")
-        call = asyncio.create_task(life.authority.give_up())
-        life.calls.add(call)
-        call.add_done_callback(life.calls.discard)
+        call = life.call(life.authority.give_up())
         await asyncio.wait([call], timeout=5)
         if not call.done() or call.cancelled() or call.exception() is not None:
             raise AuthorityUnavailableError(f"not given up: {call}")
@@ -190,10 +201,7 @@ class Wire(Authority):
         if chance() < network.lost_request:
             self._world.messages_lost += 1
             raise AuthorityUnavailableError("the request was lost")
-        work = getattr(life.authority, method)(*pickle.loads(message))
-        call: asyncio.Task[Any] = asyncio.create_task(work)
-        life.calls.add(call)
-        call.add_done_callback(life.calls.discard)
+        call = life.call(getattr(life.authority, method)(*pickle.loads(message)))
         await asyncio.wait([call])
         if call.cancelled():
             await self._travel()
