@@ -93,7 +93,8 @@ class StateLeases:
     def owned(self, key: Key) -> HeldState | None:
         """Return the state if it may be stepped now, without asking anybody."""
         state = self._held.owned(key)
-        return state if state is not None and self._session.valid else None
+        may_step = self._session.valid and not self._closing
+        return state if state is not None and may_step else None
 
     def advance(self, state: HeldState, hidden: Floats, receipt: Receipt | None = None) -> None:
         """Record a step; its commit goes out behind the answer, or at once in strict mode.
@@ -114,9 +115,11 @@ class StateLeases:
 
         Raises:
             TooManyStatesError: the authority's cap is reached.
-            AbandonedError: a background loop has died.
+            AbandonedError: a background loop has died, or the replica is being closed.
         """
         while self.owned(key) is None:
+            if self._closing:  # a step from now on could follow the last commit
+                raise AbandonedError
             while self._held.is_leaving(key):
                 self._given_back.clear()
                 await self._given_back.wait()
