@@ -217,6 +217,13 @@ class HiddenStateAuthority:
         if record.owner is mine:
             raise StaleSessionError(f"session {session} already owns {key}")
         await self._ownership.take([record], mine)
+        try:
+            if record.receipts:  # its next owner answers from them, as from committed steps
+                await self._make_durable([key])
+        except BaseException:
+            if record.owner is mine:
+                self._ownership.release(record)
+            raise
         self._office.require()
         if record.owner is not mine:
             raise StaleSessionError(f"session {session} has ended")
