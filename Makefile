@@ -46,6 +46,9 @@ unit: $(VENV)/.dev  ## run the fast tests only
 mutants: $(VENV)/.dev  ## put single defects into the hidden states; each must make a test fail (half an hour)
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
+soak: $(VENV)/.dev  ## simulate faults of the hidden states until one breaks a promise (ARGS="--help" for options)
+	@$(BIN)/python -m tests.unit.inference.simulation $(ARGS)
+
 lint: $(VENV)/.dev  ## format check, lint, types, import rules
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .

@@ -1,0 +1,230 @@
+"""All processes of one schedule, and what clients do to them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from deployments.inference.layout import Seat, shard_of
+from deployments.inference.options import InferenceOptions
+from deployments.inference.protocol import HiddenStateError, Key, OutcomeUnknownError
+from deployments.inference.replica.stepper import Decision
+from tests.unit.inference.simulation.history import (
+    Asked,
+    Fault,
+    History,
+    Outcome,
+    ResetCall,
+    Succession,
+)
+from tests.unit.inference.simulation.loop import Process, SimulatedLoop
+from tests.unit.inference.simulation.network import Network, link
+from tests.unit.inference.simulation.ray import Actor
+from tests.unit.inference.simulation.replica import Replica
+from tests.unit.inference.simulation.store import Store
+from tests.unit.inference.simulation.wire import RESET
+
+JUNCTIONS = ("300839359", "265580972", "265580996", "joinedS_265580996_300839357")
+KEYS = [
+    Key("a", "300839359"),
+    Key("a", "265580972"),
+    Key("b", "300839359"),
+    Key("b", "265580972"),
+    Key("c", "300839359"),
+]
+
+
+class World:
+    """Times are true ones."""
+
+    def __init__(
+        self,
+        loop: SimulatedLoop,
+        options: InferenceOptions,
+        seed: int,
+        drift: float = 0.0,
+        latency_s: tuple[float, float] = (0.0002, 0.001),
+    ) -> None:
+        self.loop = loop
+        self.options = options
+        self.random = random.Random(seed)
+        self.history = History()
+        self.network = Network(loop, self.random, latency_s)
+        self.network.on_loss = self._lost
+        self.store = Store(loop, self.random)
+        self.store.on_copy = self._copied
+        self.drift = drift
+        self.session = "first"
+        self.n_lives = 0
+        self.generation = 0
+        self.actors: dict[Seat, Actor] = {}
+        self.seats: dict[Seat, None] = {}  # of earlier starts of everything, too
+        self.slowest_message_s = latency_s[1]
+        self.replicas: list[Replica] = []
+        self.known_dead: set[str] = set()
+        self.known_ended: set[str] = set()
+        self.met: Counter[str] = Counter()
+
+    def new_process(self, name: str) -> Process:
+        rate = 1 + self.random.uniform(-self.drift, self.drift)
+        return Process(self.loop, name, rate, self.random.uniform(0, 1000))
+
+    # Parts
+
+    def add_replica(self) -> Replica:
+        replica = Replica(self, f"replica-{len(self.replicas)}")
+        self.replicas.append(replica)
+        return replica
+
+    def actor_of(self, seat: Seat) -> Actor:
+        self.seats[seat] = None
+        if seat not in self.actors:
+            self.actors[seat] = Actor(self, seat)
+            self.actors[seat].start()
+        return self.actors[seat]
+
+    @property
+    def present_actors(self) -> list[Actor]:
+        return [a for seat, a in self.actors.items() if not a.retired]
+
+    @property
+    def serving(self) -> list[Replica]:
+        return [replica for replica in self.replicas if replica.serves]
+
+    def seats_of(self, key: Key) -> list[Seat]:
+        """Return the seats, of every layout so far, that a key belongs to."""
+        return [seat for seat in self.seats if seat.has(key)]
+
+    def same_shard(self, one: Key, other: Key) -> bool:
+        """Whether one authority was over both, in any layout."""
+        return any(shard_of(one, n) == shard_of(other, n) for n in self.history.shards_used)
+
+    # What clients do
+
+    def ask(
+        self,
+        replica: Replica,
+        key: Key,
+        request_id: str | None = None,
+        first: Sequence[Asked] = (),
+        cancel_after_s: float | None = None,
+    ) -> Asked:
+        """Send one prediction; the history learns how it ends.
+
+        Args:
+            first: the attempts before at this very prediction.
+        """
+        loop, history = self.loop, self.history
+        asked = Asked(len(history.asked) + 1, key, replica.name, loop.now, request_id)
+        history.asked.append(asked)
+        if replica.process.stalled:
+            self.met["a replica was asked while it stalled"] += 1
+        if self.network.cuts and replica.name in self._cut_off:
+            self.met["a replica was asked while it was cut off"] += 1
+
+        def ended(answer: asyncio.Future[Decision]) -> None:
+            asked.ended = loop.now
+            if answer.cancelled():
+                asked.outcome = Outcome.CANCELLED
+            elif (error := answer.exception()) is None:
+                decision = answer.result()
+                asked.outcome = Outcome.ANSWERED
+                asked.state, asked.step = int(decision.confidence), decision.step
+            else:
+                asked.error = repr(error)
+                unknown = isinstance(error, OutcomeUnknownError)
+                asked.outcome = Outcome.UNKNOWN if unknown else Outcome.REFUSED
+                if not isinstance(error, HiddenStateError):
+                    history.defects.append(f"{asked} failed with {error!r}")
+
+        def arrive() -> None:
+            if replica.closed:
+                asked.outcome, asked.ended = Outcome.REFUSED, loop.now
+                return
+            seen = float(first[0].number if first else asked.number)
+            answer = replica.stepper.submit(key, [seen], request_id=request_id)
+            answer.add_done_callback(ended, context=loop.world.context.copy())
+            if cancel_after_s is not None:
+                loop.call_later(cancel_after_s, answer.cancel)
+
+        loop.post(replica.process, self.network.delay(), arrive)
+        return asked
+
+    def reset(self, replica: Replica, run: str) -> ResetCall:
+        call = ResetCall(run, self.loop.now)
+        self.history.resets.append(call)
+
+        async def work() -> None:
+            RESET.set(call)
+            try:
+                await replica.leases.reset(run)
+                call.done = self.loop.now
+                call.executed = max(call.executed, call.done)
+            except HiddenStateError:
+                pass  # nobody has confirmed it
+
+        def arrive() -> None:
+            self.loop.create_task(work())
+
+        self.loop.post(replica.process, self.network.delay(), arrive)
+        return call
+
+    # What the history learns
+
+    def carried_out(self, method: str, args: Any, result: Any, reset: ResetCall | None) -> None:
+        """Learn what an authority has done.
+
+        Args:
+            reset: the one that the call belongs to.
+        """
+        now = self.loop.now
+        if method == "commit":
+            _, states, _ = args
+            refused = set(result)
+            for key, hidden in zip(states.keys, states.hidden, strict=True):
+                if key in refused:
+                    self.met["a commit was refused"] += 1
+                else:
+                    self.history.commit(int(hidden[0]), now)
+        elif method == "claim":
+            part, accepted = args[1], set(result.accepted)
+            if not part.last:
+                self.met["a claim in parts"] += 1
+            for batch in (part.owned, part.given_back):
+                for key, hidden in zip(batch.keys, batch.hidden, strict=True):
+                    if key in accepted:
+                        self.history.commit(int(hidden[0]), now)
+        elif method == "reset" and reset is not None:
+            reset.executed = max(reset.executed, now)
+
+    def _copied(self, key: Key, number: int) -> None:
+        self.history.copies.setdefault(key, []).append((self.loop.now, number))
+
+    def _lost(self, source: str, target: str) -> None:
+        fault = Fault("message lost", link(source, target), self.loop.now, self.loop.now)
+        self.history.faults.append(fault)
+
+    def note_succession(self, seat: Seat) -> None:
+        """Learn that a life of an authority begins with what is in the store now."""
+        remembered = {
+            key: [(r.name, number) for r in self.replicas for number in r.remembers(key)]
+            for key in KEYS
+            if shard_of(key, seat.shards) == seat.shard
+        }
+        now = self.loop.now
+        self.history.successions.append(Succession(seat.shard, seat.shards, now, remembered))
+
+    def has_closed(self, replica: Replica) -> None:
+        self.known_dead.add(replica.name)
+        replica.process.die()
+        if not replica.has_left:
+            self.met["a replica closed without being heard"] += 1
+            fault = Fault("closed", replica.name, self.loop.now, self.loop.now)
+            self.history.faults.append(fault)
+
+    @property
+    def _cut_off(self) -> set[str]:
+        return {name for pair, n in self.network.cuts.items() if n > 0 for name in pair}
