@@ -479,8 +479,8 @@ MUTANTS = [
     Mutant(
         "a grant leaves after the tenure has ended",
         AUTHORITY,
-        "        await self._ownership.take([record], mine)\n        self._office.require()\n",
-        "        await self._ownership.take([record], mine)\n",
+        "        self._office.require()\n        if record.owner is not mine:\n",
+        "        if record.owner is not mine:\n",
     ),
     Mutant(
         "a state is recalled but not when it is wanted already at its grant",
@@ -499,6 +499,12 @@ MUTANTS = [
         AUTHORITY,
         "        await self._make_durable(states.keys)\n",
         "",
+    ),
+    Mutant(
+        "a durable state is granted with receipts that the store does not have",
+        AUTHORITY,
+        "                await self._make_durable([key])\n",
+        "                pass\n",
     ),
     Mutant(
         "a session is closed before its states are in the store",

@@ -75,8 +75,14 @@ MUTANTS = [
     Mutant(
         "a state is stepped after the end of the lease",
         LEASES,
-        "        return state if state is not None and self._session.valid else None\n",
-        "        return state\n",
+        "        may_step = self._session.valid and not self._closing\n",
+        "        may_step = not self._closing\n",
+    ),
+    Mutant(
+        "a replica that closes goes on stepping",
+        LEASES,
+        "        may_step = self._session.valid and not self._closing\n",
+        "        may_step = self._session.valid\n",
     ),
     Mutant(
         "a listen renews the lease from its answer",

@@ -1,4 +1,4 @@
-"""Schedules from fresh seeds keep the laws, and reach what they are drawn for."""
+"""Schedules that nobody has chosen keep the laws, and reach what they are drawn for."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import itertools
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
 from tests.unit.inference.simulation.actions import MODES, draw
 from tests.unit.inference.simulation.coverage import EXPECTED
-from tests.unit.inference.simulation.explore import Exploration, explore, fresh_seeds, report
+from tests.unit.inference.simulation.explore import (
+    Exploration,
+    explore,
+    report,
+    seeds_of_this_version,
+)
 
-CPU_S = 12.0  # of each mode
-AT_LEAST = 60  # schedules in that time, on any machine
+SCHEDULES = 200  # of each mode; some twelve seconds
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("mode", MODES)
 def test_any_schedule_keeps_the_laws(mode: str) -> None:
     exploration = Exploration()
-    until = time.process_time() + CPU_S
-    for result in explore(mode, fresh_seeds()):
+    for result in explore(mode, itertools.islice(seeds_of_this_version(), SCHEDULES)):
         assert result.breach is None, report(result)
         exploration.add(result)
-        if time.process_time() > until and exploration.schedules >= AT_LEAST:
-            break
     sys.stdout.write(f"\n{mode}\n{exploration}\n")  # for pytest -s
 
 
