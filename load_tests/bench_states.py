@@ -36,7 +36,7 @@ from deployments.inference.protocol import Key
 from deployments.inference.replica.leases import StateLeases
 from deployments.inference.wire.actor import OpenStore, find_authority
 from deployments.inference.wire.client import RayAuthority
-from deployments.ray_private import SERVE_NAMESPACE, read_actor_process
+from deployments.ray_private.core import SERVE_NAMESPACE, read_actor_process
 from deployments.store import open_store
 from load_tests.harness import console
 from models.policy.form import HIDDEN_DIM
@@ -68,7 +68,7 @@ class Holder:
     async def acquire_many(self, run: str, first: int, last: int) -> None:
         """Own states ``first`` to ``last`` of a run."""
         for start in range(first, last, _AT_ONCE):
-            keys = [Key(f"{run}{n}", "junction") for n in range(start, min(start + _AT_ONCE, last))]
+            keys = [_key(run, n) for n in range(start, min(start + _AT_ONCE, last))]
             await asyncio.gather(*map(self.acquire, keys))
 
     def step(self, key: Key) -> bool:
@@ -179,13 +179,13 @@ async def _recover(n: int, open_it: OpenStore) -> tuple[float, float]:
     actor, (owner, other) = await _join(app, open_it, "owner", "other")
     console.print(f"Making {n:,} states ...")
     await owner.acquire_many.remote("run", 0, n)
-    await owner.commit.remote(Key("run0", "junction"))
+    await owner.commit.remote(_key("run", 0))
     await asyncio.sleep(3)  # a period of copies
     _, pid = read_actor_process(actor._actor_id.hex())
     killed = time.perf_counter()
     os.kill(pid, signal.SIGKILL)
-    step = asyncio.ensure_future(owner.commit.remote(Key("run0", "junction")))
-    move = asyncio.ensure_future(other.acquire.remote(Key("run1", "junction")))
+    step = asyncio.ensure_future(owner.commit.remote(_key("run", 0)))
+    move = asyncio.ensure_future(other.acquire.remote(_key("run", 7)))
     await step
     first_step = time.perf_counter() - killed
     await move
@@ -193,6 +193,11 @@ async def _recover(n: int, open_it: OpenStore) -> tuple[float, float]:
     for each in (actor, owner, other):
         ray.kill(each)
     return first_step, first_move
+
+
+def _key(run: str, number: int) -> Key:
+    """Return one of the states of runs of five junctions."""
+    return Key(f"{run}{number // 5}", f"junction{number % 5}")
 
 
 def _ms(samples: list[float]) -> tuple[str, str]:

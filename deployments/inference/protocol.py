@@ -82,6 +82,9 @@ fencing token as in Kleppmann, "How to do distributed locking", 2016.
 
 from __future__ import annotations
 
+import json
+import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -95,6 +98,8 @@ MAX_RECEIPTS = 64
 """Idempotency keys that are remembered with each state: the newest ones."""
 
 Floats = NDArray[np.float32]
+
+_LENGTH = struct.Struct(">I")
 
 
 class Key(NamedTuple):
@@ -139,7 +144,7 @@ class Grant(NamedTuple):
 
 @dataclass(frozen=True)
 class StateBatch:
-    """n states on their way.
+    """n states on their way, as bytes: to pickle each value takes several times as long.
 
     Attributes:
         keys, versions: n of each.
@@ -152,6 +157,40 @@ class StateBatch:
     versions: list[Version] = field(default_factory=list)
     hidden: Floats = field(default_factory=lambda: np.empty((0, 0), np.float32))
     receipts: dict[Key, Receipts] = field(default_factory=dict)
+
+    def pack(self) -> bytes:
+        """Return the length of a JSON header, the header, and the hidden states as float32."""
+        receipts = [[key, each] for key, each in self.receipts.items()]
+        header = json.dumps([self.keys, self.versions, receipts]).encode()
+        return b"".join((_LENGTH.pack(len(header)), header, self.hidden.tobytes()))
+
+    @classmethod
+    def unpack(cls, packed: bytes | memoryview) -> StateBatch:
+        """Read what ``pack`` has written.
+
+        Raises:
+            ValueError: it has not.
+        """
+        try:
+            start = _LENGTH.size + _LENGTH.unpack_from(packed)[0]
+            keys, versions, receipts = json.loads(bytes(packed[_LENGTH.size : start]))
+            hidden = np.frombuffer(packed, np.float32, offset=start)
+            return cls(
+                [Key(*key) for key in keys],
+                [Version(*each) for each in versions],
+                hidden.reshape(len(keys), -1 if keys else 0),
+                {Key(*key): tuple(Receipt(*one) for one in each) for key, each in receipts},
+            )
+        except (struct.error, TypeError) as error:
+            raise ValueError(f"not a batch of states: {error}") from error
+
+    def __reduce__(self) -> tuple[Callable[[bytes], StateBatch], tuple[bytes]]:
+        return _unpack_states, (self.pack(),)
+
+
+def _unpack_states(packed: bytes) -> StateBatch:
+    # Ray would pickle a class method with all that it refers to.
+    return StateBatch.unpack(packed)
 
 
 @dataclass(frozen=True)
@@ -191,11 +230,19 @@ class OpenedSession(NamedTuple):
     lease_s: float
 
 
-class Claimed(NamedTuple):
+@dataclass(frozen=True)
+class Claimed:
     """Answer to a part of a claim: keys still owned, and keys whose states were taken over."""
 
     kept: list[Key]
     accepted: list[Key]
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Claimed], tuple[bytes]]:
+        return _unpack_claimed, (json.dumps([self.kept, self.accepted]).encode(),)
+
+
+def _unpack_claimed(packed: bytes) -> Claimed:
+    return Claimed(*([Key(*key) for key in keys] for keys in json.loads(packed)))
 
 
 class HiddenStateError(Exception):

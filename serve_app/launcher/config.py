@@ -18,7 +18,7 @@ from ray.serve.schema import ServeDeploySchema
 
 from deployments.gateway.options import GatewayOptions
 from deployments.inference.options import InferenceOptions
-from deployments.ray_private import import_attr
+from deployments.ray_private.serve import import_attr
 from serve_app.launcher.services import SERVICES
 
 # Fields that Ray's schema leaves as raw dictionaries although a model exists.

@@ -1,4 +1,4 @@
-"""What Ray keeps to itself is used in one module, which was read against the installed version."""
+"""What Ray keeps to itself is used in one package, which was read against the installed version."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from typing import NamedTuple
 
 import pytest
 import ray
+from ray.serve._private.constants import SERVE_NAMESPACE
 from ray.serve.context import _serve_request_context
 
 from deployments import ray_private
-from deployments.ray_private import Front, context_of_request, read_front
+from deployments.ray_private import core, serve
+from deployments.ray_private.serve import Front, context_of_request, read_front
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("models", "deployments", "serve_app", "testbed", "load_tests")
@@ -33,18 +35,22 @@ def is_private(name: str) -> bool:
     return root == "ray" and any(part.startswith("_") for part in rest)
 
 
-def test_only_one_module_imports_what_is_private_to_ray() -> None:
+def test_only_one_package_imports_what_is_private_to_ray() -> None:
     users = {
         path.relative_to(ROOT).as_posix()
         for package in PACKAGES
         for path in (ROOT / package).rglob("*.py")
         if any(map(is_private, imports_of(path)))
     }
-    assert users == {"deployments/ray_private.py"}
+    assert users == {"deployments/ray_private/core.py", "deployments/ray_private/serve.py"}
 
 
 def test_it_was_read_in_the_installed_version() -> None:
     assert ray.__version__.startswith(f"{ray_private.READ_IN}.")
+
+
+def test_replicas_are_in_the_namespace_that_serve_names() -> None:
+    assert core.SERVE_NAMESPACE == SERVE_NAMESPACE
 
 
 class Deployment(NamedTuple):
@@ -65,7 +71,7 @@ async def test_the_front_is_serves_address_and_the_routes_of_what_has_one(
     controller = SimpleNamespace(get_all_endpoints=SimpleNamespace(remote=get_all_endpoints))
     config = SimpleNamespace(host="10.1.2.3", port=8000)
     client = SimpleNamespace(_controller=controller, http_config=config)
-    monkeypatch.setattr(ray_private, "_get_global_client", lambda: client)
+    monkeypatch.setattr(serve, "_get_global_client", lambda: client)
     assert await read_front() == Front("10.1.2.3", 8000, {"gateway": "/api"})
 
 

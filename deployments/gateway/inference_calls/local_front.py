@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from deployments.ray_private import Front, read_front
+from deployments.ray_private.serve import Front, read_front
 
 _EVERYWHERE = ("0.0.0.0", "::")
 

@@ -8,7 +8,7 @@ from deployments.gateway.inference_calls.http_transport import HttpTransport, ba
 from deployments.gateway.inference_calls.local_front import find_base_url
 from deployments.gateway.inference_calls.serve_handle import find_handle
 from deployments.gateway.options import GatewayOptions
-from deployments.ray_private import context_of_request
+from deployments.ray_private.serve import context_of_request
 
 
 def make_transport(options: GatewayOptions, inference_url: str | None) -> Transport:

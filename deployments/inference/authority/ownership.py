@@ -88,7 +88,7 @@ class Ownership:
             owner.waits[granted] = None
             granted.add_done_callback(owner.waits.pop)
         else:
-            record.waiters.appendleft(Turn(owner, granted))  # one clearing of a run at a time
+            record.waiters.insert(0, Turn(owner, granted))  # one clearing of a run at a time
         self.recall(record)
         return granted
 
@@ -123,7 +123,7 @@ class Ownership:
         """Take a state from its owner and give it to the next who waits."""
         record.owner = None
         while record.waiters:
-            turn = record.waiters.popleft()
+            turn = record.waiters.pop(0)
             if not turn.granted.done():
                 self._give(record, turn.owner)
                 turn.granted.set_result(None)

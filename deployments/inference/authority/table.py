@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -70,7 +70,7 @@ class StateRecord:
     hidden: Floats | None = None
     receipts: Receipts = ()
     owner: Owner | None = None
-    waiters: deque[Turn] = field(default_factory=deque)
+    waiters: list[Turn] = field(default_factory=list)
 
     @property
     def wanted(self) -> bool:

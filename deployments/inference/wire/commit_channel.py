@@ -6,7 +6,7 @@ connection to it. The port and a random token are told by an actor call, so only
 actor may commit. Everything else stays with actor calls.
 
 Frames are a length (4 bytes, big endian) and a payload. A commit's payload is the length of a JSON
-header, the header, and the hidden states as float32; an answer's payload is JSON.
+header, the header, and the packed states; an answer's payload is JSON.
 """
 
 from __future__ import annotations
@@ -19,16 +19,12 @@ import secrets
 import struct
 from typing import NamedTuple
 
-import numpy as np
-
 from deployments.inference.protocol import (
     Authority,
     AuthorityUnavailableError,
     Key,
-    Receipt,
     StaleSessionError,
     StateBatch,
-    Version,
 )
 
 logger = logging.getLogger(__name__)
@@ -47,9 +43,8 @@ class ChannelAddress(NamedTuple):
 
 
 def encode_commit(session: int, states: StateBatch, released: list[Key]) -> bytes:
-    receipts = [[key, each] for key, each in states.receipts.items()]
-    header = json.dumps([session, states.keys, states.versions, receipts, released]).encode()
-    return b"".join((_LENGTH.pack(len(header)), header, states.hidden.tobytes()))
+    header = json.dumps([session, released]).encode()
+    return b"".join((_LENGTH.pack(len(header)), header, states.pack()))
 
 
 def decode_commit(payload: bytes) -> tuple[int, StateBatch, list[Key]]:
@@ -60,15 +55,9 @@ def decode_commit(payload: bytes) -> tuple[int, StateBatch, list[Key]]:
     """
     try:
         start = _LENGTH.size + _LENGTH.unpack_from(payload)[0]
-        session, keys, versions, receipts, released = json.loads(payload[_LENGTH.size : start])
-        hidden = np.frombuffer(payload, np.float32, offset=start)
-        batch = StateBatch(
-            [Key(*key) for key in keys],
-            [Version(*each) for each in versions],
-            hidden.reshape(len(keys), -1 if keys else 0),
-            {Key(*key): tuple(Receipt(*one) for one in each) for key, each in receipts},
-        )
-        return session, batch, [Key(*key) for key in released]
+        session, released = json.loads(payload[_LENGTH.size : start])
+        states = StateBatch.unpack(memoryview(payload)[start:])
+        return session, states, [Key(*key) for key in released]
     except (struct.error, TypeError) as error:
         raise ValueError(f"not a commit: {error}") from error
 

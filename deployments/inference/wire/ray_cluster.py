@@ -14,7 +14,7 @@ from ray.exceptions import ActorDiedError, RayError
 from deployments.inference.layout import Seat
 from deployments.inference.protocol import AuthorityUnavailableError, HiddenStateError
 from deployments.inference.wire.process import has_ended, name_of_this_process
-from deployments.ray_private import SERVE_NAMESPACE, read_actor_process
+from deployments.ray_private.core import SERVE_NAMESPACE, read_actor_process
 
 ANSWER_TIMEOUT_S = 0.5
 GIVE_UP_TIMEOUT_S = 5.0

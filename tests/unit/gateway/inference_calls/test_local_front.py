@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from deployments.gateway.inference_calls.local_front import find_base_url
-from deployments.ray_private import Front
+from deployments.ray_private.serve import Front
 
 
 @pytest.mark.parametrize(

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from deployments.inference.authority.authority import HiddenStateAuthority
 from deployments.inference.authority.ledger import SeatGivenUpError
 from deployments.inference.layout import Seat
 from deployments.inference.protocol import AuthorityUnavailableError, HiddenStateError
 from tests.unit.inference.simulation.store import StoreClient
+from tests.unit.inference.simulation.surroundings import Surroundings
 from tests.unit.inference.simulation.times import ANSWER_TIMEOUT_S, GIVE_UP_TIMEOUT_S
-
-if TYPE_CHECKING:
-    from tests.unit.inference.simulation.world import World
 
 RAY = "ray"
 Failed = Callable[[BaseException], None]
@@ -27,7 +25,7 @@ class Life:
         node: its place in the network; every life on a seat has the same.
     """
 
-    def __init__(self, world: World, actor: Actor) -> None:
+    def __init__(self, world: Surroundings, actor: Actor) -> None:
         world.n_lives += 1
         self.session = world.session
         self.process = f"node/{world.n_lives}/0"
@@ -132,7 +130,7 @@ class Actor:
         retired: the seat was given up; a process is started only when someone asks for it.
     """
 
-    def __init__(self, world: World, seat: Seat) -> None:
+    def __init__(self, world: Surroundings, seat: Seat) -> None:
         self.seat = seat
         self.node = seat.row
         self.lives: list[Life] = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from deployments.inference.layout import agree_on_layout, shard_of
 from deployments.inference.protocol import AuthorityUnavailableError, DismissedError, Key
@@ -17,10 +16,8 @@ from models.policy.form import HIDDEN_DIM
 from models.policy.step import PolicyStep
 from tests.unit.inference.simulation.history import LineagePolicy
 from tests.unit.inference.simulation.store import StoreClient
+from tests.unit.inference.simulation.surroundings import Surroundings
 from tests.unit.inference.simulation.wire import Wire
-
-if TYPE_CHECKING:
-    from tests.unit.inference.simulation.world import World
 
 
 @dataclass
@@ -37,7 +34,7 @@ class Replica:
     generation: of its layout.
     """
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: Surroundings, name: str) -> None:
         self.name = name
         self.process = world.new_process(name)
         self.options = world.options
@@ -60,7 +57,7 @@ class Replica:
         world.history.shards_used.add(layout.shards)
         self.generation = layout.generation
         world.generation = max(world.generation, layout.generation)
-        self._wires = [Wire(world, world.actor_of(seat), self) for seat in layout.seats]
+        self._wires = [Wire(world, world.actor_of(seat), self.process) for seat in layout.seats]
         self.shards = [
             StateLeases(
                 wire,

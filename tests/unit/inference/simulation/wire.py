@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from deployments.inference.protocol import (
     Authority,
@@ -18,11 +18,9 @@ from deployments.inference.protocol import (
     StateBatch,
 )
 from tests.unit.inference.simulation.history import ResetCall
+from tests.unit.inference.simulation.loop import Process
 from tests.unit.inference.simulation.ray import Actor, Life
-
-if TYPE_CHECKING:
-    from tests.unit.inference.simulation.replica import Replica
-    from tests.unit.inference.simulation.world import World
+from tests.unit.inference.simulation.surroundings import Surroundings
 
 RESET: ContextVar[ResetCall | None] = ContextVar("reset", default=None)
 """The reset that a call is made for."""
@@ -31,8 +29,8 @@ RESET: ContextVar[ResetCall | None] = ContextVar("reset", default=None)
 class Wire(Authority):
     """Like an actor handle: it goes on to the same process until a session has to be opened."""
 
-    def __init__(self, world: World, actor: Actor, replica: Replica) -> None:
-        self._world, self._actor, self._replica = world, actor, replica
+    def __init__(self, world: Surroundings, actor: Actor, process: Process) -> None:
+        self._world, self._actor, self._process = world, actor, process
         self._life: Life | None = None
         self.left = False
 
@@ -52,7 +50,7 @@ class Wire(Authority):
         part = ClaimPart(_copy(part.owned), _copy(part.given_back), part.last)
         claimed: Claimed = await self._call("claim", session, part)
         if part.last:
-            sessions = self._world.history.sessions.setdefault(self._replica.name, [])
+            sessions = self._world.history.sessions.setdefault(self._process.name, [])
             sessions.append(self._world.loop.now)
         return claimed
 
@@ -84,12 +82,12 @@ class Wire(Authority):
     async def _call(self, method: str, *args: Any) -> Any:
         """Send a call; what becomes of it is told here, unless the network swallows it."""
         world, life = self._world, self._life
-        loop, network, me = world.loop, world.network, self._replica.name
+        loop, network, me = world.loop, world.network, self._process.name
         if life is None:
             await asyncio.sleep(network.delay())
             raise AuthorityUnavailableError("there is no state actor")
         answer = loop.create_future()
-        sender = self._replica.process
+        sender = self._process
         reset = RESET.get()
 
         def settle(result: Any, error: BaseException | None) -> None:

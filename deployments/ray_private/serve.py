@@ -1,7 +1,4 @@
-"""All that the project uses of Ray although Ray does not promise to keep it.
-
-Each was read in Ray's source of the version below. Whoever raises that version reads them again.
-"""
+"""Of Ray Serve."""
 
 from __future__ import annotations
 
@@ -12,13 +9,7 @@ from typing import NamedTuple
 
 # The strict check of a config has to find a builder exactly as Serve will find it.
 from ray._common.utils import import_attr as import_attr
-from ray._private.state import state
-
-# Replicas are actors of this namespace; only the name of one's own is public.
-from ray.serve._private.constants import SERVE_NAMESPACE as SERVE_NAMESPACE
 from ray.serve.context import _get_global_client, _RequestContext, _serve_request_context
-
-READ_IN = "2.60"
 
 
 class Front(NamedTuple):
@@ -43,15 +34,6 @@ async def read_front() -> Front:
         if endpoint["route"]
     }
     return Front(client.http_config.host, client.http_config.port, routes)
-
-
-def read_actor_process(actor_id: str) -> tuple[str, int]:
-    """Return node id and process id that the GCS knows an actor by; blocks until it answers.
-
-    The public state API asks the dashboard, which is not always there.
-    """
-    actor = state.actor_table(actor_id)
-    return actor["Address"]["NodeID"], actor["Pid"]
 
 
 def context_of_request(request_id: str | None) -> contextvars.Context:

@@ -1,0 +1,18 @@
+"""Of Ray itself. Serve takes most of a second to import, and a restarted state actor is waited
+for."""
+
+from __future__ import annotations
+
+from ray._private.state import state
+
+SERVE_NAMESPACE = "serve"
+"""Replicas are actors of this namespace; only the name of one's own is public."""
+
+
+def read_actor_process(actor_id: str) -> tuple[str, int]:
+    """Return node id and process id that the GCS knows an actor by; blocks until it answers.
+
+    The public state API asks the dashboard, which is not always there.
+    """
+    actor = state.actor_table(actor_id)
+    return actor["Address"]["NodeID"], actor["Pid"]
