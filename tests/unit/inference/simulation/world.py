@@ -202,6 +202,8 @@ class World:
 
     def _copied(self, key: Key, number: int) -> None:
         self.history.copies.setdefault(key, []).append((self.loop.now, number))
+        if self.options.durable:  # whatever the commit was told that it was for
+            self.history.commit(number, self.loop.now)
 
     def _lost(self, source: str, target: str) -> None:
         fault = Fault("message lost", link(source, target), self.loop.now, self.loop.now)
