@@ -102,12 +102,18 @@ class WriteBehind:
         Raises:
             SupersededError: another life has the seat.
         """
+        clock = asyncio.get_running_loop().time
+        due = clock() + period_s
         while True:
             try:
-                async with asyncio.timeout(period_s):
+                async with asyncio.timeout_at(due):
                     await self._wake.wait()
+                late = clock() >= due  # urgent copies may come all the time
             except TimeoutError:
+                late = True
+            if late:
                 self._hurry_all()
+                due = clock() + period_s
             self._wake.clear()
             try:
                 await self._write_urgent()

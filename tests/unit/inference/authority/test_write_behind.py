@@ -68,6 +68,17 @@ async def test_a_copy_of_what_nobody_owns_is_written_at_once_and_no_other():
 
 
 @virtual_time
+async def test_urgent_copies_that_come_all_the_time_keep_no_other_waiting_beyond_the_period():
+    writing = await Writing().begin()
+    writing.put(1, OTHER)
+    for step in range(110):
+        writing.put(step)
+        writing.copies.hurry(KEY)
+        await asyncio.sleep(PERIOD_S / 100)
+    assert writing.step(OTHER) == 1
+
+
+@virtual_time
 async def test_in_durable_mode_every_copy_is_written_at_once():
     writing = await Writing().begin(durable=True)
     writing.put(1)
