@@ -22,6 +22,7 @@ from deployments.inference.protocol import (
     HiddenStateError,
     Key,
     OpenedSession,
+    OutcomeUnknownError,
     StateBatch,
 )
 from deployments.inference.replica.leases import StateLeases
@@ -337,13 +338,13 @@ class World:
         answer = replica.stepper.submit(key, [float(asked.number)])
 
         def ended(answer: asyncio.Future[Decision]) -> None:
-            failed = not answer.cancelled() and answer.exception() is not None
-            if replica.dead or replica.paused:
+            error = None if answer.cancelled() else answer.exception()
+            if replica.dead or replica.paused or isinstance(error, OutcomeUnknownError):
                 asked.outcome = Outcome.UNKNOWN
             elif answer.cancelled():
                 stepped = asked.number in self.history.policy.stepped
                 asked.outcome = Outcome.UNKNOWN if stepped else Outcome.CANCELLED
-            elif failed:
+            elif error is not None:
                 asked.outcome = Outcome.FAILED
             else:
                 asked.outcome = Outcome.ANSWERED
