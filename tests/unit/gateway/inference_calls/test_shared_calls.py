@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from deployments.gateway.errors import BadRequestError
+from deployments.gateway.inference_calls import shared_calls
 from deployments.gateway.inference_calls.client import InferenceUnavailableError, Step
 from deployments.gateway.inference_calls.shared_calls import (
     MAX_CALLS,
@@ -70,7 +71,13 @@ async def test_steps_that_arrive_apart_do_not_wait_for_each_other():
     assert len(calls.made) == 2
 
 
-async def test_while_enough_calls_are_on_their_way_steps_gather_until_one_returns():
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep steps together however slow the machine is."""
+    monkeypatch.setattr(shared_calls, "MAX_HOLD_S", 60.0)
+
+
+async def test_while_enough_calls_are_on_their_way_steps_gather_until_one_returns(patient):
     calls = Calls()
     calls.gate.clear()
     tasks = await held_back(calls, SharedCalls(calls))
@@ -106,7 +113,7 @@ async def test_a_call_is_made_in_no_requests_context_and_bears_the_first_ones_id
     assert ids == ["id-1"]
 
 
-async def test_closing_leaves_no_caller_waiting():
+async def test_closing_leaves_no_caller_waiting(patient):
     calls = Calls()
     calls.gate.clear()
     shared = SharedCalls(calls)
