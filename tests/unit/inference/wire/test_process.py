@@ -24,7 +24,9 @@ def test_a_process_that_is_gone_has_ended():
 
 
 def test_a_process_that_was_killed_and_that_nobody_has_waited_for_has_ended():
-    with subprocess.Popen([sys.executable, "-c", TELL], stdout=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        [sys.executable, "-c", TELL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
         assert child.stdout is not None
         name = child.stdout.readline().strip()
         assert not has_ended(name, NODE)
