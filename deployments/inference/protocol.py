@@ -200,12 +200,10 @@ class Hello:
     Attributes:
         replica: a name by which the authority can ask whether this replica lives.
         generation: of the layout that the replica goes by.
-        lease_valid: the lease of its session before this one had not run out by its own clock.
     """
 
     replica: str
     generation: int = 0
-    lease_valid: bool = False
     protocol: int = PROTOCOL
 
 
@@ -217,11 +215,15 @@ class ClaimPart:
         owned: what it may step, and wants to keep.
         given_back: what it has given back lately or was about to. Only a new life of the authority
             may need these: the next owner's grant can have died with the earlier one.
+        lease_valid: when the session was opened, the lease of the one before had not run out by
+            the replica's clock: the earlier life, which cannot act since then, has not granted
+            what is owned to anybody else.
         last: nothing follows.
     """
 
     owned: StateBatch = field(default_factory=StateBatch)
     given_back: StateBatch = field(default_factory=StateBatch)
+    lease_valid: bool = False
     last: bool = True
 
 
@@ -232,7 +234,13 @@ class OpenedSession(NamedTuple):
 
 @dataclass(frozen=True)
 class Claimed:
-    """Answer to a part of a claim: keys still owned, and keys whose states were taken over."""
+    """Answer to a part of a claim.
+
+    Attributes:
+        kept: keys still owned.
+        accepted: keys whose states were taken over. If the lease was not valid, another replica
+            may claim later ones in a while.
+    """
 
     kept: list[Key]
     accepted: list[Key]

@@ -114,14 +114,32 @@ MUTANTS = [
     Mutant(
         "an authority acts without tenure",
         OFFICE,
-        "        return self._opened and self.tenure.certain\n",
-        "        return self._opened\n",
+        "        return self._opened and not self._left and self.tenure.certain\n",
+        "        return self._opened and not self._left\n",
     ),
     Mutant(
         "an authority acts before it has read the copies",
         OFFICE,
+        "        return self._opened and not self._left and self.tenure.certain\n",
+        "        return not self._left and self.tenure.certain\n",
+    ),
+    Mutant(
+        "an authority listens on while it leaves its seat",
+        OFFICE,
+        "        return self._opened and not self._left and self.tenure.certain\n",
         "        return self._opened and self.tenure.certain\n",
-        "        return self.tenure.certain\n",
+    ),
+    Mutant(
+        "a seat that could not be given up never can be",
+        OFFICE,
+        "        self._left = False  # an attempt before may have failed\n",
+        "",
+    ),
+    Mutant(
+        "members are not heard while a seat is given up",
+        SESSIONS,
+        "            if hello.replica not in self._office.ledger.row.members:\n",
+        "            if True:\n",
     ),
     Mutant(
         "a replica of another layout is let in",
@@ -205,14 +223,14 @@ MUTANTS = [
     Mutant(
         "a replica keeps a state although its lease had run out",
         RECOVERY,
-        "(record.owner is None and session.lease_valid)",
-        "(record.owner is None)",
+        "if record and (record.owner is session or part.lease_valid)",
+        "if record",
     ),
     Mutant(
         "a replica does not keep what its earlier session owned",
         RECOVERY,
-        "        return record.owner is session or (record.owner",
-        "        return (record.owner",
+        "(record.owner is session or part.lease_valid)",
+        "part.lease_valid",
     ),
     Mutant(
         "a claimed state that nobody owns is not written soon",
@@ -455,8 +473,8 @@ MUTANTS = [
     Mutant(
         "a new member is not written down",
         SESSIONS,
-        "            await ledger.set_members(tuple(members))\n",
-        "            pass\n",
+        "        await self._office.ledger.set_members(tuple(members))\n",
+        "        pass\n",
     ),
     Mutant(
         "members that have not claimed yet are struck off",
@@ -515,14 +533,20 @@ MUTANTS = [
     Mutant(
         "a seat is given up before its states are in the store",
         AUTHORITY,
-        "        await self._copies.flush()\n        self._office.require()\n",
-        "        self._office.require()\n",
+        "            await self._copies.flush()\n            taken",
+        "            taken",
     ),
     Mutant(
         "a seat is given up during the recovery",
         AUTHORITY,
-        "        await self._recovery.over()\n        await self._forgetting.take_all()\n",
-        "        await self._forgetting.take_all()\n",
+        "        await self._recovery.over()\n        taken",
+        "        taken",
+    ),
+    Mutant(
+        "what is claimed at the last moment is not written before a seat is given up",
+        AUTHORITY,
+        "            taken = self._forgetting.has_all",
+        "            taken = True",
     ),
     Mutant(
         "a copy that could not be written is forgotten",

@@ -155,8 +155,20 @@ MUTANTS = [
     Mutant(
         "a replica says that its lease is valid when it is not",
         SESSION,
-        "lease_valid=sent_at < self._lease_until)",
-        "lease_valid=True)",
+        "            lease_valid = self._now() < self._lease_until\n",
+        "            lease_valid = True\n",
+    ),
+    Mutant(
+        "whether the lease was valid is told as of before the authority's next life",
+        SESSION,
+        "            lease_valid = self._now() < self._lease_until\n",
+        "            lease_valid = sent_at < self._lease_until\n",
+    ),
+    Mutant(
+        "answers are sent although another replica may claim later states",
+        CLAIMS,
+        "            if copy.key in kept or part.message.lease_valid:\n",
+        "            if True:\n",
     ),
     Mutant(
         "an answer of an earlier session renews the lease",

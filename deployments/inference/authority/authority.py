@@ -162,9 +162,11 @@ class HiddenStateAuthority:
     async def _give_up(self) -> None:
         self._office.close()
         await self._recovery.over()
-        await self._forgetting.take_all()
-        await self._copies.flush()
-        self._office.require()
+        taken = False
+        while not taken:
+            await self._forgetting.take_all()
+            await self._copies.flush()
+            taken = self._forgetting.has_all  # or a late claim has brought more meanwhile
         await self._office.give_up(self._resets.rows)
         self.stop()  # or the tenure's end would be taken for a succession
 

@@ -83,6 +83,10 @@ class Forgetting:
         while more := [record for record in self._table if record.owner is not forever]:
             await self._ownership.take(more, forever)
 
+    @property
+    def has_all(self) -> bool:
+        return all(record.owner is self._recaller_of_all for record in self._table)
+
     async def _take_run(self, run: str, recaller: Recaller) -> list[StateRecord]:
         """Take every state of a run from its owner, those that are new meanwhile included."""
         records: list[StateRecord] = []

@@ -54,6 +54,7 @@ class Office:
         self._taken_at = 0.0
         self._opened = False
         self._closed = False
+        self._left = False
 
     # Coming
 
@@ -117,7 +118,7 @@ class Office:
     # Acting
 
     def may_act(self) -> bool:
-        return self._opened and self.tenure.certain
+        return self._opened and not self._left and self.tenure.certain
 
     def require(self) -> None:
         """Check that nobody can have succeeded this life.
@@ -144,11 +145,14 @@ class Office:
         self._closed = True
 
     async def give_up(self, rows: list[str]) -> None:
-        """Leave the seat for good.
+        """Leave the seat for good; from here on nobody is heard.
 
         Args:
             rows: that served it alone.
         """
+        self._left = False  # an attempt before may have failed
+        self.require()
+        self._left = True
         for start in range(0, max(0, len(rows) - ROWS_PER_WRITE), ROWS_PER_WRITE):
             await self.ledger.write({}, rows[start : start + ROWS_PER_WRITE])
         await self.ledger.give_up(rows[-ROWS_PER_WRITE:])

@@ -84,7 +84,9 @@ class Recovery:
         given_back = [self._accept(session, *each) for each in _copies(part.given_back)]
         owned = [self._accept(session, *each) for each in _copies(part.owned)]
         taken_over = [record for record in (*given_back, *owned) if record is not None]
-        kept = [record for record in owned if record and self._may_keep(session, record)]
+        kept = [
+            record for record in owned if record and (record.owner is session or part.lease_valid)
+        ]
         for record in kept:
             self._ownership.keep(record, session)
         for record in taken_over:
@@ -105,9 +107,6 @@ class Recovery:
             if record.version > copy.version:
                 return None
         return self._table.adopt(key, copy)
-
-    def _may_keep(self, session: Session, record: StateRecord) -> bool:
-        return record.owner is session or (record.owner is None and session.lease_valid)
 
 
 def _copies(states: StateBatch) -> Iterator[tuple[Key, Copy]]:

@@ -42,25 +42,26 @@ class Sessions:
     async def open(self, hello: Hello) -> Session:
         """Open a session of a member, in place of its earlier ones.
 
+        A member is heard while the seat is being given up, too: it may have steps to tell.
         Numbers begin with the incarnation: those of an earlier life are never taken for its own.
         """
         async with self._enrolling:
-            await self._enrol(hello.replica)
-            self._office.require_open(hello.generation)
+            if hello.replica not in self._office.ledger.row.members:
+                self._office.require_open(hello.generation)
+                await self._enrol(hello.replica)
+            self._office.require()
             first = self._office.ledger.row.incarnation << 32
             self._last_number = max(first, self._last_number) + 1
             expires_at = self._clock() + self._grace_s
-            session = Session(self._last_number, hello.replica, expires_at, hello.lease_valid)
+            session = Session(self._last_number, hello.replica, expires_at)
             self._ownership.succeed_session(session)
         return session
 
     async def _enrol(self, replica: str) -> None:
         """Make a replica a member, and members that are gone none any more."""
-        ledger = self._office.ledger
-        if replica not in ledger.row.members:
-            present = [session.replica for session in self._by_number.values()]
-            members = dict.fromkeys((*self._recovery.missing, *present, replica))
-            await ledger.set_members(tuple(members))
+        present = [session.replica for session in self._by_number.values()]
+        members = dict.fromkeys((*self._recovery.missing, *present, replica))
+        await self._office.ledger.set_members(tuple(members))
 
     def find(self, number: int) -> Session:
         """Return a session, its lease renewed.

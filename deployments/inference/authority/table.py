@@ -31,7 +31,6 @@ class Session(Owner):
 
     Attributes:
         expires_at: when the lease runs out by the authority's clock.
-        lease_valid: whether the replica's lease before this one was valid when it said hello.
         claiming: its claim is not complete; what earlier sessions of the replica owned is ``owned``
             until then, what the claim names is ``kept``.
         owned: what the replica may step.
@@ -44,7 +43,6 @@ class Session(Owner):
     number: int
     replica: str
     expires_at: float
-    lease_valid: bool = False
     claiming: bool = True
     kept: set[Key] = field(default_factory=set)
     owned: dict[Key, StateRecord] = field(default_factory=dict)

@@ -31,7 +31,7 @@ class Claims:
         self._kept: list[HeldState] = []
         self._lost: list[HeldState] = []
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self, lease_valid: bool) -> Iterator[Part]:
         """Yield what is held, in parts; what is stepped meanwhile follows in commits."""
         owned, leaving = self._held.claimable()
         held = {state.key for state in (*owned, *leaving)}
@@ -45,6 +45,7 @@ class Claims:
             message = ClaimPart(
                 batch_of(_copies(owned[here], claimed)),
                 batch_of(_copies(given_back[here], claimed)),
+                lease_valid,
                 last=number == n_parts - 1,
             )
             yield Part(message, claimed)
@@ -56,7 +57,8 @@ class Claims:
             if copy.key not in accepted:
                 self._lost.append(state)
                 continue
-            state.acknowledge(copy.version.step)
+            if copy.key in kept or part.message.lease_valid:
+                state.acknowledge(copy.version.step)
             if copy.key in kept:
                 self._kept.append(state)
             else:

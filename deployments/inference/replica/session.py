@@ -40,7 +40,7 @@ class Part(Protocol):
 class Claimant(Protocol):
     """Whoever holds states under the session."""
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self, lease_valid: bool) -> Iterator[Part]:
         """Yield what is held; what changes until ``settle`` is not part of the claim."""
 
     def settle_part(self, part: Any, answer: Claimed) -> None:
@@ -137,24 +137,25 @@ class Session:
 
     async def _open(self) -> None:
         sent_at = self._now()
-        hello = Hello(self._replica, self._generation, lease_valid=sent_at < self._lease_until)
+        hello = Hello(self._replica, self._generation)
         async with asyncio.timeout(CALL_TIMEOUT_S):
             opened = await self._authority.open_session(hello)
         if sent_at - self._lease_until > self._forget_after_s:
             sent_at = self._now()
             await self._send(opened.session, ClaimPart())
         else:
-            sent_at = await self._claim(opened.session)
+            lease_valid = self._now() < self._lease_until
+            sent_at = await self._claim(opened.session, lease_valid)
         self.number = opened.session
         self._ended = False
         self._claimant.settle()
         self._lease_s = opened.lease_s
         self._lease_until = sent_at + opened.lease_s
 
-    async def _claim(self, session: int) -> float:
+    async def _claim(self, session: int, lease_valid: bool) -> float:
         """Send a claim, each part while the next one is made; return when the last was sent."""
         sent_at = self._now()
-        parts = self._claimant.parts()
+        parts = self._claimant.parts(lease_valid)
         part = next(parts, None)
         while part is not None:
             sent_at = self._now()

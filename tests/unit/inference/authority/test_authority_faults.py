@@ -32,9 +32,9 @@ RECONNECTED_S = 0.1  # by then a replica has noticed that there is an authority 
 
 
 async def claim(
-    authority: HiddenStateAuthority, replica: str, part: ClaimPart, lease_valid: bool = True
+    authority: HiddenStateAuthority, replica: str, part: ClaimPart
 ) -> tuple[int, Claimed]:
-    opened = await authority.open_session(Hello(replica, 1, lease_valid))
+    opened = await authority.open_session(Hello(replica, 1))
     return opened.session, await authority.claim(opened.session, part)
 
 
@@ -179,7 +179,7 @@ async def test_a_fresh_actor_learns_from_the_store_that_there_was_one_before():
     await asyncio.sleep(FAST.lease_s / 2)
     assert not waiting.done(), "its owner has not claimed it yet"
     stepped = batch(KEY, Version(granted.version.epoch, 7))
-    mine, claimed = await claim(second, "owner", ClaimPart(owned=stepped))
+    mine, claimed = await claim(second, "owner", ClaimPart(stepped, lease_valid=True))
     assert claimed == Claimed([KEY], [KEY])
     await until(lambda: KEY in second._ownership.sessions[mine].recalls)
     assert await second.commit(mine, StateBatch(), [KEY]) == []
@@ -251,10 +251,9 @@ async def test_of_two_claims_to_one_state_the_later_grant_wins_in_either_order()
         authority = await make_authority()
         kept, sessions = {}, {}
         for version in order:
-            part = ClaimPart(owned=batch(KEY, version, version.step))
-            sessions[version], claimed = await claim(
-                authority, f"replica-{version.epoch}", part, lease_valid=version is later
-            )
+            states = batch(KEY, version, version.step)
+            part = ClaimPart(owned=states, lease_valid=version is later)
+            sessions[version], claimed = await claim(authority, f"replica-{version.epoch}", part)
             kept[version] = claimed.kept
         assert kept == {later: [KEY], earlier: []}
         epoch = Version(later.epoch, later.step + 1)
@@ -277,7 +276,7 @@ async def test_what_was_given_back_is_never_kept():
 async def test_claims_are_taken_over_beyond_the_cap_and_new_states_refused():
     authority = await make_authority(settings(max_states=1))
     for n in range(3):
-        part = ClaimPart(owned=batch(Key("run", str(n)), Version(n + 1, 1)))
+        part = ClaimPart(batch(Key("run", str(n)), Version(n + 1, 1)), lease_valid=True)
         _, claimed = await claim(authority, f"replica-{n}", part)
         assert claimed.kept == [Key("run", str(n))]
     session = await join(authority, "new")

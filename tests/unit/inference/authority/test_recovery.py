@@ -137,19 +137,19 @@ async def test_a_given_back_state_that_only_its_last_owner_remembers_is_restored
 
 @virtual_time
 async def test_many_states_are_claimed_over_a_network_that_is_slower_than_the_lease(monkeypatch):
-    monkeypatch.setattr(claims, "STATES_PER_PART", 100)
+    monkeypatch.setattr(claims, "STATES_PER_PART", 20)
     slow = settings(lease_s=0.5)
     world = await World(settings=slow).start(2)
     owner, other = world.replicas
     keys = [Key(f"run-{n}", "300839359") for n in range(350)]
     await gather(*(world.predict(owner, key) for key in keys))
     await asyncio.sleep(0.1)
-    world.network.latency_s = (0.2, 0.2)
+    world.network.latency_s = (0.06, 0.06)
     restarted = now()
     await world.kill_authority()
     await until(lambda: owner.leases.counts.sessions == 2)
-    n_parts = -(-len(keys) // 100)
-    assert now() - restarted > 2 * 0.2 * n_parts > slow.lease_s + slow.lease_margin_s
+    n_parts = -(-len(keys) // 20)
+    assert now() - restarted > 2 * 0.06 * n_parts > slow.lease_s + slow.lease_margin_s
     assert all(owner.leases.owned(key) is not None for key in keys)
     world.network.latency_s = (0.0002, 0.001)
     assert (await world.predict(owner, keys[0])).step == 2
@@ -165,14 +165,15 @@ async def test_nothing_is_granted_between_the_parts_of_a_claim():
     epoch = (await first.checkout(owner, KEY)).version.epoch
     second = await restart(store)
     newcomer = await join(second, "newcomer")
-    opened = await second.open_session(Hello("owner", 1, lease_valid=True))
+    opened = await second.open_session(Hello("owner", 1))
     waiting = asyncio.create_task(second.checkout(newcomer, KEY))
     for _ in range(10):
         await asyncio.sleep(FAST.lease_s * 0.5)
         await second.claim(opened.session, ClaimPart(last=False))
         await second.listen(newcomer)
         assert not waiting.done()
-    await second.claim(opened.session, ClaimPart(owned=batch(KEY, Version(epoch, 9))))
+    owned = batch(KEY, Version(epoch, 9))
+    await second.claim(opened.session, ClaimPart(owned, lease_valid=True))
     await second.commit(opened.session, StateBatch(), [KEY])
     assert (await waiting).version.step == 9
 

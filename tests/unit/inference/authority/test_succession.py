@@ -8,6 +8,7 @@ import pytest
 
 from deployments.inference.authority.authority import HiddenStateAuthority
 from deployments.inference.authority.ledger import SeatGivenUpError, SeatRow, SupersededError
+from deployments.inference.authority.rows import copy_row, unpack_copy
 from deployments.inference.layout import Seat, agree_on_layout
 from deployments.inference.protocol import (
     PROTOCOL,
@@ -236,6 +237,61 @@ async def test_a_seat_is_given_up_with_all_that_was_committed_and_for_good():
     assert ended == [], "it leaves by itself; a restart would find no seat"
     with pytest.raises(SeatGivenUpError):
         await (await restart_in(store, Seat())).start()
+
+
+@virtual_time
+async def test_members_of_the_earlier_life_are_heard_while_the_seat_is_given_up():
+    store = MemoryStore()
+    first = await make_authority(store=store)
+    session = await join(first, "a")
+    granted = await first.checkout(session, KEY)
+    await first.commit(session, batch(KEY, Version(granted.version.epoch, 5)), [])
+    first.stop()
+    second = await restart(store)
+    giving_up = asyncio.create_task(second.give_up())
+    await asyncio.sleep(0.01)
+    with pytest.raises(DismissedError):
+        await second.open_session(Hello("newcomer", 1))
+    newer = batch(KEY, Version(granted.version.epoch, 6), 6.0)
+    session = await join(second, "a", ClaimPart(newer, lease_valid=True))
+    assert await second.listen(session) == [KEY]
+    await second.commit(session, batch(KEY, Version(granted.version.epoch, 7), 7.0), [KEY])
+    await giving_up
+    copy = unpack_copy(store.tables[TABLE][copy_row(KEY)], None)
+    assert copy is not None
+    assert copy.version.step == 7
+
+
+@virtual_time
+async def test_what_is_claimed_while_the_last_copies_are_written_is_kept_as_well():
+    store = MemoryStore()
+    authority = await make_authority(store=store)
+    session = await join(authority, "a")
+    await authority.checkout(session, KEY)
+    giving_up = asyncio.create_task(authority.give_up())
+    await authority.listen(session)
+    store.latency_s = (0.05, 0.05)
+    await authority.commit(session, batch(KEY, authority._table.obtain(KEY).version), [KEY])
+    await asyncio.sleep(0.02)
+    other = Key("run", "other")
+    part = ClaimPart(StateBatch(), batch(other, Version(1 << 64, 3)))
+    opened = await authority.open_session(Hello("a", 1))
+    assert (await authority.claim(opened.session, part)).accepted == [other]
+    await giving_up
+    assert store.tables[TABLE].keys() == {"layout", copy_row(KEY), copy_row(other)}
+
+
+@virtual_time
+async def test_a_seat_that_the_store_did_not_let_go_is_given_up_by_the_next_attempt():
+    store = MemoryStore()
+    authority = await make_authority(store=store)
+    await authority.start()
+    store.down = True
+    with pytest.raises(AuthorityUnavailableError):
+        await authority.give_up()
+    store.down = False
+    await authority.give_up()
+    assert Seat().row not in store.tables[TABLE]
 
 
 async def restart_in(store: MemoryStore, seat: Seat) -> HiddenStateAuthority:

@@ -133,7 +133,7 @@ async def test_an_owner_whose_session_has_ended_stops_although_its_lease_is_vali
     authority.open_gate.clear()
     authority.recalls.put_nowait(StaleSessionError("ended"))
     await until(lambda: len(authority.claims) == 2)
-    assert authority.hellos[1].lease_valid
+    assert authority.claims[1].lease_valid
     assert leases.owned(KEY) is None
     authority.open_gate.set()
     await until(lambda: leases.owned(KEY) is not None)
@@ -277,7 +277,7 @@ async def test_a_reset_that_nobody_confirms_has_an_unknown_outcome():
 @virtual_time
 async def test_a_replica_says_by_which_layout_and_protocol_it_goes():
     authority, _ = await start()
-    assert authority.hellos == [Hello("replica", 7, lease_valid=False, protocol=PROTOCOL)]
+    assert authority.hellos == [Hello("replica", 7, protocol=PROTOCOL)]
 
 
 @virtual_time

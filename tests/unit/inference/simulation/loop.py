@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 MOST_CALLBACKS = 1_000_000  # of one schedule; more is a livelock
 
+CLOCK_RESOLUTION_S = 1e-9  # the two scales are rounded: a timer must never find itself too early
+
 _PROCESS: ContextVar[Process] = ContextVar("process")
 
 
@@ -146,7 +148,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     ) -> Any:
         context = context or copy_context()
         process = context.get(_PROCESS, self.world)
-        return self._at(process.true_time(when), callback, args, context, process, True)
+        not_before = process.true_time(when) + CLOCK_RESOLUTION_S
+        return self._at(not_before, callback, args, context, process, True)
 
     def post(
         self, process: Process, delay_s: float, callback: Callable[..., object], *args: Any

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
 from deployments.inference.protocol import (
@@ -47,7 +48,7 @@ class Wire(Authority):
         return present
 
     async def claim(self, session: int, part: ClaimPart) -> Claimed:
-        part = ClaimPart(_copy(part.owned), _copy(part.given_back), part.last)
+        part = replace(part, owned=_copy(part.owned), given_back=_copy(part.given_back))
         claimed: Claimed = await self._call("claim", session, part)
         if part.last:
             sessions = self._world.history.sessions.setdefault(self._process.name, [])

@@ -190,13 +190,16 @@ class World:
                 else:
                     self.history.commit(int(hidden[0]), now)
         elif method == "claim":
-            part, accepted = args[1], set(result.accepted)
+            part = args[1]  # what is not its own for certain may still be taken back
+            accepted = set(result.accepted if part.lease_valid else result.kept)
             if not part.last:
                 self.met["a claim in parts"] += 1
             for batch in (part.owned, part.given_back):
                 for key, hidden in zip(batch.keys, batch.hidden, strict=True):
                     if key in accepted:
                         self.history.commit(int(hidden[0]), now)
+        elif method == "checkout" and result.hidden is not None:
+            self.history.commit(int(result.hidden[0]), now)
         elif method == "reset" and reset is not None:
             reset.executed = max(reset.executed, now)
 
