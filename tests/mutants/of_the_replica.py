@@ -155,14 +155,14 @@ MUTANTS = [
     Mutant(
         "a replica says that its lease is valid when it is not",
         SESSION,
-        "            lease_valid = self._now() < self._lease_until\n",
-        "            lease_valid = True\n",
+        "        lease_valid = self._now() < self._lease_until\n",
+        "        lease_valid = True\n",
     ),
     Mutant(
         "whether the lease was valid is told as of before the authority's next life",
         SESSION,
-        "            lease_valid = self._now() < self._lease_until\n",
-        "            lease_valid = sent_at < self._lease_until\n",
+        "        lease_valid = self._now() < self._lease_until\n",
+        "        lease_valid = sent_at < self._lease_until\n",
     ),
     Mutant(
         "answers are sent although another replica may claim later states",
@@ -185,8 +185,8 @@ MUTANTS = [
     Mutant(
         "what has expired is claimed",
         SESSION,
-        "        if sent_at - self._lease_until > self._forget_after_s:\n",
-        "        if False:\n",
+        "        expired = sent_at - self._lease_until > self._forget_after_s\n",
+        "        expired = False\n",
     ),
     Mutant(
         "a dismissed replica goes on trying",
@@ -223,13 +223,13 @@ MUTANTS = [
     Mutant(
         "answers of a state that was not kept hang",
         CLAIMS,
-        "        for state in self._held.keep(kept):\n            state.give_up()\n",
-        "        self._held.keep(kept)\n",
+        "        for state in self._held.keep(self._kept):\n            state.give_up()\n",
+        "        self._held.keep(self._kept)\n",
     ),
     Mutant(
         "a session that began without a claim keeps what the one before had",
         CLAIMS,
-        "        self._kept, self._lost = [], []  # the next session may begin without a claim\n",
+        "        self._kept, self._lost = [], []  # an attempt before may have failed on its way\n",
         "",
     ),
     Mutant(

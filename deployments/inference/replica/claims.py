@@ -31,12 +31,15 @@ class Claims:
         self._kept: list[HeldState] = []
         self._lost: list[HeldState] = []
 
-    def parts(self, lease_valid: bool) -> Iterator[Part]:
+    def parts(self, lease_valid: bool, expired: bool = False) -> Iterator[Part]:
         """Yield what is held, in parts; what is stepped meanwhile follows in commits."""
+        self._kept, self._lost = [], []  # an attempt before may have failed on its way
+        if expired:
+            yield Part(ClaimPart(), [])
+            return
         owned, leaving = self._held.claimable()
         held = {state.key for state in (*owned, *leaving)}
         past = [copy for copy in self._recent.copies() if copy.key not in held]
-        self._kept, self._lost = [], []
         given_back: list[HeldState | HeldCopy] = [*past, *leaving]
         n_parts = max(1, -(-max(len(owned), len(given_back)) // STATES_PER_PART))
         for number in range(n_parts):
@@ -67,12 +70,11 @@ class Claims:
     def settle(self) -> None:
         """Own in the new session what was kept, and nothing else."""
         self._counts.sessions += 1
-        kept, lost = self._kept, self._lost
-        self._kept, self._lost = [], []  # the next session may begin without a claim
-        for state in self._held.keep(kept):
+        for state in self._held.keep(self._kept):
             state.give_up()
-        for state in lost:
+        for state in self._lost:
             self.lose(state)
+        self._kept, self._lost = [], []  # or states given back later would stay in memory
 
     def give_back(self, state: HeldState) -> None:
         """Take leave of a state whose last commit has arrived."""

@@ -40,8 +40,9 @@ class Part(Protocol):
 class Claimant(Protocol):
     """Whoever holds states under the session."""
 
-    def parts(self, lease_valid: bool) -> Iterator[Part]:
-        """Yield what is held; what changes until ``settle`` is not part of the claim."""
+    def parts(self, lease_valid: bool, expired: bool) -> Iterator[Part]:
+        """Yield what is held, nothing once it has expired; what changes until ``settle`` is not
+        part of the claim."""
 
     def settle_part(self, part: Any, answer: Claimed) -> None:
         """Take over what has become of a part."""
@@ -140,22 +141,19 @@ class Session:
         hello = Hello(self._replica, self._generation)
         async with asyncio.timeout(CALL_TIMEOUT_S):
             opened = await self._authority.open_session(hello)
-        if sent_at - self._lease_until > self._forget_after_s:
-            sent_at = self._now()
-            await self._send(opened.session, ClaimPart())
-        else:
-            lease_valid = self._now() < self._lease_until
-            sent_at = await self._claim(opened.session, lease_valid)
+        expired = sent_at - self._lease_until > self._forget_after_s
+        lease_valid = self._now() < self._lease_until
+        parts = self._claimant.parts(lease_valid, expired)
+        sent_at = await self._claim(opened.session, parts)
         self.number = opened.session
         self._ended = False
         self._claimant.settle()
         self._lease_s = opened.lease_s
         self._lease_until = sent_at + opened.lease_s
 
-    async def _claim(self, session: int, lease_valid: bool) -> float:
+    async def _claim(self, session: int, parts: Iterator[Part]) -> float:
         """Send a claim, each part while the next one is made; return when the last was sent."""
         sent_at = self._now()
-        parts = self._claimant.parts(lease_valid)
         part = next(parts, None)
         while part is not None:
             sent_at = self._now()

@@ -7,7 +7,13 @@ import asyncio
 import numpy as np
 import pytest
 
-from deployments.inference.protocol import Claimed, Grant, Key, OutcomeUnknownError, Version
+from deployments.inference.protocol import (
+    Claimed,
+    Grant,
+    Key,
+    OutcomeUnknownError,
+    Version,
+)
 from deployments.inference.replica.claims import Claims
 from deployments.inference.replica.held_state import Unanswered
 from deployments.inference.replica.held_states import HeldStates, LeaseCounts
@@ -54,3 +60,18 @@ async def test_an_answer_waits_on_when_another_replica_may_still_claim_a_later_s
     else:
         with pytest.raises(OutcomeUnknownError):
             await answer
+
+
+def test_what_was_kept_by_a_claim_that_failed_on_its_way_has_expired_with_the_rest() -> None:
+    held = HeldStates()
+    claims = Claims(held, LeaseCounts(), now=lambda: 0.0)
+    held.ask(KEY)
+    held.grant(KEY, Grant(Version(1, 4), None), np.zeros(128, np.float32))
+    (part,) = claims.parts(lease_valid=True)
+    claims.settle_part(part, Claimed(kept=[KEY], accepted=[KEY]))  # and the next part is lost
+    (part,) = claims.parts(lease_valid=False, expired=True)
+    assert (part.message.owned.keys, part.message.given_back.keys) == ([], [])
+    assert part.message.last
+    claims.settle_part(part, Claimed(kept=[], accepted=[]))
+    claims.settle()
+    assert held.phase(KEY) is Phase.FOREIGN
