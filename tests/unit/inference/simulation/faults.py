@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 from tests.unit.inference.simulation.actions import Action
 from tests.unit.inference.simulation.history import Fault
@@ -26,7 +27,9 @@ class Faults:
 
     @property
     def last_end(self) -> float:
-        return max((fault.end for fault in self._world.history.faults), default=-1.0)
+        """When the last fault ended, or will; two lives are at once until somebody asks both."""
+        ends = [fault.end for fault in self._world.history.faults]
+        return max((end for end in ends if end < inf), default=-1.0)
 
     def carry_out(self, action: Action) -> None:
         getattr(self, "_" + action.kind.replace(" ", "_"))(action)

@@ -10,6 +10,7 @@ from deployments.inference.authority.authority import HiddenStateAuthority
 from deployments.inference.authority.ledger import SeatGivenUpError
 from deployments.inference.layout import Seat
 from deployments.inference.protocol import AuthorityUnavailableError, HiddenStateError
+from tests.unit.inference.simulation.history import Fault
 from tests.unit.inference.simulation.store import StoreClient
 from tests.unit.inference.simulation.surroundings import Surroundings
 from tests.unit.inference.simulation.times import ANSWER_TIMEOUT_S, GIVE_UP_TIMEOUT_S
@@ -137,6 +138,7 @@ class Actor:
         self.current: Life | None = None
         self.retired = False
         self._world = world
+        self._two_lives: dict[Life, Fault] = {}
 
     def find(self) -> Life | None:
         """Return the present process, as a handle to the actor would reach it."""
@@ -151,6 +153,10 @@ class Actor:
 
     def start_too_early(self) -> None:
         """Start another process while the present one lives on, out of Ray's sight."""
+        if self.current is not None:
+            fault = Fault("two lives", self.node, self._world.loop.now)
+            self._two_lives[self.current] = fault
+            self._world.history.faults.append(fault)
         self.current = None
         self.start()
 
@@ -160,6 +166,8 @@ class Actor:
             return
         self.lives.remove(life)
         life.die()
+        if life in self._two_lives:
+            self._two_lives.pop(life).end = self._world.loop.now
         loop, random = self._world.loop, self._world.random
         if random.random() < 0.5:  # otherwise on another node, whose processes nobody sees
             self._world.known_ended.add(life.process)
