@@ -369,14 +369,20 @@ MUTANTS = [
     Mutant(
         "a commit is no use of its run",
         TABLE,
-        "        self._runs[record.key.run].used_at = self._clock()\n",
+        "        self.use(record)\n",
+        "",
+    ),
+    Mutant(
+        "a checkout is no use of its run",
+        AUTHORITY,
+        "        self._table.use(record)\n",
         "",
     ),
     Mutant(
         "a commit is not copied",
         TABLE,
-        "        self._runs.move_to_end(record.key.run)\n        self._note(record)\n",
-        "        self._runs.move_to_end(record.key.run)\n",
+        "        self.use(record)\n        self._note(record)\n",
+        "        self.use(record)\n",
     ),
     Mutant(
         "the copy of a cleared state stays",

@@ -218,6 +218,7 @@ class HiddenStateAuthority:
         record = self._table.obtain(key)
         if record.owner is mine:
             raise StaleSessionError(f"session {session} already owns {key}")
+        self._table.use(record)
         await self._ownership.take([record], mine)
         try:
             if record.receipts:  # its next owner answers from them, as from committed steps

@@ -151,9 +151,13 @@ class StateTable:
             known = record.receipts[-1].step if record.receipts else 0
             new = tuple(each for each in newer.receipts if each.step > known)
             record.receipts = (record.receipts + new)[-MAX_RECEIPTS:]
+        self.use(record)
+        self._note(record)
+
+    def use(self, record: StateRecord) -> None:
+        """Note that somebody uses the run of a state now."""
         self._runs[record.key.run].used_at = self._clock()
         self._runs.move_to_end(record.key.run)
-        self._note(record)
 
     def clear(self, record: StateRecord, epoch: int) -> None:
         """Return a state to zeros, under an epoch that no copy from before it can have."""

@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from deployments.inference.protocol import Key, TooManyStatesError
+from deployments.inference.protocol import Key, StateBatch, TooManyStatesError, Version
 from deployments.inference.replica.recent import KEEP_S
+from tests.unit.inference.authorities import batch, join, make_authority
 from tests.unit.inference.virtual_time import virtual_time
 from tests.unit.inference.world import World, settings, until
 
@@ -51,6 +52,24 @@ async def test_a_run_used_while_it_expires_is_kept():
     assert replica.leases.counts.recalls == 1, "it was to expire meanwhile"
     assert (await world.predict(replica, key)).step == 3
     world.history.check()
+
+
+@virtual_time
+async def test_a_run_that_somebody_waits_for_is_not_forgotten():
+    authority = await make_authority(settings(run_ttl_s=1.0))
+    key = Key("run", JUNCTION)
+    owner, other = await join(authority, "owner"), await join(authority, "other")
+    granted = await authority.checkout(owner, key)
+    await authority.commit(owner, batch(key, Version(granted.version.epoch, 5)), [])
+    waiting = None
+    for n in range(15):
+        await asyncio.gather(authority.listen(owner), authority.listen(other))
+        await asyncio.sleep(0.1)
+        if n == 7:
+            waiting = asyncio.create_task(authority.checkout(other, key))
+    await authority.commit(owner, StateBatch(), [key])
+    assert waiting is not None
+    assert (await waiting).version.step == 5
 
 
 @virtual_time

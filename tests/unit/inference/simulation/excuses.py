@@ -76,7 +76,7 @@ class Excuses:
             and all(shard_of(key, n) == shard_of(lost.key, n) for n in shards)
         }
         keys = {asked.number: asked.key for asked in self._history.asked}
-        begin, end = lost.step.committed_at or lost.step.at, lost.witness.at
+        begin, end = lost.step.at, lost.witness.at
         commits = [
             state.committed_at
             for state in self._history.states
