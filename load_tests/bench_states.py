@@ -34,6 +34,7 @@ from deployments.inference.layout import Seat, agree_on_layout, table_of
 from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import Key
 from deployments.inference.replica.leases import StateLeases
+from deployments.inference.replica.phases import Phase
 from deployments.inference.wire.actor import OpenStore, find_authority
 from deployments.inference.wire.client import RayAuthority
 from deployments.ray_private.core import SERVE_NAMESPACE, read_actor_process
@@ -80,14 +81,16 @@ class Holder:
 
     async def commit(self, key: Key) -> float:
         """Step a state and return the seconds until that is acknowledged."""
-        while not self.step(key):
-            await self.leases.acquire(key)
-        state = self.leases.owned(key)
-        assert state is not None
-        started, step = time.perf_counter(), state.version.step
-        while state.committed < step:
-            await asyncio.sleep(0)
-        return time.perf_counter() - started
+        while True:
+            while not self.step(key):
+                await self.leases.acquire(key)
+            state = self.leases.owned(key)
+            assert state is not None
+            started, step = time.perf_counter(), state.version.step
+            while state.phase is Phase.OWNED:
+                if state.committed >= step:
+                    return time.perf_counter() - started
+                await asyncio.sleep(0)
 
 
 def main() -> int:

@@ -215,9 +215,8 @@ class ClaimPart:
         owned: what it may step, and wants to keep.
         given_back: what it has given back lately or was about to. Only a new life of the authority
             may need these: the next owner's grant can have died with the earlier one.
-        lease_valid: when the session was opened, the lease of the one before had not run out by
-            the replica's clock: the earlier life, which cannot act since then, has not granted
-            what is owned to anybody else.
+        lease_valid: when the earlier life of the authority could act no more, the lease had not
+            run out by the replica's clock. So nobody else was granted what is owned.
         last: nothing follows.
     """
 
@@ -228,8 +227,15 @@ class ClaimPart:
 
 
 class OpenedSession(NamedTuple):
+    """Answer to a hello.
+
+    Attributes:
+        alone_s: for so long, at least, no earlier life of the authority can have acted.
+    """
+
     session: int
     lease_s: float
+    alone_s: float = 0.0
 
 
 @dataclass(frozen=True)

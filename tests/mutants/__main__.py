@@ -24,6 +24,7 @@ from rich.console import Console
 from tests.mutants.mutant import Mutant
 from tests.mutants.of_the_authority import MUTANTS as OF_THE_AUTHORITY
 from tests.mutants.of_the_replica import MUTANTS as OF_THE_REPLICA
+from tests.unit.inference.simulation.explore import VERSION_VARIABLE, version
 
 ROOT = Path(__file__).resolve().parents[2]
 MUTANTS = [*OF_THE_AUTHORITY, *OF_THE_REPLICA]
@@ -106,7 +107,11 @@ def _is_killed(copy: Path, mutant: Mutant) -> bool:
 
 def _tests_fail(copy: Path, tests: str) -> bool:
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", tests]
-    env = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    env = os.environ | {
+        "PYTHONPATH": str(copy),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        VERSION_VARIABLE: version(),  # else a mutant could die of schedules that are new to all
+    }
     try:
         done = subprocess.run(command, cwd=copy, env=env, capture_output=True, timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired:

@@ -124,6 +124,18 @@ MUTANTS = [
         "        return not self._left and self.tenure.certain\n",
     ),
     Mutant(
+        "for how long an authority has been alone is told without regard to clocks",
+        OFFICE,
+        "        return max(0.0, since - self._options.lease_margin_s)\n",
+        "        return max(0.0, self._clock() - self._alone_since)\n",
+    ),
+    Mutant(
+        "an authority has been alone since it took the seat",
+        OFFICE,
+        "        self._alone_since = self._clock()\n",
+        "        self._alone_since = self._taken_at\n",
+    ),
+    Mutant(
         "an authority listens on while it leaves its seat",
         OFFICE,
         "        return self._opened and not self._left and self.tenure.certain\n",

@@ -155,13 +155,13 @@ MUTANTS = [
     Mutant(
         "a replica says that its lease is valid when it is not",
         SESSION,
-        "        lease_valid = self._now() < self._lease_until\n",
+        "        lease_valid = self._now() - opened.alone_s < self._lease_until\n",
         "        lease_valid = True\n",
     ),
     Mutant(
         "whether the lease was valid is told as of before the authority's next life",
         SESSION,
-        "        lease_valid = self._now() < self._lease_until\n",
+        "        lease_valid = self._now() - opened.alone_s < self._lease_until\n",
         "        lease_valid = sent_at < self._lease_until\n",
     ),
     Mutant(

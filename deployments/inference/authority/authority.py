@@ -180,7 +180,7 @@ class HiddenStateAuthority:
         refuse_other_protocols(hello)
         await self.start()
         session = await self._sessions.open(hello)
-        return OpenedSession(session.number, self._options.lease_s)
+        return OpenedSession(session.number, self._options.lease_s, self._office.alone_s)
 
     async def claim(self, session: int, part: ClaimPart) -> Claimed:
         mine = self._sessions.find(session)

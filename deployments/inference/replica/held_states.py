@@ -62,14 +62,14 @@ class HeldStates:
             What is held of it then; None for a foreign key.
         """
         phase = self._next(key, event)
-        if phase is Phase.FOREIGN:
-            self._held.pop(key, None)
-            self._outbox.pop(key, None)
-            return None
         state = self._held.get(key)
         if state is None:
             state = self._held[key] = HeldState(key, phase)
         state.phase = phase
+        if phase is Phase.FOREIGN:
+            del self._held[key]
+            self._outbox.pop(key, None)
+            return None
         if phase is Phase.LEAVING:
             self._outbox[key] = state
         return state

@@ -142,7 +142,7 @@ class Session:
         async with asyncio.timeout(CALL_TIMEOUT_S):
             opened = await self._authority.open_session(hello)
         expired = sent_at - self._lease_until > self._forget_after_s
-        lease_valid = self._now() < self._lease_until
+        lease_valid = self._now() - opened.alone_s < self._lease_until
         parts = self._claimant.parts(lease_valid, expired)
         sent_at = await self._claim(opened.session, parts)
         self.number = opened.session

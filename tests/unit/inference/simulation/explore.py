@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -13,6 +15,8 @@ from tests.unit.inference.simulation.actions import draw
 from tests.unit.inference.simulation.coverage import EXPECTED
 from tests.unit.inference.simulation.run import Result, run
 from tests.unit.inference.simulation.times import a_tenth_as_long
+
+VERSION_VARIABLE = "SIMULATED_VERSION"
 
 _CORE = Path(protocol.__file__).parent
 
@@ -52,11 +56,17 @@ def fresh_seeds() -> Iterator[int]:
         yield rng.randrange(2**48)
 
 
+def version() -> str:
+    """Return a name of the version that is tested; a mutant has that of what it was made from."""
+    files = sorted(_CORE.rglob("*.py"))
+    source = b"".join(file.read_bytes() for file in files)
+    return os.environ.get(VERSION_VARIABLE) or hashlib.sha256(source).hexdigest()
+
+
 def seeds_of_this_version() -> Iterator[int]:
     """Yield seeds that are new for every version of what is tested, and the same for each run of
     it: a run that fails will fail again."""
-    files = sorted(_CORE.rglob("*.py"))
-    rng = random.Random(b"".join(file.read_bytes() for file in files))
+    rng = random.Random(version())
     while True:
         yield rng.randrange(2**48)
 
