@@ -211,6 +211,9 @@ class Hello:
 class ClaimPart:
     """A part of what a replica holds when it opens a session.
 
+    Batches without hidden states, (n, 0), are outlines: the authority asks for those of which it
+    has no copy of the same version.
+
     Attributes:
         owned: what it may step, and wants to keep.
         given_back: what it has given back lately or was about to. Only a new life of the authority
@@ -246,13 +249,15 @@ class Claimed:
         kept: keys still owned.
         accepted: keys whose states were taken over. If the lease was not valid, another replica
             may claim later ones in a while.
+        wanted: keys of an outline whose hidden states are to follow.
     """
 
     kept: list[Key]
     accepted: list[Key]
+    wanted: list[Key] = field(default_factory=list)
 
     def __reduce__(self) -> tuple[Callable[[bytes], Claimed], tuple[bytes]]:
-        return _unpack_claimed, (json.dumps([self.kept, self.accepted]).encode(),)
+        return _unpack_claimed, (json.dumps([self.kept, self.accepted, self.wanted]).encode(),)
 
 
 def _unpack_claimed(packed: bytes) -> Claimed:

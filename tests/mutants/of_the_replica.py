@@ -167,7 +167,7 @@ MUTANTS = [
     Mutant(
         "answers are sent although another replica may claim later states",
         CLAIMS,
-        "            if copy.key in kept or part.message.lease_valid:\n",
+        "            if copy.key in kept or self._lease_valid:\n",
         "            if True:\n",
     ),
     Mutant(
@@ -199,26 +199,46 @@ MUTANTS = [
     Mutant(
         "what was given back is not claimed",
         CLAIMS,
-        "        past = [copy for copy in self._recent.copies() if copy.key not in held]\n",
+        "        past = [copy for copy in self._recent.copies() "
+        "if copy.key not in self._claimed]\n",
         "        past: list[HeldCopy] = []\n",
     ),
     Mutant(
         "what is about to be given back is not claimed",
         CLAIMS,
-        "[*past, *leaving]",
+        "[*past, *_copies(leaving)]",
         "[*past]",
     ),
     Mutant(
         "the first part of a claim counts as the last",
         CLAIMS,
-        "                last=number == n_parts - 1,\n",
-        "                last=True,\n",
+        "            last = number == len(slices)\n",
+        "            last = True\n",
+    ),
+    Mutant(
+        "what is wanted in full is not sent",
+        CLAIMS,
+        "            self._owned += [copy for copy in part.owned if copy.key in wanted]\n",
+        "",
+    ),
+    Mutant(
+        "what was given back and is wanted in full is not sent",
+        CLAIMS,
+        "            self._given_back += [copy for copy in part.given_back "
+        "if copy.key in wanted]\n",
+        "",
+    ),
+    Mutant(
+        "what is wanted in full counts as lost",
+        CLAIMS,
+        "            if state is None or copy.key in wanted:\n",
+        "            if state is None:\n",
     ),
     Mutant(
         "what was claimed counts as never sent",
         CLAIMS,
-        "            each.sent = each.version.step\n",
-        "",
+        "        state.sent = state.version.step\n",
+        "        pass\n",
     ),
     Mutant(
         "answers of a state that was not kept hang",
@@ -229,8 +249,8 @@ MUTANTS = [
     Mutant(
         "a session that began without a claim keeps what the one before had",
         CLAIMS,
-        "        self._kept, self._lost = [], []  # an attempt before may have failed on its way\n",
-        "",
+        "        self._begin(lease_valid)  # an attempt before may have failed on its way\n",
+        "        self._lease_valid = lease_valid\n",
     ),
     Mutant(
         "a claim that was refused counts as kept",

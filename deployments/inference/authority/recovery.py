@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from deployments.inference.authority.cluster import Cluster
 from deployments.inference.authority.ownership import Ownership
 from deployments.inference.authority.resets import Resets
 from deployments.inference.authority.rows import Copy
 from deployments.inference.authority.table import Session, StateRecord, StateTable
-from deployments.inference.protocol import Claimed, ClaimPart, Key, StateBatch
+from deployments.inference.protocol import Claimed, ClaimPart, Key, StateBatch, Version
 
 logger = logging.getLogger(__name__)
 
@@ -81,34 +81,40 @@ class Recovery:
 
     def judge(self, session: Session, part: ClaimPart) -> Claimed:
         """Take over the newest copies of states that nobody else has."""
-        given_back = [self._accept(session, *each) for each in _copies(part.given_back)]
-        owned = [self._accept(session, *each) for each in _copies(part.owned)]
-        taken_over = [record for record in (*given_back, *owned) if record is not None]
-        kept = [
-            record for record in owned if record and (record.owner is session or part.lease_valid)
-        ]
+        wanted: list[Key] = []
+        given_back = self._take_over(session, part.given_back, wanted)
+        owned = self._take_over(session, part.owned, wanted)
+        kept = [record for record in owned if record.owner is session or part.lease_valid]
         for record in kept:
             self._ownership.keep(record, session)
-        for record in taken_over:
+        for record in (*given_back, *owned):
             if record.owner is None:
                 self._table.left(record)
         if part.last:
             self._ownership.settle_claim(session)
             self._hear(session.replica)
-        return Claimed([each.key for each in kept], [each.key for each in taken_over])
+        accepted = [each.key for each in (*given_back, *owned)]
+        return Claimed([each.key for each in kept], accepted, wanted)
 
-    def _accept(self, session: Session, key: Key, copy: Copy) -> StateRecord | None:
-        if self._resets.voids(key.run, copy.version.epoch):
-            return None
+    def _take_over(
+        self, session: Session, states: StateBatch, wanted: list[Key]
+    ) -> list[StateRecord]:
+        """Return the records of the states that are taken over; note those to be told in full."""
+        taken_over = []
+        for key, version, hidden in zip(states.keys, states.versions, states.hidden, strict=True):
+            if not self._may_take_over(session, key, version):
+                continue
+            if len(hidden) or self._table.has(key, version):
+                copy = Copy(version, hidden, states.receipts.get(key, ()))
+                taken_over.append(self._table.adopt(key, copy))
+            else:
+                wanted.append(key)
+        return taken_over
+
+    def _may_take_over(self, session: Session, key: Key, version: Version) -> bool:
+        if self._resets.voids(key.run, version.epoch):
+            return False
         record = self._table.get(key)
-        if record is not None:
-            if record.owner is not None and record.owner is not session:
-                return None
-            if record.version > copy.version:
-                return None
-        return self._table.adopt(key, copy)
-
-
-def _copies(states: StateBatch) -> Iterator[tuple[Key, Copy]]:
-    for key, version, hidden in zip(states.keys, states.versions, states.hidden, strict=True):
-        yield key, Copy(version, hidden, states.receipts.get(key, ()))
+        if record is None:
+            return True
+        return record.owner in (None, session) and record.version <= version

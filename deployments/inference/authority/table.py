@@ -125,12 +125,17 @@ class StateTable:
     def adopt(self, key: Key, copy: Copy) -> StateRecord:
         """Take over a copy that a replica has kept."""
         record = self.obtain(key)
-        if record.version == copy.version and record.hidden is not None:
+        if self.has(key, copy.version):
             return record  # the store has kept the same
         record.receipts = ()  # the claim names them all
         self.commit(record, copy)
         self.last_epoch = max(self.last_epoch, copy.version.epoch)
         return record
+
+    def has(self, key: Key, version: Version) -> bool:
+        """Tell whether the very state is here that has a version."""
+        record = self._records.get(key)
+        return record is not None and record.version == version and record.hidden is not None
 
     def next_epoch(self) -> int:
         """Return a number higher than every epoch so far."""

@@ -1,12 +1,17 @@
-"""What a replica claims when it opens a session, and what becomes of the claim."""
+"""What a replica claims when it opens a session, and what becomes of the claim.
+
+Most of many states are in the store as the replica has them, and the next life of the authority has
+read them there. So a claim to many begins with outlines, which name states and their versions, and
+only the hidden states that the authority asks for follow.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from deployments.inference.protocol import Claimed, ClaimPart
-from deployments.inference.replica.held_state import HeldCopy, HeldState, batch_of
+from deployments.inference.protocol import Claimed, ClaimPart, Key
+from deployments.inference.replica.held_state import HeldCopy, HeldState, batch_of, outline_of
 from deployments.inference.replica.held_states import HeldStates, LeaseCounts
 from deployments.inference.replica.recent import RecentPast
 
@@ -15,10 +20,11 @@ STATES_PER_PART = 1000
 
 @dataclass
 class Part:
-    """A part of a claim, and the states in it that are held."""
+    """A part of a claim, and what it speaks of."""
 
     message: ClaimPart
-    claimed: list[tuple[HeldState, HeldCopy]]
+    owned: list[HeldCopy]
+    given_back: list[HeldCopy]
 
 
 class Claims:
@@ -28,39 +34,58 @@ class Claims:
         self._held = held
         self._recent = RecentPast(now)
         self._counts = counts
+        self._begin(lease_valid=False)
+
+    def _begin(self, lease_valid: bool) -> None:
+        self._lease_valid = lease_valid
+        self._claimed: dict[Key, HeldState] = {}
+        self._owned: list[HeldCopy] = []  # not claimed in full yet, as the next one
+        self._given_back: list[HeldCopy] = []
         self._kept: list[HeldState] = []
         self._lost: list[HeldState] = []
 
-    def parts(self, lease_valid: bool, expired: bool = False) -> Iterator[Part]:
-        """Yield what is held, in parts; what is stepped meanwhile follows in commits."""
-        self._kept, self._lost = [], []  # an attempt before may have failed on its way
+    def outlines(self, lease_valid: bool, expired: bool = False) -> Iterator[Part]:
+        """Begin a claim; what is stepped from now on follows in commits.
+
+        Args:
+            expired: nobody could use what is held any more; nothing is claimed.
+        """
+        self._begin(lease_valid)  # an attempt before may have failed on its way
         if expired:
-            yield Part(ClaimPart(), [])
             return
         owned, leaving = self._held.claimable()
-        held = {state.key for state in (*owned, *leaving)}
-        past = [copy for copy in self._recent.copies() if copy.key not in held]
-        given_back: list[HeldState | HeldCopy] = [*past, *leaving]
-        n_parts = max(1, -(-max(len(owned), len(given_back)) // STATES_PER_PART))
-        for number in range(n_parts):
-            here = slice(number * STATES_PER_PART, (number + 1) * STATES_PER_PART)
-            claimed: list[tuple[HeldState, HeldCopy]] = []
-            message = ClaimPart(
-                batch_of(_copies(owned[here], claimed)),
-                batch_of(_copies(given_back[here], claimed)),
-                lease_valid,
-                last=number == n_parts - 1,
-            )
-            yield Part(message, claimed)
+        self._claimed = {state.key: state for state in (*owned, *leaving)}
+        past = [copy for copy in self._recent.copies() if copy.key not in self._claimed]
+        own_copies, other_copies = _copies(owned), [*past, *_copies(leaving)]
+        if max(len(own_copies), len(other_copies)) <= STATES_PER_PART:
+            self._owned, self._given_back = own_copies, other_copies
+            return
+        for own, other in _slices(own_copies, other_copies):
+            message = ClaimPart(outline_of(own), outline_of(other), lease_valid, last=False)
+            yield Part(message, own, other)
+
+    def details(self) -> Iterator[Part]:
+        """Yield what is to be claimed in full; when the outlines are settled."""
+        slices = _slices(self._owned, self._given_back)
+        for number, (own, other) in enumerate(slices, start=1):
+            last = number == len(slices)
+            message = ClaimPart(batch_of(own), batch_of(other), self._lease_valid, last)
+            yield Part(message, own, other)
 
     def settle_part(self, part: Part, answer: Claimed) -> None:
         """Take over what has become of a part."""
-        kept, accepted = set(answer.kept), set(answer.accepted)
-        for state, copy in part.claimed:
+        kept, accepted, wanted = set(answer.kept), set(answer.accepted), set(answer.wanted)
+        if wanted:
+            self._owned += [copy for copy in part.owned if copy.key in wanted]
+            self._given_back += [copy for copy in part.given_back if copy.key in wanted]
+        for copy in (*part.owned, *part.given_back):
+            state = self._claimed.get(copy.key)
+            if state is None or copy.key in wanted:
+                continue
             if copy.key not in accepted:
                 self._lost.append(state)
                 continue
-            if copy.key in kept or part.message.lease_valid:
+            if copy.key in kept or self._lease_valid:
                 state.acknowledge(copy.version.step)
             if copy.key in kept:
                 self._kept.append(state)
@@ -74,7 +99,7 @@ class Claims:
             state.give_up()
         for state in self._lost:
             self.lose(state)
-        self._kept, self._lost = [], []  # or states given back later would stay in memory
+        self._begin(lease_valid=False)  # or states given back later would stay in memory
 
     def give_back(self, state: HeldState) -> None:
         """Take leave of a state whose last commit has arrived."""
@@ -91,17 +116,19 @@ class Claims:
         self._recent.prune()
 
 
-def _copies(
-    held: Sequence[HeldState | HeldCopy], claimed: list[tuple[HeldState, HeldCopy]]
-) -> list[HeldCopy]:
-    """Copy states as they are now, and note those that are held as claimed."""
-    copies = []
-    for each in held:
-        if isinstance(each, HeldState):
-            each.sent = each.version.step
-            copy = each.copy
-            claimed.append((each, copy))
-        else:
-            copy = each
-        copies.append(copy)
-    return copies
+def _copies(states: list[HeldState]) -> list[HeldCopy]:
+    """Copy states as they are now, which counts as sent."""
+    for state in states:
+        state.sent = state.version.step
+    return [state.copy for state in states]
+
+
+def _slices(
+    owned: list[HeldCopy], given_back: list[HeldCopy]
+) -> list[tuple[list[HeldCopy], list[HeldCopy]]]:
+    """Divide both into parts, at least one."""
+    most = max(1, len(owned), len(given_back))
+    starts = range(0, most, STATES_PER_PART)
+    return [
+        (owned[at : at + STATES_PER_PART], given_back[at : at + STATES_PER_PART]) for at in starts
+    ]

@@ -40,9 +40,12 @@ class Part(Protocol):
 class Claimant(Protocol):
     """Whoever holds states under the session."""
 
-    def parts(self, lease_valid: bool, expired: bool) -> Iterator[Part]:
-        """Yield what is held, nothing once it has expired; what changes until ``settle`` is not
+    def outlines(self, lease_valid: bool, expired: bool) -> Iterator[Part]:
+        """Name what is held, nothing once it has expired; what changes until ``settle`` is not
         part of the claim."""
+
+    def details(self) -> Iterator[Part]:
+        """Yield what has to be told in full."""
 
     def settle_part(self, part: Any, answer: Claimed) -> None:
         """Take over what has become of a part."""
@@ -143,8 +146,8 @@ class Session:
             opened = await self._authority.open_session(hello)
         expired = sent_at - self._lease_until > self._forget_after_s
         lease_valid = self._now() - opened.alone_s < self._lease_until
-        parts = self._claimant.parts(lease_valid, expired)
-        sent_at = await self._claim(opened.session, parts)
+        await self._claim(opened.session, self._claimant.outlines(lease_valid, expired))
+        sent_at = await self._claim(opened.session, self._claimant.details())
         self.number = opened.session
         self._ended = False
         self._claimant.settle()
@@ -152,7 +155,7 @@ class Session:
         self._lease_until = sent_at + opened.lease_s
 
     async def _claim(self, session: int, parts: Iterator[Part]) -> float:
-        """Send a claim, each part while the next one is made; return when the last was sent."""
+        """Send parts, each while the next one is made; return when the last was sent."""
         sent_at = self._now()
         part = next(parts, None)
         while part is not None:

@@ -8,7 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from deployments.inference.protocol import ClaimPart, Hello, Key, Receipt, StateBatch, Version
+from deployments.inference.protocol import (
+    Claimed,
+    ClaimPart,
+    Hello,
+    Key,
+    Receipt,
+    StateBatch,
+    Version,
+)
 from deployments.inference.replica import claims
 from tests.unit.inference.authorities import batch, join, make_authority, now, restart
 from tests.unit.inference.lineage import Outcome
@@ -133,6 +141,42 @@ async def test_a_given_back_state_that_only_its_last_owner_remembers_is_restored
 
 
 # Claims in parts
+
+
+@virtual_time
+async def test_of_an_outline_only_what_the_store_does_not_have_is_asked_for():
+    store = MemoryStore()
+    first = await make_authority(store=store)
+    session = await join(first, "owner")
+    stored, newer, zeros = (Key("run", name) for name in ("stored", "newer", "zeros"))
+    versions = {key: (await first.checkout(session, key)).version for key in (stored, newer, zeros)}
+    for key in (stored, newer):
+        states = batch(key, Version(versions[key].epoch, 5), 5.0)
+        await first.commit(session, states, [])
+    await asyncio.sleep(2 * FAST.snapshot_period_s)
+    first.stop()
+    second = await restart(store)
+    opened = await second.open_session(Hello("owner", 1))
+    named = {stored: 5, newer: 6, zeros: 0}
+    outline = StateBatch(
+        list(named),
+        [Version(versions[key].epoch, step) for key, step in named.items()],
+        np.empty((3, 0), np.float32),
+    )
+    part = ClaimPart(outline, lease_valid=True, last=False)
+    claimed = await second.claim(opened.session, part)
+    assert claimed == Claimed([stored], [stored], [newer, zeros])
+    states = batch(newer, Version(versions[newer].epoch, 6), 6.0)
+    claimed = await second.claim(opened.session, ClaimPart(states, lease_valid=True))
+    assert claimed == Claimed([newer], [newer])
+    other = await join(second, "other")
+    waiting = asyncio.create_task(second.checkout(other, stored))
+    await asyncio.sleep(0)
+    await second.commit(opened.session, StateBatch(), [stored])
+    granted = await waiting
+    assert granted.version.step == 5
+    assert granted.hidden is not None
+    assert granted.hidden[0] == 5.0
 
 
 @virtual_time

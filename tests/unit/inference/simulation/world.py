@@ -196,7 +196,7 @@ class World:
                 self.met["a claim in parts"] += 1
             for batch in (part.owned, part.given_back):
                 for key, hidden in zip(batch.keys, batch.hidden, strict=True):
-                    if key in accepted:
+                    if key in accepted and len(hidden):  # otherwise the store has it
                         self.history.commit(int(hidden[0]), now)
         elif method == "checkout" and result.hidden is not None:
             self.history.commit(int(result.hidden[0]), now)
