@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import signal
 import statistics
@@ -32,9 +33,9 @@ from rich.table import Table
 
 from deployments.inference.layout import Seat, agree_on_layout, table_of
 from deployments.inference.options import InferenceOptions
-from deployments.inference.protocol import Key
+from deployments.inference.protocol import HiddenStateError, Key
+from deployments.inference.replica.held_state import Unanswered
 from deployments.inference.replica.leases import StateLeases
-from deployments.inference.replica.phases import Phase
 from deployments.inference.wire.actor import OpenStore, find_authority
 from deployments.inference.wire.client import RayAuthority
 from deployments.ray_private.core import SERVE_NAMESPACE, read_actor_process
@@ -86,11 +87,12 @@ class Holder:
                 await self.leases.acquire(key)
             state = self.leases.owned(key)
             assert state is not None
-            started, step = time.perf_counter(), state.version.step
-            while state.phase is Phase.OWNED:
-                if state.committed >= step:
-                    return time.perf_counter() - started
-                await asyncio.sleep(0)
+            started = time.perf_counter()
+            acknowledged = asyncio.get_running_loop().create_future()
+            state.unanswered.append(Unanswered(state.version.step, acknowledged, None))
+            with contextlib.suppress(HiddenStateError):  # it was taken away; again, then
+                await acknowledged
+                return time.perf_counter() - started
 
 
 def main() -> int:

@@ -7,8 +7,9 @@ only the hidden states that the authority asks for follow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from deployments.inference.protocol import Claimed, ClaimPart, Key
 from deployments.inference.replica.held_state import HeldCopy, HeldState, batch_of, outline_of
@@ -16,6 +17,9 @@ from deployments.inference.replica.held_states import HeldStates, LeaseCounts
 from deployments.inference.replica.recent import RecentPast
 
 STATES_PER_PART = 1000
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 
 @dataclass
@@ -56,11 +60,12 @@ class Claims:
         owned, leaving = self._held.claimable()
         self._claimed = {state.key: state for state in (*owned, *leaving)}
         past = [copy for copy in self._recent.copies() if copy.key not in self._claimed]
-        own_copies, other_copies = _copies(owned), [*past, *_copies(leaving)]
-        if max(len(own_copies), len(other_copies)) <= STATES_PER_PART:
-            self._owned, self._given_back = own_copies, other_copies
+        given_back: list[HeldState | HeldCopy] = [*past, *leaving]
+        if max(len(owned), len(given_back)) <= STATES_PER_PART:
+            self._owned, self._given_back = _copies(owned), _copies(given_back)
             return
-        for own, other in _slices(own_copies, other_copies):
+        for some_owned, some_given_back in _slices(owned, given_back):
+            own, other = _copies(some_owned), _copies(some_given_back)
             message = ClaimPart(outline_of(own), outline_of(other), lease_valid, last=False)
             yield Part(message, own, other)
 
@@ -116,16 +121,19 @@ class Claims:
         self._recent.prune()
 
 
-def _copies(states: list[HeldState]) -> list[HeldCopy]:
+def _copies(held: Sequence[HeldState | HeldCopy]) -> list[HeldCopy]:
     """Copy states as they are now, which counts as sent."""
-    for state in states:
-        state.sent = state.version.step
-    return [state.copy for state in states]
+    copies = []
+    for each in held:
+        if isinstance(each, HeldState):
+            each.sent = each.version.step
+            copies.append(each.copy)
+        else:
+            copies.append(each)
+    return copies
 
 
-def _slices(
-    owned: list[HeldCopy], given_back: list[HeldCopy]
-) -> list[tuple[list[HeldCopy], list[HeldCopy]]]:
+def _slices(owned: list[T], given_back: list[U]) -> list[tuple[list[T], list[U]]]:
     """Divide both into parts, at least one."""
     most = max(1, len(owned), len(given_back))
     starts = range(0, most, STATES_PER_PART)
