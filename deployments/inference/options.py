@@ -132,6 +132,11 @@ class InferenceOptions(BaseModel):
         return self.lease_s / 4
 
     @property
+    def open_timeout_s(self) -> float:
+        """Longest wait for a session: a lease is long enough to ask twice."""
+        return self.lease_s * 0.4
+
+    @property
     def max_states_per_shard(self) -> int:
         return max(1, self.max_states // self.shards)
 

@@ -165,6 +165,12 @@ MUTANTS = [
         "        lease_valid = sent_at < self._lease_until\n",
     ),
     Mutant(
+        "a process that hangs keeps a replica from the next life of the authority",
+        SESSION,
+        "        async with asyncio.timeout(self._open_timeout_s):\n",
+        "        async with asyncio.timeout(CALL_TIMEOUT_S):\n",
+    ),
+    Mutant(
         "answers are sent although another replica may claim later states",
         CLAIMS,
         "            if copy.key in kept or self._lease_valid:\n",

@@ -71,7 +71,13 @@ class StateLeases:
         self._held = HeldStates()
         self._claims = Claims(self._held, self.counts, self._now)
         self._session = Session(
-            authority, replica, generation, self._claims, clock, options.run_ttl_s
+            authority,
+            replica,
+            generation,
+            self._claims,
+            clock,
+            options.open_timeout_s,
+            options.run_ttl_s,
         )
         delay_s = 0.0 if options.strict else options.commit_delay_s
         self._commits = Commits(

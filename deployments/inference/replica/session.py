@@ -62,6 +62,8 @@ class Session:
         replica: a name by which the authority can ask whether this replica lives.
         generation: of the layout that this replica goes by.
         claimant: makes the claims.
+        open_timeout_s: after that it is tried again, maybe with another process: one that hangs
+            must not keep this replica from the next life of the authority.
         forget_after_s: what nobody could use for so long has expired, and is not claimed.
 
     Attributes:
@@ -75,6 +77,7 @@ class Session:
         generation: int,
         claimant: Claimant,
         now: Callable[[], float],
+        open_timeout_s: float = CALL_TIMEOUT_S,
         forget_after_s: float = math.inf,
     ) -> None:
         self.number: int | None = None
@@ -83,6 +86,7 @@ class Session:
         self._generation = generation
         self._claimant = claimant
         self._now = now
+        self._open_timeout_s = open_timeout_s
         self._forget_after_s = forget_after_s
         self._lease_s = 0.0
         self._lease_until = 0.0
@@ -142,7 +146,7 @@ class Session:
     async def _open(self) -> None:
         sent_at = self._now()
         hello = Hello(self._replica, self._generation)
-        async with asyncio.timeout(CALL_TIMEOUT_S):
+        async with asyncio.timeout(self._open_timeout_s):
             opened = await self._authority.open_session(hello)
         expired = sent_at - self._lease_until > self._forget_after_s
         lease_valid = self._now() - opened.alone_s < self._lease_until

@@ -42,7 +42,7 @@ class Wire(Authority):
 
     def _find(self) -> Life | None:
         present = self._actor.find()
-        others = [life for life in self._actor.lives if life is not present]
+        others = [life for life in self._actor.lives if life not in (present, self._life)]
         if others and self._world.random.random() < 0.3:  # a handle that has not heard of it yet
             return others[0]
         return present
