@@ -23,8 +23,9 @@ Words
 Messages, in the order of a state's life; every call goes from a replica to the authority::
 
     open_session(hello) -> session           first of all, and again whenever a session is in doubt
-    claim(session, part) -> kept, accepted   what the replica holds, in parts; the last one begins
-                                             the session's normal life
+    claim(session, part) -> wanted, lost     what the replica holds, in parts; the last one is
+                                             answered when every member was heard, and begins the
+                                             session's normal life
     listen() -> keys                         one is always open: it renews the lease and brings the
                                              keys that somebody else waits for
     checkout(key) -> grant                   waits for its turn; the owner is recalled meanwhile
@@ -53,8 +54,9 @@ Invariants; assertions in the code name the one that they check
        before, and is in the store before it is answered. A copy with an earlier epoch is void,
        whoever brings it.
     7. A key's phase in a replica changes only as :mod:`.replica.phases` lists it.
-    8. A life grants nothing until its predecessor cannot act any more, and until every member of
-       it has claimed what it holds, is known to be dead, or is at the end of its lease.
+    8. A life grants nothing, and settles no claim, until its predecessor cannot act any more, and
+       until every member of it has claimed what it holds, is known to be dead, or is at the end of
+       its lease. Of several claims to a state the one with the latest version counts.
     9. An answer leaves while every step before it is committed, or is younger than
        ``loss_bound_s``; otherwise it waits for its commit.
     10. A seat is given up only by its holder, after its last state was given back and written; the
@@ -218,27 +220,17 @@ class ClaimPart:
         owned: what it may step, and wants to keep.
         given_back: what it has given back lately or was about to. Only a new life of the authority
             may need these: the next owner's grant can have died with the earlier one.
-        lease_valid: when the earlier life of the authority could act no more, the lease had not
-            run out by the replica's clock. So nobody else was granted what is owned.
         last: nothing follows.
     """
 
     owned: StateBatch = field(default_factory=StateBatch)
     given_back: StateBatch = field(default_factory=StateBatch)
-    lease_valid: bool = False
     last: bool = True
 
 
 class OpenedSession(NamedTuple):
-    """Answer to a hello.
-
-    Attributes:
-        alone_s: for so long, at least, no earlier life of the authority can have acted.
-    """
-
     session: int
     lease_s: float
-    alone_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -246,18 +238,16 @@ class Claimed:
     """Answer to a part of a claim.
 
     Attributes:
-        kept: keys still owned.
-        accepted: keys whose states were taken over. If the lease was not valid, another replica
-            may claim later ones in a while.
         wanted: keys of an outline whose hidden states are to follow.
+        lost: with the last part, of the whole claim: keys of states that are somebody else's, or
+            have been given to others since. The other owned ones are still owned.
     """
 
-    kept: list[Key]
-    accepted: list[Key]
     wanted: list[Key] = field(default_factory=list)
+    lost: list[Key] = field(default_factory=list)
 
     def __reduce__(self) -> tuple[Callable[[bytes], Claimed], tuple[bytes]]:
-        return _unpack_claimed, (json.dumps([self.kept, self.accepted, self.wanted]).encode(),)
+        return _unpack_claimed, (json.dumps([self.wanted, self.lost]).encode(),)
 
 
 def _unpack_claimed(packed: bytes) -> Claimed:

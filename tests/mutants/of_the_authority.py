@@ -124,18 +124,6 @@ MUTANTS = [
         "        return not self._left and self.tenure.certain\n",
     ),
     Mutant(
-        "for how long an authority has been alone is told without regard to clocks",
-        OFFICE,
-        "        return max(0.0, since - self._options.lease_margin_s)\n",
-        "        return max(0.0, self._clock() - self._alone_since)\n",
-    ),
-    Mutant(
-        "an authority has been alone since it took the seat",
-        OFFICE,
-        "        self._alone_since = self._clock()\n",
-        "        self._alone_since = self._taken_at\n",
-    ),
-    Mutant(
         "an authority listens on while it leaves its seat",
         OFFICE,
         "        return self._opened and not self._left and self.tenure.certain\n",
@@ -209,9 +197,21 @@ MUTANTS = [
     ),
     Mutant(
         "a part of a claim counts as all of it",
+        AUTHORITY,
+        "        if not part.last:\n",
+        "        if False:\n",
+    ),
+    Mutant(
+        "a claim is settled before every member was heard",
         RECOVERY,
-        "        if part.last:\n",
-        "        if True:\n",
+        "            while self._active:\n                await self._wait()\n            yield\n",
+        "            yield\n",
+    ),
+    Mutant(
+        "states are granted while claims are being settled",
+        RECOVERY,
+        "        while self._active or self._unsettled:\n",
+        "        while self._active:\n",
     ),
     Mutant(
         "a copy from before a reset is accepted",
@@ -244,16 +244,28 @@ MUTANTS = [
         " and record.version == version\n",
     ),
     Mutant(
-        "a replica keeps a state although its lease had run out",
+        "a replica keeps a state that another one was granted since",
         RECOVERY,
-        " if record.owner is session or part.lease_valid]\n",
-        "]\n",
+        " and record.version == version:\n                kept",
+        ":\n                kept",
+    ),
+    Mutant(
+        "a replica keeps a state that another one owns",
+        RECOVERY,
+        "            if record and record.owner in (None, session) and record.version",
+        "            if record and record.version",
+    ),
+    Mutant(
+        "steps under an earlier grant count as kept",
+        RECOVERY,
+        "            if record and record.version.epoch == version.epoch:\n",
+        "            if record:\n",
     ),
     Mutant(
         "a replica does not keep what its earlier session owned",
         RECOVERY,
-        "if record.owner is session or part.lease_valid",
-        "if part.lease_valid",
+        "            if record and record.owner in (None, session) and record.version",
+        "            if record and record.owner is None and record.version",
     ),
     Mutant(
         "a claimed state that nobody owns is not written soon",
@@ -446,8 +458,8 @@ MUTANTS = [
     Mutant(
         "what was inherited and not claimed stays owned",
         OWNERSHIP,
-        "            self.release(record)\n        session.kept = set()\n",
-        "            pass\n        session.kept = set()\n",
+        "            self.release(record)\n        for record in list(session.owned.values()):\n",
+        "            pass\n        for record in list(session.owned.values()):\n",
     ),
     Mutant(
         "a state wanted meanwhile is not recalled after the claim",

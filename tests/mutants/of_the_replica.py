@@ -153,28 +153,10 @@ MUTANTS = [
         "        return not self._ended and not self._abandoned\n",
     ),
     Mutant(
-        "a replica says that its lease is valid when it is not",
-        SESSION,
-        "        lease_valid = self._now() - opened.alone_s < self._lease_until\n",
-        "        lease_valid = True\n",
-    ),
-    Mutant(
-        "whether the lease was valid is told as of before the authority's next life",
-        SESSION,
-        "        lease_valid = self._now() - opened.alone_s < self._lease_until\n",
-        "        lease_valid = sent_at < self._lease_until\n",
-    ),
-    Mutant(
         "a process that hangs keeps a replica from the next life of the authority",
         SESSION,
         "        async with asyncio.timeout(self._open_timeout_s):\n",
         "        async with asyncio.timeout(CALL_TIMEOUT_S):\n",
-    ),
-    Mutant(
-        "answers are sent although another replica may claim later states",
-        CLAIMS,
-        "            if copy.key in kept or self._lease_valid:\n",
-        "            if True:\n",
     ),
     Mutant(
         "an answer of an earlier session renews the lease",
@@ -205,8 +187,7 @@ MUTANTS = [
     Mutant(
         "what was given back is not claimed",
         CLAIMS,
-        "        past = [copy for copy in self._recent.copies() "
-        "if copy.key not in self._claimed]\n",
+        "        past = [copy for copy in self._recent.copies() if copy.key not in held]\n",
         "        past: list[HeldCopy] = []\n",
     ),
     Mutant(
@@ -235,34 +216,34 @@ MUTANTS = [
         "",
     ),
     Mutant(
-        "what is wanted in full counts as lost",
-        CLAIMS,
-        "            if state is None or copy.key in wanted:\n",
-        "            if state is None:\n",
-    ),
-    Mutant(
         "what was claimed counts as never sent",
         CLAIMS,
-        "            each.sent = each.version.step\n",
+        "                each.sent = each.version.step\n",
         "",
     ),
     Mutant(
         "answers of a state that was not kept hang",
         CLAIMS,
-        "        for state in self._held.keep(self._kept):\n            state.give_up()\n",
-        "        self._held.keep(self._kept)\n",
+        "        for state in self._held.keep(kept):\n            state.give_up()\n",
+        "        self._held.keep(kept)\n",
     ),
     Mutant(
         "a session that began without a claim keeps what the one before had",
         CLAIMS,
-        "        self._begin(lease_valid)  # an attempt before may have failed on its way\n",
-        "        self._lease_valid = lease_valid\n",
+        "        self._begin()  # an attempt before may have failed on its way\n",
+        "",
     ),
     Mutant(
         "a claim that was refused counts as kept",
         CLAIMS,
-        "            if copy.key not in accepted:\n",
+        "            if copy.key in self._lost:\n",
         "            if False:\n",
+    ),
+    Mutant(
+        "a state that was about to be given back is owned after a claim",
+        CLAIMS,
+        "            if owned:\n",
+        "            if True:\n",
     ),
     Mutant(
         "a copy that was taken over is not remembered",

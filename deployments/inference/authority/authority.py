@@ -180,15 +180,19 @@ class HiddenStateAuthority:
         refuse_other_protocols(hello)
         await self.start()
         session = await self._sessions.open(hello)
-        return OpenedSession(session.number, self._options.lease_s, self._office.alone_s)
+        return OpenedSession(session.number, self._options.lease_s)
 
     async def claim(self, session: int, part: ClaimPart) -> Claimed:
-        mine = self._sessions.find(session)
-        if not mine.claiming:
-            raise StaleSessionError(f"session {session} has claimed already")
-        claimed = self._recovery.judge(mine, part)
-        await self._make_durable(claimed.accepted)
-        return claimed
+        mine = self._sessions.find_claiming(session)
+        wanted = self._recovery.take_over(mine, part)
+        if not part.last:
+            return Claimed(wanted)
+        async with self._recovery.heard(mine.replica):
+            mine = self._sessions.find_claiming(session)
+            named = [*mine.claimed, *mine.offered]
+            lost = self._recovery.settle(mine)
+        await self._make_durable(named)
+        return Claimed(wanted, lost)
 
     async def listen(self, session: int) -> list[Key]:
         mine = self._sessions.renew(session)

@@ -51,7 +51,7 @@ class Office:
         self._cluster = cluster
         self._options = options
         self._clock = clock
-        self._taken_at = self._alone_since = 0.0
+        self._taken_at = 0.0
         self._opened = False
         self._closed = False
         self._left = False
@@ -77,7 +77,6 @@ class Office:
         """Return when nobody of an earlier life or layout can act any more."""
         until = self._taken_at + self._options.tenure_s + self._options.lease_margin_s
         await wait_for_predecessor(before, self._cluster, until, self._clock)
-        self._alone_since = self._clock()
         await wait_for_earlier_layouts(self._seat, self.ledger, self._cluster)
 
     async def load(self, table: StateTable, resets: Resets, copies: Copies) -> None:
@@ -115,15 +114,6 @@ class Office:
     def first_epoch(self) -> int:
         """A number above every epoch of earlier lives, and of earlier layouts (invariant 2)."""
         return (self._seat.generation << 32 | self.ledger.row.incarnation) << 32
-
-    @property
-    def alone_s(self) -> float:
-        """For how long nobody of an earlier life can have acted, by the clock of anybody else.
-
-        What matters is less than a lease; within that, clocks differ by less than the margin.
-        """
-        since = min(self._clock() - self._alone_since, self._options.lease_s)
-        return max(0.0, since - self._options.lease_margin_s)
 
     # Acting
 

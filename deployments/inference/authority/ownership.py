@@ -92,18 +92,15 @@ class Ownership:
         self.recall(record)
         return granted
 
-    def keep(self, record: StateRecord, session: Session) -> None:
-        """Leave a record that nobody else has to the session that claims it."""
-        if record.owner is None:
-            self._give(record, session)
-        session.kept.add(record.key)
-
-    def settle_claim(self, session: Session) -> None:
-        """Begin a session's normal life: free what it has inherited and not claimed."""
+    def settle_claim(self, session: Session, kept: Sequence[StateRecord]) -> None:
+        """Begin a session's normal life with these records, and free what else it has inherited."""
         session.claiming = False
-        for record in [r for key, r in session.owned.items() if key not in session.kept]:
+        for record in kept:
+            if record.owner is None:
+                self._give(record, session)
+        keys = {record.key for record in kept}
+        for record in [r for key, r in session.owned.items() if key not in keys]:
             self.release(record)
-        session.kept = set()
         for record in list(session.owned.values()):
             self.recall_if_wanted(record)
 

@@ -5,22 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 
 from deployments.inference.authority.cluster import Cluster
 from deployments.inference.authority.ownership import Ownership
 from deployments.inference.authority.resets import Resets
 from deployments.inference.authority.rows import Copy
-from deployments.inference.authority.table import Session, StateRecord, StateTable
-from deployments.inference.protocol import Claimed, ClaimPart, Key, StateBatch, Version
+from deployments.inference.authority.table import Session, StateTable
+from deployments.inference.protocol import ClaimPart, Key, StateBatch, Version
 
 logger = logging.getLogger(__name__)
 
-_PROBE_PERIOD_S = 0.1
+_PAUSE_S = 0.1
 
 
 class Recovery:
-    """Judges claims, and knows when enough were heard (invariant 8)."""
+    """Takes claims, and settles them when enough were heard (invariant 8)."""
 
     def __init__(
         self,
@@ -38,6 +39,7 @@ class Recovery:
         self._missing: dict[str, None] = {}
         self._until = 0.0
         self._heard_all = asyncio.Event()
+        self._unsettled = 0
 
     def begin(self, members: Iterable[str], leases_end_at: float) -> None:
         """Begin to wait for the members of the earlier life, whose leases end by that moment."""
@@ -59,11 +61,32 @@ class Recovery:
         )
 
     async def over(self) -> None:
-        """Return when states may be granted."""
-        while self._active:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_PROBE_PERIOD_S):
-                    await self._heard_all.wait()
+        """Return when states may be granted: enough were heard, and their claims are settled."""
+        while self._active or self._unsettled:
+            await self._wait()
+
+    @asynccontextmanager
+    async def heard(self, replica: str) -> AsyncIterator[None]:
+        """Wait, with a claim that is complete, for those of all others.
+
+        Until then another replica may claim what it was granted later. No state is granted until
+        this context is left.
+        """
+        self._hear(replica)
+        self._unsettled += 1
+        try:
+            while self._active:
+                await self._wait()
+            yield
+        finally:
+            self._unsettled -= 1
+
+    async def _wait(self) -> None:
+        left_s = self._until - self._clock()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(_PAUSE_S, left_s) if left_s > 0 else _PAUSE_S):
+                await self._heard_all.wait()
+        await asyncio.sleep(0)  # for claims that are settled in this turn
 
     async def probe(self) -> None:
         """Wait no longer for members that have died."""
@@ -72,49 +95,61 @@ class Recovery:
                 if not await self._cluster.is_alive(member):
                     logger.warning("Replica %s is dead; its claim is not waited for.", member)
                     self._hear(member)
-            await asyncio.sleep(_PROBE_PERIOD_S)
+            await asyncio.sleep(_PAUSE_S)
 
     def _hear(self, member: str) -> None:
         self._missing.pop(member, None)
         if not self._missing:
             self._heard_all.set()
 
-    def judge(self, session: Session, part: ClaimPart) -> Claimed:
-        """Take over the newest copies of states that nobody else has."""
-        wanted: list[Key] = []
-        given_back = self._take_over(session, part.given_back, wanted)
-        owned = self._take_over(session, part.owned, wanted)
-        kept = [record for record in owned if record.owner is session or part.lease_valid]
-        for record in kept:
-            self._ownership.keep(record, session)
-        for record in (*given_back, *owned):
-            if record.owner is None:
-                self._table.left(record)
-        if part.last:
-            self._ownership.settle_claim(session)
-            self._hear(session.replica)
-        accepted = [each.key for each in (*given_back, *owned)]
-        return Claimed([each.key for each in kept], accepted, wanted)
+    def take_over(self, session: Session, part: ClaimPart) -> list[Key]:
+        """Take over what is newer than what is here; return the keys to be told in full."""
+        return [
+            *self._take_over(session, part.owned, session.claimed),
+            *self._take_over(session, part.given_back, session.offered),
+        ]
 
     def _take_over(
-        self, session: Session, states: StateBatch, wanted: list[Key]
-    ) -> list[StateRecord]:
-        """Return the records of the states that are taken over; note those to be told in full."""
-        taken_over = []
+        self, session: Session, states: StateBatch, named: dict[Key, Version]
+    ) -> list[Key]:
+        wanted = []
         for key, version, hidden in zip(states.keys, states.versions, states.hidden, strict=True):
-            if not self._may_take_over(session, key, version):
+            named[key] = version
+            if not self._is_newest(session, key, version):
                 continue
             if len(hidden) or self._table.has(key, version):
-                copy = Copy(version, hidden, states.receipts.get(key, ()))
-                taken_over.append(self._table.adopt(key, copy))
+                self._table.adopt(key, Copy(version, hidden, states.receipts.get(key, ())))
             else:
                 wanted.append(key)
-        return taken_over
+        return wanted
 
-    def _may_take_over(self, session: Session, key: Key, version: Version) -> bool:
+    def _is_newest(self, session: Session, key: Key, version: Version) -> bool:
         if self._resets.voids(key.run, version.epoch):
             return False
         record = self._table.get(key)
         if record is None:
             return True
         return record.owner in (None, session) and record.version <= version
+
+    def settle(self, session: Session) -> list[Key]:
+        """Begin a session's normal life; return the keys of its claim that it has not got."""
+        lost: list[Key] = []
+        kept, left = [], []
+        for key, version in session.claimed.items():
+            record = self._table.get(key)
+            if record and record.owner in (None, session) and record.version == version:
+                kept.append(record)
+            else:
+                lost.append(key)
+        for key, version in session.offered.items():
+            record = self._table.get(key)
+            if record and record.version.epoch == version.epoch:
+                left.append(record)
+            else:
+                lost.append(key)
+        session.claimed, session.offered = {}, {}
+        self._ownership.settle_claim(session, kept)
+        for record in left:
+            if record.owner is None:
+                self._table.left(record)
+        return lost

@@ -76,6 +76,13 @@ class Sessions:
         session.expires_at = self._clock() + self._grace_s
         return session
 
+    def find_claiming(self, number: int) -> Session:
+        """Return a session whose claim is not settled, its lease renewed."""
+        session = self.find(number)
+        if not session.claiming:
+            raise StaleSessionError(f"session {number} has claimed already")
+        return session
+
     def renew(self, number: int) -> Session:
         """Return a session whose claim is complete, its lease renewed."""
         session = self.find(number)

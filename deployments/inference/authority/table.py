@@ -31,8 +31,9 @@ class Session(Owner):
 
     Attributes:
         expires_at: when the lease runs out by the authority's clock.
-        claiming: its claim is not complete; what earlier sessions of the replica owned is ``owned``
-            until then, what the claim names is ``kept``.
+        claiming: its claim is not settled; what earlier sessions of the replica owned is ``owned``
+            until then.
+        claimed, offered: what the claim names as owned, and as given back.
         owned: what the replica may step.
         waits: its places in queues.
         recalls: what it has been asked to give back and has not given back yet.
@@ -44,7 +45,8 @@ class Session(Owner):
     replica: str
     expires_at: float
     claiming: bool = True
-    kept: set[Key] = field(default_factory=set)
+    claimed: dict[Key, Version] = field(default_factory=dict)
+    offered: dict[Key, Version] = field(default_factory=dict)
     owned: dict[Key, StateRecord] = field(default_factory=dict)
     waits: dict[asyncio.Future[None], None] = field(default_factory=dict)
     recalls: dict[Key, StateRecord] = field(default_factory=dict)

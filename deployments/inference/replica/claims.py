@@ -14,6 +14,7 @@ from typing import TypeVar
 from deployments.inference.protocol import Claimed, ClaimPart, Key
 from deployments.inference.replica.held_state import HeldCopy, HeldState, batch_of, outline_of
 from deployments.inference.replica.held_states import HeldStates, LeaseCounts
+from deployments.inference.replica.phases import Phase
 from deployments.inference.replica.recent import RecentPast
 
 STATES_PER_PART = 1000
@@ -38,73 +39,80 @@ class Claims:
         self._held = held
         self._recent = RecentPast(now)
         self._counts = counts
-        self._begin(lease_valid=False)
+        self._begin()
 
-    def _begin(self, lease_valid: bool) -> None:
-        self._lease_valid = lease_valid
-        self._claimed: dict[Key, HeldState] = {}
+    def _begin(self) -> None:
+        self._claimed: list[tuple[HeldState, HeldCopy, bool]] = []  # whether as owned
         self._owned: list[HeldCopy] = []  # not claimed in full yet, as the next one
         self._given_back: list[HeldCopy] = []
-        self._kept: list[HeldState] = []
-        self._lost: list[HeldState] = []
+        self._lost: set[Key] = set()
 
-    def outlines(self, lease_valid: bool, expired: bool = False) -> Iterator[Part]:
+    def outlines(self, expired: bool = False) -> Iterator[Part]:
         """Begin a claim; what is stepped from now on follows in commits.
 
         Args:
             expired: nobody could use what is held any more; nothing is claimed.
         """
-        self._begin(lease_valid)  # an attempt before may have failed on its way
+        self._begin()  # an attempt before may have failed on its way
         if expired:
             return
         owned, leaving = self._held.claimable()
-        self._claimed = {state.key: state for state in (*owned, *leaving)}
-        past = [copy for copy in self._recent.copies() if copy.key not in self._claimed]
+        held = {state.key for state in (*owned, *leaving)}
+        past = [copy for copy in self._recent.copies() if copy.key not in held]
         given_back: list[HeldState | HeldCopy] = [*past, *leaving]
         if max(len(owned), len(given_back)) <= STATES_PER_PART:
-            self._owned, self._given_back = _copies(owned), _copies(given_back)
+            self._owned, self._given_back = self._copy(owned), self._copy(given_back)
             return
         for some_owned, some_given_back in _slices(owned, given_back):
-            own, other = _copies(some_owned), _copies(some_given_back)
-            message = ClaimPart(outline_of(own), outline_of(other), lease_valid, last=False)
-            yield Part(message, own, other)
+            own, other = self._copy(some_owned), self._copy(some_given_back)
+            yield Part(ClaimPart(outline_of(own), outline_of(other), last=False), own, other)
+
+    def _copy(self, held: Sequence[HeldState | HeldCopy]) -> list[HeldCopy]:
+        """Copy states as they are now, which counts as sent."""
+        copies = []
+        for each in held:
+            if isinstance(each, HeldState):
+                each.sent = each.version.step
+                copy = each.copy
+                self._claimed.append((each, copy, each.phase is Phase.OWNED))
+            else:
+                copy = each
+            copies.append(copy)
+        return copies
 
     def details(self) -> Iterator[Part]:
         """Yield what is to be claimed in full; when the outlines are settled."""
         slices = _slices(self._owned, self._given_back)
         for number, (own, other) in enumerate(slices, start=1):
             last = number == len(slices)
-            message = ClaimPart(batch_of(own), batch_of(other), self._lease_valid, last)
-            yield Part(message, own, other)
+            yield Part(ClaimPart(batch_of(own), batch_of(other), last), own, other)
 
     def settle_part(self, part: Part, answer: Claimed) -> None:
         """Take over what has become of a part."""
-        kept, accepted, wanted = set(answer.kept), set(answer.accepted), set(answer.wanted)
-        if wanted:
+        if answer.wanted:
+            wanted = set(answer.wanted)
             self._owned += [copy for copy in part.owned if copy.key in wanted]
             self._given_back += [copy for copy in part.given_back if copy.key in wanted]
-        for copy in (*part.owned, *part.given_back):
-            state = self._claimed.get(copy.key)
-            if state is None or copy.key in wanted:
-                continue
-            if copy.key not in accepted:
-                self._lost.append(state)
-                continue
-            if copy.key in kept or self._lease_valid:
-                state.acknowledge(copy.version.step)
-            if copy.key in kept:
-                self._kept.append(state)
-            else:
-                self._recent.note(copy)
+        self._lost |= set(answer.lost)
 
     def settle(self) -> None:
-        """Own in the new session what was kept, and nothing else."""
+        """Own in the new session what was claimed and not lost, and nothing else."""
         self._counts.sessions += 1
-        for state in self._held.keep(self._kept):
+        kept, lost = [], []
+        for state, copy, owned in self._claimed:
+            if copy.key in self._lost:
+                lost.append(state)
+                continue
+            state.acknowledge(copy.version.step)
+            if owned:
+                kept.append(state)
+            else:
+                self._recent.note(copy)
+        for state in self._held.keep(kept):
             state.give_up()
-        for state in self._lost:
+        for state in lost:
             self.lose(state)
-        self._begin(lease_valid=False)  # or states given back later would stay in memory
+        self._begin()  # or states given back later would stay in memory
 
     def give_back(self, state: HeldState) -> None:
         """Take leave of a state whose last commit has arrived."""
@@ -119,18 +127,6 @@ class Claims:
 
     def prune(self) -> None:
         self._recent.prune()
-
-
-def _copies(held: Sequence[HeldState | HeldCopy]) -> list[HeldCopy]:
-    """Copy states as they are now, which counts as sent."""
-    copies = []
-    for each in held:
-        if isinstance(each, HeldState):
-            each.sent = each.version.step
-            copies.append(each.copy)
-        else:
-            copies.append(each)
-    return copies
 
 
 def _slices(owned: list[T], given_back: list[U]) -> list[tuple[list[T], list[U]]]:

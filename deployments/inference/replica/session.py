@@ -40,7 +40,7 @@ class Part(Protocol):
 class Claimant(Protocol):
     """Whoever holds states under the session."""
 
-    def outlines(self, lease_valid: bool, expired: bool) -> Iterator[Part]:
+    def outlines(self, expired: bool) -> Iterator[Part]:
         """Name what is held, nothing once it has expired; what changes until ``settle`` is not
         part of the claim."""
 
@@ -149,8 +149,7 @@ class Session:
         async with asyncio.timeout(self._open_timeout_s):
             opened = await self._authority.open_session(hello)
         expired = sent_at - self._lease_until > self._forget_after_s
-        lease_valid = self._now() - opened.alone_s < self._lease_until
-        await self._claim(opened.session, self._claimant.outlines(lease_valid, expired))
+        await self._claim(opened.session, self._claimant.outlines(expired))
         sent_at = await self._claim(opened.session, self._claimant.details())
         self.number = opened.session
         self._ended = False

@@ -152,6 +152,6 @@ async def test_a_copy_from_before_a_reset_is_not_accepted_however_soon_it_is_cla
     await authority.commit(second, StateBatch(), [KEYS[1]])  # the last one that the reset needs
     for _ in range(turns):
         await asyncio.sleep(0)
-    session = await join(authority, "first", ClaimPart(given_back=old, lease_valid=True))
+    session = await join(authority, "first", ClaimPart(given_back=old))
     await asyncio.gather(reset, again, return_exceptions=True)
     assert (await authority.checkout(session, KEYS[0])).version.step == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -163,12 +162,12 @@ async def test_of_an_outline_only_what_the_store_does_not_have_is_asked_for():
         [Version(versions[key].epoch, step) for key, step in named.items()],
         np.empty((3, 0), np.float32),
     )
-    part = ClaimPart(outline, lease_valid=True, last=False)
+    part = ClaimPart(outline, last=False)
     claimed = await second.claim(opened.session, part)
-    assert claimed == Claimed([stored], [stored], [newer, zeros])
+    assert claimed == Claimed(wanted=[newer, zeros])
     states = batch(newer, Version(versions[newer].epoch, 6), 6.0)
-    claimed = await second.claim(opened.session, ClaimPart(states, lease_valid=True))
-    assert claimed == Claimed([newer], [newer])
+    claimed = await second.claim(opened.session, ClaimPart(states))
+    assert claimed == Claimed(lost=[zeros])
     other = await join(second, "other")
     waiting = asyncio.create_task(second.checkout(other, stored))
     await asyncio.sleep(0)
@@ -217,7 +216,7 @@ async def test_nothing_is_granted_between_the_parts_of_a_claim():
         await second.listen(newcomer)
         assert not waiting.done()
     owned = batch(KEY, Version(epoch, 9))
-    await second.claim(opened.session, ClaimPart(owned, lease_valid=True))
+    await second.claim(opened.session, ClaimPart(owned))
     await second.commit(opened.session, StateBatch(), [KEY])
     assert (await waiting).version.step == 9
 
@@ -232,14 +231,19 @@ async def test_what_a_claim_did_not_name_is_free_when_its_last_part_is_there():
     assert (await authority.checkout(await join(authority, "b"), KEY)).version.step == 0
 
 
-def many(n: int, version: Version) -> StateBatch:
-    keys = [Key(f"run-{i}", "1") for i in range(n)]
-    return StateBatch(keys, [version] * n, np.zeros((n, 128), np.float32))
-
-
 @virtual_time
-async def test_a_claim_of_a_replica_whose_lease_is_over_is_accepted_and_nothing_of_it_kept():
-    authority = await make_authority(settings(max_states=10_000))
-    session = await join(authority, "a", replace(ClaimPart(), owned=many(2000, Version(3, 4))))
-    assert authority._ownership.sessions[session].owned == {}
-    assert authority.n_states == 2000
+async def test_a_replica_whose_lease_ran_out_keeps_what_nobody_was_granted_since():
+    authority = await make_authority()
+    session = await join(authority, "a")
+    granted = [(await authority.checkout(session, Key("run", str(n)))).version for n in range(3)]
+    await asyncio.sleep(2 * (FAST.lease_s + FAST.lease_margin_s))
+    other = await join(authority, "b")
+    await authority.checkout(other, Key("run", "0"))
+    await authority.commit(other, StateBatch(), [Key("run", "0")])
+    keys = [Key("run", str(n)) for n in range(3)]
+    versions = [Version(each.epoch, 7) for each in granted]
+    states = StateBatch(keys, versions, np.ones((3, 128), np.float32))
+    opened = await authority.open_session(Hello("a", 1))
+    claimed = await authority.claim(opened.session, ClaimPart(owned=states))
+    assert claimed == Claimed(lost=keys[:1])
+    assert set(authority._ownership.sessions[opened.session].owned) == set(keys[1:])

@@ -135,10 +135,10 @@ async def test_a_copy_from_before_it_is_void_in_the_next_life_although_who_asked
     await first.reset(KEY.run)  # asked for by a replica that is never heard of again
     first.stop()
     second = await restart(store)
-    opened = await join(second, "holder", ClaimPart(given_back=old, lease_valid=True))
+    opened = await join(second, "holder", ClaimPart(given_back=old))
     assert (await second.checkout(opened, KEY)).version.step == 0
     await second.commit(opened, StateBatch(), [KEY])
-    opened = await join(second, "holder", ClaimPart(owned=old, lease_valid=True))
+    opened = await join(second, "holder", ClaimPart(owned=old))
     grant = await second.checkout(opened, KEY)
     assert (grant.version.step, grant.hidden) == (0, None)
 

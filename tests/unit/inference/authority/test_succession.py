@@ -253,7 +253,7 @@ async def test_members_of_the_earlier_life_are_heard_while_the_seat_is_given_up(
     with pytest.raises(DismissedError):
         await second.open_session(Hello("newcomer", 1))
     newer = batch(KEY, Version(granted.version.epoch, 6), 6.0)
-    session = await join(second, "a", ClaimPart(newer, lease_valid=True))
+    session = await join(second, "a", ClaimPart(newer))
     assert await second.listen(session) == [KEY]
     await second.commit(session, batch(KEY, Version(granted.version.epoch, 7), 7.0), [KEY])
     await giving_up
@@ -276,7 +276,7 @@ async def test_what_is_claimed_while_the_last_copies_are_written_is_kept_as_well
     other = Key("run", "other")
     part = ClaimPart(StateBatch(), batch(other, Version(1 << 64, 3)))
     opened = await authority.open_session(Hello("a", 1))
-    assert (await authority.claim(opened.session, part)).accepted == [other]
+    assert (await authority.claim(opened.session, part)).lost == []
     await giving_up
     assert store.tables[TABLE].keys() == {"layout", copy_row(KEY), copy_row(other)}
 

@@ -23,8 +23,16 @@ from deployments.inference.replica.phases import Phase
 KEY = Key("run", "300839359")
 
 
-def parts_of(claims: Claims, lease_valid: bool, expired: bool = False) -> list[Part]:
-    return [*claims.outlines(lease_valid, expired), *claims.details()]
+def parts_of(claims: Claims, expired: bool = False) -> list[Part]:
+    return [*claims.outlines(expired), *claims.details()]
+
+
+def owning(held: HeldStates, n: int) -> list[Key]:
+    keys = [Key(f"run-{number}", "300839359") for number in range(n)]
+    for number, key in enumerate(keys):
+        held.ask(key)
+        held.grant(key, Grant(Version(1, number), None), np.full(128, number, np.float32))
+    return keys
 
 
 def test_a_state_given_back_is_claimed_still() -> None:
@@ -37,57 +45,45 @@ def test_a_state_given_back_is_claimed_still() -> None:
     (leaving,) = held.in_phase(Phase.LEAVING)
     claims.give_back(leaving)
     assert held.phase(KEY) is Phase.FOREIGN
-    (part,) = parts_of(claims, lease_valid=True)
+    (part,) = parts_of(claims)
     assert part.message.owned.keys == []
     assert part.message.given_back.keys == [KEY]
     assert part.message.given_back.versions == [Version(1, 4)]
 
 
-@pytest.mark.parametrize("lease_valid", [True, False])
-async def test_an_answer_waits_on_when_another_replica_may_still_claim_a_later_state(
-    lease_valid: bool,
-) -> None:
-    """Nobody can have been granted the state since only if the lease held all the time."""
+@pytest.mark.parametrize("lost", [False, True])
+async def test_answers_that_wait_leave_when_the_whole_claim_is_settled(lost: bool) -> None:
     held = HeldStates()
     claims = Claims(held, LeaseCounts(), now=lambda: 0.0)
-    held.ask(KEY)
-    held.grant(KEY, Grant(Version(1, 4), None), np.zeros(128, np.float32))
+    (key,) = owning(held, 1)
     (state,) = held.in_phase(Phase.OWNED)
     answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     held.advance(state, np.ones(128, np.float32))
-    state.unanswered.append(Unanswered(5, answer, "stepped"))
-    (part,) = parts_of(claims, lease_valid)
-    claims.settle_part(part, Claimed(kept=[], accepted=[KEY]))
-    assert answer.done() == lease_valid
+    state.unanswered.append(Unanswered(state.version.step, answer, "stepped"))
+    (part,) = parts_of(claims)
+    claims.settle_part(part, Claimed(lost=[key] if lost else []))
+    assert not answer.done()
     claims.settle()
-    if lease_valid:
-        assert await answer == "stepped"
-    else:
+    if lost:
         with pytest.raises(OutcomeUnknownError):
             await answer
+    else:
+        assert await answer == "stepped"
+    assert held.phase(key) is (Phase.FOREIGN if lost else Phase.OWNED)
 
 
-def test_what_was_kept_by_a_claim_that_failed_on_its_way_has_expired_with_the_rest() -> None:
+def test_what_a_claim_named_that_failed_on_its_way_has_expired_with_the_rest() -> None:
     held = HeldStates()
     claims = Claims(held, LeaseCounts(), now=lambda: 0.0)
-    held.ask(KEY)
-    held.grant(KEY, Grant(Version(1, 4), None), np.zeros(128, np.float32))
-    (part,) = parts_of(claims, lease_valid=True)
-    claims.settle_part(part, Claimed(kept=[KEY], accepted=[KEY]))  # and the next part is lost
-    (part,) = parts_of(claims, lease_valid=False, expired=True)
+    (key,) = owning(held, 1)
+    (part,) = parts_of(claims)
+    claims.settle_part(part, Claimed())  # and the next part is lost
+    (part,) = parts_of(claims, expired=True)
     assert (part.message.owned.keys, part.message.given_back.keys) == ([], [])
     assert part.message.last
-    claims.settle_part(part, Claimed(kept=[], accepted=[]))
+    claims.settle_part(part, Claimed())
     claims.settle()
-    assert held.phase(KEY) is Phase.FOREIGN
-
-
-def owning(held: HeldStates, n: int) -> list[Key]:
-    keys = [Key(f"run-{number}", "300839359") for number in range(n)]
-    for number, key in enumerate(keys):
-        held.ask(key)
-        held.grant(key, Grant(Version(1, number), None), np.full(128, number, np.float32))
-    return keys
+    assert held.phase(key) is Phase.FOREIGN
 
 
 def test_of_many_states_only_those_are_sent_that_the_authority_asks_for(monkeypatch) -> None:
@@ -95,18 +91,16 @@ def test_of_many_states_only_those_are_sent_that_the_authority_asks_for(monkeypa
     held = HeldStates()
     claims = Claims(held, LeaseCounts(), now=lambda: 0.0)
     keys = owning(held, 8)
-    for part in claims.outlines(lease_valid=True):
+    for part in claims.outlines():
         states = part.message.owned
         assert states.hidden.shape == (len(states.keys), 0)
         assert not part.message.last
-        wanted = [key for key in states.keys if key == keys[4]]
-        known = [key for key in states.keys if key != keys[4]]
-        claims.settle_part(part, Claimed(known, known, wanted))
+        claims.settle_part(part, Claimed([key for key in states.keys if key == keys[4]]))
     (part,) = claims.details()
     assert part.message.last
     assert part.message.owned.keys == [keys[4]]
     assert part.message.owned.hidden[0].tolist() == [4.0] * 128
-    claims.settle_part(part, Claimed([keys[4]], [keys[4]]))
+    claims.settle_part(part, Claimed())
     claims.settle()
     assert [state.key for state in held.in_phase(Phase.OWNED)] == keys
 
@@ -115,7 +109,7 @@ def test_few_states_are_claimed_in_one_message() -> None:
     held = HeldStates()
     claims = Claims(held, LeaseCounts(), now=lambda: 0.0)
     keys = owning(held, 8)
-    (part,) = parts_of(claims, lease_valid=True)
+    (part,) = parts_of(claims)
     assert part.message.last
     assert part.message.owned.keys == keys
     assert part.message.owned.hidden.shape == (8, 128)

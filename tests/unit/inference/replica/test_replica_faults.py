@@ -194,7 +194,7 @@ async def test_nobody_can_commit_to_a_state_that_he_does_not_own():
     await asyncio.sleep(COMMITTED_S)
     authority = world.shards[0].authority
     forged = batch(KEY, Version(2**62, 99))
-    intruder = await join(authority, "intruder", ClaimPart(owned=forged, lease_valid=True))
+    intruder = await join(authority, "intruder", ClaimPart(owned=forged))
     assert await authority.commit(intruder, forged, [KEY]) == [KEY]
     assert (await world.predict(world.replicas[0], KEY)).step == 2
     world.history.check()

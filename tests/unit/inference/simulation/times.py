@@ -46,7 +46,7 @@ _CONSTANTS: list[tuple[Any, str, object]] = [
     (write_behind, "RETRY_PAUSE_S", 0.01),
     (write_behind, "_DEADLINE_S", 0.4),
     (succession, "_PAUSE_S", 0.02),
-    (recovery, "_PROBE_PERIOD_S", 0.02),
+    (recovery, "_PAUSE_S", 0.02),
     (claims, "STATES_PER_PART", 2),
     (commits, "STATES_PER_COMMIT", 3),
     (write_behind, "ROWS_PER_WRITE", 2),

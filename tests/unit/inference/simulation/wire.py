@@ -118,7 +118,7 @@ class Wire(Authority):
                 error = task.exception()
             result = task.result() if error is None else None
             if error is None:
-                world.carried_out(method, args, result, reset)
+                world.carried_out(life.process, method, args, result, reset)
             network.send(life.node, me, sender, lambda: settle(result, error), unreachable)
 
         repeatable = method != "checkout" and not (method == "commit" and args[2])

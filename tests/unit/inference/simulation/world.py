@@ -67,6 +67,7 @@ class World:
         self.known_dead: set[str] = set()
         self.known_ended: set[str] = set()
         self.met: Counter[str] = Counter()
+        self._claimed: dict[tuple[str, int], dict[Key, int]] = {}
 
     def new_process(self, name: str) -> Process:
         rate = 1 + self.random.uniform(-self.drift, self.drift)
@@ -174,10 +175,13 @@ class World:
 
     # What the history learns
 
-    def carried_out(self, method: str, args: Any, result: Any, reset: ResetCall | None) -> None:
+    def carried_out(
+        self, process: str, method: str, args: Any, result: Any, reset: ResetCall | None
+    ) -> None:
         """Learn what an authority has done.
 
         Args:
+            process: of the authority.
             reset: the one that the call belongs to.
         """
         now = self.loop.now
@@ -190,14 +194,18 @@ class World:
                 else:
                     self.history.commit(int(hidden[0]), now)
         elif method == "claim":
-            part = args[1]  # what is not its own for certain may still be taken back
-            accepted = set(result.accepted if part.lease_valid else result.kept)
-            if not part.last:
-                self.met["a claim in parts"] += 1
+            session, part = args
+            claimed = self._claimed.setdefault((process, session), {})
             for batch in (part.owned, part.given_back):
                 for key, hidden in zip(batch.keys, batch.hidden, strict=True):
-                    if key in accepted and len(hidden):  # otherwise the store has it
-                        self.history.commit(int(hidden[0]), now)
+                    if len(hidden):  # otherwise the store has it
+                        claimed[key] = int(hidden[0])
+            if not part.last:
+                self.met["a claim in parts"] += 1
+                return
+            for key, number in claimed.items():
+                if key not in result.lost:
+                    self.history.commit(number, now)
         elif method == "checkout" and result.hidden is not None:
             self.history.commit(int(result.hidden[0]), now)
         elif method == "reset" and reset is not None:
