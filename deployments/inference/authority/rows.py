@@ -64,11 +64,12 @@ def unpack_copy(value: bytes, stamp: bytes | None) -> Copy | None:
     if stamp is not None and found != stamp:
         return None
     hidden = np.frombuffer(value, np.float32, HIDDEN_DIM, offset=_HEADER.size)
+    version = Version(unpack_epoch(epoch), step)
+    if len(value) == _HIDDEN_END:  # as most are
+        return Copy(version, hidden)
     try:
-        receipts = json.loads(value[_HIDDEN_END:] or b"[]")
-        return Copy(
-            Version(unpack_epoch(epoch), step), hidden, tuple(Receipt(*each) for each in receipts)
-        )
+        receipts = json.loads(value[_HIDDEN_END:])
+        return Copy(version, hidden, tuple(Receipt(*each) for each in receipts))
     except (ValueError, TypeError) as error:
         logger.error("A copy of a hidden state has damaged receipts: %s", error)
         return None

@@ -9,6 +9,7 @@ this one at once.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
@@ -22,7 +23,7 @@ from deployments.inference.authority.authority import HiddenStateAuthority
 from deployments.inference.authority.ledger import SeatGivenUpError
 from deployments.inference.layout import Seat, table_of
 from deployments.inference.options import InferenceOptions
-from deployments.inference.protocol import Key
+from deployments.inference.protocol import HiddenStateError, Key
 from deployments.inference.wire.commit_channel import (
     ChannelAddress,
     CommitServer,
@@ -59,6 +60,12 @@ class HiddenStates(HiddenStateAuthority):
         self._address: ChannelAddress | None = None
         self._n_states = metrics.Gauge("hidden_states", "Hidden states kept", tag_keys=("shard",))
         self._n_states.set_default_tags({"shard": str(seat.shard)})
+        # Reading many copies takes about as long as it takes replicas to find this process.
+        self._starting_early = asyncio.ensure_future(self._start_early())
+
+    async def _start_early(self) -> None:
+        with contextlib.suppress(HiddenStateError):  # whoever calls tries again
+            await self.start()
 
     async def start(self) -> None:
         try:
