@@ -66,7 +66,7 @@ What a fault costs
     a replica dies          steps of the last ``loss_bound_s``; none in strict mode, where every
                             answer waits for its commit
     it pauses, or is cut    as above: answers wait from ``loss_bound_s`` on, and what was not
-    off                     committed when its lease ran out is refused afterwards
+    off                     committed when its lease ran out is void once another was granted it
     the authority dies      nothing. Answers wait until the next life has heard its members
     a message is lost       a new session; a step is never made twice, because only its owner steps
     the store fails         nothing; owners go on stepping and states move. Resets, new members and
