@@ -14,7 +14,6 @@ from typing import TypeVar
 from deployments.inference.protocol import Claimed, ClaimPart, Key
 from deployments.inference.replica.held_state import HeldCopy, HeldState, batch_of, outline_of
 from deployments.inference.replica.held_states import HeldStates, LeaseCounts
-from deployments.inference.replica.phases import Phase
 from deployments.inference.replica.recent import RecentPast
 
 STATES_PER_PART = 1000
@@ -42,7 +41,7 @@ class Claims:
         self._begin()
 
     def _begin(self) -> None:
-        self._claimed: list[tuple[HeldState, HeldCopy, bool]] = []  # whether as owned
+        self._claimed: list[tuple[HeldState, HeldCopy, bool]] = []  # True: as owned
         self._owned: list[HeldCopy] = []  # not claimed in full yet, as the next one
         self._given_back: list[HeldCopy] = []
         self._lost: set[Key] = set()
@@ -61,20 +60,20 @@ class Claims:
         past = [copy for copy in self._recent.copies() if copy.key not in held]
         given_back: list[HeldState | HeldCopy] = [*past, *leaving]
         if max(len(owned), len(given_back)) <= STATES_PER_PART:
-            self._owned, self._given_back = self._copy(owned), self._copy(given_back)
+            self._owned, self._given_back = self._copy(owned, True), self._copy(given_back, False)
             return
         for some_owned, some_given_back in _slices(owned, given_back):
-            own, other = self._copy(some_owned), self._copy(some_given_back)
+            own, other = self._copy(some_owned, True), self._copy(some_given_back, False)
             yield Part(ClaimPart(outline_of(own), outline_of(other), last=False), own, other)
 
-    def _copy(self, held: Sequence[HeldState | HeldCopy]) -> list[HeldCopy]:
-        """Copy states as they are now, which counts as sent."""
+    def _copy(self, held: Sequence[HeldState | HeldCopy], as_owned: bool) -> list[HeldCopy]:
+        """Copy states as they are now, which counts as sent; they may be recalled meanwhile."""
         copies = []
         for each in held:
             if isinstance(each, HeldState):
                 each.sent = each.version.step
                 copy = each.copy
-                self._claimed.append((each, copy, each.phase is Phase.OWNED))
+                self._claimed.append((each, copy, as_owned))
             else:
                 copy = each
             copies.append(copy)

@@ -113,3 +113,22 @@ def test_few_states_are_claimed_in_one_message() -> None:
     assert part.message.last
     assert part.message.owned.keys == keys
     assert part.message.owned.hidden.shape == (8, 128)
+
+
+def test_a_state_recalled_between_two_parts_is_owned_when_it_was_claimed_as_owned(
+    monkeypatch,
+) -> None:
+    monkeypatch.setattr(module, "STATES_PER_PART", 1)
+    held = HeldStates()
+    claims = Claims(held, LeaseCounts(), now=lambda: 0.0)
+    keys = owning(held, 2)
+    outlines = claims.outlines()
+    claims.settle_part(next(outlines), Claimed())
+    held.recall(keys[1])
+    (part,) = outlines
+    assert part.message.owned.keys == [keys[1]]
+    claims.settle_part(part, Claimed())
+    for part in claims.details():
+        claims.settle_part(part, Claimed())
+    claims.settle()
+    assert [held.phase(key) for key in keys] == [Phase.OWNED, Phase.OWNED]
