@@ -99,10 +99,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--moves", type=int, default=1000)
-    parser.add_argument("--states", default="50000,100000", help="numbers of states to recover")
-    parser.add_argument("--stores", default="sqlite,redis")
+    parser.add_argument("--moves", type=int, default=1000, help="at least 2 (%(default)s)")
+    parser.add_argument(
+        "--states", default="50000,100000", help="numbers of states to recover (%(default)s)"
+    )
+    parser.add_argument("--stores", default="sqlite,redis", help="sqlite, redis (%(default)s)")
     options = parser.parse_args()
+    if unknown := set(options.stores.split(",")) - {"sqlite", "redis"}:
+        parser.error(f"no such store: {', '.join(sorted(unknown))}")
+    if options.moves < 2 or not options.states.replace(",", "").isdigit():
+        parser.error("--moves and --states take positive numbers")
     # the actors find the project as this process does
     ray.init(
         address="local",

@@ -12,11 +12,17 @@ BODY_TIMEOUT_S = 10.0
 
 
 def header(scope: Scope, name: bytes) -> str | None:
-    """Return the first header of that name, which is in lower case."""
-    for key, value in scope["headers"]:
-        if key == name:
-            return str(value, "latin-1")
-    return None
+    """Return a header by its name in lower case.
+
+    Different values of one name are joined by commas (RFC 9110, 5.3): no one of them may count
+    for both.
+    """
+    values = [value for key, value in scope["headers"] if key == name]
+    if not values:
+        return None
+    if len(values) > 1:
+        values = [b", ".join(dict.fromkeys(values))]
+    return str(values[0], "latin-1")
 
 
 async def read_body(receive: Receive, limit: int) -> bytes:

@@ -143,7 +143,7 @@ class InferenceService:
         if not loaded:
             return self._health("no_model", self.slot.problem)
         if not self.leases.connected:
-            return self._health("unhealthy", "the authority over hidden states does not answer")
+            return self._health("unhealthy", "the state actor does not answer")
         return self._health("healthy", self.slot.problem)
 
     def _health(self, status: str, detail: str | None) -> Health:

@@ -159,6 +159,8 @@ def _introduce_first_user(options: argparse.Namespace) -> None:
             f" {FIRST_USER}",
             markup=False,
         )
+    elif (kept := settings.data_dir / FILE_NAME).exists():
+        console.print(f"\nThe first user of the gateway and its password are in {kept}")
 
 
 def _report(name: str, status: str, seconds: float) -> None:

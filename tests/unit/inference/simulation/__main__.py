@@ -50,12 +50,12 @@ def _results(pool: Pool, work: Iterator[Work], ahead: int) -> Iterator[Result]:
 
 def main() -> int:
     """Return 1 when a law was broken."""
-    parser = argparse.ArgumentParser(prog="make soak ARGS=", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
     parser.add_argument("--mode", choices=[*MODES, "all"], default="all")
     parser.add_argument("--seed", type=int, help="the first seed, instead of fresh ones")
-    parser.add_argument("--schedules", type=int, help="how many; one for a seed, else no end")
+    parser.add_argument("--schedules", type=_positive, help="how many; one for a seed, else no end")
     parser.add_argument("--shrink", action="store_true", help="drop what a breach does not need")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--jobs", type=_positive, default=1, help="processes")
     args = parser.parse_args()
 
     exploration, started, reported = Exploration(), time.monotonic(), 0.0
@@ -69,8 +69,14 @@ def main() -> int:
             if seconds - reported > REPORT_EVERY_S:
                 reported = seconds
                 _say(f"{exploration}\n{exploration.schedules / seconds * 60:7.0f} a minute\n")
-    _say(str(exploration))
+    _say(f"{exploration}\nNo schedule has broken a law.")
     return 0
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
+    return int(text)
 
 
 def _say(text: str) -> None:
