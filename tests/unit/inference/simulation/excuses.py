@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise
+from itertools import pairwise, product
 from math import inf
 from typing import NamedTuple
 
@@ -11,10 +11,14 @@ from deployments.inference.layout import shard_of
 from deployments.inference.protocol import Key
 from tests.unit.inference.simulation.history import Fault, Made, Succession
 from tests.unit.inference.simulation.network import link
+from tests.unit.inference.simulation.ray import RAY
 from tests.unit.inference.simulation.store import NAME as STORE
 from tests.unit.inference.simulation.world import KEYS, World
 
 COPY_SLACK_S = 0.06  # the store's own time, and that of the authority's loops
+SLOWEST_COMMIT_S = 0.15
+UNCONFIRMED_S = 3.0  # after which nobody, even if it was stalled, carries out a reset any more
+NOTICED_S = 0.25  # for so long an authority may not know that a cut has begun or ended
 
 
 class Breach(AssertionError):
@@ -61,7 +65,8 @@ class Excuses:
         for reset in self._history.resets:
             if reset.run != lost.key.run or reset.sent > lost.witness.at:
                 continue
-            if reset.done is None or max(reset.done, reset.executed) >= lost.step.at:
+            latest = reset.sent + UNCONFIRMED_S if reset.done is None else reset.done
+            if max(latest, reset.executed) >= lost.step.at:
                 return "reset"
         return None
 
@@ -116,18 +121,19 @@ class Excuses:
         """Name what kept a replica from telling an authority what it knows."""
         actors = [f"seat/{seat.generation}/{seat.shard}" for seat in self._world.seats_of(lost.key)]
         links = {link(replica, actor) for actor in actors}
-        for fault in self._history.faults:
-            if not fault.overlaps(begin - self._options.lease_s * 1.1, end):
-                continue
+        since = begin - self._options.lease_s * 1.1
+        faults = [fault for fault in self._history.faults if fault.overlaps(since, end)]
+        for fault in faults:
             if fault.who == replica and fault.kind in ("dead", "closed"):
                 return f"the replica {fault.kind}"
             if fault.who == replica and fault.kind == "stalled":
                 return "the replica stalled"
-            if fault.who in links:
+            if fault.who in links and fault.kind == "cut":
                 return fault.kind
             if fault.who == "network" and fault.kind == "slow":
                 return "a slow network"
-        return None
+        n_lost = sum(f.kind == "message lost" and f.who in links for f in faults)
+        return "messages lost" if n_lost > 1 else None  # a lease outlives the loss of one
 
     def _fault_of_authority(self, lost: Lost) -> str | None:
         """Name what kept a living authority from hearing anybody."""
@@ -137,11 +143,13 @@ class Excuses:
             begins = begin - self._options.lease_s * 1.1
             if fault.who in actors and fault.kind == "stalled" and fault.overlaps(begins, end):
                 return "the authority stalled"
-        isolated = [f for f in self._history.faults if f.overlaps(begin - 0.25, end)]
-        if any(_is_cut(f, a, STORE) or f.who == STORE for f in isolated for a in actors) and any(
-            _is_cut(f, a, "ray") for f in isolated for a in actors
-        ):
-            return "the authority was isolated"
+        near = [f for f in self._history.faults if f.overlaps(begin - NOTICED_S, end)]
+        for actor in actors:
+            stores = [f for f in near if f.who == STORE or _is_cut(f, actor, STORE)]
+            rays = [f for f in near if _is_cut(f, actor, RAY)]
+            for store, ray in product(stores, rays):
+                if store.overlaps(ray.begin - NOTICED_S, ray.end + NOTICED_S):
+                    return "the authority was isolated"
         return None
 
     def _both_died(self, lost: Lost) -> str | None:
@@ -196,7 +204,7 @@ class Excuses:
         store = {link(actor, STORE) for actor in actors} | {STORE}
         for fault in self._history.faults:
             if fault.who in store and fault.overlaps(since - 0.3, until):
-                return False
+                since = max(since, fault.end)
             if fault.who in actors and fault.end >= since:  # nobody could write from then on
                 until = min(until, fault.begin)
         slack = COPY_SLACK_S + 4 * self._world.slowest_message_s
@@ -228,9 +236,6 @@ class Excuses:
 
     def _answered_at(self, step: Made) -> float:
         return min(a.ended or 0.0 for a in self._history.asked if a.state == step.number)
-
-
-SLOWEST_COMMIT_S = 0.15
 
 
 def _is_cut(fault: Fault, actor: str, other: str) -> bool:
