@@ -24,7 +24,7 @@ from rich.console import Console
 from tests.mutants.mutant import Mutant
 from tests.mutants.of_the_authority import MUTANTS as OF_THE_AUTHORITY
 from tests.mutants.of_the_replica import MUTANTS as OF_THE_REPLICA
-from tests.unit.inference.simulation.explore import VERSION_VARIABLE, version
+from tests.version import VERSION_VARIABLE, version
 
 ROOT = Path(__file__).resolve().parents[2]
 MUTANTS = [*OF_THE_AUTHORITY, *OF_THE_REPLICA]

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from deployments.inference import protocol
 from tests.unit.inference.simulation.actions import draw
 from tests.unit.inference.simulation.coverage import EXPECTED
 from tests.unit.inference.simulation.run import Result, run
 from tests.unit.inference.simulation.times import a_tenth_as_long
-
-VERSION_VARIABLE = "SIMULATED_VERSION"
-
-_CORE = Path(protocol.__file__).parent
+from tests.version import version
 
 
 @dataclass
@@ -54,13 +47,6 @@ def fresh_seeds() -> Iterator[int]:
     rng = random.SystemRandom()
     while True:
         yield rng.randrange(2**48)
-
-
-def version() -> str:
-    """Return a name of the version that is tested; a mutant has that of what it was made from."""
-    files = sorted(_CORE.rglob("*.py"))
-    source = b"".join(file.read_bytes() for file in files)
-    return os.environ.get(VERSION_VARIABLE) or hashlib.sha256(source).hexdigest()
 
 
 def seeds_of_this_version() -> Iterator[int]:
