@@ -7,6 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 
+from deployments.inference.authority.rows import copy_row
 from deployments.inference.protocol import (
     Claimed,
     ClaimPart,
@@ -17,7 +18,7 @@ from deployments.inference.protocol import (
     Version,
 )
 from deployments.inference.replica import claims
-from tests.unit.inference.authorities import batch, join, make_authority, now, restart
+from tests.unit.inference.authorities import TABLE, batch, join, make_authority, now, restart
 from tests.unit.inference.lineage import Outcome
 from tests.unit.inference.memory_store import MemoryStore
 from tests.unit.inference.options import FAST, settings
@@ -247,3 +248,24 @@ async def test_a_replica_whose_lease_ran_out_keeps_what_nobody_was_granted_since
     claimed = await authority.claim(opened.session, ClaimPart(owned=states))
     assert claimed == Claimed(lost=keys[:1])
     assert set(authority._ownership.sessions[opened.session].owned) == set(keys[1:])
+
+
+@virtual_time
+async def test_a_claim_changes_nothing_of_a_state_that_another_replica_owns():
+    authority = await make_authority()
+    owner = await join(authority, "owner")
+    granted = await authority.checkout(owner, KEY)
+    opened = await authority.open_session(Hello("other", 1))
+    later = ClaimPart(batch(KEY, Version(2**90, 99), 9.0))
+    assert (await authority.claim(opened.session, later)).lost == [KEY]
+    states = batch(KEY, Version(granted.version.epoch, 1))
+    assert await authority.commit(owner, states, []) == []
+
+
+@virtual_time
+async def test_a_claimed_state_that_nobody_owns_is_in_the_store_soon():
+    store = MemoryStore()
+    authority = await make_authority(NEVER_BY_ITSELF, store)
+    await join(authority, "a", ClaimPart(given_back=batch(KEY, Version(7, 100))))
+    await asyncio.sleep(0.1)
+    assert copy_row(KEY) in store.tables[TABLE]
