@@ -132,3 +132,30 @@ def test_a_state_recalled_between_two_parts_is_owned_when_it_was_claimed_as_owne
         claims.settle_part(part, Claimed())
     claims.settle()
     assert [held.phase(key) for key in keys] == [Phase.OWNED, Phase.OWNED]
+
+
+async def test_answers_of_states_that_have_expired_do_not_hang() -> None:
+    held = HeldStates()
+    claims = Claims(held, LeaseCounts(), now=lambda: 0.0)
+    owning(held, 1)
+    (state,) = held.in_phase(Phase.OWNED)
+    answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    held.advance(state, np.ones(128, np.float32))
+    state.sent = state.version.step
+    state.unanswered.append(Unanswered(state.version.step, answer, "stepped"))
+    parts_of(claims, expired=True)
+    claims.settle()
+    with pytest.raises(OutcomeUnknownError):
+        await answer
+
+
+def test_a_state_that_a_claim_has_given_back_is_claimed_again() -> None:
+    held = HeldStates()
+    claims = Claims(held, LeaseCounts(), now=lambda: 0.0)
+    (key,) = owning(held, 1)
+    held.recall(key)
+    parts_of(claims)
+    claims.settle()
+    assert held.phase(key) is Phase.FOREIGN
+    (part,) = parts_of(claims)
+    assert part.message.given_back.keys == [key]
