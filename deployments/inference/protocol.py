@@ -22,17 +22,21 @@ Words
 
 Messages, in the order of a state's life; every call goes from a replica to the authority::
 
-    open_session(hello) -> session           first of all, and again whenever a session is in doubt
-    claim(session, part) -> wanted, lost     what the replica holds, in parts; the last one is
-                                             answered when every member was heard, and begins the
-                                             session's normal life
-    listen() -> keys                         one is always open: it renews the lease and brings the
-                                             keys that somebody else waits for
-    checkout(key) -> grant                   waits for its turn; the owner is recalled meanwhile
-    commit(states, released) -> refused      steps, and states given back; one call at a time;
-                                             renews the lease
-    reset(run)                               recalls every state of the run and clears it
-    close_session()                          the last one, after the last commit
+    open_session(hello) -> session          first of all, and again whenever a session is in doubt
+    claim(session, part) -> wanted, lost    what the replica holds, in parts; the last one is
+                                            answered when every member was heard, and begins the
+                                            session's normal life
+    listen(session) -> keys                 one is always open: it renews the lease and brings the
+                                            keys that somebody else waits for
+    checkout(session, key, call) -> grant   waits for its turn; the owner is recalled meanwhile
+    commit(session, states, released, call) -> refused
+                                            steps, and states given back; one at a time; renews
+                                            the lease
+    reset(session, run, call)               recalls every state of the run and clears it
+    close_session(session)                  the last one, after the last commit
+
+``call`` numbers the calls of a session that must not be carried out twice, in case their messages
+are; what comes again is refused as stale.
 
 Who decides what
     The row of the seat decides which life of the authority counts, and who its members are.
@@ -68,7 +72,8 @@ What a fault costs
     it pauses, or is cut    as above: answers wait from ``loss_bound_s`` on, and what was not
     off                     committed when its lease ran out is void once another was granted it
     the authority dies      nothing. Answers wait until the next life has heard its members
-    a message is lost       a new session; a step is never made twice, because only its owner steps
+    a message is lost,      a new session; a step is never made twice, because only its owner steps,
+    late, or comes twice    and no call that changes an owner is carried out twice
     the store fails         nothing; owners go on stepping and states move. Resets, new members and
                             a new life of the authority wait for the store
     authority and replica   what the replica's states have been stepped since their last copy,
@@ -93,7 +98,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Version of the messages. Replicas and authorities of different ones never share a seat."""
 
 MAX_RECEIPTS = 64
@@ -317,13 +322,15 @@ class Authority(Protocol):
     async def listen(self, session: int) -> list[Key]:
         """Renew the lease; wait for recalls, at most ``listen_s``."""
 
-    async def checkout(self, session: int, key: Key) -> Grant:
+    async def checkout(self, session: int, key: Key, call: int) -> Grant:
         """Become the owner, once the present owner has given the state back."""
 
-    async def commit(self, session: int, states: StateBatch, released: list[Key]) -> list[Key]:
+    async def commit(
+        self, session: int, states: StateBatch, released: list[Key], call: int
+    ) -> list[Key]:
         """Keep newer states of owned keys, take ``released`` ones back; return refused keys."""
 
-    async def reset(self, run: str) -> None:
+    async def reset(self, session: int, run: str, call: int) -> None:
         """Forget every state of a run; when this returns, the run starts from zeros.
 
         An error leaves open whether it was done.

@@ -17,6 +17,7 @@ AUTHORITY = "authority/authority.py"
 SESSIONS = "authority/sessions.py"
 COPIES = "authority/write_behind.py"
 ROWS = "authority/rows.py"
+CALLS = "authority/calls.py"
 LAYOUT = "layout.py"
 
 MUTANTS = [
@@ -206,6 +207,38 @@ MUTANTS = [
         RECOVERY,
         "            while self._active:\n                await self._wait()\n            yield\n",
         "            yield\n",
+    ),
+    Mutant(
+        "a request for a state is carried out as often as it comes",
+        AUTHORITY,
+        "        self._sessions.renew(session).calls.take(call)\n"
+        "        await self._recovery.over()\n",
+        "        self._sessions.renew(session)\n        await self._recovery.over()\n",
+    ),
+    Mutant(
+        "a commit is carried out as often as it comes",
+        AUTHORITY,
+        "        mine.calls.take(call)\n",
+        "",
+    ),
+    Mutant(
+        "a reset is carried out as often as it comes",
+        AUTHORITY,
+        "        self._sessions.renew(session).calls.take(call)\n"
+        "        self._office.require_open()\n",
+        "        self._sessions.renew(session)\n        self._office.require_open()\n",
+    ),
+    Mutant(
+        "a very late call is taken for a new one",
+        CALLS,
+        " or number <= self._newest - REMEMBERED",
+        "",
+    ),
+    Mutant(
+        "what is remembered of calls grows for ever",
+        CALLS,
+        "if len(self._taken) > 2 * REMEMBERED:",
+        "if False:",
     ),
     Mutant(
         "states are granted while claims are being settled",

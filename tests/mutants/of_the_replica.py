@@ -43,6 +43,14 @@ MUTANTS = [
         "",
     ),
     Mutant(
+        "a reset that comes too late for its session is not tried again",
+        "replica/leases.py",
+        "        except (StaleSessionError, AuthorityUnavailableError) as error:\n"
+        "            await self._replace_session(session, error)\n            return False\n",
+        "        except AuthorityUnavailableError as error:\n"
+        "            await self._replace_session(session, error)\n            return False\n",
+    ),
+    Mutant(
         "a refused state is kept",
         COMMITS,
         "                self._claims.lose(state)\n            else:\n",

@@ -210,8 +210,8 @@ class HiddenStateAuthority:
 
     # Ownership
 
-    async def checkout(self, session: int, key: Key) -> Grant:
-        self._sessions.renew(session)
+    async def checkout(self, session: int, key: Key, call: int) -> Grant:
+        self._sessions.renew(session).calls.take(call)
         await self._recovery.over()
         mine = self._sessions.renew(session)
         self._office.require_open()
@@ -238,8 +238,11 @@ class HiddenStateAuthority:
         self._ownership.recall_if_wanted(record)
         return Grant(record.version, record.hidden, record.receipts)
 
-    async def commit(self, session: int, states: StateBatch, released: list[Key]) -> list[Key]:
+    async def commit(
+        self, session: int, states: StateBatch, released: list[Key], call: int
+    ) -> list[Key]:
         mine = self._sessions.renew(session)
+        mine.calls.take(call)
         refused: list[Key] = []
         for key, version, hidden in zip(states.keys, states.versions, states.hidden, strict=True):
             record = mine.owned.get(key)
@@ -259,8 +262,8 @@ class HiddenStateAuthority:
 
     # The life of a run
 
-    async def reset(self, run: str) -> None:
-        await self.start()
+    async def reset(self, session: int, run: str, call: int) -> None:
+        self._sessions.renew(session).calls.take(call)
         self._office.require_open()
         await self._recovery.over()
         await self._forgetting.reset(run)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from deployments.inference.authority.calls import Calls
 from deployments.inference.authority.rows import Copy
 from deployments.inference.authority.write_behind import Copies
 from deployments.inference.protocol import MAX_RECEIPTS, Floats, Key, Receipts, Version
@@ -36,6 +37,7 @@ class Session(Owner):
         claimed, offered: what the claim names as owned, and as given back.
         owned: what the replica may step.
         waits: its places in queues.
+        calls: which of its calls have come.
         recalls: what it has been asked to give back and has not given back yet.
         recalled: set while there are recalls that it has not been told.
         probed: someone is asking whether the replica lives.
@@ -48,6 +50,7 @@ class Session(Owner):
     claimed: dict[Key, Version] = field(default_factory=dict)
     offered: dict[Key, Version] = field(default_factory=dict)
     owned: dict[Key, StateRecord] = field(default_factory=dict)
+    calls: Calls = field(default_factory=Calls)
     waits: dict[asyncio.Future[None], None] = field(default_factory=dict)
     recalls: dict[Key, StateRecord] = field(default_factory=dict)
     recalled: asyncio.Event = field(default_factory=asyncio.Event)

@@ -93,7 +93,9 @@ class Commits:
         else:
             self._oldest_unsent = math.inf
         try:
-            refused = await self._authority.commit(number, batch, [each.key for each in leaving])
+            refused = await self._authority.commit(
+                number, batch, [each.key for each in leaving], next(self._session.calls)
+            )
         except BaseException:
             self._oldest_unsent = min(self._oldest_sent, self._oldest_unsent)
             self._oldest_sent = math.inf

@@ -141,7 +141,7 @@ class StateLeases:
         granted = False
         try:
             async with asyncio.timeout(self._options.checkout_timeout_s + CALL_TIMEOUT_S):
-                grant = await self._authority.checkout(session, key)
+                grant = await self._authority.checkout(session, key, next(self._session.calls))
             if self._session.opening:
                 # The claim under way does not name this key, so the authority takes it back.
                 await self._replace_session(session)
@@ -172,9 +172,12 @@ class StateLeases:
 
     async def _try_reset(self, run: str) -> bool:
         session = self._session.number
+        if session is None:
+            await self._replace_session(session)
+            return False
         try:
-            await self._authority.reset(run)
-        except AuthorityUnavailableError as error:
+            await self._authority.reset(session, run, next(self._session.calls))
+        except (StaleSessionError, AuthorityUnavailableError) as error:
             await self._replace_session(session, error)
             return False
         return True

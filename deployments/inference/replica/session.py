@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any, Protocol
 
 from deployments.inference.protocol import (
@@ -68,6 +69,7 @@ class Session:
 
     Attributes:
         number: None before the first session.
+        calls: numbers for calls.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Session:
         forget_after_s: float = math.inf,
     ) -> None:
         self.number: int | None = None
+        self.calls = count(1)
         self._authority = authority
         self._replica = replica
         self._generation = generation

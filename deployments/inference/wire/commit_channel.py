@@ -42,12 +42,12 @@ class ChannelAddress(NamedTuple):
     token: bytes
 
 
-def encode_commit(session: int, states: StateBatch, released: list[Key]) -> bytes:
-    header = json.dumps([session, released]).encode()
+def encode_commit(session: int, states: StateBatch, released: list[Key], call: int) -> bytes:
+    header = json.dumps([session, released, call]).encode()
     return b"".join((_LENGTH.pack(len(header)), header, states.pack()))
 
 
-def decode_commit(payload: bytes) -> tuple[int, StateBatch, list[Key]]:
+def decode_commit(payload: bytes) -> tuple[int, StateBatch, list[Key], int]:
     """Return the arguments of :meth:`~deployments.inference.protocol.Authority.commit`.
 
     Raises:
@@ -55,9 +55,9 @@ def decode_commit(payload: bytes) -> tuple[int, StateBatch, list[Key]]:
     """
     try:
         start = _LENGTH.size + _LENGTH.unpack_from(payload)[0]
-        session, released = json.loads(payload[_LENGTH.size : start])
+        session, released, call = json.loads(payload[_LENGTH.size : start])
         states = StateBatch.unpack(memoryview(payload)[start:])
-        return session, states, [Key(*key) for key in released]
+        return session, states, [Key(*key) for key in released], call
     except (struct.error, TypeError) as error:
         raise ValueError(f"not a commit: {error}") from error
 

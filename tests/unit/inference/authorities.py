@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import (
     AuthorityUnavailableError,
     ClaimPart,
+    Grant,
     Hello,
     Key,
     Receipt,
@@ -24,6 +26,8 @@ from tests.unit.inference.memory_store import MemoryStore
 from tests.unit.inference.options import FAST
 
 TABLE = "states:test"
+
+_CALLS = count(1)
 
 
 class FakeCluster:
@@ -71,25 +75,40 @@ def batch(key: Key, version: Version, fill: float = 1.0, *receipts: Receipt) -> 
     return StateBatch([key], [version], hidden, {key: receipts} if receipts else {})
 
 
+class NumberingAuthority(HiddenStateAuthority):
+    """Numbers the calls of whoever does not do so."""
+
+    async def checkout(self, session: int, key: Key, call: int | None = None) -> Grant:
+        return await super().checkout(session, key, call or next(_CALLS))
+
+    async def commit(
+        self, session: int, states: StateBatch, released: list[Key], call: int | None = None
+    ) -> list[Key]:
+        return await super().commit(session, states, released, call or next(_CALLS))
+
+    async def reset(self, session: int, run: str, call: int | None = None) -> None:
+        await super().reset(session, run, call or next(_CALLS))
+
+
 async def make_authority(
     options: InferenceOptions = FAST,
     store: MemoryStore | None = None,
     cluster: FakeCluster | None = None,
     seat: Seat | None = None,
     on_end: Callable[[BaseException], None] = lambda error: None,
-) -> HiddenStateAuthority:
+) -> NumberingAuthority:
     """Make an authority that takes its seat at the first call."""
     store = store or MemoryStore()
     if seat is None:
         seat = (await agree_on_layout(store, TABLE, options)).seats[0]
-    return HiddenStateAuthority(
+    return NumberingAuthority(
         options, store, TABLE, seat, cluster or FakeCluster(), on_end, clock=now
     )
 
 
 async def restart(
     store: MemoryStore, options: InferenceOptions = FAST, process: str = "node/2/2"
-) -> HiddenStateAuthority:
+) -> NumberingAuthority:
     """Make the next life of the authority, whose predecessor is known to have ended."""
     cluster = FakeCluster(process=process)
     cluster.ended = {"node/1/1"}

@@ -144,7 +144,7 @@ async def test_a_copy_from_before_a_reset_is_not_accepted_however_soon_it_is_cla
     await authority.checkout(second, KEYS[1])
     mine = await authority.checkout(first, KEYS[0])  # the latest epoch of all before the reset's
     old = batch(KEYS[0], Version(mine.version.epoch, 10))
-    reset = asyncio.create_task(authority.reset("run"))
+    reset = asyncio.create_task(authority.reset(first, "run"))
     await asyncio.sleep(0)
     await authority.commit(first, old, [KEYS[0]])
     again = asyncio.create_task(authority.checkout(first, KEYS[0]))

@@ -178,16 +178,18 @@ class Wire(Authority):
     async def listen(self, session: int) -> Any:
         return await self._call("listen", session)
 
-    async def checkout(self, session: int, key: Key) -> Grant:
-        grant: Grant = await self._call("checkout", session, key)
+    async def checkout(self, session: int, key: Key, call: int) -> Grant:
+        grant: Grant = await self._call("checkout", session, key, call)
         return grant
 
-    async def commit(self, session: int, states: StateBatch, released: list[Key]) -> list[Key]:
-        refused: list[Key] = await self._call("commit", session, states, released)
+    async def commit(
+        self, session: int, states: StateBatch, released: list[Key], call: int
+    ) -> list[Key]:
+        refused: list[Key] = await self._call("commit", session, states, released, call)
         return refused
 
-    async def reset(self, run: str) -> None:
-        await self._call("reset", run)
+    async def reset(self, session: int, run: str, call: int) -> None:
+        await self._call("reset", session, run, call)
 
     async def close_session(self, session: int) -> None:
         await self._call("close_session", session)

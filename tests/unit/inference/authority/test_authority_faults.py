@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from deployments.inference.authority.authority import HiddenStateAuthority
 from deployments.inference.protocol import (
     Claimed,
     ClaimPart,
@@ -18,7 +17,14 @@ from deployments.inference.protocol import (
     TooManyStatesError,
     Version,
 )
-from tests.unit.inference.authorities import batch, join, make_authority, now, restart
+from tests.unit.inference.authorities import (
+    NumberingAuthority,
+    batch,
+    join,
+    make_authority,
+    now,
+    restart,
+)
 from tests.unit.inference.lineage import Outcome
 from tests.unit.inference.memory_store import MemoryStore
 from tests.unit.inference.virtual_time import virtual_time
@@ -32,7 +38,7 @@ RECONNECTED_S = 0.1  # by then a replica has noticed that there is an authority 
 
 
 async def claim(
-    authority: HiddenStateAuthority, replica: str, part: ClaimPart
+    authority: NumberingAuthority, replica: str, part: ClaimPart
 ) -> tuple[int, Claimed]:
     opened = await authority.open_session(Hello(replica, 1))
     return opened.session, await authority.claim(opened.session, part)
@@ -339,7 +345,7 @@ async def test_a_cancelled_reset_leaves_nothing_owned():
     a, b = [await join(authority, name) for name in "ab"]
     await authority.checkout(a, KEY)
     await authority.checkout(b, OTHER)
-    waiting = asyncio.create_task(authority.reset(KEY.run))
+    waiting = asyncio.create_task(authority.reset(b, KEY.run))
     await asyncio.sleep(0)
     await authority.commit(a, StateBatch(), [KEY])
     waiting.cancel()

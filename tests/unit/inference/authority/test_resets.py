@@ -119,7 +119,7 @@ async def test_it_is_in_the_store_before_it_is_answered():
     session = await join(authority, "a")
     granted = await authority.checkout(session, KEY)
     await authority.commit(session, batch(KEY, Version(granted.version.epoch, 5)), [KEY])
-    await authority.reset(KEY.run)
+    await authority.reset(session, KEY.run)
     assert unpack_epoch(store.tables[TABLE][ROW]) > granted.version.epoch
     assert not any(row.startswith("copy/") for row in store.tables[TABLE])
 
@@ -128,11 +128,11 @@ async def test_it_is_in_the_store_before_it_is_answered():
 async def test_a_copy_from_before_it_is_void_in_the_next_life_although_who_asked_is_gone():
     store = MemoryStore()
     first = await make_authority(store=store)
-    holder = await join(first, "holder")
+    holder, asking = [await join(first, name) for name in ("holder", "asking")]
     granted = await first.checkout(holder, KEY)
     old = batch(KEY, Version(granted.version.epoch, 5))
     await first.commit(holder, old, [KEY])
-    await first.reset(KEY.run)  # asked for by a replica that is never heard of again
+    await first.reset(asking, KEY.run)  # asked for by a replica that is never heard of again
     first.stop()
     second = await restart(store)
     opened = await join(second, "holder", ClaimPart(given_back=old))
@@ -152,7 +152,7 @@ async def test_a_copy_that_was_on_its_way_into_the_store_is_void_in_the_next_lif
     granted = await first.checkout(session, KEY)
     version = Version(granted.version.epoch, 5)
     await first.commit(session, batch(KEY, version), [KEY])
-    await first.reset(KEY.run)
+    await first.reset(session, KEY.run)
     first.stop()
     late = Copy(version, batch(KEY, version).hidden[0])
     store.tables[TABLE][f"copy/{KEY.run}/{KEY.junction}"] = pack_copy(late, stamp_of("first"))
@@ -205,7 +205,7 @@ async def test_one_that_the_store_does_not_take_is_refused_and_leaves_the_states
     await authority.commit(session, batch(KEY, Version(granted.version.epoch, 5)), [KEY])
     store.down = True
     with pytest.raises(AuthorityUnavailableError):
-        await authority.reset(KEY.run)
+        await authority.reset(session, KEY.run)
     grant = await authority.checkout(session, KEY)
     assert grant.version.step == 5
 

@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from deployments.inference.authority.authority import HiddenStateAuthority
 from deployments.inference.authority.ledger import SeatGivenUpError, SeatRow, SupersededError
 from deployments.inference.authority.rows import copy_row, unpack_copy
 from deployments.inference.layout import Seat, agree_on_layout
@@ -23,6 +22,7 @@ from deployments.inference.protocol import (
 from tests.unit.inference.authorities import (
     TABLE,
     FakeCluster,
+    NumberingAuthority,
     batch,
     join,
     make_authority,
@@ -37,7 +37,7 @@ KEY = Key("run", "300839359")
 LONG = settings(tenure_s=2.0)
 
 
-async def second_life(store: MemoryStore, **cluster: object) -> HiddenStateAuthority:
+async def second_life(store: MemoryStore, **cluster: object) -> NumberingAuthority:
     """Make a life whose predecessor may still act."""
     fake = FakeCluster(process="node/2/2", **cluster)  # type: ignore[arg-type]
     return await make_authority(LONG, store, fake)
@@ -108,7 +108,7 @@ async def test_a_life_whose_tenure_is_over_grants_commits_and_resets_nothing():
         authority.listen(session),
         authority.checkout(session, Key("run", "other")),
         authority.commit(session, stepped, [KEY]),
-        authority.reset("run"),
+        authority.reset(session, "run"),
         authority.close_session(session),
     ):
         with pytest.raises(AuthorityUnavailableError):
@@ -123,7 +123,7 @@ async def test_a_grant_that_was_waited_for_until_the_tenure_is_over_is_not_made(
     owner, other = [await join(authority, name) for name in ("owner", "other")]
     await authority.checkout(owner, KEY)
     waiting = asyncio.create_task(authority.checkout(other, KEY))
-    resetting = asyncio.create_task(authority.reset("another run"))
+    resetting = asyncio.create_task(authority.reset(other, "another run"))
     await resetting
     store.down, cluster.current = True, None
     await asyncio.sleep(FAST.tenure_s + 0.01)
@@ -155,7 +155,7 @@ async def test_a_succeeded_life_writes_nothing_however_late_its_messages_arrive(
         asyncio.create_task(call)
         for call in (
             first.commit(session, batch(KEY, Version(granted.version.epoch, 9)), [KEY]),
-            first.reset("run"),
+            first.reset(session, "run"),
             first.open_session(Hello("newcomer", 1)),
         )
     ]
@@ -222,14 +222,14 @@ async def test_a_seat_is_given_up_with_all_that_was_committed_and_for_good():
     authority = await make_authority(store=store, cluster=cluster, on_end=ended.append)
     session = await join(authority, "a")
     granted = await authority.checkout(session, KEY)
-    await authority.reset("another")
+    await authority.reset(session, "another")
     giving_up = asyncio.create_task(authority.give_up())
     assert await authority.listen(session) == [KEY]
     assert not giving_up.done()
     with pytest.raises(DismissedError):
         await authority.checkout(session, Key("run", "other"))
     with pytest.raises(DismissedError):
-        await authority.reset("run")
+        await authority.reset(session, "run")
     await authority.commit(session, batch(KEY, Version(granted.version.epoch, 5)), [KEY])
     await giving_up
     assert snapshot(store).keys() == {"layout", f"copy/{KEY.run}/{KEY.junction}"}
@@ -260,6 +260,29 @@ async def test_members_of_the_earlier_life_are_heard_while_the_seat_is_given_up(
     copy = unpack_copy(store.tables[TABLE][copy_row(KEY)], None)
     assert copy is not None
     assert copy.version.step == 7
+
+
+@virtual_time
+async def test_a_seat_that_is_given_up_takes_no_state_before_every_claim_is_settled():
+    store = MemoryStore()
+    first = await make_authority(store=store)
+    a, _ = [await join(first, name) for name in "ab"]
+    epoch = (await first.checkout(a, KEY)).version.epoch
+    await first.commit(a, batch(KEY, Version(epoch, 5)), [])
+    first.stop()
+    second = await restart(store)
+    giving_up = asyncio.create_task(second.give_up())
+    await asyncio.sleep(0.01)
+    opened = await second.open_session(Hello("a", 1))
+    claiming = asyncio.create_task(
+        second.claim(opened.session, ClaimPart(batch(KEY, Version(epoch, 6))))
+    )
+    await asyncio.sleep(0.01)
+    await join(second, "b")
+    assert (await claiming).lost == []
+    assert await second.listen(opened.session) == [KEY]
+    await second.commit(opened.session, StateBatch(), [KEY])
+    await giving_up
 
 
 @virtual_time
@@ -294,7 +317,7 @@ async def test_a_seat_that_the_store_did_not_let_go_is_given_up_by_the_next_atte
     assert Seat().row not in store.tables[TABLE]
 
 
-async def restart_in(store: MemoryStore, seat: Seat) -> HiddenStateAuthority:
+async def restart_in(store: MemoryStore, seat: Seat) -> NumberingAuthority:
     return await make_authority(FAST, store, FakeCluster(process="node/2/2"), seat)
 
 

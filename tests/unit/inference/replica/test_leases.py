@@ -75,17 +75,19 @@ class Scripted(Authority):
             raise said
         return said
 
-    async def checkout(self, session: int, key: Key) -> Grant:
+    async def checkout(self, session: int, key: Key, call: int) -> Grant:
         self.checkouts += 1
         await self.grants.wait()
         return Grant(Version(self.checkouts, 0), None)
 
-    async def commit(self, session: int, states: StateBatch, released: list[Key]) -> list[Key]:
+    async def commit(
+        self, session: int, states: StateBatch, released: list[Key], call: int
+    ) -> list[Key]:
         await self.commit_gate.wait()
         self.commits.append((states, released))
         return []
 
-    async def reset(self, run: str) -> None:
+    async def reset(self, session: int, run: str, call: int) -> None:
         self.resets.append(run)
         if self.reset_fails:
             raise AuthorityUnavailableError("the store does not serve")

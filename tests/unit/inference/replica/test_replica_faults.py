@@ -195,7 +195,7 @@ async def test_nobody_can_commit_to_a_state_that_he_does_not_own():
     authority = world.shards[0].authority
     forged = batch(KEY, Version(2**62, 99))
     intruder = await join(authority, "intruder", ClaimPart(owned=forged))
-    assert await authority.commit(intruder, forged, [KEY]) == [KEY]
+    assert await authority.commit(intruder, forged, [KEY], 1) == [KEY]
     assert (await world.predict(world.replicas[0], KEY)).step == 2
     world.history.check()
 
@@ -207,8 +207,8 @@ async def test_a_session_that_never_was_is_refused():
     for call in (
         authority.claim(5, ClaimPart()),
         authority.listen(5),
-        authority.checkout(5, KEY),
-        authority.commit(5, StateBatch(), []),
+        authority.checkout(5, KEY, 1),
+        authority.commit(5, StateBatch(), [], 2),
         authority.close_session(5),
     ):
         with pytest.raises(StaleSessionError):
@@ -235,11 +235,11 @@ async def test_a_call_that_hangs_is_given_up():
     hang = asyncio.Event()
 
     class HangingWire(Wire):
-        async def checkout(self, session, key):
+        async def checkout(self, session, key, call):
             if not hang.is_set():
                 hang.set()
                 await asyncio.Event().wait()
-            return await super().checkout(session, key)
+            return await super().checkout(session, key, call)
 
     world = await World(settings=settings(checkout_timeout_s=1.0)).start(1)
     shard = world.replicas[0].shards[0]

@@ -21,7 +21,7 @@ EXPECTED = (
     "two lives at once",
     "a claim in parts",
     "a state moved while the store was out of order",
-    "a commit was refused",
+    "a repeated call was refused",
     "a replica closed during a restart of the authority",
     "a replica closed without being heard",
     "a change of layout with states",

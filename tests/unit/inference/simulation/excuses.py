@@ -12,6 +12,7 @@ from deployments.inference.protocol import Key
 from tests.unit.inference.simulation.history import Fault, Made, Succession
 from tests.unit.inference.simulation.network import link
 from tests.unit.inference.simulation.ray import RAY
+from tests.unit.inference.simulation.store import DEADLINE_S
 from tests.unit.inference.simulation.store import NAME as STORE
 from tests.unit.inference.simulation.world import KEYS, World
 
@@ -65,8 +66,9 @@ class Excuses:
         for reset in self._history.resets:
             if reset.run != lost.key.run or reset.sent > lost.witness.at:
                 continue
-            latest = reset.sent + UNCONFIRMED_S if reset.done is None else reset.done
-            if max(latest, reset.executed) >= lost.step.at:
+            unconfirmed = max(reset.sent + UNCONFIRMED_S, reset.executed)
+            latest = unconfirmed if reset.done is None else reset.done
+            if latest >= lost.step.at:
                 return "reset"
         return None
 
@@ -202,10 +204,12 @@ class Excuses:
     def _copy_is_late(self, key: Key, since: float, until: float) -> bool:
         actors = {f"seat/{seat.generation}/{seat.shard}" for seat in self._world.seats_of(key)}
         store = {link(actor, STORE) for actor in actors} | {STORE}
+        committed = since
         for fault in self._history.faults:
-            if fault.who in store and fault.overlaps(since - 0.3, until):
-                since = max(since, fault.end)
-            if fault.who in actors and fault.end >= since:  # nobody could write from then on
+            if fault.who in store and fault.overlaps(committed - 0.3, until):
+                hanging = DEADLINE_S if fault.kind == "cut" else 0.0  # a write sent into it
+                since = max(since, fault.end + hanging)
+            if fault.who in actors and fault.end >= committed:  # nobody could write from then on
                 until = min(until, fault.begin)
         slack = COPY_SLACK_S + 4 * self._world.slowest_message_s
         return until - since > self._options.snapshot_period_s * 1.1 + slack

@@ -51,7 +51,7 @@ def fresh_seeds() -> Iterator[int]:
 
 def seeds_of_this_version() -> Iterator[int]:
     """Yield seeds that are new for every version of what is tested, and the same for each run of
-    it: a run that fails will fail again."""
+    it: what fails of them will fail again, and catches a mutant whenever it is tried."""
     rng = random.Random(version())
     while True:
         yield rng.randrange(2**48)

@@ -63,14 +63,11 @@ class Network:
         process: Process,
         deliver: Callable[[], None],
         failed: Callable[[], None],
-        repeatable: bool = True,
     ) -> None:
         """Have a message arrive in a process, once, twice or never.
 
         Args:
             failed: called in the place of the sender when it is told of a loss.
-            repeatable: False where the protocol relies on its carriers, which repeat nothing: Ray
-                carries out a call of an actor at most once, and so does a connection for commits.
         """
         if not self.passes(source, target):
             if self.silent[source, target] <= 0:
@@ -83,7 +80,7 @@ class Network:
                 failed()
             return
         self.loop.post(process, self.delay(), deliver)
-        if repeatable and self.repeated and self.random.random() < self.repeated:
+        if self.repeated and self.random.random() < self.repeated:
             self.counts["repeated"] += 1
             later = self.random.random() * self.random.choice((0.01, 0.3))
             self.loop.post(process, self.delay() + later, deliver)

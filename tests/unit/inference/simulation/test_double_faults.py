@@ -84,6 +84,9 @@ def test_a_replica_that_remembers_an_earlier_state_is_of_no_help() -> None:
         (("cut", link(ACTOR, STORE), 2.0, 2.5), False),
         (("down", STORE, 2.0, 2.4), False),
         (("down", STORE, 2.0, 2.2), True),
+        (("down", STORE, 2.0, 2.05), True),
+        (("cut", link(ACTOR, STORE), 2.0, 2.05), False),  # the write that hung is sent again
+        (("cut", link(ACTOR, STORE), 1.8, 1.9), True),
         (("dead", ACTOR, 2.05, 2.05), False),  # nobody was left to write it
         (("down", STORE, 1.2, 1.6), True),
         (("cut", link(ELSEWHERE, STORE), 2.0, 2.5), True),
@@ -105,6 +108,14 @@ def test_a_late_copy_is_a_breach_unless_nobody_could_write_it(
             loss.excuse()
     else:
         assert loss.excuse() == ("everything restarted, not copied" if restarted else DIED)
+
+
+def test_nobody_writes_a_copy_whose_authority_dies_while_it_is_cut_off_from_the_store() -> None:
+    loss = _replica_dies()
+    loss.fault("cut", link(ACTOR, STORE), 2.0, 2.05)
+    loss.fault("dead", ACTOR, 2.03, 2.03)
+    loss.succeed(2.9)
+    assert loss.excuse() == DIED
 
 
 @pytest.mark.parametrize("restarted", [False, True])

@@ -37,7 +37,7 @@ def test_without_a_fault_there_is_no_excuse() -> None:
         (KEY.run, 2.1, None, -1.0, "reset"),  # nobody knows
         (KEY.run, -1.5, None, -1.0, None),
         (KEY.run, -1.5, None, 2.1, "reset"),  # its message came late
-        (KEY.run, 1.5, 1.6, 2.1, "reset"),  # its message was repeated
+        (KEY.run, 1.5, 1.6, 2.1, None),  # nobody may carry it out again
         (STRANGER.run, 2.1, 2.2, 2.2, None),
         (KEY.run, 1.5, 1.6, 1.6, None),
         (KEY.run, 3.1, 3.2, 3.2, None),

@@ -16,6 +16,7 @@ from deployments.inference.protocol import (
     Hello,
     Key,
     OpenedSession,
+    StaleSessionError,
     StateBatch,
 )
 from tests.unit.inference.simulation.history import ResetCall
@@ -59,22 +60,23 @@ class Wire(Authority):
         recalls: list[Key] = await self._call("listen", session)
         return recalls
 
-    async def checkout(self, session: int, key: Key) -> Grant:
-        grant: Grant = await self._call("checkout", session, key)
+    async def checkout(self, session: int, key: Key, call: int) -> Grant:
+        grant: Grant = await self._call("checkout", session, key, call)
         hidden = None if grant.hidden is None else grant.hidden.copy()
         return Grant(grant.version, hidden, grant.receipts)
 
-    async def commit(self, session: int, states: StateBatch, released: list[Key]) -> list[Key]:
-        refused: list[Key] = await self._call("commit", session, _copy(states), list(released))
+    async def commit(
+        self, session: int, states: StateBatch, released: list[Key], call: int
+    ) -> list[Key]:
+        message = (session, _copy(states), list(released), call)
+        refused: list[Key] = await self._call("commit", *message)
         for key, hidden in zip(states.keys, states.hidden, strict=True):
             if key in refused:
                 self._world.history.made(int(hidden[0])).refused_at = self._world.loop.now
         return refused
 
-    async def reset(self, run: str) -> None:
-        if self._life is None:
-            self._life = self._find()
-        await self._call("reset", run)
+    async def reset(self, session: int, run: str, call: int) -> None:
+        await self._call("reset", session, run, call)
 
     async def close_session(self, session: int) -> None:
         await self._call("close_session", session)
@@ -117,16 +119,17 @@ class Wire(Authority):
             else:
                 error = task.exception()
             result = task.result() if error is None else None
+            if isinstance(error, StaleSessionError) and "has come before" in str(error):
+                world.met["a repeated call was refused"] += 1
             if error is None:
                 world.carried_out(life.process, method, args, result, reset)
             network.send(life.node, me, sender, lambda: settle(result, error), unreachable)
 
-        repeatable = method != "checkout" and not (method == "commit" and args[2])
         if life.runs.dead:
             unreachable()
         else:
             life.pending[id(answer)] = died
-            network.send(me, life.node, life.runs, arrive, unreachable, repeatable)
+            network.send(me, life.node, life.runs, arrive, unreachable)
         try:
             return await answer
         finally:

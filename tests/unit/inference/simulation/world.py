@@ -10,7 +10,7 @@ from typing import Any
 
 from deployments.inference.layout import Seat, shard_of
 from deployments.inference.options import InferenceOptions
-from deployments.inference.protocol import HiddenStateError, Key, OutcomeUnknownError
+from deployments.inference.protocol import HiddenStateError, Key, OutcomeUnknownError, Version
 from deployments.inference.replica.stepper import Decision
 from tests.unit.inference.simulation.history import (
     Asked,
@@ -68,6 +68,7 @@ class World:
         self.known_ended: set[str] = set()
         self.met: Counter[str] = Counter()
         self._claimed: dict[tuple[str, int], dict[Key, int]] = {}
+        self._told: dict[tuple[str, Key, Version], int] = {}
 
     def new_process(self, name: str) -> Process:
         rate = 1 + self.random.uniform(-self.drift, self.drift)
@@ -186,20 +187,21 @@ class World:
         """
         now = self.loop.now
         if method == "commit":
-            _, states, _ = args
-            refused = set(result)
+            _, states, *_ = args
             for key, hidden in zip(states.keys, states.hidden, strict=True):
-                if key in refused:
-                    self.met["a commit was refused"] += 1
-                else:
+                if key not in result:
                     self.history.commit(int(hidden[0]), now)
         elif method == "claim":
             session, part = args
             claimed = self._claimed.setdefault((process, session), {})
             for batch in (part.owned, part.given_back):
-                for key, hidden in zip(batch.keys, batch.hidden, strict=True):
-                    if len(hidden):  # otherwise the store has it
-                        claimed[key] = int(hidden[0])
+                for key, version, hidden in zip(
+                    batch.keys, batch.versions, batch.hidden, strict=True
+                ):
+                    if len(hidden):
+                        self._told[process, key, version] = int(hidden[0])
+                    if (process, key, version) in self._told:  # otherwise the store has told it
+                        claimed[key] = self._told[process, key, version]
             if not part.last:
                 self.met["a claim in parts"] += 1
                 return

@@ -4,11 +4,11 @@ import asyncio
 import contextlib
 import struct
 from collections.abc import AsyncIterator
+from itertools import count
 
 import numpy as np
 import pytest
 
-from deployments.inference.authority.authority import HiddenStateAuthority
 from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import (
     AuthorityUnavailableError,
@@ -25,15 +25,16 @@ from deployments.inference.wire.commit_channel import (
     decode_commit,
     encode_commit,
 )
-from tests.unit.inference.authorities import join, make_authority
+from tests.unit.inference.authorities import NumberingAuthority, join, make_authority
 from tests.unit.inference.wire.serving import serving
 
+CALLS = count(1)
 KEYS = [Key("default", "a"), Key('run "7"', "b")]
 HIDDEN = np.arange(256, dtype=np.float32).reshape(2, 128)
 
 
 @pytest.fixture
-async def authority() -> AsyncIterator[HiddenStateAuthority]:
+async def authority() -> AsyncIterator[NumberingAuthority]:
     authority = await make_authority(InferenceOptions())
     await authority.start()
     yield authority
@@ -41,7 +42,7 @@ async def authority() -> AsyncIterator[HiddenStateAuthority]:
 
 
 @pytest.fixture
-async def address(authority: HiddenStateAuthority) -> AsyncIterator[ChannelAddress]:
+async def address(authority: NumberingAuthority) -> AsyncIterator[ChannelAddress]:
     async with serving(CommitServer(authority)) as address:
         yield address
 
@@ -53,7 +54,11 @@ async def channel(address: ChannelAddress) -> AsyncIterator[CommitChannel]:
     channel.close()
 
 
-async def owned(authority: HiddenStateAuthority) -> tuple[int, list[Version]]:
+def encoded(session: int, states: StateBatch, released: list[Key]) -> bytes:
+    return encode_commit(session, states, released, next(CALLS))
+
+
+async def owned(authority: NumberingAuthority) -> tuple[int, list[Version]]:
     """Open a session that owns both keys, and return it with the versions that it was granted."""
     session = await join(authority, "replica")
     grants = [await authority.checkout(session, key) for key in KEYS]
@@ -63,8 +68,8 @@ async def owned(authority: HiddenStateAuthority) -> tuple[int, list[Version]]:
 def test_a_commit_survives_its_encoding() -> None:
     receipts = (Receipt("first", "f" * 16, 3, 1, 0.1), Receipt("second", "", 4, 0, 1 / 3))
     batch = StateBatch(KEYS, [Version(2**60, 1), Version(2, 4)], HIDDEN, {KEYS[1]: receipts})
-    session, decoded, released = decode_commit(encode_commit(5, batch, KEYS[:1]))
-    assert (session, released) == (5, KEYS[:1])
+    session, decoded, released, call = decode_commit(encode_commit(5, batch, KEYS[:1], 9))
+    assert (session, released, call) == (5, KEYS[:1], 9)
     assert (decoded.keys, decoded.versions) == (batch.keys, batch.versions)
     assert np.array_equal(decoded.hidden, HIDDEN)
     assert decoded.receipts == {KEYS[1]: receipts}
@@ -72,17 +77,17 @@ def test_a_commit_survives_its_encoding() -> None:
 
 
 def test_a_commit_of_nothing_survives_its_encoding() -> None:
-    session, decoded, released = decode_commit(encode_commit(5, StateBatch(), []))
+    session, decoded, released, _ = decode_commit(encoded(5, StateBatch(), []))
     assert (session, decoded.keys, released) == (5, [], [])
 
 
 async def test_committed_states_are_what_the_next_owner_gets(
-    authority: HiddenStateAuthority, channel: CommitChannel
+    authority: NumberingAuthority, channel: CommitChannel
 ) -> None:
     session, versions = await owned(authority)
     stepped = [Version(version.epoch, version.step + 1) for version in versions]
-    assert await channel.commit(encode_commit(session, StateBatch(KEYS, stepped, HIDDEN), [])) == []
-    assert await channel.commit(encode_commit(session, StateBatch(), KEYS)) == []
+    assert await channel.commit(encoded(session, StateBatch(KEYS, stepped, HIDDEN), [])) == []
+    assert await channel.commit(encoded(session, StateBatch(), KEYS)) == []
     other = await join(authority, "other")
     grant = await authority.checkout(other, KEYS[1])
     assert grant.version.step == stepped[1].step
@@ -91,12 +96,12 @@ async def test_committed_states_are_what_the_next_owner_gets(
 
 
 async def test_states_of_another_owner_are_refused(
-    authority: HiddenStateAuthority, channel: CommitChannel
+    authority: NumberingAuthority, channel: CommitChannel
 ) -> None:
     await owned(authority)
     other = await join(authority, "other")
     batch = StateBatch(KEYS, [Version(1, 1)] * 2, HIDDEN)
-    assert await channel.commit(encode_commit(other, batch, [])) == KEYS
+    assert await channel.commit(encoded(other, batch, [])) == KEYS
 
 
 async def test_a_session_that_has_ended_is_told_and_the_channel_goes_on(
@@ -104,27 +109,27 @@ async def test_a_session_that_has_ended_is_told_and_the_channel_goes_on(
 ) -> None:
     for _ in range(2):
         with pytest.raises(StaleSessionError, match="7"):
-            await channel.commit(encode_commit(7, StateBatch(), []))
+            await channel.commit(encoded(7, StateBatch(), []))
 
 
 async def test_receipts_reach_the_next_owner_with_the_state(
-    authority: HiddenStateAuthority, channel: CommitChannel
+    authority: NumberingAuthority, channel: CommitChannel
 ) -> None:
     session, versions = await owned(authority)
     receipt = Receipt("key", "print", 1, 3, 0.75)
     stepped = [Version(version.epoch, 1) for version in versions]
     batch = StateBatch(KEYS, stepped, HIDDEN, {KEYS[0]: (receipt,)})
-    assert await channel.commit(encode_commit(session, batch, KEYS)) == []
+    assert await channel.commit(encoded(session, batch, KEYS)) == []
     other = await join(authority, "other")
     assert (await authority.checkout(other, KEYS[0])).receipts == (receipt,)
     assert (await authority.checkout(other, KEYS[1])).receipts == ()
 
 
 async def test_an_authority_that_may_not_act_says_so_and_the_channel_goes_on(
-    authority: HiddenStateAuthority, channel: CommitChannel
+    authority: NumberingAuthority, channel: CommitChannel
 ) -> None:
     session, versions = await owned(authority)
-    commit = encode_commit(session, StateBatch(KEYS, versions, HIDDEN), [])
+    commit = encoded(session, StateBatch(KEYS, versions, HIDDEN), [])
     authority._office.tenure._until = 0.0
     for _ in range(2):
         with pytest.raises(AuthorityUnavailableError, match="cannot tell whether it may still act"):
@@ -134,12 +139,12 @@ async def test_an_authority_that_may_not_act_says_so_and_the_channel_goes_on(
 
 
 async def test_without_the_token_nothing_is_committed(
-    authority: HiddenStateAuthority, address: ChannelAddress
+    authority: NumberingAuthority, address: ChannelAddress
 ) -> None:
     session, versions = await owned(authority)
     intruder = await CommitChannel.open(address._replace(token=bytes(32)))
     with pytest.raises(AuthorityUnavailableError):
-        await intruder.commit(encode_commit(session, StateBatch(KEYS, versions, HIDDEN), KEYS))
+        await intruder.commit(encoded(session, StateBatch(KEYS, versions, HIDDEN), KEYS))
     other = await join(authority, "other")
     with pytest.raises(TimeoutError):  # still owned by the first
         await asyncio.wait_for(authority.checkout(other, KEYS[0]), 0.05)
@@ -157,7 +162,7 @@ async def test_without_the_token_nothing_is_committed(
     ],
 )
 async def test_garbage_ends_its_connection_alone(
-    authority: HiddenStateAuthority,
+    authority: NumberingAuthority,
     address: ChannelAddress,
     channel: CommitChannel,
     garbage: bytes,
@@ -169,18 +174,16 @@ async def test_garbage_ends_its_connection_alone(
         assert await reader.read() == b""
     writer.close()
     session, versions = await owned(authority)
-    assert (
-        await channel.commit(encode_commit(session, StateBatch(KEYS, versions, HIDDEN), [])) == []
-    )
+    assert await channel.commit(encoded(session, StateBatch(KEYS, versions, HIDDEN), [])) == []
 
 
 async def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next(
-    authority: HiddenStateAuthority, channel: CommitChannel
+    authority: NumberingAuthority, channel: CommitChannel
 ) -> None:
     session, _ = await owned(authority)
-    given_up = asyncio.create_task(channel.commit(encode_commit(7, StateBatch(), [])))
+    given_up = asyncio.create_task(channel.commit(encoded(7, StateBatch(), [])))
     await asyncio.sleep(0)
     given_up.cancel()
     await asyncio.wait([given_up])
     with pytest.raises(AuthorityUnavailableError):
-        await channel.commit(encode_commit(session, StateBatch(), []))
+        await channel.commit(encoded(session, StateBatch(), []))
