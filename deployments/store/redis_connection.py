@@ -12,6 +12,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff, NoBackoff
 from redis.exceptions import RedisError
 
+from deployments.log import Outages
 from deployments.store.errors import InvalidStoreUrl, StoreUnavailable
 
 CONNECT_TIMEOUT_S = 1.0
@@ -47,6 +48,7 @@ class RedisConnection:
         self._prepare = prepare
         self._prepared = False
         self._client: Redis | None = None
+        self._outages = Outages("The Redis store")
         try:
             pool = self._make_pool()
             pool.connection_class(**pool.connection_kwargs)  # checks the options, connects nowhere
@@ -65,6 +67,15 @@ class RedisConnection:
         Raises:
             StoreUnavailable: Redis refused, failed, or did not answer within the deadline.
         """
+        try:
+            answer = await self._run(call, deadline_s)
+        except StoreUnavailable as error:
+            self._outages.failed(error)
+            raise
+        self._outages.served()
+        return answer
+
+    async def _run(self, call: Callable[[Redis], Awaitable[Any]], deadline_s: float) -> Any:
         if self._client is None:
             self._client = Redis.from_pool(self._make_pool())
         try:

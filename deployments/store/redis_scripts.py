@@ -127,7 +127,11 @@ def migrate(migrations: tuple[str, ...]) -> str:
 # KEYS: counter. ARGV: lifetime in milliseconds. Returns the count.
 INCREMENT = """
 local count = redis.call('INCR', KEYS[1])
-if count == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
+local left = redis.pcall('PTTL', KEYS[1])  -- a user of an earlier release may not ask
+-- longer than a lifetime: the server's clock was set back meanwhile
+if count == 1 or (type(left) == 'number' and left > tonumber(ARGV[1])) then
+  redis.call('PEXPIRE', KEYS[1], ARGV[1])
+end
 return count
 """
 

@@ -2,7 +2,7 @@
 
 Durable means an append-only file with `appendfsync always`; with `everysec` the last second can be
 lost. The server's user needs
-`~greenwave:* +@connection +@hash +@scripting +copy +pexpire +incr +unlink +get +set`.
+`~greenwave:* +@connection +@hash +@scripting +copy +pexpire +pttl +incr +unlink +get +set`.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class SqliteStore:
             raise InvalidStoreUrl("a sqlite store needs the path of a file: sqlite:///PATH")
         self._path = Path(path).absolute()
         self._writer = SqliteWriter(self._path)
-        self._reader = SqliteWorker(self._path)
+        self._reader = SqliteWorker(self._path, "for reads")
 
     def __reduce__(self) -> tuple[type[SqliteStore], tuple[str]]:
         return SqliteStore, (str(self._path),)
@@ -105,7 +105,7 @@ class SqliteStore:
 
     async def scan(self, table: str) -> AsyncIterator[tuple[str, bytes]]:
         # A thread and a connection of its own: the open read transaction is the snapshot.
-        worker = SqliteWorker(self._path)
+        worker = SqliteWorker(self._path, "for a scan")
         query = "SELECT key, value FROM documents WHERE collection = ?"
         try:
             rows = await worker.run(lambda db: db.execute("BEGIN").execute(query, (table,)))
@@ -116,8 +116,7 @@ class SqliteStore:
             await worker.close()
 
     async def increment(self, counter: str, lifetime_s: float) -> int:
-        now = time.time()
-        return await self._writer.run(lambda db: _increment(db, counter, now, now + lifetime_s))
+        return await self._writer.run(lambda db: _increment(db, counter, time.time(), lifetime_s))
 
     async def reset(self, counter: str) -> None:
         await self._writer.run(
@@ -179,11 +178,16 @@ def _has_index(db: sqlite3.Connection, table: str, index: str) -> bool:
     return db.execute(query, (table, index)).fetchone() is not None
 
 
-def _increment(db: sqlite3.Connection, counter: str, now: float, expires_at: float) -> int:
+def _increment(db: sqlite3.Connection, counter: str, now: float, lifetime_s: float) -> int:
     db.execute("DELETE FROM counters WHERE expires_at <= ?", (now,))
+    # One that would live longer than from now on was made before the clock was set back.
+    db.execute(
+        "UPDATE counters SET expires_at = min(expires_at, ?) WHERE name = ?",
+        (now + lifetime_s, counter),
+    )
     row = db.execute(
         "INSERT INTO counters (name, count, expires_at) VALUES (?, 1, ?) "
         "ON CONFLICT (name) DO UPDATE SET count = count + 1 RETURNING count",
-        (counter, expires_at),
+        (counter, now + lifetime_s),
     ).fetchone()
     return int(row[0])

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from deployments.log import Outages
 from deployments.store.errors import StoreUnavailable
 
 T = TypeVar("T")
@@ -49,10 +50,15 @@ async def within_deadline(answer: Awaitable[T]) -> T:
 
 
 class SqliteWorker:
-    """Runs functions on one connection, one after the other, without blocking the event loop."""
+    """Runs functions on one connection, one after the other, without blocking the event loop.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        what: what the connection is for; the log says it.
+    """
+
+    def __init__(self, path: Path, what: str) -> None:
         self._path = path
+        self._outages = Outages(f"The SQLite store of {path}, {what},")
         self._executor: ThreadPoolExecutor | None = None
         self._connection: sqlite3.Connection | None = None  # touched in the thread only
         self._waiting = 0
@@ -67,9 +73,14 @@ class SqliteWorker:
             raise StoreUnavailable(f"sqlite: {MAX_WAITING} operations are waiting already")
         self._waiting += 1
         try:
-            return await within_deadline(self._submit(lambda: self._attempt(work)))
+            result = await within_deadline(self._submit(lambda: self._attempt(work)))
+        except StoreUnavailable as error:
+            self._outages.failed(error)
+            raise
         finally:
             self._waiting -= 1
+        self._outages.served()
+        return result
 
     async def close(self) -> None:
         """Close the connection and let the thread end."""

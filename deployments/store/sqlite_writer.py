@@ -33,7 +33,7 @@ class SqliteWriter:
     """Applies changes in order. A change that raises a StoreError must have changed nothing."""
 
     def __init__(self, path: Path) -> None:
-        self._worker = SqliteWorker(path)
+        self._worker = SqliteWorker(path, "for writes")
         self._lock_path = path.with_name(f"{path.name}-turn")
         self._waiting: list[tuple[TimedChange, asyncio.Future[Any]]] = []
         self._committing: asyncio.Task[None] | None = None

@@ -126,6 +126,61 @@ async def test_a_full_server_refuses_and_writes_nothing(redis_server: RedisServe
     await store.create(TABLE, Document("2", b"two", "j"))
 
 
+@pytest.mark.parametrize(
+    ("trouble", "says"),
+    [
+        ({"min-replicas-to-write": "1"}, "NOREPLICAS|Not enough good replicas"),
+        ({"replicaof": "127.0.0.1 1"}, "read only replica|MASTERDOWN|Link with MASTER"),
+    ],
+    ids=["too few replicas", "a replica"],
+)
+async def test_a_server_that_takes_no_writes_is_out_of_reach_and_not_a_defect(
+    redis_server: RedisServer, store: Store, trouble: dict[str, str], says: str
+):
+    with redis.Redis(port=redis_server.port) as admin:
+        for command, value in trouble.items():
+            if command == "replicaof":
+                admin.execute_command("REPLICAOF", *value.split())
+            else:
+                admin.config_set(command, value)
+        for call in (CALLS["create"], CALLS["change"], CALLS["increment"], CALLS["replace"]):
+            with pytest.raises(StoreUnavailable, match=says):
+                await call(store)
+        admin.execute_command("REPLICAOF", "NO", "ONE")
+        admin.config_set("min-replicas-to-write", "0")
+    await until_it_serves(store)
+    assert await store.get_by_index(TABLE, "i") == b"one"
+    await store.create(TABLE, Document("2", b"two", "j"))
+
+
+async def test_an_outage_is_two_lines_in_the_log_however_many_calls_fail(
+    redis_server: RedisServer, store: Store, caplog: pytest.LogCaptureFixture
+):
+    redis_server.kill()
+    for _ in range(5):
+        with pytest.raises(StoreUnavailable):
+            await store.get(TABLE, "1")
+    redis_server.start()
+    await until_it_serves(store)
+    began, ended = caplog.messages
+    assert began.startswith("The Redis store does not serve: ")
+    assert ended.startswith("The Redis store serves again after ")
+
+
+async def test_a_clock_set_back_keeps_no_counter_for_longer_than_its_lifetime(
+    redis_server: RedisServer, store: Store
+):
+    await store.increment("login", 60)
+    with redis.Redis(port=redis_server.port) as admin:
+        (name,) = admin.keys("*login*")
+        admin.pexpire(name, 3_660_000)  # as if the clock had been set back by an hour
+        assert await store.increment("login", 60) == 2
+        assert 0 < int(admin.pttl(name)) <= 60_000
+        admin.pexpire(name, 30_000)
+        assert await store.increment("login", 60) == 3
+        assert 0 < int(admin.pttl(name)) <= 30_000, "the window does not move with each step"
+
+
 async def test_a_copy_that_expires_while_it_is_read_is_an_error_and_no_short_export(
     redis_server: RedisServer, store: Store
 ):
@@ -225,7 +280,9 @@ def knows_tls() -> bool:
 
 
 class TestUser:
-    RULE = "~greenwave:* +@connection +@hash +@scripting +copy +pexpire +incr +unlink +get +set"
+    RULE = (
+        "~greenwave:* +@connection +@hash +@scripting +copy +pexpire +pttl +incr +unlink +get +set"
+    )
 
     @pytest.fixture
     def guarded(self, tmp_path: Path) -> Iterator[RedisServer]:

@@ -82,6 +82,40 @@ async def test_closing_does_not_wait_for_ever_for_another_process(tmp_path: Path
             await store.close()
 
 
+async def test_an_outage_is_two_lines_in_the_log_however_many_calls_fail(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    path = tmp_path / "store.db"
+    store = open_store(f"sqlite:///{path}")
+    await store.create(TABLE, Document("1", b"one"))
+    with stopped_writer(path):
+        for n in range(2):
+            with pytest.raises(StoreUnavailable):
+                await store.create(TABLE, Document(f"late {n}", b"late"))
+            assert await store.get(TABLE, "1") == b"one"
+    await store.create(TABLE, Document("2", b"two"))
+    began, ended = caplog.messages
+    assert began.startswith(f"The SQLite store of {path}, for writes, does not serve: ")
+    assert "serves again after" in ended
+    await store.close()
+
+
+async def test_a_clock_set_back_keeps_no_counter_for_longer_than_its_lifetime(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    store = open_store(f"sqlite:///{tmp_path / 'store.db'}")
+    now = 1_000_000.0
+    monkeypatch.setattr("deployments.store.sqlite_store.time.time", lambda: now)
+    assert [await store.increment("login", 60) for _ in range(3)] == [1, 2, 3]
+    now -= 3600
+    assert await store.increment("login", 60) == 4
+    now += 59
+    assert await store.increment("login", 60) == 5, "the window does not move with each step"
+    now += 2
+    assert await store.increment("login", 60) == 1
+    await store.close()
+
+
 async def test_a_short_lock_is_waited_for(tmp_path: Path):
     path = tmp_path / "store.db"
     store = open_store(f"sqlite:///{path}")

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
-from deployments.customers.records.errors import InvalidFields, RecordError, RecordsUnavailable
+from deployments.customers.records.errors import InvalidFields, RecordError, UnexpectedError
 from deployments.customers.records.record_type import RecordType
 from deployments.customers.records.responses import PROBLEM_JSON, ErrorResponse, Problem
 from deployments.http.errors import BodyTooLargeError, BodyTooSlowError, RefusedError
@@ -29,8 +29,6 @@ def error_renderer(record_type: RecordType) -> RenderError:
     def render_error(scope: Scope, error: Exception) -> Answer:
         match error:
             case RecordError():
-                if isinstance(error, RecordsUnavailable):
-                    logger.error("%s: %s: %s", record_type.name, error, error.__cause__)
                 return _error_response(record_type, error)
             case InvalidFields():
                 return json_answer(HTTPStatus.BAD_REQUEST, error.messages)
@@ -38,8 +36,7 @@ def error_renderer(record_type: RecordType) -> RenderError:
                 return _problem(scope, error)
             case _:
                 logger.error("%s: a request failed", record_type.name, exc_info=error)
-                unexpected = RecordsUnavailable("An unexpected error occurred")
-                return _error_response(record_type, unexpected)
+                return _error_response(record_type, UnexpectedError())
 
     return render_error
 
@@ -57,7 +54,10 @@ def _error_response(record_type: RecordType, error: RecordError) -> Answer:
         errorMessage=str(error),
         errortime=datetime.now().isoformat(timespec="microseconds"),
     )
-    return json_answer(error.status, body.model_dump())
+    headers = JSON_HEADERS
+    if error.retry_after_s is not None:
+        headers = (*headers, (b"retry-after", b"%d" % error.retry_after_s))
+    return json_answer(error.status, body.model_dump(), headers)
 
 
 def _problem(scope: Scope, error: RefusedError | HTTPException) -> Answer:

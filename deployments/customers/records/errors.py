@@ -4,7 +4,8 @@ RecordError                  error response: apiPath, errorCode, errorMessage, e
 ├── AlreadyRegistered        400
 ├── RecordNotFound           404
 ├── InvalidMobileNumber      500, as documented, although the fault is the caller's
-└── RecordsUnavailable       500
+├── RecordsUnavailable       503, with Retry-After
+└── UnexpectedError          500
 InvalidFields                validation error response: field -> message
 RequestRefused               application/problem+json (RFC 9457), like bodies too slow or too large
 ├── MissingParameter         400
@@ -26,6 +27,9 @@ class RecordError(Exception):
     status: HTTPStatus
     outcome: str
     """How metrics call it."""
+
+    retry_after_s: int | None = None
+    """After which the same request may succeed."""
 
 
 class AlreadyRegistered(RecordError):
@@ -53,10 +57,21 @@ class InvalidMobileNumber(RecordError):
 
 
 class RecordsUnavailable(RecordError):
-    """The store cannot serve now."""
+    """The store cannot serve now; what was to be written may be there or not."""
+
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+    outcome = "unavailable"
+    retry_after_s = 1
+
+
+class UnexpectedError(RecordError):
+    """A defect."""
 
     status = HTTPStatus.INTERNAL_SERVER_ERROR
-    outcome = "unavailable"
+    outcome = "failed"
+
+    def __init__(self) -> None:
+        super().__init__("An unexpected error occurred")
 
 
 class InvalidFields(Exception):

@@ -56,8 +56,18 @@ MOBILE_NUMBER_PARAMETER = {
     "schema": {"type": "string", "pattern": "^[0-9]{10}$"},
     "example": "4354437687",
 }
-# The 500 of every operation brings the schema that the references above name.
-_STORE_FAILED: Responses = {500: {"model": ErrorResponse, "description": "The store has failed."}}
+_INVALID_NUMBER = "Not 10 digits, or a defect."
+
+
+def _failures(description: str = "A defect.") -> Responses:
+    """Return what every operation can answer; it brings the schema that is referred to above."""
+    return {
+        500: {"model": ErrorResponse, "description": description},
+        503: {
+            "model": ErrorResponse,
+            "description": "The store does not serve (with `Retry-After`).",
+        },
+    }
 
 
 def json_body(schema: dict[str, Any]) -> dict[str, Any]:
@@ -75,11 +85,11 @@ def create_responses(record_type: RecordType) -> Responses:
     if record_type.create_request is None:
         return {
             400: _answer("Already registered, or no mobileNumber.", _ERROR, problem=True),
-            500: {"model": ErrorResponse, "description": "Not 10 digits, or the store has failed."},
+            **_failures(_INVALID_NUMBER),
         }
     both = {"anyOf": [_ERROR, _INVALID_FIELDS]}
     invalid = _answer("Already registered, invalid fields, or not an object.", both, problem=True)
-    return {400: invalid, **_body_refused(), **_STORE_FAILED}
+    return {400: invalid, **_body_refused(), **_failures()}
 
 
 def find_responses() -> Responses:
@@ -87,7 +97,7 @@ def find_responses() -> Responses:
     return {
         400: _answer("No mobileNumber.", None, problem=True),
         404: _answer("No record has the mobile number.", _ERROR),
-        500: {"model": ErrorResponse, "description": "Not 10 digits, or the store has failed."},
+        **_failures(_INVALID_NUMBER),
     }
 
 
@@ -103,7 +113,7 @@ def update_responses(record_type: RecordType) -> Responses:
         both = {"anyOf": [_ERROR, _INVALID_FIELDS]}
         refused = _answer(f"Invalid fields. {duplicate}", both, problem=True)
     unknown = _answer("No record has the number.", _ERROR)
-    return {200: updated, 400: refused, 404: unknown, **_body_refused(), **_STORE_FAILED}
+    return {200: updated, 400: refused, 404: unknown, **_body_refused(), **_failures()}
 
 
 def _answer(
