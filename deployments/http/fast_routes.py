@@ -20,8 +20,9 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from deployments.http.errors import OverloadedError
-from deployments.http.request import read_body
+from deployments.http.errors import BodyTooSlowError, OverloadedError
+from deployments.http.request import Bodies
+from deployments.log import Seldom
 
 Headers = Sequence[tuple[bytes, bytes]]
 Answer = tuple[int, bytes, Headers]
@@ -51,6 +52,7 @@ class FastRoutes:
         render_error: makes the answer to any error: a refusal, a defect, which it also logs, or an
             HTTPException, whose own headers are added here.
         max_waiting: counted requests at work at once; one more is refused, so that no queue grows.
+            A request is at work from when its body is there: who sends slowly takes nobody's place.
         counts_others: whether requests of other routes count as well.
     """
 
@@ -68,6 +70,8 @@ class FastRoutes:
         self._max_waiting = max_waiting
         self._counts_others = counts_others
         self._waiting = 0
+        self._bodies = Bodies()
+        self._log = Seldom()
         self._routes: dict[tuple[str, str], _Route] = {}
         app.add_middleware(self._stand_before)
         app.add_exception_handler(HTTPException, self._respond_to)
@@ -133,18 +137,23 @@ class FastRoutes:
 
     async def _answer(self, route: _Route, scope: Scope, receive: Receive, send: Send) -> None:
         handle, check, max_body, counted = route
-        self._waiting += counted
+        at_work, sent = 0, b""
         try:
-            if self._waiting > self._max_waiting:  # never found by one that does not count
+            if counted and self._waiting >= self._max_waiting:
                 raise OverloadedError
             if check is not None:
                 check(scope)
-            sent = b"" if max_body is None else await read_body(receive, max_body)
+            if max_body is not None:
+                sent = await self._bodies.read(receive, max_body)
+                if counted and self._waiting >= self._max_waiting:
+                    raise OverloadedError
+            at_work = int(counted)
+            self._waiting += at_work
             status, body, headers = await handle(scope, sent)
         except Exception as error:
-            status, body, headers = self._render_error(scope, error)
+            status, body, headers = self._refuse(scope, error)
         finally:
-            self._waiting -= counted
+            self._waiting -= at_work
         raw = [*headers, (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": status, "headers": raw})
         await send({"type": "http.response.body", "body": body})
@@ -160,8 +169,14 @@ class FastRoutes:
         finally:
             self._waiting -= 1
 
+    def _refuse(self, scope: Scope, error: Exception) -> Answer:
+        if isinstance(error, OverloadedError | BodyTooSlowError):
+            told = error.status, error, self._waiting
+            self._log.warning(str(error), "Answered %d: %s; %d are at work", *told)
+        return self._render_error(scope, error)
+
     async def _respond_to(self, request: Request, error: Exception) -> Response:
-        status, body, headers = self._render_error(request.scope, error)
+        status, body, headers = self._refuse(request.scope, error)
         response = Response(body, status)
         response.raw_headers += headers
         if isinstance(error, HTTPException):

@@ -6,9 +6,12 @@ import asyncio
 
 from starlette.types import Receive, Scope
 
-from deployments.http.errors import BodyTooLargeError, BodyTooSlowError
+from deployments.http.errors import BodyTooLargeError, BodyTooSlowError, OverloadedError
 
 BODY_TIMEOUT_S = 10.0
+CROWDED_TIMEOUT_S = 1.0
+MAX_UNFINISHED = 1000
+MAX_UNFINISHED_BYTES = 64 << 20
 
 
 def header(scope: Scope, name: bytes) -> str | None:
@@ -25,28 +28,69 @@ def header(scope: Scope, name: bytes) -> str | None:
     return str(values[0], "latin-1")
 
 
-async def read_body(receive: Receive, limit: int) -> bytes:
-    """Read the whole body.
+class Bodies:
+    """Reads bodies, and keeps what slow clients hold within bounds.
 
-    Raises:
-        BodyTooLargeError: it is longer than ``limit`` bytes; the rest is not read.
-        BodyTooSlowError: it did not arrive in BODY_TIMEOUT_S seconds.
-        asyncio.CancelledError: the client has gone.
+    A body that is on its way takes nobody's place but that of a slower one: beyond the bounds, the
+    oldest of those that have had CROWDED_TIMEOUT_S is given up for the newest.
+
+    Args:
+        max_unfinished: bodies that may be on their way at once.
+        max_bytes: of what has arrived of them, together.
     """
-    chunks: list[bytes] = []
-    size = 0
-    try:
-        async with asyncio.timeout(BODY_TIMEOUT_S):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise asyncio.CancelledError
-                chunk: bytes = message.get("body", b"")
-                size += len(chunk)
-                if size > limit:
-                    raise BodyTooLargeError(limit)
-                if not message.get("more_body", False):
-                    return b"".join(chunks) + chunk if chunks else chunk
-                chunks.append(chunk)
-    except TimeoutError:
-        raise BodyTooSlowError from None
+
+    def __init__(
+        self, max_unfinished: int = MAX_UNFINISHED, max_bytes: int = MAX_UNFINISHED_BYTES
+    ) -> None:
+        self._max_unfinished = max_unfinished
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._unfinished: dict[asyncio.Timeout, None] = {}  # the oldest first
+
+    async def read(self, receive: Receive, limit: int) -> bytes:
+        """Read a whole body.
+
+        Raises:
+            BodyTooLargeError: it is longer than ``limit`` bytes; the rest is not read.
+            BodyTooSlowError: it did not arrive in BODY_TIMEOUT_S seconds, or sooner in a crowd.
+            OverloadedError: too many are on their way, none of them slow.
+            asyncio.CancelledError: the client has gone.
+        """
+        chunks: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(BODY_TIMEOUT_S) as patience:
+                if len(self._unfinished) >= self._max_unfinished:
+                    self._make_room()
+                self._unfinished[patience] = None
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise asyncio.CancelledError
+                    chunk: bytes = message.get("body", b"")
+                    if size + len(chunk) > limit:
+                        raise BodyTooLargeError(limit)
+                    if not message.get("more_body", False):
+                        return b"".join(chunks) + chunk if chunks else chunk
+                    size += len(chunk)
+                    self._bytes += len(chunk)
+                    chunks.append(chunk)
+                    if self._bytes > self._max_bytes:
+                        self._make_room()
+        except TimeoutError:
+            raise BodyTooSlowError from None
+        finally:
+            self._bytes -= size
+            self._unfinished.pop(patience, None)
+
+    def _make_room(self) -> None:
+        """Give up the oldest body, if it is slow."""
+        now = asyncio.get_running_loop().time()
+        oldest = next(iter(self._unfinished), None)
+        ends_at = oldest.when() if oldest is not None else None
+        if oldest is None or ends_at is None:
+            raise OverloadedError
+        if ends_at - now > BODY_TIMEOUT_S - CROWDED_TIMEOUT_S:
+            raise OverloadedError
+        del self._unfinished[oldest]
+        oldest.reschedule(now)

@@ -240,6 +240,50 @@ class TestErrors:
 
 
 class TestBound:
+    async def test_requests_whose_bodies_are_on_their_way_take_nobodys_place(self):
+        async def half() -> AsyncIterator[bytes]:
+            yield b"x"
+            half_sent.release()
+            await asyncio.Event().wait()
+
+        half_sent = asyncio.Semaphore(0)
+        client = client_of(app_with(max_waiting=2))
+        slow = [asyncio.create_task(client.post(PATH, content=half())) for _ in range(100)]
+        for _ in slow:
+            await half_sent.acquire()
+        answers = [await client.post(PATH, content=b"all") for _ in range(10)]
+        assert [answer.status_code for answer in answers] == [200] * 10
+        for each in slow:
+            each.cancel()
+        await asyncio.wait(slow)
+
+    async def test_a_body_that_comes_when_all_places_are_taken_is_refused(self):
+        async def late() -> AsyncIterator[bytes]:
+            yield b"x"
+            held.arrived.release()
+            await go_on.wait()
+            yield b"y"
+
+        held, go_on = Held(), asyncio.Event()
+        client = client_of(app_with(held.handle, max_waiting=1))
+        slow = asyncio.create_task(client.post(PATH, content=late()))
+        await held.arrived.acquire()
+        admitted = await held.fill(client, 1)
+        go_on.set()
+        assert (await slow).status_code == 503
+        held.go_on.set()
+        assert [answer.status_code for answer in await asyncio.gather(*admitted)] == [200]
+
+    async def test_refusals_are_a_line_and_no_flood(self, caplog):
+        held = Held()
+        client = client_of(app_with(held.handle))
+        admitted = await held.fill(client, 2)
+        for _ in range(50):
+            assert (await client.post(PATH)).status_code == 503
+        assert caplog.messages == ["Answered 503: Too many requests are waiting; 2 are at work"]
+        held.go_on.set()
+        await asyncio.gather(*admitted)
+
     async def test_one_request_too_many_is_refused_and_the_others_are_answered(self):
         held = Held()
         client = client_of(app_with(held.handle))

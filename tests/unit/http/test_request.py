@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
+from deployments.http.errors import BodyTooLargeError, BodyTooSlowError, OverloadedError
 from deployments.http.names import is_name
-from deployments.http.request import header
+from deployments.http.request import CROWDED_TIMEOUT_S, Bodies, header
+from tests.unit.inference.virtual_time import virtual_time
 
 
 @pytest.mark.parametrize(
@@ -26,3 +31,72 @@ def test_two_different_names_are_no_name() -> None:
     read = header({"headers": [(b"name", b"u1"), (b"name", b"u2")]}, b"name")
     assert read is not None
     assert not is_name(read)
+
+
+def part(body: bytes, more: bool) -> dict[str, Any]:
+    return {"type": "http.request", "body": body, "more_body": more}
+
+
+class Client:
+    """Sends the beginning of a body, and the rest when it is told to."""
+
+    def __init__(self, beginning: bytes = b"half ") -> None:
+        self._parts = [part(beginning, True)]
+        self.go_on = asyncio.Event()
+
+    async def receive(self) -> dict[str, Any]:
+        if self._parts:
+            return self._parts.pop()
+        await self.go_on.wait()
+        return part(b"rest", False)
+
+
+class TestBodies:
+    async def read(self, bodies: Bodies, client: Client) -> asyncio.Task[bytes]:
+        task = asyncio.create_task(bodies.read(client.receive, 100))
+        await asyncio.sleep(0)
+        return task
+
+    @virtual_time
+    async def test_in_a_crowd_the_oldest_that_is_slow_gives_way_and_the_others_are_read(self):
+        bodies = Bodies(max_unfinished=3)
+        clients = [Client() for _ in range(4)]
+        reading = []
+        for client in clients[:3]:
+            reading.append(await self.read(bodies, client))
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(CROWDED_TIMEOUT_S)
+        reading.append(await self.read(bodies, clients[3]))
+        with pytest.raises(BodyTooSlowError):
+            await reading[0]
+        for client in clients:
+            client.go_on.set()
+        assert await asyncio.gather(*reading[1:]) == [b"half rest"] * 3
+
+    @virtual_time
+    async def test_while_none_is_slow_one_too_many_is_refused(self):
+        bodies = Bodies(max_unfinished=1)
+        first = Client()
+        reading = await self.read(bodies, first)
+        with pytest.raises(OverloadedError):
+            await bodies.read(Client().receive, 100)
+        first.go_on.set()
+        assert await reading == b"half rest"
+        assert await (await self.read(bodies, first)) == b"rest"
+
+    @virtual_time
+    async def test_what_has_arrived_of_all_together_is_bounded(self):
+        bodies = Bodies(max_bytes=100)
+        slow = await self.read(bodies, Client(b"x" * 60))
+        await asyncio.sleep(CROWDED_TIMEOUT_S)
+        next_one = Client(b"y" * 60)
+        reading = await self.read(bodies, next_one)
+        with pytest.raises(BodyTooSlowError):
+            await slow
+        next_one.go_on.set()
+        assert await reading == b"y" * 60 + b"rest"
+        with pytest.raises(BodyTooLargeError):
+            await bodies.read(Client(b"z" * 101).receive, 100)
+        fits = Client(b"z" * 100)
+        fits.go_on.set()
+        assert len(await bodies.read(fits.receive, 104)) == 104, "nothing is left of the others"
