@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-Code = Literal["model_not_loaded", "overloaded", "key_reused", "outcome_unknown"]
+Code = Literal["model_not_loaded", "overloaded", "too_many_states", "key_reused", "outcome_unknown"]
 """For programs: why, where the status leaves it open."""
 
 CODE_HEADER = "X-Error-Code"

@@ -44,15 +44,17 @@ def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
         422: "Not the documented form, or numbers out of range; of one step also an idempotency "
         "key that was used with another observation",
         500: "A defect; the state may have changed or not",
-        503: "Model not loaded, or too much load, or it is not known whether the state has changed "
-        "(with `Retry-After`); the code says which",
+        503: "Model not loaded, or too much load, or too many states, or it is not known whether "
+        "the state has changed (with `Retry-After`); the code says which",
     }
     errors = declared_detail_errors(descriptions, *statuses, 422, 500, 503)
     errors[422]["model"] = InvalidBody
     errors[500] |= {"model": OutcomeUnknown, "headers": declared_code("outcome_unknown")}
     errors[503] |= {
         "model": ErrorBody | OutcomeUnknown,
-        "headers": declared_code("model_not_loaded", "overloaded", "outcome_unknown"),
+        "headers": declared_code(
+            "model_not_loaded", "overloaded", "too_many_states", "outcome_unknown"
+        ),
     }
     return errors
 

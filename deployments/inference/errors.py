@@ -11,6 +11,7 @@ InferenceError
 ├── KeyConflictError            422
 ├── ModelNotLoadedError         503
 ├── StateUnavailableError       503, with Retry-After
+│   └── NoPlaceError            503, with Retry-After
 └── UnconfirmedError            503, with Retry-After
     └── DefectError             500
 """
@@ -22,13 +23,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from deployments.http.errors import RefusedError
+from deployments.http.errors import Code, RefusedError
 from deployments.http.names import NOT_A_KEY
 from deployments.inference.protocol import (
     HiddenStateError,
     KeyReusedError,
     NonFiniteStateError,
     OutcomeUnknownError,
+    TooManyStatesError,
 )
 from models.junctions import JUNCTIONS, MAX_OBS
 
@@ -115,11 +117,21 @@ class ModelNotLoadedError(InferenceError):
 
 
 class StateUnavailableError(InferenceError):
-    """Too many states are kept, or a state is not reached in time."""
+    """A state is not reached in time."""
 
     status = 503
     retry_after_s = 1
-    code = "overloaded"
+    code: Code | None = "overloaded"
+
+
+class NoPlaceError(StateUnavailableError):
+    """As many states are kept as may be, and this one would be new."""
+
+    code = "too_many_states"
+
+    def __init__(self, error: TooManyStatesError) -> None:
+        super().__init__(str(error))
+        self.retry_after_s = error.retry_after_s
 
 
 class UnconfirmedError(InferenceError):
@@ -151,6 +163,8 @@ def refusal_of(error: Exception) -> InferenceError:
             return KeyConflictError(str(error))
         case OutcomeUnknownError():
             return UnconfirmedError(str(error))
+        case TooManyStatesError():
+            return NoPlaceError(error)
         case HiddenStateError():
             return StateUnavailableError(str(error))
         case _:

@@ -43,6 +43,9 @@ class InferenceMetrics:
         self._leases = {
             name: Total(f"inference_{name}", help, ()) for name, help in _COUNTER_HELP.items()
         }
+        self._without_place = Total(
+            "inference_requests_without_place", "Requests refused at the cap of hidden states", ()
+        )
         self._commit_lag_ms = metrics.Gauge(
             "inference_commit_lag_ms", "From a step to the acknowledgement of its commit, latest"
         )
@@ -54,6 +57,7 @@ class InferenceMetrics:
         for size, seconds in counts.batches.take():
             self._batch_size.observe(size)
             self._step_ms.observe(max(seconds, 1e-6) * 1000)
+        self._without_place.publish({(): counts.without_place})
         leases = asdict(self._service.leases.counts)
         for name, total in self._leases.items():
             total.publish({(): leases[name]})

@@ -268,7 +268,22 @@ class StaleSessionError(HiddenStateError):
 
 
 class TooManyStatesError(HiddenStateError):
-    """The cap on states is reached; states expire with their runs."""
+    """The cap on states is reached; states expire with their runs.
+
+    Attributes:
+        retry_after_s: by then a run may have expired. One that is reset makes room earlier.
+    """
+
+    def __init__(self, n_states: int, retry_after_s: int) -> None:
+        super().__init__(n_states, retry_after_s)  # which are passed when it is unpickled
+        self.n_states = n_states
+        self.retry_after_s = retry_after_s
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_states} hidden states are kept already; a run that is reset, or idle for "
+            "long, makes room"
+        )
 
 
 class AuthorityUnavailableError(HiddenStateError):

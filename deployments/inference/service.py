@@ -144,6 +144,8 @@ class InferenceService:
             return self._health("no_model", self.slot.problem)
         if not self.leases.connected:
             return self._health("unhealthy", "the state actor does not answer")
+        if self._stepper.lacks_places:
+            return self._health("unhealthy", "as many hidden states are kept as may be")
         return self._health("healthy", self.slot.problem)
 
     def _health(self, status: str, detail: str | None) -> Health:

@@ -21,6 +21,7 @@ Cause = Literal[
     "not_loaded",
     "failing",
     "overloaded",
+    "too_many_states",
     "outcome_unknown",
     "too_slow",
     "unusable",
@@ -59,6 +60,13 @@ class InferenceUnavailableError(Exception):
     def __init__(self, cause: Cause, detail: str = "") -> None:
         super().__init__(f"{cause}: {detail}" if detail else cause)
         self.cause: Cause = cause
+
+
+class NoPlaceError(InferenceUnavailableError):
+    """The inference service keeps as many states as it may; those of other runs it steps."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("too_many_states", detail)
 
 
 class Transport(Protocol):
@@ -100,6 +108,8 @@ def error_of(
         return BadRequestError(detail)
     if status == 503 and code == "model_not_loaded":
         return InferenceUnavailableError("not_loaded")
+    if status == 503 and code == "too_many_states":
+        return NoPlaceError(detail)
     if status in (408, 429, 503):
         return InferenceUnavailableError("overloaded", detail)
     if status >= 500:
@@ -148,11 +158,20 @@ class InferenceClient:
         started = time.perf_counter()
         try:
             with self.breaker.guard():
-                action = await self._act(step)
+                action = await self._act_or_say_why_not(step)
         except BreakerOpenError:
             raise InferenceUnavailableError("breaker_open") from None
+        if isinstance(action, NoPlaceError):
+            raise action
         self._on_answer(time.perf_counter() - started)
         return action
+
+    async def _act_or_say_why_not(self, step: Step) -> int | NoPlaceError:
+        """Return a refusal that is an answer: it does not open the breaker for other runs."""
+        try:
+            return await self._act(step)
+        except NoPlaceError as refusal:
+            return refusal
 
     async def _act(self, step: Step) -> int:
         """Call, and once more where that may help: with its key it stays one step."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
+import math
 from collections.abc import Callable
 
 from deployments.inference.authority.background import BackgroundTasks
@@ -40,10 +40,10 @@ from deployments.inference.protocol import (
     StateBatch,
     TooManyStatesError,
 )
-
-logger = logging.getLogger(__name__)
+from deployments.log import Seldom, about
 
 SWEEP_PERIOD_S = 0.1
+LONGEST_RETRY_AFTER_S = 300
 GIVEN_BACK_S = 60.0  # replicas claim what they gave back half as long ago, whatever the run's time
 
 
@@ -90,6 +90,7 @@ class HiddenStateAuthority:
             self._office, self._ownership, self._recovery, self._grace_s, clock
         )
         self._on_end = on_end
+        self._log = Seldom()
         self._starting: asyncio.Task[None] | None = None
         self._giving_up: asyncio.Task[None] | None = None
 
@@ -216,9 +217,7 @@ class HiddenStateAuthority:
         mine = self._sessions.renew(session)
         self._office.require_open()
         if self._table.get(key) is None and self.n_states >= self._options.max_states_per_shard:
-            raise TooManyStatesError(
-                f"{self.n_states} hidden states are kept already; runs that end free theirs"
-            )
+            raise self._no_place_for(key)
         record = self._table.obtain(key)
         if record.owner is mine:
             raise StaleSessionError(f"session {session} already owns {key}")
@@ -237,6 +236,13 @@ class HiddenStateAuthority:
         self._table.begin_epoch(record)
         self._ownership.recall_if_wanted(record)
         return Grant(record.version, record.hidden, record.receipts)
+
+    def _no_place_for(self, key: Key) -> TooManyStatesError:
+        expires_at = self._table.longest_unused_since + self._options.run_ttl_s
+        wait_s = min(max(1, math.ceil(expires_at - self._clock())), LONGEST_RETRY_AFTER_S)
+        error = TooManyStatesError(self.n_states, wait_s)
+        self._log.warning("New hidden states refused", "%s%s", error, about(**key._asdict()))
+        return error
 
     async def commit(
         self, session: int, states: StateBatch, released: list[Key], call: int

@@ -197,6 +197,11 @@ class StateTable:
     def used_since(self, run: str, moment: float) -> bool:
         return self._runs[run].used_at > moment
 
+    @property
+    def longest_unused_since(self) -> float:
+        """When the run was used that has been idle for longest."""
+        return next(iter(self._runs.values())).used_at if self._runs else self._clock()
+
     def idle_runs(self, since: float) -> Iterator[str]:
         """Yield the runs that nobody has used since that moment."""
         for run, use in self._runs.items():

@@ -8,6 +8,7 @@ less than any wait.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import math
 import time
 from collections import Counter
@@ -23,6 +24,7 @@ from deployments.inference.protocol import (
     NonFiniteStateError,
     OutOfReachError,
     Receipt,
+    TooManyStatesError,
 )
 from deployments.inference.replica.held_state import HeldState, Unanswered
 from deployments.inference.replica.queues import Decision as Decision  # part of this face
@@ -37,6 +39,7 @@ from models.policy.step import PolicyStep
 
 MAX_BATCH = 256
 LONGEST_TURN_S = 0.004
+NO_PLACE_S = 30.0
 
 _UNAVAILABLE = np.array([[not a for a in j.avail_actions] for j in JUNCTIONS.values()])
 
@@ -48,10 +51,12 @@ class StepCounts:
     Attributes:
         predictions: steps made, by (junction, action).
         batches: a sample of the batches' (size, seconds).
+        without_place: requests for a new state that were refused because of the cap.
     """
 
     predictions: Counter[tuple[str, int]] = field(default_factory=Counter)
     batches: Sampled[tuple[int, float]] = field(default_factory=Sampled)
+    without_place: int = 0
 
 
 class PolicySource(Protocol):
@@ -80,6 +85,7 @@ class Stepper:
         self._loop = asyncio.get_running_loop()
         self._queues = Queues()
         self._held_answers = HeldAnswers(options.commit_timeout_s)
+        self._no_place_until = -math.inf
         self._scheduled = False
         self._acquiring: set[asyncio.Task[None]] = set()
 
@@ -205,7 +211,9 @@ class Stepper:
         """Hold a key's requests until its state is here, but none longer than its patience."""
         for request in self._queues.park(key):
             self._be_patient(request)
-        task = self._loop.create_task(self._acquire(key))
+        # In the context of no request: Ray cancels the calls of one whose client goes, and others
+        # wait for this state as well.
+        task = self._loop.create_task(self._acquire(key), context=contextvars.Context())
         self._acquiring.add(task)
         task.add_done_callback(self._acquiring.discard)
 
@@ -225,12 +233,27 @@ class Stepper:
     async def _acquire(self, key: Key) -> None:
         try:
             await self._leases.acquire(key)
+        except asyncio.CancelledError:  # or the key would stay parked for ever
+            self._refuse(key, OutOfReachError())
+            raise
         except Exception as error:  # a HiddenStateError, or a defect
-            for request in self._queues.drop(key):
-                _fail(request.answer, error)
+            self._refuse(key, error)
             return
         self._queues.unpark(key)
         self._run()  # at once: a recall may be waiting behind the grant
+
+    def _refuse(self, key: Key, error: Exception) -> None:
+        refused = self._queues.drop(key)
+        for request in refused:
+            _fail(request.answer, error)
+        if isinstance(error, TooManyStatesError):
+            self.counts.without_place += len(refused)
+            self._no_place_until = self._loop.time() + min(error.retry_after_s, NO_PLACE_S)
+
+    @property
+    def lacks_places(self) -> bool:
+        """Whether new states were refused lately because as many are kept as may be."""
+        return self._loop.time() < self._no_place_until
 
     async def close(self) -> None:
         for task in list(self._acquiring):

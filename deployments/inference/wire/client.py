@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ray.actor import ActorHandle
-from ray.exceptions import RayError, RayTaskError
+from ray.exceptions import RayError, RayTaskError, TaskCancelledError
 
 from deployments.inference.protocol import (
     AuthorityUnavailableError,
@@ -16,6 +16,7 @@ from deployments.inference.protocol import (
     ClaimPart,
     Grant,
     Hello,
+    HiddenStateError,
     Key,
     OpenedSession,
     StateBatch,
@@ -100,7 +101,13 @@ class RayAuthority:
             raise AuthorityUnavailableError("the state actor has not been found yet")
         try:
             return await getattr(self._actor, method).remote(*args)
-        except RayTaskError:  # what the authority itself has raised
-            raise
+        except RayTaskError as error:
+            match error.cause:
+                case HiddenStateError():  # without the traceback that is Ray's text of it
+                    raise error.cause from None
+                case TaskCancelledError():  # by Ray, whose caller of another call has gone
+                    raise AuthorityUnavailableError("the call was cancelled") from error
+                case _:
+                    raise
         except RayError as error:
             raise AuthorityUnavailableError(str(error).split("\n")[0]) from error

@@ -11,9 +11,13 @@ import pytest
 
 from deployments.inference.api import create_app
 from deployments.inference.options import InferenceOptions
+from deployments.inference.replica.leases import StateLeases
+from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.replica.stepper import Decision
 from deployments.inference.service import InferenceService
 from models.junctions import JUNCTIONS
+from models.policy.form import HIDDEN_DIM
+from tests.unit.inference.authorities import make_authority
 from tests.unit.inference.policies import BIG, REFERENCE, SMALL, observations
 from tests.unit.inference.world import settings, until
 
@@ -492,6 +496,36 @@ class TestLoad:
             assert refused[0].headers["retry-after"] == "1"
             assert refused[0].headers["x-error-code"] == "overloaded"
             assert await steps_made(client) == 3
+
+    async def test_at_the_cap_of_states_a_new_run_is_503_in_one_sentence_and_health_says_so(
+        self, policy_file
+    ):
+        options = settings(max_states=1, run_ttl_s=100)
+        authority = await make_authority(options)
+        leases = StateLeases(authority, "replica", HIDDEN_DIM, options)
+        service = InferenceService(ShardedLeases([leases]), options)
+        await asyncio.gather(leases.start(), service.slot.load(policy_file))
+        transport = httpx.ASGITransport(create_app(service, options))
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+            assert await steps_made(client, run="old") == 0
+            refused = await client.post("/predict_action", json=body_of(run_id="new"))
+            assert refused.status_code == 503
+            assert refused.json() == {
+                "detail": "1 hidden states are kept already; a run that is reset, or idle for "
+                "long, makes room"
+            }
+            assert refused.headers["x-error-code"] == "too_many_states"
+            assert int(refused.headers["retry-after"]) == pytest.approx(100, abs=2)
+            several = await client.post(
+                "/predict_actions", json={"run_id": "new", "items": [body_of()]}
+            )
+            assert several.json()["items"][0]["error"]["code"] == "too_many_states"
+            health = (await client.get("/health")).json()
+            assert (health["status"], health["model_loaded"]) == ("unhealthy", True)
+            assert health["detail"] == "as many hidden states are kept as may be"
+            assert await steps_made(client, run="old") == 1
+        await service.close()
+        authority.stop()
 
     async def test_a_reset_passes_the_crowd(self, service):
         transport = httpx.ASGITransport(create_app(service, settings(max_waiting=0)))

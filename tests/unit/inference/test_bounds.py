@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 
 import pytest
 
@@ -85,7 +86,7 @@ async def test_a_thousand_runs_expire_together_without_a_stall():
 
 
 @virtual_time
-async def test_the_cap_refuses_new_states_clearly_and_serves_the_old_ones():
+async def test_the_cap_refuses_new_states_clearly_and_serves_the_old_ones(caplog):
     world = await World(settings=settings(max_states=3)).start(2)
     keys = [Key(f"run-{n}", JUNCTION) for n in range(3)]
     for key in keys:
@@ -93,11 +94,33 @@ async def test_the_cap_refuses_new_states_clearly_and_serves_the_old_ones():
     _, answer = world.ask(world.replicas[1], Key("one too many", JUNCTION))
     with pytest.raises(TooManyStatesError, match="3 hidden states are kept already"):
         await answer
+    assert caplog.messages[-1].endswith(f"[run=one too many junction={JUNCTION}]")
     for key in keys:
         assert (await world.predict(world.replicas[1], key)).step == 2
     await world.reset(world.replicas[0], "run-0")
     assert (await world.predict(world.replicas[1], Key("one too many", JUNCTION))).step == 1
     world.history.check()
+
+
+@pytest.mark.parametrize(
+    ("ttl_s", "idle_s", "retry_after_s"), [(100, 30, 70), (3600, 0, 300), (1.5, 1.2, 1)]
+)
+@virtual_time
+async def test_a_refusal_says_when_the_run_may_expire_that_is_idle_for_longest(
+    ttl_s: float, idle_s: float, retry_after_s: int
+):
+    authority = await make_authority(settings(max_states=2, run_ttl_s=ttl_s))
+    session = await join(authority, "replica")
+    await authority.checkout(session, Key("old", JUNCTION))
+    until = asyncio.get_running_loop().time() + idle_s
+    while asyncio.get_running_loop().time() < until:
+        await authority.listen(session)
+    await authority.checkout(session, Key("young", JUNCTION))
+    with pytest.raises(TooManyStatesError) as refused:
+        await authority.checkout(session, Key("new", JUNCTION))
+    assert abs(refused.value.retry_after_s - retry_after_s) <= 1
+    crossed = pickle.loads(pickle.dumps(refused.value))
+    assert str(crossed) == str(refused.value)
 
 
 @virtual_time

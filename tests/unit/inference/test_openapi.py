@@ -25,6 +25,7 @@ from deployments.inference.protocol import (
     NonFiniteStateError,
     OutcomeUnknownError,
     OutOfReachError,
+    TooManyStatesError,
 )
 from deployments.inference.replica.stepper import Decision
 from deployments.inference.service import InferenceService
@@ -42,6 +43,7 @@ OUTCOMES: list[Exception | None] = [
     NonFiniteStateError(),
     OutOfReachError(),
     OutcomeUnknownError(),
+    TooManyStatesError(100_000, 300),
     RuntimeError("a defect"),
 ]
 
@@ -52,6 +54,7 @@ class FakeService(InferenceService):
     def __init__(self, outcome: Exception | None) -> None:
         self.slot = SimpleNamespace(model="policy", problem=None)  # type: ignore[assignment]
         self.leases = SimpleNamespace(connected=True, reset=self._answer)  # type: ignore[assignment]
+        self._stepper = SimpleNamespace(lacks_places=False)  # type: ignore[assignment]
         self._outcome = outcome
 
     def predict(self, run: str, junction_id: str, obs: list[float], **options: Any) -> Any:

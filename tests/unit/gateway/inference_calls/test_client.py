@@ -14,6 +14,7 @@ from deployments.gateway.inference_calls.client import (
     InferenceClient,
     InferenceUnavailableError,
     Step,
+    error_of,
 )
 from tests.unit.inference.virtual_time import virtual_time
 
@@ -74,6 +75,18 @@ async def test_what_a_second_call_would_not_help_is_not_called_again(cause):
     with pytest.raises(InferenceUnavailableError, match=cause):
         await client_of(transport).act(STEP)
     assert len(transport.calls) == 1
+
+
+@virtual_time
+async def test_at_the_cap_of_states_nobody_calls_again_and_the_breaker_stays_closed():
+    refusal = error_of(503, "100000 hidden states are kept already", "too_many_states")
+    transport = FakeTransport(*[refusal] * FAILURES * 2, 1)
+    client = client_of(transport)
+    for _ in range(FAILURES * 2):
+        with pytest.raises(InferenceUnavailableError, match="too_many_states"):
+            await client.act(STEP)
+    assert client.breaker.state is State.CLOSED, "the states of other runs are stepped"
+    assert await client.act(STEP) == 1
 
 
 @virtual_time

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import gc
 import random
 from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from deployments.inference.protocol import Key, NonFiniteStateError, OutOfReachError
+from deployments.inference.protocol import (
+    Key,
+    NonFiniteStateError,
+    OutOfReachError,
+    TooManyStatesError,
+)
+from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.replica.stepper import MAX_BATCH, Decision, Stepper
 from models.junctions import JUNCTIONS
 from models.policy.step import PolicyStep
@@ -241,6 +250,72 @@ async def test_closing_while_a_state_is_fetched_hangs_nobody():
     with pytest.raises((OutOfReachError, asyncio.CancelledError)):
         async with asyncio.timeout(5):
             await answer
+
+
+class Leases:
+    """Leases of a test: nothing is owned, and acquiring does what the test says."""
+
+    def __init__(self, acquire: Callable[[Key], Awaitable[None]]) -> None:
+        self.acquire = acquire
+
+    def owned(self, key: Key) -> None: ...
+
+
+def stepper_on(acquire: Callable[[Key], Awaitable[None]]) -> Stepper:
+    return Stepper(cast(ShardedLeases, Leases(acquire)), Source(POLICY), FAST)
+
+
+@virtual_time
+async def test_a_state_that_requests_share_is_asked_for_in_the_context_of_none_of_them():
+    request = contextvars.ContextVar("request", default="none")
+    asked_in: list[str] = []
+
+    async def acquire(key: Key) -> None:
+        asked_in.append(request.get())
+        raise TooManyStatesError(1, 1)
+
+    stepper = stepper_on(acquire)
+    request.set("the first")
+    answer = stepper.submit(KEY, [0.0])
+    with pytest.raises(TooManyStatesError):
+        await answer
+    assert asked_in == ["none"]
+
+
+@virtual_time
+async def test_a_fetch_that_is_cancelled_fails_who_waits_and_is_made_again_for_the_next():
+    fetches: list[asyncio.Task[Any] | None] = []
+
+    async def acquire(key: Key) -> None:
+        fetches.append(asyncio.current_task())
+        await asyncio.sleep(1)
+
+    stepper = stepper_on(acquire)
+    for n in range(2):
+        answer = stepper.submit(KEY, [0.0])
+        await asyncio.sleep(0.1)
+        fetch = fetches[n]
+        assert fetch is not None
+        fetch.cancel()
+        with pytest.raises(OutOfReachError):
+            async with asyncio.timeout(0.1):
+                await answer
+
+
+@virtual_time
+async def test_the_lack_of_places_is_remembered_while_it_may_last():
+    async def acquire(key: Key) -> None:
+        raise TooManyStatesError(1, retry_after_s=3)
+
+    stepper = stepper_on(acquire)
+    assert not stepper.lacks_places
+    answers = [stepper.submit(KEY, [0.0]) for _ in range(2)]
+    await asyncio.wait(answers)
+    assert all(isinstance(answer.exception(), TooManyStatesError) for answer in answers)
+    assert stepper.counts.without_place == 2
+    assert stepper.lacks_places
+    await asyncio.sleep(3.1)
+    assert not stepper.lacks_places
 
 
 @virtual_time

@@ -20,6 +20,7 @@ from deployments.inference.protocol import (
     Hello,
     Key,
     StaleSessionError,
+    TooManyStatesError,
 )
 from deployments.inference.replica.leases import StateLeases
 from deployments.inference.wire.client import RayAuthority
@@ -71,6 +72,33 @@ async def test_what_the_authority_itself_says_is_passed_on():
     said = ray.exceptions.RayTaskError("open_session", "", StaleSessionError("ended"))
     error = pickle.loads(pickle.dumps(said)).as_instanceof_cause()
     with pytest.raises(StaleSessionError):
+        await authority_raising(error).open_session(Hello("replica"))
+
+
+async def test_what_the_authority_says_is_its_own_sentence_and_not_rays_traceback():
+    said = TooManyStatesError(100_000, 77)
+    error = ray.exceptions.RayTaskError("checkout", 'File "/secret/path", ip=10.0.0.7', said)
+    crossed = pickle.loads(pickle.dumps(error)).as_instanceof_cause()
+    assert "/secret/path" in str(crossed), "as Ray words it"
+    with pytest.raises(TooManyStatesError) as caught:
+        await authority_raising(crossed).open_session(Hello("replica"))
+    assert str(caught.value) == str(said)
+    assert caught.value.retry_after_s == 77
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ray.exceptions.TaskCancelledError(),
+        ray.exceptions.RayTaskError(
+            "checkout", "", ray.exceptions.TaskCancelledError()
+        ).as_instanceof_cause(),
+    ],
+    ids=["cancelled", "cancelled in the actor"],
+)
+async def test_a_call_that_ray_cancels_leaves_the_session_in_doubt_and_is_no_defect(error):
+    with pytest.raises(AuthorityUnavailableError):
         await authority_raising(error).open_session(Hello("replica"))
 
 
