@@ -85,12 +85,12 @@ def serving(
     temp_dir = Path(tempfile.mkdtemp(prefix="gwb-", dir="/tmp"))
     instance = Instance(
         temp_dir / "data",
-        Ports.from_base(port_base),
+        Ports.from_base(port_base).without_edge(),
         temp_dir=temp_dir,
         env={"PYTHONPATH": str(ROOT), **env},
     )
     config = shipped_config()
-    config["http_options"]["port"] = instance.ports.http
+    config["http_options"]["port"] = instance.ports.front
     config["applications"] = applications
     try:
         instance.start()

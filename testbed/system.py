@@ -56,13 +56,13 @@ class System:
 
     @property
     def url(self) -> str:
-        return self.instance.base_url
+        return self.instance.front_url
 
     def deploy(self, *applications: dict[str, Any], timeout_s: float = 180) -> None:
         """Add or change applications and wait until all run."""
         self.applications |= {each["name"]: each for each in applications}
         config = shipped_config()
-        config["http_options"] = {"host": "127.0.0.1", "port": self.instance.ports.http}
+        config["http_options"] = {"host": "127.0.0.1", "port": self.instance.ports.front}
         config["applications"] = list(self.applications.values())
         deploy(self.instance.dashboard_url, config)
         wait_until_running(self.instance.dashboard_url, list(self.applications), timeout_s)

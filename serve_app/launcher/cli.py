@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -100,14 +101,14 @@ def _instance(options: argparse.Namespace) -> Instance:
     data_dir = Settings.of_instance(options.port_base).data_dir
     if options.port_base:
         temp_dir = Path(f"/tmp/greenwave-{options.port_base}")
-        return Instance(data_dir, Ports.from_base(options.port_base), temp_dir)
-    return Instance(data_dir)
+        return Instance(data_dir, Ports.from_base(options.port_base), temp_dir).as_started()
+    return Instance(data_dir).as_started()
 
 
-def _edge(options: argparse.Namespace) -> Edge:
+def _edge(options: argparse.Namespace, instance: Instance) -> Edge:
     settings = Settings.of_instance(options.port_base)
     ports = EdgePorts.from_base(options.port_base) if options.port_base else EdgePorts()
-    return Edge(_instance(options), ports, settings.edge_host, settings.edge_certificate)
+    return Edge(instance, ports, settings.edge_host, settings.edge_certificate)
 
 
 def _up(options: argparse.Namespace) -> None:
@@ -117,21 +118,21 @@ def _up(options: argparse.Namespace) -> None:
     has_gateway = any(each["import_path"] == _GATEWAY for each in config["applications"])
     if has_gateway:  # refuses unsafe settings before anything is started
         signing_key(Settings.of_instance(options.port_base))
-    if options.port_base:
-        config.setdefault("http_options", {})["port"] = instance.ports.http
     if instance.is_running():
         console.print("Ray is running already.")
     else:
         instance.stop()  # what is left of one that died
+        instance = _place_front(options)
         console.print("Starting Ray ...")
         instance.start()
+    config.setdefault("http_options", {})["port"] = instance.ports.front
     names = [application["name"] for application in config["applications"]]
     deploy(instance.dashboard_url, config)
     wait_until_running(instance.dashboard_url, names, options.timeout, _report)
-    console.print(f"First prediction: {make_first_prediction(instance.base_url)}")
-    edge = None if options.no_edge else _start_edge(options)
+    console.print(f"First prediction: {make_first_prediction(instance.front_url)}")
+    edge = None if options.no_edge else _start_edge(options, instance)
     _print_summary(instance, config["applications"], edge, time.monotonic() - started)
-    for doubt in doubts(instance.base_url, config["applications"]):
+    for doubt in doubts(instance.front_url, config["applications"]):
         console.print(f"\nBut {doubt}", style="yellow", markup=False)
     arguments = f' ARGS="{_same_ports(options).strip()}"' if options.port_base else ""
     console.print(f"\nStop it with: make down{arguments}")
@@ -139,8 +140,23 @@ def _up(options: argparse.Namespace) -> None:
         _introduce_first_user(options)
 
 
-def _start_edge(options: argparse.Namespace) -> Edge | None:
-    edge = _edge(options)
+def _place_front(options: argparse.Namespace) -> Instance:
+    """Put Serve's front behind the edge, or into its place where there can be none."""
+    instance = _instance(options)
+    alone = replace(instance, ports=instance.ports.without_edge())
+    if options.no_edge:
+        return alone
+    try:
+        _edge(options, instance).check()
+    except EdgeError as error:
+        console.print(f"{error} Serve itself takes its port.", style="yellow", markup=False)
+        options.no_edge = True
+        return alone
+    return instance
+
+
+def _start_edge(options: argparse.Namespace, instance: Instance) -> Edge | None:
+    edge = _edge(options, instance)
     try:
         edge.start()
     except EdgeError as error:
@@ -172,13 +188,15 @@ def _print_summary(
     instance: Instance, applications: list[dict[str, str]], edge: Edge | None, seconds: float
 ) -> None:
     console.print(f"\n[bold green]Ready[/bold green] after {seconds:.0f} s.\n")
+    base_url = edge.urls().get("inference", instance.front_url) if edge else instance.front_url
     for application in applications:
-        url = instance.base_url + application["route_prefix"]
-        console.print(f"  {application['name']:<12} {url}")
+        url = base_url + application["route_prefix"]
+        console.print(f"  {application['name']:<14} {url}")
     for name, url in edge.urls().items() if edge else ():
-        console.print(f"  {name + ' edge':<12} {url}")
-    console.print(f"  {'dashboard':<12} {instance.dashboard_url}")
-    console.print(f"  {'metrics':<12} http://127.0.0.1:{instance.ports.metrics}/metrics")
+        console.print(f"  {name + ' edge':<14} {url}")
+    console.print(f"  {'Serve itself':<14} {instance.front_url}")
+    console.print(f"  {'dashboard':<14} {instance.dashboard_url}")
+    console.print(f"  {'metrics':<14} http://127.0.0.1:{instance.ports.metrics}/metrics")
 
 
 def _same_ports(options: argparse.Namespace) -> str:
@@ -203,8 +221,12 @@ def _status(options: argparse.Namespace) -> None:
             " --port-base and the DATA_DIR of the one that runs."
         )
     for name, (status, message) in statuses(instance.dashboard_url).items():
-        console.print(f"{name:<12} {status} {message}".rstrip(), markup=False)
-    console.print(f"{'edge':<12} {'RUNNING' if _edge(options).is_running() else 'STOPPED'}")
+        console.print(f"{name:<14} {status} {message}".rstrip(), markup=False)
+    edge = _edge(options, instance)
+    console.print(f"{'edge':<14} {'RUNNING' if edge.is_running() else 'STOPPED'}")
+    for name, url in edge.urls().items():
+        console.print(f"{name + ' edge':<14} {url}")
+    console.print(f"{'Serve itself':<14} {instance.front_url}")
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -1,7 +1,9 @@
 """The edge: an HAProxy on the ports that the services' documents name, in front of Serve's port.
 
-It lets only a service's own paths through its port, and tells Serve the client's address. It speaks
-HTTPS, and nothing else, when EDGE_CERTIFICATE names a PEM file with certificate and key.
+It lets only a service's own paths through its port, tells Serve the client's address, and answers
+in the service's own form while Serve is away. It speaks HTTPS, and nothing else, when
+EDGE_CERTIFICATE names a PEM file with certificate and key. One listener leads to all of Serve, in
+plain HTTP and for this machine alone: the inference service's.
 """
 
 from __future__ import annotations
@@ -21,6 +23,13 @@ from serve_app.launcher.instance import MARK, Instance
 from serve_app.launcher.ports import holder, is_free
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "configs" / "edge.cfg.tmpl"
+# Serve's front; Ray's Python proxy in its place; the front once more, given up two seconds later.
+SERVERS = """\
+    server front 127.0.0.1:{front}
+    server fallback 127.0.0.1:{fallback} backup
+    server held 127.0.0.1:{front} backup inter 500ms fall 4 observe none
+"""
+CHECK_TIMEOUT_S = 10.0
 START_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 5.0
 
@@ -28,10 +37,13 @@ STOP_TIMEOUT_S = 5.0
 class EdgeError(RuntimeError):
     """The edge cannot be started; the message is one clear sentence. The system runs without it."""
 
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The edge did not start: {reason.rstrip('.')}.")
+
 
 @dataclass(frozen=True)
 class EdgePorts:
-    """The documents' default ports."""
+    """The documents' default ports but the inference service's, which is ``Ports.http``."""
 
     gateway: int = 8080
     density: int = 8001
@@ -67,36 +79,65 @@ class Edge:
     def _log(self) -> Path:
         return self.instance.data_dir / "edge.log"
 
+    def listeners(self) -> dict[str, tuple[str, int]]:
+        """Return where each service is listened for, as seen from this machine."""
+        ports = self.instance.ports
+        peer = "127.0.0.1" if self.host in ("", "*", "0.0.0.0", "::") else self.host
+        inference = {} if ports.front == ports.http else {"inference": ("127.0.0.1", ports.http)}
+        return inference | {name: (peer, port) for name, port in asdict(self.ports).items()}
+
     def urls(self) -> dict[str, str]:
         """Return the base URL of each listener, for this machine."""
         scheme = "https" if self.certificate else "http"
-        return {name: f"{scheme}://{self._peer}:{p}" for name, p in asdict(self.ports).items()}
+        schemes = dict.fromkeys(asdict(self.ports), scheme) | {"inference": "http"}
+        return {n: f"{schemes[n]}://{host}:{port}" for n, (host, port) in self.listeners().items()}
 
     def render(self) -> str:
         """Return the configuration as HAProxy reads it."""
         tls = (
             f" ssl crt '{self.certificate.resolve()}' alpn h2,http/1.1" if self.certificate else ""
         )
+        listeners, ports = self.listeners(), self.instance.ports
         return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
             {f"{name}_port": port for name, port in asdict(self.ports).items()},
             host=self.host,
             tls=tls,
-            front_address=f"127.0.0.1:{self.instance.ports.http}",
+            inference="bind {}:{}".format(*listeners["inference"])
+            if "inference" in listeners
+            else "disabled",
+            servers=SERVERS.format(front=ports.front, fallback=ports.fallback_http).rstrip(),
         )
 
-    def start(self) -> None:
-        """Start, or start anew, and return when every port answers.
+    def check(self) -> None:
+        """Find out whether it can start; it must not be running.
 
         Raises:
             EdgeError: no HAProxy here, a port is taken, or HAProxy refuses the configuration.
         """
         binary = _binary()
-        self.stop()
-        self._check_ports()
+        for name, (_, port) in self.listeners().items():
+            if not is_free(port):
+                raise EdgeError(f"port {port} ({name}) is taken{holder(port)}")
+        self.instance.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._config.write_text(self.render(), encoding="utf-8")
+        command = [binary, "-c", "-f", str(self._config)]
+        checked = subprocess.run(command, capture_output=True, text=True, timeout=CHECK_TIMEOUT_S)
+        if checked.returncode:
+            lines = checked.stderr.splitlines()
+            alerts = (line.partition(" : ")[2] for line in lines if line.startswith("[ALERT]"))
+            raise EdgeError(next(alerts, f"HAProxy refuses {self._config}"))
+
+    def start(self) -> None:
+        """Start, or start anew, and return when every port answers.
+
+        Raises:
+            EdgeError: as ``check``, or HAProxy does not listen in time.
+        """
+        self.stop()
+        self.check()
         with self._log.open("wb") as log:
             haproxy = subprocess.Popen(
-                [binary, "-db", "-f", str(self._config)],
+                [_binary(), "-db", "-f", str(self._config)],
                 env=os.environ | {MARK: self.instance.mark},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -104,16 +145,11 @@ class Edge:
                 start_new_session=True,
             )
         deadline = time.monotonic() + START_TIMEOUT_S
-        while not all(self._answers(port) for port in asdict(self.ports).values()):
+        while not all(map(_answers, self.listeners().values())):
             if haproxy.poll() is not None or time.monotonic() > deadline:
                 self.stop()
-                raise EdgeError(f"The edge did not start: {self._reason()}")
+                raise EdgeError(f"see {self._log}")
             time.sleep(0.05)
-
-    def _reason(self) -> str:
-        lines = self._log.read_text(errors="replace").splitlines()
-        alerts = (line.partition(" : ")[2] for line in lines if line.startswith("[ALERT]"))
-        return next(alerts, f"see {self._log}")
 
     def is_running(self) -> bool:
         return bool(self._processes())
@@ -134,23 +170,13 @@ class Edge:
                     found.append(process)
         return found
 
-    def _check_ports(self) -> None:
-        for name, port in asdict(self.ports).items():
-            if not is_free(port):
-                raise EdgeError(
-                    f"The edge did not start: port {port} ({name}) is taken{holder(port)}."
-                )
 
-    @property
-    def _peer(self) -> str:
-        return "127.0.0.1" if self.host in ("", "*", "0.0.0.0", "::") else self.host
-
-    def _answers(self, port: int) -> bool:
-        try:
-            socket.create_connection((self._peer, port), timeout=1.0).close()
-        except OSError:
-            return False
-        return True
+def _answers(address: tuple[str, int]) -> bool:
+    try:
+        socket.create_connection(address, timeout=1.0).close()
+    except OSError:
+        return False
+    return True
 
 
 def _binary() -> str:
@@ -159,6 +185,4 @@ def _binary() -> str:
 
         return str(get_haproxy_binary())
     except (ImportError, FileNotFoundError):
-        raise EdgeError(
-            "The edge did not start: there is no HAProxy here (Ray brings one on Linux)."
-        ) from None
+        raise EdgeError("there is no HAProxy here (Ray brings one on Linux)") from None

@@ -15,8 +15,9 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
@@ -52,7 +53,13 @@ class Instance:
 
     @property
     def base_url(self) -> str:
+        """Where clients find everything."""
         return f"http://127.0.0.1:{self.ports.http}"
+
+    @property
+    def front_url(self) -> str:
+        """Serve's own front: ``base_url`` without the edge, its hop and its care."""
+        return f"http://127.0.0.1:{self.ports.front}"
 
     @property
     def dashboard_url(self) -> str:
@@ -125,13 +132,22 @@ class Instance:
             return ours and process.status() != psutil.STATUS_ZOMBIE
         return False
 
+    def as_started(self) -> Instance:
+        """Return the instance with the ports that it was started with, if it was."""
+        note = self._read_note()
+        return replace(self, ports=replace(self.ports, **note["ports"])) if note else self
+
     def _noted_session(self) -> int | None:
         """Return the session that the head was started in, unless the machine has booted since."""
+        note = self._read_note()
+        return note["pid"] if note else None
+
+    def _read_note(self) -> dict[str, Any] | None:
         try:
-            note = json.loads(self._note.read_text())
+            note: dict[str, Any] = json.loads(self._note.read_text())
         except (OSError, ValueError):
             return None
-        return note["pid"] if note.get("boot_time") == psutil.boot_time() else None
+        return note if note.get("boot_time") == psutil.boot_time() else None
 
     def _is_marked(self, process: psutil.Process) -> bool:
         """Recognise a process that has left the session.
@@ -205,7 +221,9 @@ class Instance:
 
     def _check_ports(self) -> None:
         deadline = time.monotonic() + PORT_TIMEOUT_S
-        for name, port in self.ports.single().items():
+        ports = self.ports.single()
+        del ports["http"]  # the edge's, or the front's
+        for name, port in ports.items():
             while not is_free(port):
                 who = holder(port)
                 # without a listener it is a killed process' connection, and soon over

@@ -6,14 +6,19 @@ import argparse
 import contextlib
 import socket
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import psutil
 
 
 @dataclass(frozen=True)
 class Ports:
-    """Every port of an instance; none is a default port of the services' documents but ``http``."""
+    """Every port of an instance; none is a default port of the services' documents but ``http``.
+
+    Attributes:
+        http: where clients find everything: the edge, or Serve's front where there is no edge.
+        front: Serve's own, behind the edge.
+    """
 
     http: int = 8000
     dashboard: int = 8265
@@ -25,15 +30,21 @@ class Ports:
     haproxy_stats: int = 8404
     fallback_http: int = 8500  # Ray's Python proxy, behind HAProxy
     fallback_grpc: int = 9500
+    front: int = 8100
     workers: tuple[int, int] = (20000, 20999)
     replicas: tuple[int, int] = (30000, 30999)
 
     @classmethod
     def from_base(cls, base: int) -> Ports:
         """Make a set from ``base`` to ``base`` + 499, for a second instance on one machine."""
-        single = dict(zip(list(cls.__dataclass_fields__)[:10], range(base, base + 10), strict=True))
+        names = [name for name, port in asdict(cls()).items() if isinstance(port, int)]
+        single = dict(zip(names, range(base, base + len(names)), strict=True))
         workers, replicas = (base + 100, base + 299), (base + 300, base + 499)
         return cls(**single, workers=workers, replicas=replicas)
+
+    def without_edge(self) -> Ports:
+        """Put Serve's front where clients look for the edge."""
+        return replace(self, front=self.http)
 
     def single(self) -> dict[str, int]:
         return {name: port for name, port in asdict(self).items() if isinstance(port, int)}

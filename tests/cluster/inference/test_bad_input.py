@@ -67,7 +67,7 @@ async def test_ten_thousand_concurrent_requests_are_answered_or_refused_in_json(
 
     async def one() -> None:
         try:
-            reader, writer = await asyncio.open_connection("127.0.0.1", system.instance.ports.http)
+            reader, writer = await asyncio.open_connection("127.0.0.1", system.instance.ports.front)
         except OSError:
             outcomes["not connected"] += 1
             return

@@ -143,7 +143,7 @@ async def test_clients_that_disconnect_leave_a_whole_number_of_steps(
     ).encode()
 
     async def disconnect(data: bytes) -> None:
-        _, writer = await asyncio.open_connection("127.0.0.1", system.instance.ports.http)
+        _, writer = await asyncio.open_connection("127.0.0.1", system.instance.ports.front)
         writer.write(data)
         await writer.drain()
         writer.close()

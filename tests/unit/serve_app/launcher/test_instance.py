@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from serve_app.launcher.instance import MARK, Instance, InstanceError
@@ -30,6 +32,22 @@ def test_ports_from_a_base_do_not_overlap() -> None:
     assert all(27000 <= port < 27500 for port in single | ranges[0] | ranges[1])
 
 
+def test_the_port_that_clients_know_is_the_first_of_the_base_and_without_edge_the_fronts() -> None:
+    behind_edge = Ports.from_base(27000)
+    assert behind_edge.http == 27000 != behind_edge.front
+    assert behind_edge.without_edge().front == 27000
+
+
+def test_what_runs_is_found_on_the_ports_that_it_was_started_with(tmp_path: Path) -> None:
+    alone = Instance(tmp_path, Ports.from_base(27000).without_edge())
+    note = {"pid": 1, "boot_time": psutil.boot_time(), "ports": alone.ports.single()}
+    (tmp_path / "instance.json").write_text(json.dumps(note))
+    assert Instance(tmp_path, Ports.from_base(27000)).as_started() == alone
+    note["boot_time"] = 0.0
+    (tmp_path / "instance.json").write_text(json.dumps(note))
+    assert Instance(tmp_path, Ports.from_base(27000)).as_started().ports == Ports.from_base(27000)
+
+
 @pytest.fixture
 def taken_port() -> Iterator[int]:
     with socket.socket() as holder:
@@ -41,8 +59,8 @@ def taken_port() -> Iterator[int]:
 def test_a_taken_port_is_refused_in_one_sentence_and_nothing_is_started(
     tmp_path: Path, taken_port: int
 ) -> None:
-    instance = Instance(tmp_path, Ports(http=taken_port))
-    with pytest.raises(InstanceError, match=rf"Port {taken_port} \(for http\) is taken") as error:
+    instance = Instance(tmp_path, Ports(front=taken_port))
+    with pytest.raises(InstanceError, match=rf"Port {taken_port} \(for front\) is taken") as error:
         instance.start()
     assert "\n" not in str(error.value)
     assert instance.processes() == []
