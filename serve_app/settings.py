@@ -85,11 +85,14 @@ class Settings(BaseSettings):
         json_schema_extra={"unit": "HTTP status"},
     )
 
-    edge_host: str = Field("127.0.0.1", description="Address that the edge listens on.")
+    edge_host: str = Field(
+        "127.0.0.1",
+        description="Address that the edge listens on; port 8000 is for this machine alone.",
+    )
     edge_certificate: Path | None = Field(
         None,
         description="PEM file with certificate, chain and key; with it, the edge speaks HTTPS "
-        "alone.",
+        "alone, but on port 8000.",
         json_schema_extra={"default": "plain HTTP"},
     )
 
