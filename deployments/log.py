@@ -12,10 +12,13 @@ import contextvars
 import logging
 import time
 from collections.abc import Callable
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
 
 logger = logging.getLogger("ray.serve")
 
 PERIOD_S = 10.0
+MAX_FILE_BYTES = 32 << 20
 
 
 def about(**context: str | None) -> str:
@@ -24,28 +27,47 @@ def about(**context: str | None) -> str:
     return f" [{known}]" if known else ""
 
 
+def write_to(path: Path, name: str) -> None:
+    """Write the lines of this process to a file, in a process that is no replica of Serve.
+
+    Args:
+        name: of what writes, for each line.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handler = RotatingFileHandler(path, maxBytes=MAX_FILE_BYTES, backupCount=1, delay=True)
+    handler.setFormatter(logging.Formatter(f"%(levelname)s %(asctime)s {name} -- %(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+
+
 class Seldom:
     """Writes the first warning of a kind at once, and then how many more there were in a period.
 
     To be used in an event loop.
+
+    Args:
+        what: is counted; the summaries begin with it.
     """
 
-    def __init__(self, period_s: float = PERIOD_S) -> None:
+    def __init__(self, what: str, period_s: float = PERIOD_S) -> None:
+        self._what = what
         self._period_s = period_s
         self._left_out: dict[str, int] = {}
 
-    def warning(self, kind: str, message: str, *args: object) -> None:
+    def warning(self, kind: str, message: str, *args: object, **context: str | None) -> None:
         """Write a warning, unless there was one of this kind in the period.
 
         Args:
-            kind: of which there are few, and which says in the summary what was left out.
+            kind: one of few.
             message, args: as of ``logging``.
+            context: what the line is about.
         """
         if kind in self._left_out:
             self._left_out[kind] += 1
             return
         self._left_out[kind] = 0
-        logger.warning(message, *args)
+        logger.warning(f"{message}%s", *args, about(**context))
         # The summary belongs to no request.
         asyncio.get_running_loop().call_later(
             self._period_s, self._summarize, kind, context=contextvars.Context()
@@ -54,7 +76,9 @@ class Seldom:
     def _summarize(self, kind: str) -> None:
         left_out = self._left_out.pop(kind)
         if left_out:
-            logger.warning("%s: %d more within %g s", kind, left_out, self._period_s)
+            logger.warning(
+                "%s, %s: %d more within %g s", self._what, kind, left_out, self._period_s
+            )
 
 
 class Outages:

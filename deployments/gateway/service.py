@@ -30,6 +30,7 @@ from deployments.gateway.schemas import (
 from deployments.gateway.signals import FALLBACK_ACTION, FALLBACK_STATUS, SIGNAL_OF_ACTION
 from deployments.gateway.tokens import Tokens
 from deployments.http.names import NOT_A_KEY, NOT_A_RUN_ID, is_name
+from deployments.log import Seldom
 from deployments.metrics.sampled import Sampled
 from models.junctions import JUNCTIONS
 
@@ -74,6 +75,7 @@ class GatewayService:
         self._inference = inference
         self._capacities = capacities
         self._random = random.Random()
+        self._log = Seldom("Answers")
         self._health_probe: asyncio.Task[bool] | None = None
 
     @property
@@ -88,6 +90,8 @@ class GatewayService:
             token = await self._logins.login(*credentials, address)
         except GatewayError as error:
             self.counts.logins[str(error.status)] += 1
+            if error.retry_after_s is not None:
+                self._log.warning(f"login {error.status}", "Refused a login: %s", error)
             raise
         self.counts.logins["success"] += 1
         return LoginResponse(
@@ -127,6 +131,8 @@ class GatewayService:
             action = await self._inference.act(step)
         except InferenceUnavailableError as error:
             self.counts.fallbacks[error.cause] += 1
+            about = {"run": run, "junction": query.junction_id}
+            self._log.warning(error.cause, "Answered without the policy: %s", error, **about)
             action, status = FALLBACK_ACTION, FALLBACK_STATUS
         signal = SIGNAL_OF_ACTION[action]
         self.counts.actions[query.junction_id, signal] += 1

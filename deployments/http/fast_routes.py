@@ -71,7 +71,7 @@ class FastRoutes:
         self._counts_others = counts_others
         self._waiting = 0
         self._bodies = Bodies()
-        self._log = Seldom()
+        self._log = Seldom("Refusals for load")
         self._routes: dict[tuple[str, str], _Route] = {}
         app.add_middleware(self._stand_before)
         app.add_exception_handler(HTTPException, self._respond_to)
@@ -171,8 +171,8 @@ class FastRoutes:
 
     def _refuse(self, scope: Scope, error: Exception) -> Answer:
         if isinstance(error, OverloadedError | BodyTooSlowError):
-            told = error.status, error, self._waiting
-            self._log.warning(str(error), "Answered %d: %s; %d are at work", *told)
+            message = "Answered %d: %s; %d are at work"
+            self._log.warning(str(error), message, error.status, error, self._waiting)
         return self._render_error(scope, error)
 
     async def _respond_to(self, request: Request, error: Exception) -> Response:

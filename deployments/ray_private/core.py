@@ -3,6 +3,9 @@ for."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from ray._private import worker
 from ray._private.state import state
 
 SERVE_NAMESPACE = "serve"
@@ -16,3 +19,8 @@ def read_actor_process(actor_id: str) -> tuple[str, int]:
     """
     actor = state.actor_table(actor_id)
     return actor["Address"]["NodeID"], actor["Pid"]
+
+
+def logs_folder() -> Path:
+    """Return the folder of this node's logs; Serve has its own in ``serve`` below it."""
+    return Path(worker._global_node.get_logs_dir_path())

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
 # The strict check of a config has to find a builder exactly as Serve will find it.
 from ray._common.utils import import_attr as import_attr
+from ray.serve._private.constants import SERVE_LOGGER_NAME
+from ray.serve._private.logging_utils import ServeContextFilter
 from ray.serve.context import _get_global_client, _RequestContext, _serve_request_context
 
 
@@ -34,6 +37,16 @@ async def read_front() -> Front:
         if endpoint["route"]
     }
     return Front(client.http_config.host, client.http_config.port, routes)
+
+
+def name_requests_in_logs() -> None:
+    """Have the lines of this replica's log name the request that they belong to.
+
+    Serve itself does so only where it logs every access.
+    """
+    logger = logging.getLogger(SERVE_LOGGER_NAME)
+    if not any(isinstance(each, ServeContextFilter) for each in logger.filters):
+        logger.addFilter(ServeContextFilter())
 
 
 def context_of_request(request_id: str | None) -> contextvars.Context:

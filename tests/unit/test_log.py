@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+from pathlib import Path
 
 import pytest
 
-from deployments.log import Outages, Seldom, about, logger
+from deployments.log import Outages, Seldom, about, logger, write_to
 from tests.unit.inference.virtual_time import virtual_time
 
 
@@ -25,13 +26,13 @@ def test_a_line_names_what_is_known() -> None:
 def test_the_first_of_a_kind_is_written_at_once_and_the_others_are_counted(caplog) -> None:
     @virtual_time
     async def act() -> None:
-        seldom = Seldom(period_s=10)
+        seldom = Seldom("Answers", period_s=10)
         for n in range(1000):
-            seldom.warning("fallback", "answered without the policy: %d", n)
+            seldom.warning("fallback", "without the policy: %d", n, run="r", key=None)
         seldom.warning("refusal", "refused")
-        assert caplog.messages == ["answered without the policy: 0", "refused"]
+        assert caplog.messages == ["without the policy: 0 [run=r]", "refused"]
         await asyncio.sleep(11)
-        assert caplog.messages[2:] == ["fallback: 999 more within 10 s"]
+        assert caplog.messages[2:] == ["Answers, fallback: 999 more within 10 s"]
         seldom.warning("fallback", "again")
         await asyncio.sleep(11)
         assert caplog.messages[3:] == ["again"]
@@ -50,7 +51,7 @@ def test_a_summary_belongs_to_no_request(caplog) -> None:
     @virtual_time
     async def act() -> None:
         request.set("r1")
-        seldom = Seldom(period_s=1)
+        seldom = Seldom("Answers", period_s=1)
         seldom.warning("kind", "one")
         seldom.warning("kind", "two")
         await asyncio.sleep(2)
@@ -62,6 +63,19 @@ def test_a_summary_belongs_to_no_request(caplog) -> None:
     finally:
         logger.removeHandler(handler)
     assert seen == ["r1", "none"]
+
+
+def test_a_process_of_its_own_has_a_file_of_its_own(tmp_path: Path) -> None:
+    before = logger.handlers[:], logger.propagate
+    try:
+        write_to(tmp_path / "states.log", "hidden_states 1/0")
+        logger.info("heard %d", 2)
+        logger.handlers[-1].close()
+    finally:
+        logger.handlers[:], logger.propagate = before
+    line = (tmp_path / "states.log").read_text()
+    assert line.startswith("INFO 2")
+    assert line.endswith(" hidden_states 1/0 -- heard 2\n")
 
 
 class TestOutages:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextvars
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,11 +13,17 @@ from typing import NamedTuple
 import pytest
 import ray
 from ray.serve._private.constants import SERVE_NAMESPACE
+from ray.serve._private.logging_utils import get_serve_logs_dir
 from ray.serve.context import _serve_request_context
 
 from deployments import ray_private
 from deployments.ray_private import core, serve
-from deployments.ray_private.serve import Front, context_of_request, read_front
+from deployments.ray_private.serve import (
+    Front,
+    context_of_request,
+    name_requests_in_logs,
+    read_front,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("models", "deployments", "serve_app", "testbed", "load_tests")
@@ -73,6 +80,35 @@ async def test_the_front_is_serves_address_and_the_routes_of_what_has_one(
     client = SimpleNamespace(_controller=controller, http_config=config)
     monkeypatch.setattr(serve, "_get_global_client", lambda: client)
     assert await read_front() == Front("10.1.2.3", 8000, {"gateway": "/api"})
+
+
+def test_a_line_of_a_replicas_log_names_its_request_once() -> None:
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            requests.append(getattr(record, "request_id", None))
+
+    requests: list[str | None] = []
+    logger, handler = logging.getLogger("ray.serve"), Handler()
+    before = logger.filters[:]
+    logger.addHandler(handler)
+    try:
+        name_requests_in_logs()
+        name_requests_in_logs()
+        assert len(logger.filters) == len(before) + 1
+        context_of_request("r-1").run(logger.warning, "of a request")
+        contextvars.Context().run(logger.warning, "of none")
+    finally:
+        logger.removeHandler(handler)
+        logger.filters[:] = before
+    assert requests == ["r-1", None]
+
+
+async def test_the_state_actors_lines_are_beside_those_of_serve(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    node = SimpleNamespace(get_logs_dir_path=lambda: "/ray/logs")
+    monkeypatch.setattr(ray._private.worker, "_global_node", node)
+    assert core.logs_folder() / "serve" == Path(get_serve_logs_dir())
 
 
 def test_a_context_bears_the_id_and_nothing_of_the_request_at_hand() -> None:

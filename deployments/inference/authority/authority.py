@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import math
 from collections.abc import Callable
 
@@ -40,7 +41,9 @@ from deployments.inference.protocol import (
     StateBatch,
     TooManyStatesError,
 )
-from deployments.log import Seldom, about
+from deployments.log import Seldom
+
+logger = logging.getLogger("ray.serve")
 
 SWEEP_PERIOD_S = 0.1
 LONGEST_RETRY_AFTER_S = 300
@@ -90,7 +93,7 @@ class HiddenStateAuthority:
             self._office, self._ownership, self._recovery, self._grace_s, clock
         )
         self._on_end = on_end
-        self._log = Seldom()
+        self._log = Seldom("New hidden states")
         self._starting: asyncio.Task[None] | None = None
         self._giving_up: asyncio.Task[None] | None = None
 
@@ -122,7 +125,7 @@ class HiddenStateAuthority:
         await asyncio.shield(self._starting)
 
     async def _start(self) -> None:
-        office = self._office
+        office, started_at = self._office, self._clock()
         self._background.cancel()  # of an attempt before
         before = await office.take()
         self._background.supervise(office.tenure.keep(), self._on_end)
@@ -137,6 +140,17 @@ class HiddenStateAuthority:
         self._background.supervise(self._recovery.probe(), self._on_end)
         self._background.supervise(self._sweep_forever(), self._on_end)
         office.open()
+        self._background.spawn(self._tell_of_recovery(started_at))
+
+    async def _tell_of_recovery(self, started_at: float) -> None:
+        await self._recovery.over()
+        logger.info(
+            "Life %d of the state actor acts %.2f s after its start: %s; %d hidden states",
+            self._office.ledger.row.incarnation,
+            self._clock() - started_at,
+            self._recovery,
+            self.n_states,
+        )
 
     async def _sweep_forever(self) -> None:
         while True:
@@ -241,7 +255,7 @@ class HiddenStateAuthority:
         expires_at = self._table.longest_unused_since + self._options.run_ttl_s
         wait_s = min(max(1, math.ceil(expires_at - self._clock())), LONGEST_RETRY_AFTER_S)
         error = TooManyStatesError(self.n_states, wait_s)
-        self._log.warning("New hidden states refused", "%s%s", error, about(**key._asdict()))
+        self._log.warning("refused", "%s", error, **key._asdict())
         return error
 
     async def commit(

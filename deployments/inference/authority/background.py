@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("ray.serve")
 
 
 class BackgroundTasks:

@@ -11,7 +11,7 @@ from deployments.inference.authority.cluster import Cluster
 from deployments.inference.authority.table import Owner, Session, StateRecord, StateTable, Turn
 from deployments.inference.protocol import StaleSessionError
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("ray.serve")
 
 _LONGEST_PROBE_PAUSE_S = 0.5
 

@@ -15,7 +15,7 @@ from deployments.inference.authority.rows import Copy
 from deployments.inference.authority.table import Session, StateTable
 from deployments.inference.protocol import ClaimPart, Key, StateBatch, Version
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("ray.serve")
 
 _PAUSE_S = 0.1
 
@@ -37,6 +37,7 @@ class Recovery:
         self._cluster = cluster
         self._clock = clock
         self._missing: dict[str, None] = {}
+        self._heard = self._dead = 0
         self._until = 0.0
         self._heard_all = asyncio.Event()
         self._unsettled = 0
@@ -44,7 +45,12 @@ class Recovery:
     def begin(self, members: Iterable[str], leases_end_at: float) -> None:
         """Begin to wait for the members of the earlier life, whose leases end by that moment."""
         self._missing = dict.fromkeys(members)
+        self._heard = self._dead = 0
         self._until = leases_end_at
+
+    def __str__(self) -> str:
+        late = len(self._missing)
+        return f"heard {self._heard} replicas, {self._dead} were dead, {late} out of time"
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -72,6 +78,7 @@ class Recovery:
         Until then another replica may claim what it was granted later. No state is granted until
         this context is left.
         """
+        self._heard += replica in self._missing
         self._hear(replica)
         self._unsettled += 1
         try:
@@ -94,6 +101,7 @@ class Recovery:
             for member in list(self._missing):
                 if not await self._cluster.is_alive(member):
                     logger.warning("Replica %s is dead; its claim is not waited for.", member)
+                    self._dead += member in self._missing
                     self._hear(member)
             await asyncio.sleep(_PAUSE_S)
 

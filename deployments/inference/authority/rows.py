@@ -14,7 +14,7 @@ from deployments.inference.layout import Seat
 from deployments.inference.protocol import Floats, Key, Receipt, Receipts, Version
 from models.policy.form import HIDDEN_DIM
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("ray.serve")
 
 _COPY = "copy/"
 _STAMP_BYTES = 8

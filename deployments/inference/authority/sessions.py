@@ -12,7 +12,7 @@ from deployments.inference.authority.recovery import Recovery
 from deployments.inference.authority.table import Session
 from deployments.inference.protocol import PROTOCOL, DismissedError, Hello, StaleSessionError
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("ray.serve")
 
 
 class Sessions:

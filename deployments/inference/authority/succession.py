@@ -12,7 +12,7 @@ from deployments.inference.layout import LAYOUT_ROW, Layout, Seat
 from deployments.inference.protocol import AuthorityUnavailableError
 from deployments.store import Expected, StoreUnavailable
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("ray.serve")
 
 _PAUSE_S = 0.1
 

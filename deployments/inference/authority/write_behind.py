@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Protocol
 
 from deployments.inference.authority.ledger import Ledger, SupersededError
 from deployments.inference.authority.rows import Copy, copy_row, pack_copy
 from deployments.inference.protocol import AuthorityUnavailableError, Key
-
-logger = logging.getLogger(__name__)
+from deployments.log import Seldom
 
 ROWS_PER_WRITE = 1000
 RETRY_PAUSE_S = 0.05
@@ -64,6 +62,7 @@ class WriteBehind:
         self._pending: dict[Key, Copy | None] = {}
         self._flushing: list[asyncio.Future[None]] = []
         self._wake = asyncio.Event()
+        self._log = Seldom("Copies of hidden states")
 
     def put(self, key: Key, copy: Copy) -> None:
         self._note(key, copy)
@@ -120,7 +119,7 @@ class WriteBehind:
             except SupersededError:
                 raise
             except AuthorityUnavailableError as error:
-                logger.warning("Copies of hidden states are not written yet: %s", error)
+                self._log.warning("not written yet", "Copies are not written yet: %s", error)
                 await asyncio.sleep(RETRY_PAUSE_S)
                 self._wake.set()
 

@@ -37,7 +37,7 @@ from deployments.inference.replica.session import (
     Session,
 )
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("ray.serve")
 
 RESET_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 10.0

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from deployments.inference.protocol import Key, OutcomeUnknownError
+from deployments.log import Seldom
 
 
 class Decision(NamedTuple):
@@ -123,6 +124,7 @@ class HeldAnswers:
         self._loop = asyncio.get_running_loop()
         self._held: deque[tuple[float, asyncio.Future[Decision]]] = deque()
         self._timer: asyncio.TimerHandle | None = None
+        self._log = Seldom("Commits")
 
     def add(self, answer: asyncio.Future[Decision]) -> None:
         while self._held and self._held[0][1].done():
@@ -138,4 +140,5 @@ class HeldAnswers:
             _, answer = self._held.popleft()
             if not answer.done():
                 answer.set_exception(OutcomeUnknownError())
+                self._log.warning("late", "A commit is not confirmed within %g s", self._wait_s)
         self._timer = self._loop.call_at(self._held[0][0], self._expire) if self._held else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -18,8 +17,7 @@ from deployments.inference.protocol import (
     HiddenStateError,
     StaleSessionError,
 )
-
-logger = logging.getLogger(__name__)
+from deployments.log import Outages
 
 RECONNECT_PAUSE_S = 0.05
 CALL_TIMEOUT_S = 5.0
@@ -96,6 +94,7 @@ class Session:
         self._ended = False  # the authority says so, lease or no lease
         self._abandoned = False
         self._opening = asyncio.Lock()
+        self._outages = Outages("The state actor", clock=now)
 
     @property
     def valid(self) -> bool:
@@ -143,7 +142,7 @@ class Session:
                     self._abandoned = True
                     raise
                 except (HiddenStateError, TimeoutError) as refusal:
-                    logger.info("The authority over hidden states does not answer: %s", refusal)
+                    self._outages.failed(refusal)
                     await asyncio.sleep(RECONNECT_PAUSE_S)
 
     async def _open(self) -> None:
@@ -157,6 +156,7 @@ class Session:
         self.number = opened.session
         self._ended = False
         self._claimant.settle()
+        self._outages.served()
         self._lease_s = opened.lease_s
         self._lease_until = sent_at + opened.lease_s
 

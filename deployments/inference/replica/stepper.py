@@ -31,6 +31,7 @@ from deployments.inference.replica.queues import Decision as Decision  # part of
 from deployments.inference.replica.queues import HeldAnswers, Queues, Request
 from deployments.inference.replica.receipts import fingerprint_of
 from deployments.inference.replica.shards import ShardedLeases
+from deployments.log import Seldom
 from deployments.metrics.sampled import Sampled
 from models.junctions import JUNCTIONS
 from models.policy.form import HIDDEN_DIM
@@ -86,6 +87,7 @@ class Stepper:
         self._queues = Queues()
         self._held_answers = HeldAnswers(options.commit_timeout_s)
         self._no_place_until = -math.inf
+        self._log = Seldom("Hidden states")
         self._scheduled = False
         self._acquiring: set[asyncio.Task[None]] = set()
 
@@ -219,7 +221,7 @@ class Stepper:
 
     def _be_patient(self, request: Request) -> None:
         if request.impatient:
-            _fail(request.answer, OutOfReachError())
+            self._give_up(request)
         elif not request.timed:
             request.timed = True
             self._loop.call_later(request.patience_s, self._lose_patience, request)
@@ -228,7 +230,13 @@ class Stepper:
         # A step that was made waits for its commit, with a deadline of its own.
         request.impatient = True
         if not request.stepped and self._queues.is_parked(request.key):
-            _fail(request.answer, OutOfReachError())
+            self._give_up(request)
+
+    def _give_up(self, request: Request) -> None:
+        if not request.answer.done():
+            error = OutOfReachError()
+            request.answer.set_exception(error)
+            self._log.warning("out of reach", "%s", error, **request.key._asdict())
 
     async def _acquire(self, key: Key) -> None:
         try:

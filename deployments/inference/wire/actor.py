@@ -30,9 +30,11 @@ from deployments.inference.wire.commit_channel import (
     decode_commit,
 )
 from deployments.inference.wire.ray_cluster import RayCluster
+from deployments.log import write_to
+from deployments.ray_private.core import logs_folder
 from deployments.store import Store
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("ray.serve")
 
 NAMESPACE = "greenwave"
 _LAST_WORDS_S = 0.5  # for answers that are still on their way
@@ -54,6 +56,8 @@ class HiddenStates(HiddenStateAuthority):
         # A hundred thousand states are many objects and no garbage; to look through them again
         # and again would double the time of a restart.
         gc.set_threshold(100_000, 50, 100)
+        name = f"hidden_states_{app}_{seat.generation}_{seat.shard}"
+        write_to(logs_folder() / "serve" / f"{name}.log", name)
         cluster = RayCluster(lambda other: find_authority(app, options, open_store, other))
         super().__init__(options, open_store(), table_of(app), seat, cluster, on_end=_restart)
         self._commits = CommitServer(self)

@@ -23,7 +23,7 @@ from deployments.inference.protocol import (
 )
 from deployments.inference.wire.commit_channel import CommitChannel, encode_commit
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("ray.serve")
 
 
 class RayAuthority:

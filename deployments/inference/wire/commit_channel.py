@@ -27,7 +27,7 @@ from deployments.inference.protocol import (
     StateBatch,
 )
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("ray.serve")
 
 TOKEN_BYTES = 32
 MAX_FRAME = 256 << 20

@@ -272,6 +272,16 @@ class TestAction:
         assert len(inference.steps) == 5 * 2  # each is tried twice, and fails once
         assert service.counts.fallbacks == {"unreachable": 5, "breaker_open": 15}
 
+    async def test_fallbacks_are_a_line_of_each_cause_and_no_flood(self, act, inference, caplog):
+        inference.error = DOWN
+        for _ in range(20):
+            await act(**{"X-Simulation-Run": "morning"})
+        told = [line for line in caplog.messages if line.startswith("Answered")]
+        assert told == [
+            f"Answered without the policy: {cause} [run=morning junction=300839359]"
+            for cause in (DOWN, "breaker_open")
+        ]
+
     async def test_a_defect_tells_nothing_of_the_inside(self, act, inference):
         inference.error = KeyError("secret detail")
         assert_error(await act(), 500, "Internal server error")

@@ -42,6 +42,21 @@ async def test_states_without_an_owner_continue_from_their_copies():
 
 
 @virtual_time
+async def test_a_new_life_tells_whom_it_has_heard_and_what_it_has(caplog):
+    caplog.set_level("INFO", logger="ray.serve")
+    world = await World().start(3)
+    for n, replica in enumerate(world.replicas):
+        await world.predict(replica, Key(f"run-{n}", KEY.junction))
+    await asyncio.sleep(2 * FAST.snapshot_period_s)
+    world.kill_replica(world.replicas[2], noticed_after_s=0)
+    await world.kill_authority()
+    await world.predict(world.replicas[0], Key("run-0", KEY.junction))
+    await until(lambda: any(told.startswith("Life 2 ") for told in caplog.messages))
+    (told,) = (told for told in caplog.messages if told.startswith("Life 2 "))
+    assert told.endswith("heard 2 replicas, 1 were dead, 0 out of time; 3 hidden states")
+
+
+@virtual_time
 async def test_an_owner_knows_better_than_the_copy():
     world = await World().start(1)
     for _ in range(3):

@@ -178,6 +178,17 @@ async def test_a_replica_that_closes_gives_everything_back_at_once():
 
 
 @virtual_time
+async def test_an_authority_that_is_away_is_two_lines_in_the_log_of_a_replica(caplog):
+    world = await World().start(1)
+    await world.predict(world.replicas[0], KEY)
+    await world.kill_authority(down_s=5.0)
+    await world.predict(world.replicas[0], KEY)
+    began, ended = (told for told in caplog.messages if told.startswith("The state actor "))
+    assert began.startswith("The state actor does not serve: ")
+    assert ended.startswith("The state actor serves again after 5.")
+
+
+@virtual_time
 async def test_closing_without_an_authority_ends_within_its_deadline():
     world = await World().start()
     await world.predict(world.replicas[0], KEY)

@@ -303,6 +303,18 @@ async def test_a_fetch_that_is_cancelled_fails_who_waits_and_is_made_again_for_t
 
 
 @virtual_time
+async def test_states_out_of_reach_are_a_line_that_names_one_and_no_flood(caplog):
+    async def acquire(key: Key) -> None:
+        await asyncio.sleep(1)
+
+    stepper = stepper_on(acquire)
+    answers = [stepper.submit(KEY, [0.0], patience_s=0.1) for _ in range(100)]
+    await asyncio.wait(answers)
+    (line,) = caplog.messages
+    assert line.endswith(f"could not be reached in time [run=run junction={SMALL}]")
+
+
+@virtual_time
 async def test_the_lack_of_places_is_remembered_while_it_may_last():
     async def acquire(key: Key) -> None:
         raise TooManyStatesError(1, retry_after_s=3)
