@@ -1,7 +1,7 @@
 """Lines for whoever runs the system: what they are about, and no floods of them.
 
 Serve writes the lines of this logger into the file of the replica, whose name has the application,
-the deployment and the replica; :func:`deployments.ray_private.serve.name_requests_in_logs` adds the
+the deployment and the replica; :func:`deployments.ray_private.serve.prepare_log` adds the
 request. A state actor has a file of its own beside these.
 """
 

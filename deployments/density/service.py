@@ -68,7 +68,10 @@ class DensityService(ForecastService[_Served, Floats, Floats, list[list[float]]]
     def health(self) -> Health:
         if self.slot.model is None:
             return Health(status="unhealthy", message="Model not loaded")
-        return Health(status="healthy", message="Model loaded and ready")
+        message = "Model loaded and ready"
+        if self.slot.problem is not None:
+            message += f"; the newest file is not served: {self.slot.problem}"
+        return Health(status="healthy", message=message)
 
     def model_info(self) -> ModelInfo:
         if self.slot.model is None:

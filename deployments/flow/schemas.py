@@ -75,6 +75,11 @@ class Health(BaseModel):
     model_version: str = Field(description="`none` without a model.")
     forecast_horizon: int = HORIZON
     timestamp: int
+    detail: str | None = Field(
+        None,
+        description="Why no model is served; beside `healthy`, why the newest file is not served "
+        "and the model before it stays in service.",
+    )
 
 
 class ModelInfo(BaseModel):

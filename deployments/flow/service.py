@@ -90,6 +90,7 @@ class FlowService(ForecastService["FlowForecaster", FlowQuestion, _Inputs, "Flow
             model_loaded=model is not None,
             model_version=model.card.version if model else "none",
             timestamp=_now_ms(),
+            detail=self.slot.problem,
         )
 
     def model_info(self) -> ModelInfo:

@@ -38,9 +38,14 @@ def create_app(
         **variant.operation,
     )
 
-    @app.get("/health", response_model=variant.health, tags=["status"])
+    @app.get(
+        "/health",
+        response_model=variant.health,
+        response_model_exclude_none=True,
+        tags=["status"],
+    )
     async def health() -> BaseModel:
-        """Tell whether a model is loaded and ready; always 200."""
+        """Tell whether a model is loaded and ready, and of a swap that failed; always 200."""
         return service.health()
 
     @app.get(

@@ -15,7 +15,7 @@ from deployments.forecast.options import ForecastOptions, ForecastUserConfig
 from deployments.forecast.variant import Variant
 from deployments.metrics.publisher import Publisher
 from deployments.model_slot import ConfiguredModel
-from deployments.ray_private.serve import name_requests_in_logs
+from deployments.ray_private.serve import prepare_log
 
 
 @serve.deployment(name="Forecast")
@@ -30,7 +30,7 @@ class ForecastReplica:
     async def __init__(  # type: ignore[misc]
         self, variant: Variant, options: ForecastOptions, model_path: str
     ) -> None:
-        name_requests_in_logs()
+        prepare_log()
         self._variant = variant
         self._options = options
         self._service = variant.service()

@@ -19,7 +19,7 @@ from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.tokens import Tokens
 from deployments.gateway.users import Users
 from deployments.metrics.publisher import Publisher
-from deployments.ray_private.serve import name_requests_in_logs
+from deployments.ray_private.serve import prepare_log
 from deployments.store import Store
 
 logger = logging.getLogger("ray.serve")
@@ -48,7 +48,7 @@ class Gateway:
         open_store: Callable[[], Store],
         inference_url: str | None,
     ) -> None:
-        name_requests_in_logs()
+        prepare_log()
         tokens = Tokens(read_secret(), token_lifetime_s, options.clock_skew_s)
         store = open_store()
         logins = Logins(store, Users(store, users), tokens, options)

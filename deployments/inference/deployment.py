@@ -23,7 +23,7 @@ from deployments.inference.wire.actor import OpenStore, find_authority
 from deployments.inference.wire.client import RayAuthority
 from deployments.metrics.publisher import Publisher
 from deployments.model_slot import ConfiguredModel
-from deployments.ray_private.serve import name_requests_in_logs
+from deployments.ray_private.serve import prepare_log
 from deployments.store import Store, StoreUnavailable
 from models.policy.form import HIDDEN_DIM
 
@@ -46,7 +46,7 @@ class Inference:
     async def __init__(  # type: ignore[misc]
         self, options: InferenceOptions, agent_path: str, open_store: OpenStore
     ) -> None:
-        name_requests_in_logs()
+        prepare_log()
         self._options = options
         self._leases = ShardedLeases(await _connect(options, open_store))
         self._service = InferenceService(self._leases, options)

@@ -39,11 +39,13 @@ async def read_front() -> Front:
     return Front(client.http_config.host, client.http_config.port, routes)
 
 
-def name_requests_in_logs() -> None:
-    """Have the lines of this replica's log name the request that they belong to.
+def prepare_log() -> None:
+    """Have the lines of this replica's log name their request, and let no line fail its writer.
 
-    Serve itself does so only where it logs every access.
+    Serve itself names requests only where it logs every access. And where a line cannot be written,
+    as on a full disk, logging tells so on stderr, which Serve writes to the same log, without end.
     """
+    logging.raiseExceptions = False
     logger = logging.getLogger(SERVE_LOGGER_NAME)
     if not any(isinstance(each, ServeContextFilter) for each in logger.filters):
         logger.addFilter(ServeContextFilter())

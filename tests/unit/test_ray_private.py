@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import contextvars
+import errno
+import io
 import logging
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +16,7 @@ from typing import NamedTuple
 import pytest
 import ray
 from ray.serve._private.constants import SERVE_NAMESPACE
-from ray.serve._private.logging_utils import get_serve_logs_dir
+from ray.serve._private.logging_utils import StreamToLogger, get_serve_logs_dir
 from ray.serve.context import _serve_request_context
 
 from deployments import ray_private
@@ -21,7 +24,7 @@ from deployments.ray_private import core, serve
 from deployments.ray_private.serve import (
     Front,
     context_of_request,
-    name_requests_in_logs,
+    prepare_log,
     read_front,
 )
 
@@ -82,18 +85,21 @@ async def test_the_front_is_serves_address_and_the_routes_of_what_has_one(
     assert await read_front() == Front("10.1.2.3", 8000, {"gateway": "/api"})
 
 
-def test_a_line_of_a_replicas_log_names_its_request_once() -> None:
+def test_a_line_of_a_replicas_log_names_its_request_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             requests.append(getattr(record, "request_id", None))
 
     requests: list[str | None] = []
+    monkeypatch.setattr(logging, "raiseExceptions", True)  # and put it back afterwards
     logger, handler = logging.getLogger("ray.serve"), Handler()
     before = logger.filters[:]
     logger.addHandler(handler)
     try:
-        name_requests_in_logs()
-        name_requests_in_logs()
+        prepare_log()
+        prepare_log()
         assert len(logger.filters) == len(before) + 1
         context_of_request("r-1").run(logger.warning, "of a request")
         contextvars.Context().run(logger.warning, "of none")
@@ -101,6 +107,33 @@ def test_a_line_of_a_replicas_log_names_its_request_once() -> None:
         logger.removeHandler(handler)
         logger.filters[:] = before
     assert requests == ["r-1", None]
+
+
+@pytest.mark.parametrize("prepared", [True, False])
+def test_on_a_full_disk_a_line_is_lost_and_its_request_is_answered(
+    monkeypatch: pytest.MonkeyPatch, prepared: bool
+) -> None:
+    logger, full = logging.getLogger("ray.serve"), logging.StreamHandler(Full())
+    before = logger.filters[:], logger.handlers[:]
+    monkeypatch.setattr(logging, "raiseExceptions", True)
+    monkeypatch.setattr(sys, "stderr", StreamToLogger(logger, logging.INFO, sys.stderr))
+    logger.handlers[:] = [full]
+    try:
+        if prepared:
+            prepare_log()
+            logger.warning("lost")
+        else:
+            with pytest.raises(RecursionError):
+                logger.warning("lost")
+    finally:
+        logger.filters[:], logger.handlers[:] = before
+
+
+class Full(io.StringIO):
+    """A file on a full disk."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
 
 async def test_the_state_actors_lines_are_beside_those_of_serve(

@@ -12,7 +12,7 @@ from deployments.customers.records.metrics import RecordMetrics
 from deployments.customers.records.record_type import RecordType
 from deployments.customers.records.service import RecordService
 from deployments.metrics.publisher import Publisher
-from deployments.ray_private.serve import name_requests_in_logs
+from deployments.ray_private.serve import prepare_log
 from deployments.store import Store
 
 
@@ -24,7 +24,7 @@ class CustomerRecords:
     async def __init__(  # type: ignore[misc]
         self, record_type: RecordType, open_store: Callable[[], Store]
     ) -> None:
-        name_requests_in_logs()
+        prepare_log()
         metrics = RecordMetrics(record_type.name)
         self._service = RecordService(record_type, open_store(), metrics.observe)
         self._metrics = Publisher(metrics.publish)

@@ -152,6 +152,17 @@ class TestStatus:
         answer = await client.get("/health")
         assert answer.json() == {"status": "healthy", "message": "Model loaded and ready"}
 
+    async def test_health_tells_of_a_swap_that_failed(
+        self, service: DensityService, client: httpx.AsyncClient, tmp_path: Path
+    ) -> None:
+        await service.slot.load(tmp_path / "missing.pt")
+        health = (await client.get("/health")).json()
+        assert health["status"] == "healthy"
+        assert health["message"].startswith(
+            "Model loaded and ready; the newest file is not served: "
+        )
+        assert "missing.pt" in health["message"]
+
     async def test_health_without_model(self, client_without_model: httpx.AsyncClient) -> None:
         answer = await client_without_model.get("/health")
         assert answer.status_code == 200

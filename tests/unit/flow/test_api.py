@@ -277,6 +277,14 @@ class TestStatus:
             "forecast_horizon": 15,
         }
 
+    async def test_health_tells_of_a_swap_that_failed(
+        self, service: FlowService, client: httpx.AsyncClient, tmp_path: Path
+    ) -> None:
+        await service.slot.load(tmp_path / "missing.pt")
+        health = (await client.get("/health")).json()
+        assert (health["status"], health["model_loaded"]) == ("healthy", True)
+        assert "missing.pt" in health["detail"]
+
     async def test_health_without_model(self, client_without_model: httpx.AsyncClient) -> None:
         answer = await client_without_model.get("/health")
         assert answer.status_code == 200
