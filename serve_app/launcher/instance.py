@@ -22,6 +22,7 @@ from typing import Any
 import httpx
 import psutil
 
+from deployments.gateway.edge_variable import EDGE_VARIABLE
 from serve_app.launcher import dashboard
 from serve_app.launcher.ports import Ports, holder, is_free
 
@@ -193,6 +194,7 @@ class Instance:
         haproxy = self.temp_dir / "ha" if self.temp_dir else Path("/tmp/haproxy-serve")
         return {
             MARK: self.mark,
+            **({} if ports.front == ports.http else {EDGE_VARIABLE: self.base_url}),
             "DATA_DIR": str(self.data_dir.resolve()),
             "RAY_SERVE_HAPROXY_METRICS_PORT": str(ports.haproxy_metrics),
             "RAY_SERVE_HAPROXY_STATS_PORT": str(ports.haproxy_stats),

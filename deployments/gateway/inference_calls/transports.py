@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+
+from deployments.gateway.edge_variable import EDGE_VARIABLE
 from deployments.gateway.inference_calls.client import Transport
 from deployments.gateway.inference_calls.handle_transport import HandleTransport
 from deployments.gateway.inference_calls.http_transport import HttpTransport, base_of
@@ -26,5 +29,8 @@ def make_transport(options: GatewayOptions, inference_url: str | None) -> Transp
 
         return HttpTransport(configured, deadline_s, shares_calls=False)
     if options.call_by == "http":
-        return HttpTransport(lambda: find_base_url(application), deadline_s, shares_calls=True)
+        edge_url = os.environ.get(EDGE_VARIABLE)
+        return HttpTransport(
+            lambda: find_base_url(application, edge_url), deadline_s, shares_calls=True
+        )
     return HandleTransport(lambda: find_handle(application), deadline_s, context_of_request)

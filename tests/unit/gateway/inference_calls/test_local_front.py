@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from deployments.gateway.inference_calls.local_front import find_base_url
@@ -23,7 +25,7 @@ async def test_the_base_is_made_of_serves_address_and_the_applications_route(
     async def read_front() -> Front:
         return Front(host, 8000, {"gateway": "/api", "inference": route})
 
-    assert await find_base_url("inference", read_front) == base
+    assert await find_base_url("inference", read_front=read_front) == base
 
 
 async def test_an_application_that_is_not_there_is_an_error() -> None:
@@ -31,4 +33,16 @@ async def test_an_application_that_is_not_there_is_an_error() -> None:
         return Front("127.0.0.1", 8000, {"gateway": "/api"})
 
     with pytest.raises(LookupError, match="inference"):
-        await find_base_url("inference", read_front)
+        await find_base_url("inference", read_front=read_front)
+
+
+async def test_while_the_front_does_not_listen_the_way_is_through_the_edge() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as front:
+        port = front.getsockname()[1]
+
+        async def read_front() -> Front:
+            return Front("127.0.0.1", port, {"inference": "/many"})
+
+        found = await find_base_url("inference", "http://edge", read_front)
+        assert found == f"http://127.0.0.1:{port}/many"
+    assert await find_base_url("inference", "http://edge", read_front) == "http://edge/many"
