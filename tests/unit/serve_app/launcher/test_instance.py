@@ -13,7 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from serve_app.launcher.instance import MARK, Instance, InstanceError
+from serve_app.launcher.instance import Instance, InstanceError
+from serve_app.launcher.marks import MARK
 from serve_app.launcher.ports import Ports
 
 

@@ -1,0 +1,96 @@
+"""Which code an application runs: Serve replaces replicas when a config changes, and does not see
+that the code behind the same config has.
+
+So ``greenwave deploy`` writes a hash of the code into each application's environment. The hash
+covers what the builder imports, and no more: a change of one service restarts no other.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import hashlib
+import importlib.util
+from collections.abc import Iterator
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+VARIABLE = "GREENWAVE_VERSION"
+ROOTS = ("serve_app", "deployments", "models")
+DIGITS = 16
+
+
+def stamp(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the config with the version of its code in each application of ours."""
+    stamped = copy.deepcopy(config)
+    for application in stamped["applications"]:
+        module = application["import_path"].partition(":")[0]
+        if module.split(".")[0] in ROOTS:
+            environment = application.setdefault("runtime_env", {}).setdefault("env_vars", {})
+            environment[VARIABLE] = code_version(module)
+    return stamped
+
+
+def code_version(module: str) -> str:
+    """Hash the module with all that it imports of ours, and the versions of what we depend on."""
+    hashed = hashlib.sha256()
+    for path in sorted({path for each in _reach(module) for path in _files(each)}):
+        hashed.update(path.read_bytes())
+    for requirement in sorted(metadata.requires("greenwave") or []):
+        hashed.update(_installed(requirement).encode())
+    return hashed.hexdigest()[:DIGITS]
+
+
+def _installed(requirement: str) -> str:
+    """Return name and version of a requirement; of an optional one that is missing, the name."""
+    name = requirement.replace(";", " ").split()[0]
+    name = next(name[:at] for at in range(len(name) + 1) if at == len(name) or name[at] in "[<>=!~")
+    try:
+        return f"{name} {metadata.version(name)}"
+    except metadata.PackageNotFoundError:
+        return name
+
+
+def _reach(module: str) -> set[str]:
+    """Return the module, all that it imports of ours, however deep, and the packages around."""
+    reached: set[str] = set()
+    ahead = [module]
+    while ahead:
+        name = ahead.pop()
+        if name not in reached and _source(name):
+            reached.add(name)
+            ahead += [*_imports(name), *([name.rpartition(".")[0]] if "." in name else [])]
+    return reached
+
+
+def _imports(module: str) -> Iterator[str]:
+    source = _source(module)
+    for node in ast.walk(ast.parse(source.read_bytes())) if source else ():
+        names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
+        yield from (name for name in names if name.split(".")[0] in ROOTS)
+
+
+def _files(module: str) -> Iterator[Path]:
+    """Yield the module's source and, of a package, the pages beside it."""
+    if source := _source(module):
+        yield source
+        if source.name == "__init__.py":
+            yield from source.parent.glob("*.html")
+
+
+@cache
+def _source(module: str) -> Path | None:
+    """Find the file of a module, without importing it."""
+    root, *parts = module.split(".")
+    spec = importlib.util.find_spec(root)
+    places = list(spec.submodule_search_locations or []) if spec else []
+    for place in places:
+        path = Path(place).joinpath(*parts)
+        for candidate in (path / "__init__.py", path.with_suffix(".py")):
+            if candidate.is_file():
+                return candidate
+    return None

@@ -1,0 +1,44 @@
+"""Where an instance has its things, by the settings and its ``--port-base``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from serve_app.launcher.edge import Edge, EdgePorts
+from serve_app.launcher.instance import Instance
+from serve_app.launcher.journal import Journal
+from serve_app.launcher.marks import Part
+from serve_app.launcher.ports import Ports
+from serve_app.launcher.releases import Releases
+from serve_app.settings import Settings
+
+
+def instance_of(port_base: int | None) -> Instance:
+    """Return the instance as it was started, or as it would be."""
+    data_dir = Settings.of_instance(port_base).data_dir
+    if port_base:
+        temp_dir = Path(f"/tmp/greenwave-{port_base}")
+        return Instance(data_dir, Ports.from_base(port_base), temp_dir).as_started()
+    return Instance(data_dir).as_started()
+
+
+def edge_of(instance: Instance, port_base: int | None) -> Edge:
+    settings = Settings.of_instance(port_base)
+    ports = EdgePorts.from_base(port_base) if port_base else EdgePorts()
+    return Edge(instance, ports, settings.edge_host, settings.edge_certificate)
+
+
+def journal_of(instance: Instance, part: Part) -> Journal:
+    return Journal(instance.data_dir / f"{part}.json")
+
+
+def releases_of(instance: Instance) -> Releases:
+    return Releases(instance.data_dir / "releases")
+
+
+def as_released(instance: Instance) -> Instance:
+    """Return the instance with Serve's front where the wanted config has it."""
+    options = (releases_of(instance).wanted() or {}).get("http_options", {})
+    front = options.get("port", instance.ports.front)
+    return replace(instance, ports=replace(instance.ports, front=front))

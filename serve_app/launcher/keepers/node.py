@@ -1,0 +1,121 @@
+"""Keeps Ray: starts its head, deploys the config, and does both again when Ray has died."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import httpx
+import psutil
+
+from serve_app.launcher.deploy import DeployError, deploy, statuses
+from serve_app.launcher.instance import Instance, InstanceError
+from serve_app.launcher.keepers.keeping import CannotRunError, logger
+from serve_app.launcher.keepers.lean import lean
+from serve_app.launcher.keepers.sessions import Sessions
+from serve_app.launcher.releases import Releases
+
+LOOK_S = 0.1
+DEPLOY_PAUSE_S = 0.5
+# Ray does not outlive these, but takes seconds to see that they have gone.
+VITAL = ("gcs_server", "raylet")
+UNSETTLED = ("NOT_STARTED", "DEPLOYING")
+
+T = TypeVar("T")
+
+
+class Node:
+    """Ray on this machine, and what is deployed on it.
+
+    Args:
+        find: returns the instance as it shall be started: its ports depend on the config.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[], Instance],
+        releases: Releases,
+        sessions: Sessions,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._find = find
+        self._instance = find()
+        self._releases = releases
+        self._sessions = sessions
+        self._sleep = sleep
+        self._vital: dict[str, psutil.Process] = {}
+
+    def begin(self) -> float:
+        instance = self._instance = self._find()
+        head = instance.head()
+        try:
+            if head:
+                living = head
+                instance.wait_until_started(lambda: None if _lives(living) else 1)
+            else:
+                instance.stop_ray(patience_s=0)  # a front that outlives Ray answers 500
+                self._sessions.tidy()
+                instance.start()
+                head = instance.head()
+            return self._watch(head)
+        except InstanceError as error:
+            raise CannotRunError(str(error)) from error
+        except (psutil.Error, KeyError) as error:
+            raise CannotRunError("Ray has gone while it started.") from error
+
+    def _watch(self, head: psutil.Process | None) -> float:
+        if not head:
+            raise psutil.NoSuchProcess(0)
+        self._sessions.add(head.pid)
+        children = {child.name(): child for child in head.children()}
+        self._vital = {"its head": head} | {name: children[name] for name in VITAL}
+        return head.create_time()
+
+    def wait(self) -> str:
+        self._deploy()
+        while not (gone := self._gone()):
+            self._sleep(LOOK_S)
+        self._instance.stop_ray(patience_s=0)  # the others would follow within seconds
+        return f"Ray has gone: {gone} has died."
+
+    def stop(self) -> None:
+        self._instance.stop_ray()
+
+    def _deploy(self) -> None:
+        """Put the instance's config on a Ray that has none."""
+        config = self._releases.wanted()
+        try:
+            if config and self._ask(statuses) == {}:
+                with self._releases.turn():
+                    self._ask(lambda url: deploy(url, lean(config)))
+                    while self._ask(_is_deploying):
+                        self._sleep(DEPLOY_PAUSE_S)
+                    self._ask(lambda url: deploy(url, config))
+        except DeployError as error:
+            logger.error("%s", error)  # it would be refused again
+
+    def _ask(self, call: Callable[[str], T]) -> T | None:
+        """Repeat a call of the cluster until it is answered; None when Ray has gone instead."""
+        while not self._gone():
+            try:
+                return call(self._instance.dashboard_url)
+            except httpx.HTTPError as error:
+                logger.warning("Ray does not answer yet: %s", error)
+                self._sleep(DEPLOY_PAUSE_S)
+        return None
+
+    def _gone(self) -> str | None:
+        """Name the first vital process that has died."""
+        return next((name for name, each in self._vital.items() if not _lives(each)), None)
+
+
+def _is_deploying(dashboard_url: str) -> bool:
+    return any(status in UNSETTLED for status, _ in statuses(dashboard_url).values())
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

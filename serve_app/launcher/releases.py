@@ -1,0 +1,86 @@
+"""The configs that were deployed with success, so that Ray can be started anew, and rolled back."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from models.whole_file import whole_file
+
+KEPT = 10
+
+
+class Releases:
+    """A folder with one file for each release, numbered upwards, and the config on trial."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @property
+    def _trial(self) -> Path:
+        return self._folder / "trial.json"
+
+    def current(self) -> dict[str, Any] | None:
+        """Return the newest config that was deployed with success."""
+        return next((_read(path) for path in reversed(self._files())), None)
+
+    def previous(self) -> dict[str, Any] | None:
+        """Return the one before it."""
+        return next((_read(path) for path in reversed(self._files()[:-1])), None)
+
+    def wanted(self) -> dict[str, Any] | None:
+        """Return what a Ray that has just started shall serve."""
+        return _read(self._trial) if self._trial.exists() else self.current()
+
+    def try_out(self, config: dict[str, Any]) -> None:
+        """Want a config until it has proved good or bad."""
+        _write(self._trial, config)
+
+    def end_trial(self) -> None:
+        self._trial.unlink(missing_ok=True)
+
+    def add(self, config: dict[str, Any]) -> None:
+        """Make a config the current one, and forget the oldest beyond ten."""
+        files = self._files()
+        if config != self.current():
+            number = int(files[-1].stem) + 1 if files else 1
+            _write(self._folder / f"{number:06}.json", config)
+            for path in files[: -(KEPT - 1)]:
+                path.unlink(missing_ok=True)
+        self.end_trial()
+
+    def undo(self, config: dict[str, Any]) -> None:
+        """Forget the current one; ``config`` is the one before it, with the code of today."""
+        current, *others = reversed(self._files())
+        for path in others[:1]:
+            _write(path, config)
+        current.unlink(missing_ok=True)
+        self.end_trial()
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait until nobody else changes what the cluster serves."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with (self._folder / "turn").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def _files(self) -> list[Path]:
+        return sorted(self._folder.glob("[0-9]*.json"))
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    with contextlib.suppress(OSError, ValueError):
+        config = json.loads(path.read_text(encoding="utf-8"))
+        return config if isinstance(config, dict) else None
+    return None
+
+
+def _write(path: Path, config: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with whole_file(path, mode=0o600) as file:
+        file.write(json.dumps(config, indent=1).encode())

@@ -1,0 +1,96 @@
+"""Deploys a config on a running cluster so that a bad one changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from serve_app.launcher.code_version import stamp
+from serve_app.launcher.deploy import DeployError, deploy, wait_until_running
+from serve_app.launcher.releases import Releases
+
+Report = Callable[[str, str, float], None]
+
+
+@dataclass
+class Rollout:
+    """The way of every config onto a cluster.
+
+    Attributes:
+        front: Serve's port, which cannot change while Serve runs.
+        timeout_s: longest wait until all applications run.
+        report: called with name, status and seconds at each change of status.
+    """
+
+    dashboard_url: str
+    front: int
+    releases: Releases
+    timeout_s: float
+    report: Report = field(default=lambda name, status, seconds: None)
+
+    def deploy(self, config: dict[str, Any]) -> None:
+        """Deploy a config with the code that is installed, and make it the current release.
+
+        Raises:
+            DeployError: it does not run; the release before it has been put back.
+        """
+        self._try(self._prepare(config))
+
+    def announce(self, config: dict[str, Any]) -> None:
+        """Have the node deploy a config as soon as it has started Ray."""
+        self.releases.try_out(self._prepare(config))
+
+    def finish_start(self, config: dict[str, Any]) -> None:
+        """Do the same with a config that was announced."""
+        self._try(self._prepare(config), sent=True)
+
+    def roll_back(self) -> None:
+        """Deploy the release before the current one, and forget the current one.
+
+        Raises:
+            DeployError: there is none, or it does not run any more.
+        """
+        previous = self.releases.previous()
+        if previous is None:
+            raise DeployError("There is no release before the current one.")
+        self._try(self._prepare(previous), undo=True)
+
+    def _prepare(self, config: dict[str, Any]) -> dict[str, Any]:
+        stamped = stamp(config)
+        stamped["http_options"] = (stamped.get("http_options") or {}) | {"port": self.front}
+        return stamped
+
+    def _try(self, config: dict[str, Any], sent: bool = False, undo: bool = False) -> None:
+        try:
+            if sent:
+                self._wait(config)
+            else:
+                self._send(config)
+        except DeployError as error:
+            self.releases.end_trial()
+            raise DeployError(f"{error} {self._put_back()}") from error
+        if undo:
+            self.releases.undo(config)
+        else:
+            self.releases.add(config)
+
+    def _send(self, config: dict[str, Any]) -> None:
+        with self.releases.turn():
+            deploy(self.dashboard_url, config)
+        self._wait(config)
+
+    def _wait(self, config: dict[str, Any]) -> None:
+        names = [application["name"] for application in config["applications"]]
+        wait_until_running(self.dashboard_url, names, self.timeout_s, self.report)
+
+    def _put_back(self) -> str:
+        """Serve keeps replicas of the old version, but would not replace one that died."""
+        last = self.releases.current()
+        if last is None:
+            return "There is no release before it that could serve instead."
+        try:
+            self._send(last)
+        except DeployError as error:
+            return f"The release before it does not run either: {error}"
+        return "The release before it serves on."

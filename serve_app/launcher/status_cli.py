@@ -1,0 +1,83 @@
+"""``greenwave status`` and ``greenwave down``."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+from rich.console import Console
+
+from serve_app.launcher.deploy import RUNNING, statuses
+from serve_app.launcher.installation import edge_of, instance_of, journal_of
+from serve_app.launcher.instance import Instance, InstanceError
+from serve_app.launcher.marks import Part
+from serve_app.launcher.ports import add_port_base
+
+Commands = Any  # argparse's subparsers have no public type
+
+console = Console(highlight=False, soft_wrap=True)
+
+
+def add_commands(commands: Commands) -> None:
+    """Add ``status`` and ``down``; each sets `run`, a function of the parsed arguments."""
+    for name, run, help in (
+        ("down", _down, "stop what 'up' started"),
+        ("status", _status, "show what runs, since when, and how often it was restarted"),
+    ):
+        command = commands.add_parser(name, help=help, description=help)
+        add_port_base(command)
+        command.set_defaults(run=run)
+
+
+def _down(options: argparse.Namespace) -> None:
+    stopped = instance_of(options.port_base).stop()
+    console.print("Stopped." if stopped else f"Nothing was running {_where(options)}.")
+
+
+def _where(options: argparse.Namespace) -> str:
+    instance = instance_of(options.port_base)
+    return f"at {instance.base_url} with the data folder {instance.data_dir}"
+
+
+def running(options: argparse.Namespace) -> Instance:
+    """Find the instance that runs.
+
+    Raises:
+        InstanceError: it does not, or not at this moment.
+    """
+    instance = instance_of(options.port_base)
+    if instance.is_running():
+        return instance
+    trouble = journal_of(instance, Part.NODE).read().trouble
+    if instance.processes(Part.NODE):
+        raise InstanceError(f"Ray is being started again. {trouble or ''}".strip())
+    raise InstanceError(
+        f"Greenwave is not running {_where(options)}. Start it with `make up`, or name the"
+        " --port-base and the DATA_DIR of the one that runs."
+    )
+
+
+def _status(options: argparse.Namespace) -> None:
+    instance = running(options)
+    for name, (status, message) in statuses(instance.dashboard_url).items():
+        console.print(f"{name:<14} {status} {message}".rstrip(), markup=False)
+    edge = edge_of(instance, options.port_base)
+    _print_life("edge", edge.is_running(), instance, Part.EDGE)
+    _print_life("Ray", True, instance, Part.NODE)
+    for name, url in edge.urls().items():
+        console.print(f"{name + ' edge':<14} {url}")
+    console.print(f"{'Serve itself':<14} {instance.front_url}")
+
+
+def _print_life(name: str, runs: bool, instance: Instance, part: Part) -> None:
+    entry = journal_of(instance, part).read()
+    words = [f"{name:<14} {RUNNING if runs else 'STOPPED'}"]
+    if runs and entry.since:
+        words.append(f"since {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(entry.since))},")
+        words.append(f"restarted {entry.restarts} times")
+    if entry.trouble:
+        words.append(f"(last trouble: {entry.trouble})")
+    if not instance.processes(part):
+        words.append("(nothing keeps it: `make up`)")
+    console.print(" ".join(words), markup=False)

@@ -1,0 +1,160 @@
+"""``greenwave up``."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import replace
+from typing import Any
+
+from serve_app.credentials.first_user import FILE_NAME, FIRST_USER, create_first_user
+from serve_app.credentials.signing_key import signing_key
+from serve_app.launcher import kept_edge
+from serve_app.launcher.deploy_cli import (
+    add_config,
+    add_timeout,
+    console,
+    print_doubts,
+    read,
+    rollout_of,
+)
+from serve_app.launcher.edge import Edge, EdgeError
+from serve_app.launcher.first_calls import make_first_prediction
+from serve_app.launcher.installation import edge_of, instance_of, journal_of
+from serve_app.launcher.instance import START_TIMEOUT_S, Instance, InstanceError
+from serve_app.launcher.keepers.supervisor import Supervisor
+from serve_app.launcher.marks import Part
+from serve_app.launcher.ports import add_port_base
+from serve_app.settings import Settings
+
+_GATEWAY = "serve_app.gateway:build"
+
+Commands = Any  # argparse's subparsers have no public type
+
+
+def add_command(commands: Commands) -> None:
+    """Add ``up``, which sets `run`, a function of the parsed arguments."""
+    help = "start and keep Ray and the edge, and deploy the config"
+    up = commands.add_parser("up", help=help, description=help)
+    up.set_defaults(run=_up)
+    add_port_base(up, help="use ports from here on (500 of them) instead of the usual ones")
+    up.add_argument("--no-edge", action="store_true", help="leave the documents' ports alone")
+    add_timeout(up)
+    add_config(up)
+
+
+def _up(options: argparse.Namespace) -> None:
+    started = time.monotonic()
+    config = read(options)
+    instance = instance_of(options.port_base)
+    has_gateway = any(each["import_path"] == _GATEWAY for each in config["applications"])
+    if has_gateway:  # refuses unsafe settings before anything is started
+        signing_key(Settings.of_instance(options.port_base))
+    if instance.is_running():
+        console.print("Ray is running already.")
+        _supervise(options, instance)
+        rollout_of(options, instance).deploy(config)
+    else:
+        instance = _start(options, config)
+    console.print(f"First prediction: {make_first_prediction(instance.front_url)}")
+    edge = None if options.no_edge else _bring_up_edge(options, instance)
+    _print_summary(instance, config["applications"], edge, time.monotonic() - started)
+    print_doubts(instance, config)
+    arguments = f' ARGS="{_same_ports(options).strip()}"' if options.port_base else ""
+    console.print(f"\nStop it with: make down{arguments}")
+    if has_gateway:
+        _introduce_first_user(options)
+
+
+def _start(options: argparse.Namespace, config: dict[str, Any]) -> Instance:
+    """Start Ray by its keeper; who loses patience leaves nothing behind."""
+    instance = instance_of(options.port_base)
+    try:
+        instance.stop()  # what is left of one that died
+        instance = place_front(options)
+        console.print("Starting Ray ...")
+        rollout = rollout_of(options, instance)
+        rollout.announce(config)
+        _supervise(options, instance)
+        _wait_for_ray(instance)
+        rollout.finish_start(config)
+    except (InstanceError, KeyboardInterrupt):
+        instance.stop()
+        raise
+    return instance
+
+
+def place_front(options: argparse.Namespace) -> Instance:
+    """Put Serve's front behind the edge, or into its place where there can be none."""
+    instance = instance_of(options.port_base)
+    edge = edge_of(instance, options.port_base)
+    kept_edge.take_down(edge)
+    try:
+        if not options.no_edge:
+            edge.check()
+            return instance
+    except EdgeError as error:
+        console.print(f"{error} Serve itself takes its port.", style="yellow", markup=False)
+        options.no_edge = True
+    return replace(instance, ports=instance.ports.without_edge())
+
+
+def _supervise(options: argparse.Namespace, instance: Instance) -> None:
+    supervisor = Supervisor(instance, options.port_base)
+    if not supervisor.is_running() and not supervisor.is_foreign():
+        for part in (Part.NODE, Part.EDGE):
+            journal_of(instance, part).clear()
+        supervisor.start()
+
+
+def _wait_for_ray(instance: Instance) -> None:
+    journal = journal_of(instance, Part.NODE)
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not instance.is_running():
+        trouble = journal.read().trouble
+        if trouble or time.monotonic() > deadline:
+            raise InstanceError(trouble or f"Ray did not start; see {instance.data_dir / 'logs'}.")
+        time.sleep(0.1)
+
+
+def _bring_up_edge(options: argparse.Namespace, instance: Instance) -> Edge | None:
+    edge = edge_of(instance, options.port_base)
+    try:
+        kept_edge.bring_up(edge, journal_of(instance, Part.EDGE))
+    except EdgeError as error:
+        console.print(f"{error} Everything else runs.", style="yellow", markup=False)
+        return None
+    return edge
+
+
+def _print_summary(
+    instance: Instance, applications: list[dict[str, str]], edge: Edge | None, seconds: float
+) -> None:
+    console.print(f"\n[bold green]Ready[/bold green] after {seconds:.0f} s.\n")
+    base_url = edge.urls().get("inference", instance.front_url) if edge else instance.front_url
+    for application in applications:
+        url = base_url + application["route_prefix"]
+        console.print(f"  {application['name']:<14} {url}")
+    for name, url in edge.urls().items() if edge else ():
+        console.print(f"  {name + ' edge':<14} {url}")
+    console.print(f"  {'Serve itself':<14} {instance.front_url}")
+    console.print(f"  {'dashboard':<14} {instance.dashboard_url}")
+    console.print(f"  {'metrics':<14} http://127.0.0.1:{instance.ports.metrics}/metrics")
+
+
+def _introduce_first_user(options: argparse.Namespace) -> None:
+    settings = Settings.of_instance(options.port_base)
+    if credentials := create_first_user(settings):
+        console.print(
+            f"\nUser of the gateway: {credentials.username}, password: {credentials.password}\n"
+            f"Shown only once, and kept in {settings.data_dir / FILE_NAME} for `make demo`\n"
+            f"until you change it with: .venv/bin/greenwave users passwd{_same_ports(options)}"
+            f" {FIRST_USER}",
+            markup=False,
+        )
+    elif (kept := settings.data_dir / FILE_NAME).exists():
+        console.print(f"\nThe first user of the gateway and its password are in {kept}")
+
+
+def _same_ports(options: argparse.Namespace) -> str:
+    return f" --port-base {options.port_base}" if options.port_base else ""

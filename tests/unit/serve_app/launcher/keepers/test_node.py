@@ -1,0 +1,209 @@
+"""The keeper of Ray starts it, takes over one that runs, and deploys what is wanted."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from serve_app.launcher.deploy import DeployError
+from serve_app.launcher.instance import InstanceError
+from serve_app.launcher.keepers import node as node_module
+from serve_app.launcher.keepers.keeping import CannotRunError
+from serve_app.launcher.keepers.lean import lean
+from serve_app.launcher.keepers.node import VITAL, Node
+from serve_app.launcher.keepers.sessions import Sessions
+from serve_app.launcher.releases import Releases
+
+# A "head" with two children that bear the names of Ray's vital processes.
+HEAD = """
+import ctypes, os, sys
+for name in sys.argv[1:]:
+    if os.fork() == 0:
+        ctypes.CDLL(None).prctl(15, name.encode())
+        os.write(1, b"up" + bytes([10]))
+        sys.stdin.read()
+        os._exit(0)
+sys.stdin.read()
+"""
+
+
+class FakeInstance:
+    """Starts the head above instead of Ray."""
+
+    dashboard_url = "http://nowhere"
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.refusal: str | None = None
+        self.process: subprocess.Popen[str] | None = None
+
+    def head(self) -> psutil.Process | None:
+        lives = self.process and self.process.poll() is None
+        return psutil.Process(self.process.pid) if self.process and lives else None
+
+    def start(self) -> None:
+        self.calls.append("start")
+        if self.refusal:
+            raise InstanceError(self.refusal)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", HEAD, *VITAL],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout
+        assert [self.process.stdout.readline() for _ in VITAL] == ["up\n"] * len(VITAL)
+
+    def wait_until_started(self, ended: object) -> None:
+        self.calls.append("take over")
+
+    def stop_ray(self, patience_s: float = 15.0) -> None:
+        self.calls.append(f"stop within {patience_s:.0f} s")
+
+
+@pytest.fixture
+def instance() -> Iterator[FakeInstance]:
+    fake = FakeInstance()
+    yield fake
+    if fake.process:
+        for child in psutil.Process(fake.process.pid).children():
+            child.kill()
+        fake.process.kill()
+        fake.process.communicate()
+
+
+@pytest.fixture
+def releases(tmp_path: Path) -> Releases:
+    return Releases(tmp_path / "releases")
+
+
+@pytest.fixture
+def node(instance: FakeInstance, releases: Releases, tmp_path: Path) -> Node:
+    sessions = Sessions(tmp_path / "note", tmp_path)
+    return Node(lambda: instance, releases, sessions)  # type: ignore[arg-type,return-value]
+
+
+class FakeCluster:
+    """Takes every config; Ray dies after the last call of it that a test asks for."""
+
+    def __init__(self) -> None:
+        self.applications: dict[str, Any] = {}
+        self.deployed: list[dict[str, Any]] = []
+        self.errors: list[Exception] = []
+        self.refusal: DeployError | None = None
+        self.after: Callable[[], None] = lambda: None
+
+    def statuses(self, url: str) -> dict[str, Any]:
+        if self.errors:
+            raise self.errors.pop(0)
+        if self.applications:
+            self.after()
+        return self.applications
+
+    def deploy(self, url: str, config: dict[str, Any]) -> None:
+        self.deployed.append(config)
+        if self.refusal or len(self.deployed) == 2:
+            self.after()
+        if self.refusal:
+            raise self.refusal
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    fake = FakeCluster()
+    monkeypatch.setattr(node_module, "statuses", fake.statuses)
+    monkeypatch.setattr(node_module, "deploy", fake.deploy)
+    return fake
+
+
+def kill_vital(instance: FakeInstance, name: str) -> None:
+    head = instance.head()
+    assert head
+    (victim,) = [child for child in head.children() if child.name() == name]
+    victim.kill()
+
+
+def test_what_an_earlier_life_left_is_killed_before_ray_starts(node, instance):
+    node.begin()
+    assert instance.calls == ["stop within 0 s", "start"]
+
+
+def test_a_ray_that_runs_is_taken_over(node, instance):
+    began = node.begin()
+    instance.calls.clear()
+    assert node.begin() == pytest.approx(began)
+    assert instance.calls == ["take over"]
+
+
+def test_a_start_that_is_refused_is_told_as_it_is(node, instance):
+    instance.refusal = "Port 8000 (for http) is taken by nginx (process 7)."
+    with pytest.raises(CannotRunError, match="taken by nginx"):
+        node.begin()
+
+
+@pytest.mark.parametrize("name", VITAL)
+def test_the_death_of_a_vital_process_ends_the_life_of_all(name, node, instance, cluster):
+    node.begin()
+    kill_vital(instance, name)
+    assert node.wait() == f"Ray has gone: {name} has died."
+    assert instance.calls[-1] == "stop within 0 s"
+
+
+def config(**deployment: object) -> dict[str, Any]:
+    return {"applications": [{"name": "flow", "deployments": [{"name": "Flow", **deployment}]}]}
+
+
+@pytest.fixture
+def mortal(node: Node, instance: FakeInstance, cluster: FakeCluster) -> Node:
+    """Begin the life of a Ray that dies when the keeper has had its say."""
+    node.begin()
+    cluster.after = lambda: kill_vital(instance, "raylet")
+    return node
+
+
+def test_a_new_ray_gets_the_wanted_config_as_soon_as_it_takes_it(mortal, releases, cluster):
+    releases.add(config(num_replicas=2))
+    cluster.errors = [httpx.ConnectError("not yet")]
+    mortal.wait()
+    assert cluster.deployed == [config(num_replicas=1), config(num_replicas=2)]
+
+
+def test_a_ray_that_has_applications_is_left_alone(mortal, releases, cluster):
+    releases.add(config())
+    cluster.applications = {"inference": ("RUNNING", "")}
+    mortal.wait()
+    assert cluster.deployed == []
+
+
+def test_a_config_that_is_refused_is_not_sent_for_ever(mortal, releases, cluster):
+    releases.add(config())
+    cluster.refusal = DeployError("The cluster refused the config: no such module")
+    mortal.wait()
+    assert len(cluster.deployed) == 1
+
+
+@pytest.mark.parametrize(
+    ("shipped", "soonest"),
+    [
+        ({"num_replicas": 3}, {"num_replicas": 1}),
+        ({"num_replicas": 0}, {"num_replicas": 0}),
+        (
+            {"autoscaling_config": {"min_replicas": 2, "initial_replicas": 3, "max_replicas": 4}},
+            {"autoscaling_config": {"min_replicas": 1, "max_replicas": 4}},
+        ),
+        ({"autoscaling_config": {"min_replicas": 0}}, {"autoscaling_config": {"min_replicas": 0}}),
+        ({"num_replicas": "auto"}, {"num_replicas": "auto"}),
+        ({}, {}),
+    ],
+)
+def test_the_soonest_config_has_one_replica_of_each(shipped, soonest):
+    before = config(**shipped)
+    assert lean(before) == config(**soonest)
+    assert before == config(**shipped)

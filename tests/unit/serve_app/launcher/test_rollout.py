@@ -1,0 +1,120 @@
+"""A config that does not run changes nothing: the release before it is put back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from serve_app.launcher import rollout as rollout_module
+from serve_app.launcher.code_version import stamp
+from serve_app.launcher.deploy import DeployError
+from serve_app.launcher.releases import Releases
+from serve_app.launcher.rollout import Rollout
+
+Config = dict[str, Any]
+
+
+def config(name: str) -> Config:
+    application = {"name": name, "import_path": "elsewhere:build"}
+    return {"applications": [application], "http_options": {"port": 8100}}
+
+
+class FakeCluster:
+    """Runs what it is sent, unless its name is bad."""
+
+    def __init__(self) -> None:
+        self.sent: list[Config] = []
+
+    def deploy(self, url: str, config: Config) -> None:
+        self.sent.append(config)
+
+    def wait(self, url: str, names: list[str], timeout_s: float, report: object) -> None:
+        if "bad" in names:
+            raise DeployError("Application bad is DEPLOY_FAILED: no module named x.")
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    fake = FakeCluster()
+    monkeypatch.setattr(rollout_module, "deploy", fake.deploy)
+    monkeypatch.setattr(rollout_module, "wait_until_running", fake.wait)
+    return fake
+
+
+@pytest.fixture
+def releases(tmp_path):
+    return Releases(tmp_path)
+
+
+@pytest.fixture
+def rollout(releases, cluster):
+    return Rollout("http://nowhere", 8100, releases, timeout_s=1)
+
+
+def test_a_good_config_becomes_the_current_release(rollout, releases):
+    rollout.deploy(config("good"))
+    assert releases.current() == config("good")
+
+
+def test_after_a_bad_one_the_release_before_is_put_back_and_the_reason_told(
+    rollout, releases, cluster
+):
+    rollout.deploy(config("good"))
+    with pytest.raises(DeployError, match=r"no module named x. The release before it serves on"):
+        rollout.deploy(config("bad"))
+    assert cluster.sent[-1] == releases.current() == config("good")
+
+
+def test_the_first_release_of_all_has_none_before_it(rollout, releases):
+    with pytest.raises(DeployError, match="no release before it"):
+        rollout.deploy(config("bad"))
+    assert releases.current() is None
+
+
+def test_a_bad_announced_config_is_not_wanted_any_more(rollout, releases):
+    rollout.deploy(config("good"))
+    rollout.announce(config("bad"))
+    with pytest.raises(DeployError):
+        rollout.finish_start(config("bad"))
+    assert releases.wanted() == config("good")
+
+
+def test_an_announced_config_is_sent_by_the_node_alone(rollout, releases, cluster):
+    rollout.announce(config("good"))
+    rollout.finish_start(config("good"))
+    assert cluster.sent == []
+    assert releases.current() == config("good")
+
+
+def test_rolling_back_deploys_the_one_before(rollout, releases, cluster):
+    rollout.deploy(config("first"))
+    rollout.deploy(config("second"))
+    rollout.roll_back()
+    assert cluster.sent[-1] == releases.current() == config("first")
+
+
+def test_there_is_no_way_back_from_the_first(rollout, cluster):
+    rollout.deploy(config("first"))
+    with pytest.raises(DeployError, match="no release before the current one"):
+        rollout.roll_back()
+    assert len(cluster.sent) == 1
+
+
+def test_a_release_that_does_not_run_any_more_leaves_the_present_one(rollout, releases):
+    releases.add(config("bad"))
+    rollout.deploy(config("good"))
+    with pytest.raises(DeployError):
+        rollout.roll_back()
+    assert releases.current() == config("good")
+
+
+def test_serve_listens_where_it_listened_before(rollout, cluster):
+    rollout.deploy(config("good") | {"http_options": {"host": "127.0.0.1", "port": 8000}})
+    assert cluster.sent[0]["http_options"] == {"host": "127.0.0.1", "port": 8100}
+
+
+def test_every_application_of_ours_bears_the_version_of_its_code():
+    stamped = stamp({"applications": [{"name": "flow", "import_path": "serve_app.flow:build"}]})
+    (application,) = stamped["applications"]
+    assert len(application["runtime_env"]["env_vars"]["GREENWAVE_VERSION"]) == 16
