@@ -127,6 +127,14 @@ def test_a_token_from_the_future_is_refused_beyond_the_skew(tokens, ahead_s, val
             tokens.verify(token)
 
 
+def test_after_the_clock_was_set_back_a_new_login_is_enough(tokens, clock):
+    before = tokens.issue("ann")
+    clock.now -= 3600
+    with pytest.raises(UnauthorizedError, match="not valid yet"):
+        tokens.verify(before)
+    assert tokens.verify(tokens.issue("ann")) == "ann"
+
+
 @pytest.mark.parametrize("secret", [b"", b"x" * 31])
 def test_a_short_secret_is_refused(secret):
     with pytest.raises(WeakSecretError, match="at least 32"):

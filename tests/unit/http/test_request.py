@@ -68,7 +68,8 @@ class TestBodies:
         await asyncio.sleep(CROWDED_TIMEOUT_S)
         reading.append(await self.read(bodies, clients[3]))
         with pytest.raises(BodyTooSlowError):
-            await reading[0]
+            async with asyncio.timeout(0.1):
+                await reading[0]
         for client in clients:
             client.go_on.set()
         assert await asyncio.gather(*reading[1:]) == [b"half rest"] * 3
@@ -92,7 +93,8 @@ class TestBodies:
         next_one = Client(b"y" * 60)
         reading = await self.read(bodies, next_one)
         with pytest.raises(BodyTooSlowError):
-            await slow
+            async with asyncio.timeout(0.1):
+                await slow
         next_one.go_on.set()
         assert await reading == b"y" * 60 + b"rest"
         with pytest.raises(BodyTooLargeError):

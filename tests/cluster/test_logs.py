@@ -1,0 +1,71 @@
+"""Across processes: what is refused, and the lines that tell of it, where they are said to be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from testbed.system import System, application
+from tests.reference import JUNCTIONS
+
+STEP = {"junction_id": JUNCTIONS[0], "obs_data": [0.5]}
+
+
+@pytest.fixture
+def small(system: System) -> Iterator[str]:
+    """Deploy an inference that keeps one state, and works on one request at a time."""
+    system.deploy(application("small", "/small", max_states=1, max_waiting=1))
+    yield f"{system.url}/small"
+    system.remove("small")
+
+
+def log_of(system: System, name: str) -> str:
+    assert system.instance.temp_dir is not None
+    folder = system.instance.temp_dir / "session_latest" / "logs" / "serve"
+    return "".join(path.read_text() for path in folder.glob(f"{name}*.log"))
+
+
+async def until_logged(system: System, name: str, text: str) -> str:
+    async with asyncio.timeout(10):
+        while text not in log_of(system, name):
+            await asyncio.sleep(0.1)
+    return next(line for line in log_of(system, name).splitlines() if text in line)
+
+
+async def test_refusals_cross_processes_in_one_sentence_and_are_logged(
+    system: System, small: str
+) -> None:
+    async with httpx.AsyncClient(base_url=small, timeout=10) as client:
+        answers = [
+            await client.post("/predict_action", json=STEP, headers={"X-Simulation-Run": run})
+            for run in ("old", "new", "old")
+        ]
+        assert [answer.status_code for answer in answers] == [200, 503, 200]
+        assert answers[1].json() == {
+            "detail": "1 hidden states are kept already; a run that is reset, or idle for long, "
+            "makes room"
+        }
+        assert answers[1].headers["x-error-code"] == "too_many_states"
+        assert answers[1].headers["retry-after"] == "300"
+        assert (await client.get("/health")).json()["status"] == "unhealthy"
+
+        crowd = [
+            client.post("/reset_hidden", headers={"x-request-id": f"r-{n}"}) for n in range(2)
+        ] + [
+            client.post("/predict_action", json=STEP, headers={"x-request-id": f"r-{n}"})
+            for n in range(2, 200)
+        ]
+        refused = [
+            answer
+            for answer in await asyncio.gather(*crowd)
+            if answer.headers.get("x-error-code") == "overloaded"
+        ]
+    assert refused
+    cap = await until_logged(system, "hidden_states_small_1_0", "1 hidden states are kept already")
+    assert cap.endswith(f"[run=new junction={JUNCTIONS[0]}]")
+    await until_logged(system, "hidden_states_small_1_0", "Life 1 of the state actor acts")
+    line = await until_logged(system, "replica_small_Inference", "Too many requests are waiting")
+    assert " r-" in line, "the request is named"
