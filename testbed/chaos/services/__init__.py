@@ -1,0 +1,1 @@
+"""What clients of every service see while processes of the system die."""
