@@ -337,15 +337,11 @@ MUTANTS = [
     Mutant(
         "a reset that failed keeps the states",
         FORGETTING,
-        "                    self._table.note_again(record)\n"
+        "            except BaseException:\n"
+        "                for record in records:\n"
         "                    self._ownership.release(record)\n",
-        "                    pass\n",
-    ),
-    Mutant(
-        "a reset that failed loses the copies",
-        FORGETTING,
-        "                    self._table.note_again(record)\n",
-        "",
+        "            except BaseException:\n                for record in ():\n"
+        "                    self._ownership.release(record)\n",
     ),
     Mutant(
         "a run in use expires",

@@ -50,7 +50,6 @@ class Forgetting:
                 await self._resets.keep(run, epoch, [copy_row(record.key) for record in records])
             except BaseException:
                 for record in records:
-                    self._table.note_again(record)
                     self._ownership.release(record)
                 raise
             self._clear(records, recaller, epoch)

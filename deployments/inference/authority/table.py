@@ -179,11 +179,6 @@ class StateTable:
         """Have a state's copy written soon: nobody owns it any more."""
         self._copies.hurry(record.key)
 
-    def note_again(self, record: StateRecord) -> None:
-        """Have a copy written although it was written before: it may have been erased."""
-        self._note(record)
-        self.left(record)
-
     def _note(self, record: StateRecord) -> None:
         if (copy := record.copy) is not None:
             self._copies.put(record.key, copy)
