@@ -13,6 +13,7 @@ from deployments.inference.layout import Seat, agree_on_layout
 from deployments.inference.protocol import (
     AuthorityUnavailableError,
     ClaimPart,
+    Hello,
     Key,
     StateBatch,
     Version,
@@ -226,3 +227,18 @@ async def test_one_that_the_store_takes_at_the_second_attempt_is_answered_then()
         assert asked.outcome is Outcome.ANSWERED
     assert asked.step == 2
     world.history.check()
+
+
+@virtual_time
+async def test_what_has_expired_is_not_claimed_back():
+    authority = await make_authority(settings(run_ttl_s=1.0))
+    session = await join(authority, "a")
+    epoch = (await authority.checkout(session, KEY)).version.epoch
+    given_back = batch(KEY, Version(epoch, 5))
+    await authority.commit(session, given_back, [KEY])
+    while authority.n_states:
+        await authority.listen(session)
+        authority.sweep()
+    opened = await authority.open_session(Hello("a", 1))
+    await authority.claim(opened.session, ClaimPart(given_back=given_back))
+    assert (await authority.checkout(opened.session, KEY)).version.step == 0
