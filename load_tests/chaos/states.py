@@ -3,7 +3,7 @@
 Over HTTP alone: answered steps that were lost, steps that were made twice, states that came back
 after a reset. The exit code is 1 when the promise of docs/hidden-states.md is broken.
 
-    make chaos ARGS="--faults replica,actor --modes strict --seconds 12"
+    make chaos ARGS="states --faults replica,actor --modes strict --seconds 12"
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _FIGURES = (
 )
 
 
-def main() -> int:
-    options = _parser().parse_args()
+def main(arguments: list[str]) -> int:
+    options = _parser().parse_args(arguments)
     if options.list:
         _print_faults()
         return 0
@@ -173,7 +173,3 @@ def _table(results: list[Result]) -> Table:
         verdict = "[red]broken[/red]" if row["broken"] else "[green]kept[/green]"
         table.add_row(*map(str, figures), verdict)
     return table
-
-
-if __name__ == "__main__":
-    sys.exit(main())

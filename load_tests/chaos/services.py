@@ -3,7 +3,7 @@
 The system is one of its own, started as `make up` does. The exit code is 1 when a service was away
 for longer than it may be, clients saw what is not documented, or something acknowledged is gone.
 
-    make deaths ARGS="--only front,edge --seconds 8"
+    make chaos ARGS="services --only front,edge --seconds 8"
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from testbed.chaos.services.trial import Outcome, run_trial
 console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)
 
 
-def main() -> int:
-    options = _parser().parse_args()
+def main(arguments: list[str]) -> int:
+    options = _parser().parse_args(arguments)
     if options.list:
         for each in DEATHS.values():
             console.print(f"{each.name:14} {each.about}")
@@ -54,7 +54,7 @@ def main() -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="make deaths",
+        prog="make chaos",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -112,7 +112,3 @@ def _table(outcomes: list[Outcome]) -> Table:
         counts = (f"{each.slowest_s:.1f}", str(each.lost), str(each.missing))
         table.add_row(each.death.about, *figures, *counts, saw)
     return table
-
-
-if __name__ == "__main__":
-    sys.exit(main())
