@@ -6,10 +6,11 @@ import asyncio
 
 from starlette.types import Receive, Scope
 
-from deployments.http.errors import BodyTooLargeError, BodyTooSlowError, OverloadedError
+from deployments.http.errors import BodyTooLargeError, BodyTooSlowError
 
 BODY_TIMEOUT_S = 10.0
 CROWDED_TIMEOUT_S = 1.0
+AT_ONCE_S = 0.1
 MAX_UNFINISHED = 1000
 MAX_UNFINISHED_BYTES = 64 << 20
 
@@ -31,11 +32,11 @@ def header(scope: Scope, name: bytes) -> str | None:
 class Bodies:
     """Reads bodies, and keeps what slow clients hold within bounds.
 
-    A body that is on its way takes nobody's place but that of a slower one: beyond the bounds, the
-    oldest of those that have had CROWDED_TIMEOUT_S is given up for the newest.
+    Beyond the bounds, the oldest is given up for the newest once it has had CROWDED_TIMEOUT_S.
+    Until then the newest has AT_ONCE_S, so that a body that is there is read however many are not.
 
     Args:
-        max_unfinished: bodies that may be on their way at once.
+        max_unfinished: bodies that may be on their way at once, without what comes in AT_ONCE_S.
         max_bytes: of what has arrived of them, together.
     """
 
@@ -53,7 +54,6 @@ class Bodies:
         Raises:
             BodyTooLargeError: it is longer than ``limit`` bytes; the rest is not read.
             BodyTooSlowError: it did not arrive in BODY_TIMEOUT_S seconds, or sooner in a crowd.
-            OverloadedError: too many are on their way, none of them slow.
             asyncio.CancelledError: the client has gone.
         """
         chunks: list[bytes] = []
@@ -61,7 +61,7 @@ class Bodies:
         try:
             async with asyncio.timeout(BODY_TIMEOUT_S) as patience:
                 if len(self._unfinished) >= self._max_unfinished:
-                    self._make_room()
+                    self._make_room(patience)
                 self._unfinished[patience] = None
                 while True:
                     message = await receive()
@@ -76,21 +76,25 @@ class Bodies:
                     self._bytes += len(chunk)
                     chunks.append(chunk)
                     if self._bytes > self._max_bytes:
-                        self._make_room()
+                        self._make_room(patience)
         except TimeoutError:
             raise BodyTooSlowError from None
         finally:
             self._bytes -= size
             self._unfinished.pop(patience, None)
 
-    def _make_room(self) -> None:
-        """Give up the oldest body, if it is slow."""
+    def _make_room(self, newest: asyncio.Timeout) -> None:
+        """Give up the oldest body; while that is not slow either, have the newest come at once."""
         now = asyncio.get_running_loop().time()
-        oldest = next(iter(self._unfinished), None)
-        ends_at = oldest.when() if oldest is not None else None
-        if oldest is None or ends_at is None:
-            raise OverloadedError
-        if ends_at - now > BODY_TIMEOUT_S - CROWDED_TIMEOUT_S:
-            raise OverloadedError
-        del self._unfinished[oldest]
-        oldest.reschedule(now)
+        oldest = next(iter(self._unfinished), newest)
+        if _ends_at(oldest) <= now + BODY_TIMEOUT_S - CROWDED_TIMEOUT_S:
+            self._unfinished.pop(oldest, None)
+            oldest.reschedule(now)
+        else:
+            newest.reschedule(min(now + AT_ONCE_S, _ends_at(newest)))
+
+
+def _ends_at(patience: asyncio.Timeout) -> float:
+    ends_at = patience.when()
+    assert ends_at is not None
+    return ends_at

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from deployments.http.errors import BodyTooLargeError, BodyTooSlowError, OverloadedError
+from deployments.http.errors import BodyTooLargeError, BodyTooSlowError
 from deployments.http.names import is_name
 from deployments.http.request import CROWDED_TIMEOUT_S, Bodies, header
 from tests.unit.inference.virtual_time import virtual_time
@@ -75,15 +75,22 @@ class TestBodies:
         assert await asyncio.gather(*reading[1:]) == [b"half rest"] * 3
 
     @virtual_time
-    async def test_while_none_is_slow_one_too_many_is_refused(self):
+    async def test_while_none_is_slow_the_newest_is_read_if_it_comes_at_once(self):
         bodies = Bodies(max_unfinished=1)
         first = Client()
         reading = await self.read(bodies, first)
-        with pytest.raises(OverloadedError):
-            await bodies.read(Client().receive, 100)
+        here = Client()
+        here.go_on.set()
+        assert await bodies.read(here.receive, 100) == b"half rest"
+        with pytest.raises(BodyTooSlowError):
+            async with asyncio.timeout(CROWDED_TIMEOUT_S / 2):
+                await bodies.read(Client().receive, 100)
         first.go_on.set()
         assert await reading == b"half rest"
-        assert await (await self.read(bodies, first)) == b"rest"
+        in_time = await self.read(bodies, last := Client())
+        await asyncio.sleep(CROWDED_TIMEOUT_S)
+        last.go_on.set()
+        assert await in_time == b"half rest", "there is no crowd any more"
 
     @virtual_time
     async def test_what_has_arrived_of_all_together_is_bounded(self):

@@ -11,13 +11,14 @@ import pytest
 
 from deployments.inference.api import create_app
 from deployments.inference.options import InferenceOptions
+from deployments.inference.protocol import Key, StateBatch
 from deployments.inference.replica.leases import StateLeases
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.replica.stepper import Decision
 from deployments.inference.service import InferenceService
 from models.junctions import JUNCTIONS
 from models.policy.form import HIDDEN_DIM
-from tests.unit.inference.authorities import make_authority
+from tests.unit.inference.authorities import join, make_authority
 from tests.unit.inference.policies import BIG, REFERENCE, SMALL, observations
 from tests.unit.inference.world import settings, until
 
@@ -484,6 +485,22 @@ class TestStatus:
 
 
 class TestLoad:
+    async def test_a_client_that_goes_fails_nobody_who_waits_for_the_same_state(
+        self, service, client
+    ):
+        authority = service.leases._shards[0]._authority
+        other, key = await join(authority, "other"), Key("default", SMALL)
+        await authority.checkout(other, key)
+        first, second = (
+            asyncio.create_task(client.post("/predict_action", json=body_of())) for _ in range(2)
+        )
+        await until(lambda: len(service._stepper._queues._queues.get(key, ())) == 2)
+        first.cancel()
+        await asyncio.wait([first])
+        await authority.commit(other, StateBatch(), [key])
+        answer = await second
+        assert (answer.status_code, answer.headers[STEP_HEADER]) == (200, "1")
+
     async def test_too_many_waiting_are_503_with_retry_after_and_make_no_step(self, service):
         transport = httpx.ASGITransport(create_app(service, settings(max_waiting=3)))
         async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
