@@ -21,19 +21,25 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help up down status reference check test unit mutants lint demo bench load chaos data train-density train-flow train-policy evaluate lock clean
+.PHONY: help up down status deploy rollback reference check test unit mutants lint demo bench load chaos data train-density train-flow train-policy evaluate lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
-up: $(VENV)/.serve  ## start the whole system and make a first prediction (ARGS="--help" for options)
+up: $(VENV)/.serve  ## start the whole system, keep it running, make a first prediction (ARGS="--help" for options)
 	@$(BIN)/greenwave up $(ARGS)
 
 down: $(VENV)/.serve  ## stop what `make up` started
 	@$(BIN)/greenwave down $(ARGS)
 
-status: $(VENV)/.serve  ## show every application and its state
+status: $(VENV)/.serve  ## show every application and its state, since when, and how often restarted
 	@$(BIN)/greenwave status $(ARGS)
+
+deploy: $(VENV)/.serve  ## put new code, another config or new weights in service under load (ARGS=config.yaml)
+	@$(BIN)/greenwave deploy $(ARGS)
+
+rollback: $(VENV)/.serve  ## put the config before the present one in service again
+	@$(BIN)/greenwave rollback $(ARGS)
 
 test: lint  ## run every check and every test, on real Ray, Redis and SUMO
 	@$(BIN)/python -m pytest -q -n 2 tests/unit tests/store

@@ -29,7 +29,7 @@ from serve_app.launcher.marks import MARK, PART, Part, is_marked, part_of
 from serve_app.launcher.ports import Ports, holder, is_free
 
 START_TIMEOUT_S = 120.0
-STOP_TIMEOUT_S = 15.0
+STOP_TIMEOUT_S = 5.0  # replicas and state actors end within one; what stays are Ray's own, for ever
 KEEPERS_STOP_TIMEOUT_S = 40.0  # longer than all that they stop may take
 PORT_TIMEOUT_S = 15.0
 FREE_DISK_BYTES = 1 << 30

@@ -11,6 +11,7 @@ from rich.console import Console
 from serve_app.launcher.deploy import RUNNING, statuses
 from serve_app.launcher.installation import edge_of, instance_of, journal_of
 from serve_app.launcher.instance import Instance, InstanceError
+from serve_app.launcher.keepers.supervisor import Supervisor
 from serve_app.launcher.marks import Part
 from serve_app.launcher.ports import add_port_base
 
@@ -31,7 +32,10 @@ def add_commands(commands: Commands) -> None:
 
 
 def _down(options: argparse.Namespace) -> None:
-    stopped = instance_of(options.port_base).stop()
+    instance = instance_of(options.port_base)
+    if Supervisor(instance, options.port_base).is_foreign():
+        raise InstanceError("systemd keeps it: stop its units, greenwave and greenwave-edge.")
+    stopped = instance.stop()
     console.print("Stopped." if stopped else f"Nothing was running {_where(options)}.")
 
 

@@ -69,8 +69,10 @@ def _up(options: argparse.Namespace) -> None:
 def _start(options: argparse.Namespace, config: dict[str, Any]) -> Instance:
     """Start Ray by its keeper; who loses patience leaves nothing behind."""
     instance = instance_of(options.port_base)
+    foreign = Supervisor(instance, options.port_base).is_foreign()
     try:
-        instance.stop()  # what is left of one that died
+        if not foreign:
+            instance.stop()  # what is left of one that died
         instance = place_front(options)
         console.print("Starting Ray ...")
         rollout = rollout_of(options, instance)
@@ -79,7 +81,8 @@ def _start(options: argparse.Namespace, config: dict[str, Any]) -> Instance:
         _wait_for_ray(instance)
         rollout.finish_start(config)
     except (InstanceError, KeyboardInterrupt):
-        instance.stop()
+        if not foreign:
+            instance.stop()
         raise
     return instance
 

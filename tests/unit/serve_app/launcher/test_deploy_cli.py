@@ -1,0 +1,52 @@
+"""What cannot be served is refused in a sentence before anything is touched."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from serve_app.launcher.cli import main
+from testbed.shipped import shipped_application, shipped_config
+
+
+@pytest.fixture
+def deploy(tmp_path, monkeypatch, capsys):
+    """Deploy the inference with some keys changed; return what is said."""
+    monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))
+
+    def run(**changes: object) -> str:
+        applications = [shipped_application("inference") | changes]
+        path = tmp_path / "config.yaml"
+        path.write_text(yaml.safe_dump(shipped_config() | {"applications": applications}))
+        assert main(["deploy", "--port-base", "31000", str(path)]) == 1
+        said = capsys.readouterr().err
+        assert "Traceback" not in said
+        return str(said)
+
+    return run
+
+
+def weights(path: object) -> dict[str, object]:
+    return {"deployments": [{"name": "Inference", "user_config": {"agent_path": str(path)}}]}
+
+
+def test_code_that_does_not_import(deploy):
+    assert "No module named 'elsewhere'" in deploy(import_path="elsewhere:build")
+
+
+def test_a_wrong_value(deploy):
+    assert "applications[inference].args.lease_s: " in deploy(args={"lease_s": "soon"})
+
+
+def test_weights_that_are_not_there(deploy):
+    assert "Application inference: /nowhere/agent.th" in deploy(**weights("/nowhere/agent.th"))
+
+
+def test_weights_that_do_not_fit(deploy, tmp_path):
+    path = tmp_path / "agent.th"
+    path.write_bytes(b"no weights")
+    assert f"Application inference: {path}" in deploy(**weights(path))
+
+
+def test_a_config_in_order_meets_a_system_that_does_not_run(deploy):
+    assert "Greenwave is not running" in deploy()
