@@ -54,10 +54,14 @@ class Outcome:
     missing: int
     whole: bool
 
-    def complaints(self) -> list[str]:
-        """Return what is worse than it may be, as sentences."""
+    def complaints(self, slack_s: float = 0.0) -> list[str]:
+        """Return what is worse than it may be, as sentences.
+
+        Args:
+            slack_s: so much longer a service may be away, on a machine that has others to serve.
+        """
         bars = {name: self.death.spared.get(name, self.death.bar_s) for name in self.away_s}
-        late = {n: s for n, s in self.away_s.items() if s > bars[n]}
+        late = {n: s for n, s in self.away_s.items() if s > bars[n] + slack_s}
         found = [f"{n} was away for {s:.1f} s, not {bars[n]:.0f}" for n, s in late.items()]
         if self.lost and not self.death.may_lose:
             found.append(f"{self.lost} answered steps are lost, doubled or revived")
