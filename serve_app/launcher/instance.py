@@ -88,7 +88,7 @@ class Instance:
 
     def is_running(self) -> bool:
         """Return whether the instance's head process lives and its dashboard answers."""
-        return bool(self.processes()) and self._dashboard_answers()
+        return self._dashboard_answers() and bool(self.processes())
 
     def start(self) -> None:
         """Start the Ray head and return when its dashboard answers."""

@@ -69,7 +69,8 @@ class Rollout:
                 self._send(config)
         except DeployError as error:
             self.releases.end_trial()
-            raise DeployError(f"{error} {self._put_back()}") from error
+            reason = str(error).rstrip(".")
+            raise DeployError(f"{reason}. {self._put_back()}") from error
         if undo:
             self.releases.undo(config)
         else:

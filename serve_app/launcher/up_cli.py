@@ -73,6 +73,8 @@ def _start(options: argparse.Namespace, config: dict[str, Any]) -> Instance:
     try:
         if not foreign:
             instance.stop()  # what is left of one that died
+        for part in (Part.NODE, Part.EDGE):
+            journal_of(instance, part).clear()
         instance = place_front(options)
         console.print("Starting Ray ...")
         rollout = rollout_of(options, instance)
@@ -105,8 +107,6 @@ def place_front(options: argparse.Namespace) -> Instance:
 def _supervise(options: argparse.Namespace, instance: Instance) -> None:
     supervisor = Supervisor(instance, options.port_base)
     if not supervisor.is_running() and not supervisor.is_foreign():
-        for part in (Part.NODE, Part.EDGE):
-            journal_of(instance, part).clear()
         supervisor.start()
 
 

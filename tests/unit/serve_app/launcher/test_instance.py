@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from serve_app.launcher.instance import Instance, InstanceError
-from serve_app.launcher.marks import MARK
+from serve_app.launcher.marks import MARK, PART, Part
 from serve_app.launcher.ports import Ports
 
 
@@ -65,6 +67,34 @@ def test_a_taken_port_is_refused_in_one_sentence_and_nothing_is_started(
         instance.start()
     assert "\n" not in str(error.value)
     assert instance.processes() == []
+
+
+def test_a_full_disk_is_told_before_anything_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=5 << 20))
+    instance = Instance(tmp_path)
+    with pytest.raises(InstanceError, match=r"Only 5 MB are free on the disk of .*; 1 GB is"):
+        instance.start()
+    assert instance.processes() == []
+
+
+def test_the_edge_and_the_keepers_outlive_ray(tmp_path: Path) -> None:
+    instance = Instance(tmp_path)
+    parts = [Part.RAY, Part.EDGE, Part.NODE]
+    sleepers = {
+        part: subprocess.Popen(
+            ["sleep", "60"], env=os.environ | {MARK: instance.mark, PART: str(part)}
+        )
+        for part in parts
+    }
+    try:
+        instance.stop_ray(patience_s=0)
+        assert [part for part in parts if sleepers[part].poll() is None] == [Part.EDGE, Part.NODE]
+    finally:
+        for sleeper in sleepers.values():
+            sleeper.kill()
+            sleeper.wait()
 
 
 def test_only_marked_processes_are_found_and_stopped(tmp_path: Path) -> None:
