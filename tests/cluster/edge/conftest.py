@@ -76,6 +76,7 @@ class Answer(BaseHTTPRequestHandler):
     """The header X-Do says what happens to the request, if anything special does."""
 
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # an answer leaves whole or not at all
     server: Front
 
     def do_GET(self) -> None:

@@ -96,6 +96,13 @@ class TestRepetition:
         assert_is_503_of_its_service(post(edge, listener, "drop once", key), listener, unknown=True)
         assert len(front.reached) == 1
 
+    def test_a_client_that_keeps_its_connection_gets_an_answer_too(self, edge, front):
+        url = edge.urls()["inference"] + PATHS["inference"]
+        with httpx.Client(timeout=10) as client:
+            assert client.post(url).status_code == 200
+            answer = client.post(url, headers={"X-Do": "drop"})
+        assert_is_503_of_its_service(answer, "inference", unknown=True)
+
     def test_a_step_whose_body_the_edge_does_not_hold_wholly_is_sent_once(self, edge, front):
         body = b" " * 20_000
         answer = post(edge, "inference", "drop once", key="k", body=body)
@@ -199,8 +206,11 @@ def test_an_outage_that_lasts_gets_a_503_at_once(tmp_path: Path):
             if time.monotonic() - started < 0.5:
                 break
             assert time.monotonic() < deadline
+        with_key = post(edge, "inference", key="k")
     for listener, answer in answers.items():
         assert_is_503_of_its_service(answer, listener, unknown=False)
+    # the edge may have sent it before, so it does not say that nothing was done
+    assert with_key.headers["x-error-code"] == with_key.json()["code"] == "outcome_unknown"
 
 
 def test_a_service_that_serve_does_not_know_yet_is_unavailable_and_the_others_are_there(
@@ -214,6 +224,8 @@ def test_a_service_that_serve_does_not_know_yet_is_unavailable_and_the_others_ar
             assert time.monotonic() < deadline
         assert_is_503_of_its_service(answer, "gateway", unknown=False)
         assert post(edge, "inference").status_code == 200
+        by_the_other_listener = edge.urls()["inference"] + PATHS["gateway"]
+        assert httpx.post(by_the_other_listener, timeout=5).status_code == 503
         front.routes = ROUTES
         while post(edge, "gateway").status_code != 200:
             assert time.monotonic() < deadline
