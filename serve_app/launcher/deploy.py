@@ -68,6 +68,22 @@ def wait_until_running(
         time.sleep(0.2)
 
 
+def serves(dashboard_url: str, config: dict[str, Any]) -> bool:
+    """Return whether what the cluster was sent last is this config, as far as code sees it."""
+    answer = dashboard.get(dashboard_url, dashboard.APPLICATIONS, timeout_s=10.0)
+    answer.raise_for_status()
+    deployed = answer.json()["applications"]
+    return all(
+        name in deployed and _code(deployed[name].get("deployed_app_config") or {}) == _code(each)
+        for each in config["applications"]
+        for name in [each["name"]]
+    )
+
+
+def _code(application: dict[str, Any]) -> list[Any]:
+    return [application.get(key) or {} for key in ("import_path", "args", "runtime_env")]
+
+
 def _message(application: dict[str, Any]) -> str:
     """Return the deployment's own message where there is one: it ends with the error."""
     deployments = application.get("deployments", {}).values()

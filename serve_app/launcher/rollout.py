@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpx
+
 from serve_app.launcher.code_version import stamp
-from serve_app.launcher.deploy import DeployError, deploy, wait_until_running
+from serve_app.launcher.deploy import DeployError, deploy, serves, wait_until_running
 from serve_app.launcher.releases import Releases
 
 Report = Callable[[str, str, float], None]
@@ -77,9 +79,14 @@ class Rollout:
             self.releases.add(config)
 
     def _send(self, config: dict[str, Any]) -> None:
-        with self.releases.turn():
-            deploy(self.dashboard_url, config)
-        self._wait(config)
+        try:
+            with self.releases.turn():
+                deploy(self.dashboard_url, config)
+            self._wait(config)
+            if not serves(self.dashboard_url, config):
+                raise DeployError("Ray was started again meanwhile, with another release.")
+        except httpx.HTTPError as error:
+            raise DeployError(f"The cluster does not answer: {error}") from error
 
     def _wait(self, config: dict[str, Any]) -> None:
         names = [application["name"] for application in config["applications"]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import httpx
 import psutil
@@ -18,6 +18,7 @@ from serve_app.launcher.releases import Releases
 
 LOOK_S = 0.1
 DEPLOY_PAUSE_S = 0.5
+REFUSED_PAUSE_S = 5.0
 # Ray does not outlive these, but takes seconds to see that they have gone.
 VITAL = ("gcs_server", "raylet")
 UNSETTLED = ("NOT_STARTED", "DEPLOYING")
@@ -84,16 +85,20 @@ class Node:
 
     def _deploy(self) -> None:
         """Put the instance's config on a Ray that has none."""
-        config = self._releases.wanted()
-        try:
-            if config and self._ask(statuses) == {}:
+        while (config := self._releases.wanted()) and self._ask(statuses) == {}:
+            try:
                 with self._releases.turn():
-                    self._ask(lambda url: deploy(url, lean(config)))
-                    while self._ask(_is_deploying):
-                        self._sleep(DEPLOY_PAUSE_S)
-                    self._ask(lambda url: deploy(url, config))
-        except DeployError as error:
-            logger.error("%s", error)  # it would be refused again
+                    self._send(config)
+                return
+            except DeployError as error:
+                logger.error("%s", error)
+                self._sleep(REFUSED_PAUSE_S)  # somebody may deploy another meanwhile
+
+    def _send(self, config: dict[str, Any]) -> None:
+        self._ask(lambda url: deploy(url, lean(config)))
+        while self._ask(_is_deploying):
+            self._sleep(DEPLOY_PAUSE_S)
+        self._ask(lambda url: deploy(url, config))
 
     def _ask(self, call: Callable[[str], T]) -> T | None:
         """Repeat a call of the cluster until it is answered; None when Ray has gone instead."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import httpx
 import pytest
 
 from serve_app.launcher import rollout as rollout_module
@@ -25,9 +26,15 @@ class FakeCluster:
 
     def __init__(self) -> None:
         self.sent: list[Config] = []
+        self.restarted = self.away = False
 
     def deploy(self, url: str, config: Config) -> None:
+        if self.away:
+            raise httpx.ConnectError("connection refused")
         self.sent.append(config)
+
+    def serves(self, url: str, config: Config) -> bool:
+        return not self.restarted
 
     def wait(self, url: str, names: list[str], timeout_s: float, report: object) -> None:
         if "bad" in names:
@@ -39,6 +46,7 @@ def cluster(monkeypatch):
     fake = FakeCluster()
     monkeypatch.setattr(rollout_module, "deploy", fake.deploy)
     monkeypatch.setattr(rollout_module, "wait_until_running", fake.wait)
+    monkeypatch.setattr(rollout_module, "serves", fake.serves)
     return fake
 
 
@@ -85,6 +93,20 @@ def test_an_announced_config_is_sent_by_the_node_alone(rollout, releases, cluste
     rollout.finish_start(config("good"))
     assert cluster.sent == []
     assert releases.current() == config("good")
+
+
+def test_a_restart_of_ray_in_between_is_no_success(rollout, releases, cluster):
+    rollout.deploy(config("first"))
+    cluster.restarted = True
+    with pytest.raises(DeployError, match="Ray was started again meanwhile"):
+        rollout.deploy(config("second"))
+    assert releases.current() == config("first")
+
+
+def test_a_cluster_that_does_not_answer_is_told_in_a_sentence(rollout, cluster):
+    cluster.away = True
+    with pytest.raises(DeployError, match="does not answer: connection refused"):
+        rollout.deploy(config("good"))
 
 
 def test_rolling_back_deploys_the_one_before(rollout, releases, cluster):

@@ -17,7 +17,7 @@ from serve_app.launcher.instance import InstanceError
 from serve_app.launcher.keepers import node as node_module
 from serve_app.launcher.keepers.keeping import CannotRunError
 from serve_app.launcher.keepers.lean import lean
-from serve_app.launcher.keepers.node import VITAL, Node
+from serve_app.launcher.keepers.node import REFUSED_PAUSE_S, VITAL, Node
 from serve_app.launcher.keepers.sessions import Sessions
 from serve_app.launcher.releases import Releases
 
@@ -85,9 +85,14 @@ def releases(tmp_path: Path) -> Releases:
 
 
 @pytest.fixture
-def node(instance: FakeInstance, releases: Releases, tmp_path: Path) -> Node:
+def pauses() -> list[float]:
+    return []
+
+
+@pytest.fixture
+def node(instance: FakeInstance, releases: Releases, tmp_path: Path, pauses: list[float]) -> Node:
     sessions = Sessions(tmp_path / "note", tmp_path)
-    return Node(lambda: instance, releases, sessions)  # type: ignore[arg-type,return-value]
+    return Node(lambda: instance, releases, sessions, pauses.append)  # type: ignore[arg-type,return-value]
 
 
 class FakeCluster:
@@ -96,8 +101,9 @@ class FakeCluster:
     def __init__(self) -> None:
         self.applications: dict[str, Any] = {}
         self.deployed: list[dict[str, Any]] = []
+        self.taken = 0
         self.errors: list[Exception] = []
-        self.refusal: DeployError | None = None
+        self.refusals: list[DeployError] = []
         self.after: Callable[[], None] = lambda: None
 
     def statuses(self, url: str) -> dict[str, Any]:
@@ -109,10 +115,11 @@ class FakeCluster:
 
     def deploy(self, url: str, config: dict[str, Any]) -> None:
         self.deployed.append(config)
-        if self.refusal or len(self.deployed) == 2:
+        if self.refusals:
+            raise self.refusals.pop()
+        self.taken += 1
+        if self.taken == 2:  # one replica of each, and then the others
             self.after()
-        if self.refusal:
-            raise self.refusal
 
 
 @pytest.fixture
@@ -182,11 +189,12 @@ def test_a_ray_that_has_applications_is_left_alone(mortal, releases, cluster):
     assert cluster.deployed == []
 
 
-def test_a_config_that_is_refused_is_not_sent_for_ever(mortal, releases, cluster):
+def test_a_config_that_is_refused_is_tried_again_in_no_hurry(mortal, releases, cluster, pauses):
     releases.add(config())
-    cluster.refusal = DeployError("The cluster refused the config: no such module")
+    cluster.refusals = [DeployError("The cluster refused the config: no such module")] * 2
     mortal.wait()
-    assert len(cluster.deployed) == 1
+    assert len(cluster.deployed) == 2 + 2
+    assert pauses.count(REFUSED_PAUSE_S) == 2
 
 
 @pytest.mark.parametrize(

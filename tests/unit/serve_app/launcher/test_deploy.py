@@ -1,0 +1,68 @@
+"""What the cluster says of its applications, and what of it is final."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from serve_app.launcher import dashboard
+from serve_app.launcher.deploy import DeployError, serves, wait_until_running
+
+APPLICATION = {"name": "flow", "import_path": "serve_app.flow:build", "args": {}}
+
+
+def state(status: str, message: str = "", deployment_message: str = "") -> dict[str, Any]:
+    deployment = {"status": status, "message": deployment_message}
+    return {
+        "status": status,
+        "message": message,
+        "deployments": {"Flow": deployment},
+        "deployed_app_config": APPLICATION,
+    }
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    """Answer with the given states of the application one after the other."""
+    states: list[dict[str, Any]] = []
+
+    def get(url: str, path: str, timeout_s: float) -> httpx.Response:
+        now = states.pop(0) if len(states) > 1 else states[0]
+        request = httpx.Request("GET", "http://nowhere")
+        return httpx.Response(200, json={"applications": {"flow": now}}, request=request)
+
+    monkeypatch.setattr(dashboard, "get", get)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    return states
+
+
+def wait() -> None:
+    wait_until_running("http://nowhere", ["flow"], timeout_s=5)
+
+
+def test_unhealthy_for_a_moment_is_not_the_end(cluster):
+    cluster += [state("UNHEALTHY"), state("DEPLOYING"), state("RUNNING")]
+    wait()
+
+
+def test_a_failure_is_told_by_the_last_line_of_the_deployment(cluster):
+    traceback = "Traceback:\n  File x\nValueError: no such policy"
+    cluster += [state("DEPLOYING"), state("DEPLOY_FAILED", "Failed to update.", traceback)]
+    with pytest.raises(DeployError, match=r"flow is DEPLOY_FAILED: ValueError: no such policy$"):
+        wait()
+
+
+def test_a_failure_before_there_is_a_deployment_is_told_by_the_application(cluster):
+    cluster += [state("DEPLOY_FAILED", "Traceback\nImportError: no module x")]
+    with pytest.raises(DeployError, match="ImportError: no module x"):
+        wait()
+
+
+def test_a_config_is_served_when_its_code_is_what_was_sent_last(cluster):
+    cluster += [state("RUNNING")]
+    assert serves("http://nowhere", {"applications": [APPLICATION]})
+    newer = APPLICATION | {"runtime_env": {"env_vars": {"GREENWAVE_VERSION": "2"}}}
+    assert not serves("http://nowhere", {"applications": [newer]})
+    assert not serves("http://nowhere", {"applications": [APPLICATION | {"name": "density"}]})
