@@ -34,6 +34,7 @@ class Front(ThreadingHTTPServer):
     Attributes:
         routes: that it knows.
         reached: method and path of each request whose head came, health checks left out.
+        keys: the idempotency key of each.
     """
 
     daemon_threads = True
@@ -44,6 +45,7 @@ class Front(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), Answer)
         self.routes = dict(ROUTES)
         self.reached: list[str] = []
+        self.keys: list[str | None] = []
         self._connections: set[socket.socket] = set()
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
@@ -86,6 +88,7 @@ class Answer(BaseHTTPRequestHandler):
             return
         request = f"{self.command} {self.path}"
         self.server.reached.append(request)
+        self.server.keys.append(headers.get("idempotency-key"))
         self.rfile.read(int(headers.get("content-length", 0)))
         match headers.get("x-do"):
             case "drop":

@@ -77,6 +77,7 @@ class TestRepetition:
     @pytest.fixture(autouse=True)
     def forget(self, front):
         front.reached.clear()
+        front.keys.clear()
 
     @pytest.mark.parametrize("listener", PATHS)
     def test_a_get_whose_answer_is_lost_is_sent_again(self, edge, front, listener):
@@ -84,28 +85,56 @@ class TestRepetition:
         assert httpx.get(url, headers={"X-Do": "drop once"}, timeout=10).status_code == 200
         assert len(front.reached) == 2
 
+    @pytest.mark.parametrize("key", ["k", None], ids=["key", "no key"])
     @pytest.mark.parametrize("listener", ["inference", "gateway"])
-    def test_so_is_a_step_with_a_key(self, edge, front, listener):
-        body = b" " * 10_000
-        assert post(edge, listener, "drop once", key="k", body=body).status_code == 200
+    def test_so_is_a_step_with_the_key_that_it_has_or_gets(self, edge, front, listener, key):
+        answer = post(edge, listener, "drop once", key, body=b" " * 10_000)
+        assert answer.status_code == 200
+        assert len(front.reached) == 2
+        (used,) = set(front.keys)
+        assert used == key if key else len(used) > 30
+
+    def test_steps_get_different_keys(self, edge, front):
+        for _ in range(2):
+            post(edge, "inference")
+        assert len(set(front.keys)) == 2
+
+    @pytest.mark.parametrize(
+        ("listener", "path"),
+        [
+            ("inference", "/reset_hidden"),
+            ("gateway", "/api/traffic/reset"),
+            ("gateway", "/api/auth/login"),
+            ("density", "/predict"),
+            ("density", "/forecast"),
+        ],
+    )
+    def test_so_is_what_may_be_done_twice(self, edge, front, listener, path):
+        answer = httpx.post(edge.urls()[listener] + path, headers={"X-Do": "drop once"})
+        assert answer.status_code == 200
         assert len(front.reached) == 2
 
-    @pytest.mark.parametrize("listener", PATHS)
-    def test_any_other_request_is_sent_once(self, edge, front, listener):
-        key = None if listener in ("inference", "gateway") else "k"
-        assert_is_503_of_its_service(post(edge, listener, "drop once", key), listener, unknown=True)
-        assert len(front.reached) == 1
-
-    def test_a_client_that_keeps_its_connection_gets_an_answer_too(self, edge, front):
-        url = edge.urls()["inference"] + PATHS["inference"]
-        with httpx.Client(timeout=10) as client:
-            assert client.post(url).status_code == 200
-            answer = client.post(url, headers={"X-Do": "drop"})
-        assert_is_503_of_its_service(answer, "inference", unknown=True)
+    @pytest.mark.parametrize(
+        ("listener", "path"),
+        [
+            ("inference", "/predict_actions"),
+            ("gateway", "/api/accounts/create"),
+            ("loans", "/api/loans"),
+            ("cards", "/api/cards"),
+        ],
+    )
+    def test_any_other_request_is_sent_once_and_answered_on_a_kept_connection_too(
+        self, edge, front, listener, path
+    ):
+        headers = {"X-Do": "drop once", "Idempotency-Key": "k"}
+        with httpx.Client(base_url=edge.urls()[listener], timeout=10) as client:
+            assert client.get(path).status_code == 200
+            answer = client.post(path, headers=headers)
+        assert_is_503_of_its_service(answer, listener, unknown=True)
+        assert front.reached.count(f"POST {path}") == 1
 
     def test_a_step_whose_body_the_edge_does_not_hold_wholly_is_sent_once(self, edge, front):
-        body = b" " * 20_000
-        answer = post(edge, "inference", "drop once", key="k", body=body)
+        answer = post(edge, "inference", "drop once", key="k", body=b" " * 20_000)
         assert_is_503_of_its_service(answer, "inference", unknown=True)
         assert len(front.reached) == 1
 
@@ -120,7 +149,7 @@ def running(edge: Edge) -> Iterator[Edge]:
 
 
 class Load:
-    """Requests with keys, one after the other, from four clients at once."""
+    """Steps without keys, one after the other, from four clients at once."""
 
     def __init__(self, edge: Edge) -> None:
         self.url = edge.urls()["inference"] + "/predict_action"
@@ -148,8 +177,7 @@ class Load:
     def _work(self) -> None:
         with httpx.Client(timeout=10) as client:
             while not self._stop.wait(0.005):
-                key = {"Idempotency-Key": "k"}
-                status = client.post(self.url, json={}, headers=key).status_code
+                status = client.post(self.url, json={}).status_code
                 self.answers.append((time.monotonic(), status))
 
     @property
@@ -206,11 +234,18 @@ def test_an_outage_that_lasts_gets_a_503_at_once(tmp_path: Path):
             if time.monotonic() - started < 0.5:
                 break
             assert time.monotonic() < deadline
-        with_key = post(edge, "inference", key="k")
     for listener, answer in answers.items():
         assert_is_503_of_its_service(answer, listener, unknown=False)
-    # the edge may have sent it before, so it does not say that nothing was done
-    assert with_key.headers["x-error-code"] == with_key.json()["code"] == "outcome_unknown"
+
+
+def test_a_step_that_was_tried_in_vain_does_not_say_that_nothing_was_done(tmp_path: Path):
+    front = Front()
+    with running(make_edge(tmp_path, front.port)) as edge:
+        assert post(edge, "inference").status_code == 200
+        front.close()
+        answer = post(edge, "inference")
+    assert answer.status_code == 503
+    assert answer.headers["x-error-code"] == answer.json()["code"] == "outcome_unknown"
 
 
 def test_a_service_that_serve_does_not_know_yet_is_unavailable_and_the_others_are_there(
