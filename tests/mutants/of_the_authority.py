@@ -271,12 +271,6 @@ MUTANTS = [
         "            if len(hidden) or self._table.get(key):\n",
     ),
     Mutant(
-        "a state of zeros is taken for one that the store has kept",
-        TABLE,
-        " and record.version == version and record.hidden is not None\n",
-        " and record.version == version\n",
-    ),
-    Mutant(
         "a replica keeps a state that another one was granted since",
         RECOVERY,
         " and record.version == version:\n                kept",

@@ -138,9 +138,10 @@ class StateTable:
         return record
 
     def has(self, key: Key, version: Version) -> bool:
-        """Tell whether the very state is here that has a version."""
+        """Tell whether the very state is here that has a version; without ``hidden`` it is zeros,
+        and so it is wherever it has that version."""
         record = self._records.get(key)
-        return record is not None and record.version == version and record.hidden is not None
+        return record is not None and record.version == version
 
     def next_epoch(self) -> int:
         """Return a number higher than every epoch so far."""

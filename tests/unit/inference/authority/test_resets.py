@@ -242,3 +242,16 @@ async def test_what_has_expired_is_not_claimed_back():
     opened = await authority.open_session(Hello("a", 1))
     await authority.claim(opened.session, ClaimPart(given_back=given_back))
     assert (await authority.checkout(opened.session, KEY)).version.step == 0
+
+
+@virtual_time
+async def test_two_at_once_do_not_wait_for_each_other():
+    authority = await make_authority()
+    session = await join(authority, "a")
+    await authority.checkout(session, KEY)
+    await authority.checkout(session, Key(KEY.run, "other"))
+    await authority.commit(session, StateBatch(), [KEY])
+    resets = [asyncio.create_task(authority.reset(session, KEY.run)) for _ in range(2)]
+    assert await authority.listen(session) == [Key(KEY.run, "other")]
+    await authority.commit(session, StateBatch(), [Key(KEY.run, "other")])
+    await asyncio.wait_for(asyncio.gather(*resets), 0.1)

@@ -305,6 +305,23 @@ async def test_what_is_claimed_while_the_last_copies_are_written_is_kept_as_well
 
 
 @virtual_time
+async def test_what_a_seat_that_is_given_up_has_taken_is_not_claimed_back():
+    store = MemoryStore()
+    authority = await make_authority(store=store)
+    session = await join(authority, "a")
+    version = (await authority.checkout(session, KEY)).version
+    stepped = batch(KEY, Version(version.epoch, 1))
+    await authority.commit(session, stepped, [])
+    giving_up = asyncio.create_task(authority.give_up())
+    await authority.listen(session)
+    store.latency_s = (0.2, 0.2)
+    await authority.commit(session, StateBatch(), [KEY])
+    opened = await authority.open_session(Hello("a", 1))
+    assert (await authority.claim(opened.session, ClaimPart(stepped))).lost == [KEY]
+    await giving_up
+
+
+@virtual_time
 async def test_a_seat_that_the_store_did_not_let_go_is_given_up_by_the_next_attempt():
     store = MemoryStore()
     authority = await make_authority(store=store)
