@@ -95,6 +95,10 @@ class Answer(BaseHTTPRequestHandler):
                 self.close_connection = True
             case "drop once" if self.server.reached.count(request) == 1:
                 self.close_connection = True
+            case "hang":
+                self.connection.settimeout(20)
+                self.connection.recv(1)  # until whoever asked has gone
+                self.close_connection = True
             case "no route":
                 self._send(404, f"Path '{self.path}' not found. Ping ...", "text/plain")
             case "replica died":

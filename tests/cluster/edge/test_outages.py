@@ -73,6 +73,12 @@ def test_a_services_own_errors_pass_as_they_are(edge, listener, do, status):
     assert (answer.status_code, answer.json()) == (status, {"own": do})
 
 
+def test_a_request_that_nobody_answers_is_given_up(edge):
+    started = time.monotonic()
+    assert_is_503_of_its_service(post(edge, "inference", "hang"), "inference", unknown=True)
+    assert time.monotonic() - started < 9.0
+
+
 class TestRepetition:
     @pytest.fixture(autouse=True)
     def forget(self, front):
