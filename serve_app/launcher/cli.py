@@ -14,7 +14,16 @@ from rich.console import Console
 from deployments.gateway.users import UserError
 from deployments.store import StoreError
 from serve_app.credentials.signing_key import InsecureSettingsError
-from serve_app.launcher import deploy_cli, records_cli, status_cli, units_cli, up_cli, users_cli
+from serve_app.launcher import (
+    backup_cli,
+    deploy_cli,
+    records_cli,
+    status_cli,
+    units_cli,
+    up_cli,
+    users_cli,
+)
+from serve_app.launcher.backup_cli import BackupError
 from serve_app.launcher.config import InvalidServeConfigError, read_config
 from serve_app.launcher.deploy import DeployError
 from serve_app.launcher.deploy_cli import DEFAULT_CONFIG
@@ -29,6 +38,7 @@ _USER_ERRORS = (
     StoreError,
     UserError,
     RecordsTransferError,
+    BackupError,
 )
 
 console = Console(highlight=False, soft_wrap=True)
@@ -64,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     up_cli.add_command(commands)
-    for cli in (status_cli, deploy_cli, units_cli, users_cli, records_cli):
+    for cli in (status_cli, deploy_cli, units_cli, users_cli, records_cli, backup_cli):
         cli.add_commands(commands)
     help = "check serve configs for unknown keys and wrong values"
     check = commands.add_parser("check", help=help, description=help)
