@@ -119,10 +119,13 @@ class _Lineage:
             until = bisect_right(sent, horizon)
             later = (each for each in self._answers[overlapping:until] if each.done <= horizon)
             if witness := next((each for each in later if each.step <= answer.step), None):
-                yield self._lost(answer, witness)
+                yield self._lost(answer, witness, [answer])
             elif twin := self._twin(answer, self._answers[:overlapping]):
                 between = any(answer.sent < fault < twin.done for fault in self._faults)
-                yield self._lost(answer, twin) if between else Finding(Harm.DOUBLED, answer, twin)
+                if between:  # one of the two is lost, and nobody knows which
+                    yield self._lost(answer, twin, [answer, twin])
+                else:
+                    yield Finding(Harm.DOUBLED, answer, twin)
 
     def _twin(self, answer: Asked, earlier_sent: Sequence[Asked]) -> Asked | None:
         """Return an answer with the same number that came later, when no reset explains both."""
@@ -136,9 +139,9 @@ class _Lineage:
                 return other
         return None
 
-    def _lost(self, answer: Asked, witness: Asked) -> Finding:
-        seconds = min((abs(answer.done - fault) for fault in self._faults), default=float("inf"))
-        return Finding(Harm.LOST, answer, witness, seconds=seconds)
+    def _lost(self, answer: Asked, witness: Asked, suspects: Sequence[Asked]) -> Finding:
+        times = [abs(each.done - fault) for fault in self._faults for each in suspects]
+        return Finding(Harm.LOST, answer, witness, seconds=min(times, default=float("inf")))
 
     def _horizon(self, answer: Asked) -> float:
         """Return until when no reset can have cleared the answer's step."""

@@ -74,6 +74,13 @@ def test_a_number_given_twice_around_a_fault_is_lost_once() -> None:
     assert harms(asked, None, 7.0) == {Harm.DOUBLED: 1}
 
 
+def test_of_two_answers_with_one_number_the_one_at_the_fault_counts_as_lost() -> None:
+    by_another, late = answered(2.1, 4.3, 2), answered(2.0, 7.01, 2)  # after a pause from 2 to 7
+    verdict = judge(History([answered(1.0, 1.5, 1), by_another, late]), [2.05, 7.0])
+    assert verdict.steps(Harm.LOST) == 1
+    assert verdict.lost_s == pytest.approx(0.01)
+
+
 def test_a_step_that_nobody_asked_for_is_doubled() -> None:
     assert harms(one_by_one(1, 2, 4, 5)) == {Harm.DOUBLED: 1}
     assert harms(one_by_one(1, 2, 4, 5, 8)) == {Harm.DOUBLED: 3}
