@@ -21,7 +21,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help up down status deploy rollback reference check test unit mutants lint demo bench load chaos data train-density train-flow train-policy evaluate lock clean
+.PHONY: help up down status deploy rollback reference check test unit mutants soak lint demo bench load chaos data train-density train-flow train-policy evaluate lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
