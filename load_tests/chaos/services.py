@@ -20,6 +20,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from load_tests.chaos.names import names_of
 from testbed.chaos.services.deaths import DEATHS
 from testbed.chaos.services.house import House, open_house
 from testbed.chaos.services.requests import ANSWERED
@@ -59,19 +60,12 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--only", type=_names, default=list(DEATHS), help="which, by comma; all by default"
+        "--only", type=names_of(DEATHS), default=list(DEATHS), help="by comma; all by default"
     )
     parser.add_argument("--seconds", type=float, default=10.0, help="shortest load of each")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--list", action="store_true", help="list what may die, and stop")
     return parser
-
-
-def _names(text: str) -> list[str]:
-    names = text.split(",")
-    if unknown := [name for name in names if name not in DEATHS]:
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(DEATHS)}")
-    return names
 
 
 def _try(house: House, name: str, seconds: float) -> Outcome:

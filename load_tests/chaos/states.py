@@ -23,6 +23,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from load_tests.chaos.names import names_of
 from serve_app.launcher.ports import Ports
 from testbed.chaos.faults import FAULTS
 from testbed.chaos.history import Outcome
@@ -68,10 +69,10 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--faults", type=_names_of(FAULTS), default=list(FAULTS), help="by comma; all by default"
+        "--faults", type=names_of(FAULTS), default=list(FAULTS), help="by comma; all by default"
     )
     parser.add_argument(
-        "--modes", type=_names_of(MODES), default=list(MODES), help=f"by comma: {', '.join(MODES)}"
+        "--modes", type=names_of(MODES), default=list(MODES), help=f"by comma: {', '.join(MODES)}"
     )
     parser.add_argument(
         "--load",
@@ -85,16 +86,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--list", action="store_true", help="list the faults")
     return parser
-
-
-def _names_of(known: dict[str, Any]) -> Any:
-    def read(text: str) -> list[str]:
-        names = text.split(",")
-        if unknown := [name for name in names if name not in known]:
-            raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(known)}")
-        return names
-
-    return read
 
 
 @contextlib.contextmanager

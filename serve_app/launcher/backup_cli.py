@@ -10,7 +10,6 @@ import argparse
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -129,7 +128,5 @@ def _check(path: Path) -> None:
             raise sqlite3.DatabaseError("it has other tables")
 
 
-@contextlib.contextmanager
-def _connection(path: Path) -> Iterator[sqlite3.Connection]:
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        yield connection
+def _connection(path: Path) -> contextlib.closing[sqlite3.Connection]:
+    return contextlib.closing(sqlite3.connect(path))
