@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 from deployments.flow.parsing import FlowQuestion, parse_question
 from deployments.flow.schemas import Health, ModelInfo
 from deployments.forecast.service import ForecastService
+from models.flow.forecast import FlowForecaster, FlowForecasts
 from models.flow.window import FEATURES, HORIZON, MINUTE_S, WINDOW
-
-if TYPE_CHECKING:
-    from models.flow.forecast import FlowForecaster, FlowForecasts
 
 
 class _Inputs(NamedTuple):
@@ -26,16 +24,11 @@ class _Inputs(NamedTuple):
     observed: NDArray[np.int64]  # (B,)
 
 
-class FlowService(ForecastService["FlowForecaster", FlowQuestion, _Inputs, "FlowForecasts"]):
+class FlowService(ForecastService[FlowForecaster, FlowQuestion, _Inputs, FlowForecasts]):
     """Variant B: a question is a window of one-minute samples at a junction."""
 
     @staticmethod
     def read(path: Path) -> FlowForecaster:
-        import torch  # two seconds, which only a replica shall spend
-
-        from models.flow.forecast import FlowForecaster
-
-        torch.set_num_threads(1)  # replicas are the unit of parallelism; a batch is small
         forecaster = FlowForecaster.load(path)
         # the first call of a process is slow; no request shall wait for it
         empty = np.zeros((1, WINDOW, len(FEATURES)))

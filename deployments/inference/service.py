@@ -17,7 +17,6 @@ from deployments.inference.errors import (
     refusal_of,
 )
 from deployments.inference.options import InferenceOptions
-from deployments.inference.policy_file import read_policy
 from deployments.inference.protocol import HiddenStateError, Key, OutcomeUnknownError
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.replica.stepper import Decision as Decision  # part of this face
@@ -26,6 +25,7 @@ from deployments.inference.schemas import Health, JunctionInfo, ModelInfo
 from deployments.model_slot import ModelSlot
 from models.junctions import JUNCTIONS, MAX_OBS, N_ACTIONS, N_AGENTS
 from models.policy.form import HIDDEN_DIM, INPUT_DIM, InvalidPolicyFileError
+from models.policy.step import PolicyStep
 
 DEFAULT_RUN = "default"
 _RESET_TIMEOUT_S = 10.0
@@ -89,7 +89,7 @@ class InferenceService:
     """Validates, steps, and tells about itself."""
 
     def __init__(self, leases: ShardedLeases, options: InferenceOptions) -> None:
-        self.slot = ModelSlot("policy", read_policy, InvalidPolicyFileError)
+        self.slot = ModelSlot("policy", PolicyStep.load, InvalidPolicyFileError)
         self.leases = leases
         self._options = options
         self._stepper = Stepper(leases, self.slot, options)

@@ -19,10 +19,11 @@ from fastapi import FastAPI
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from models.artifacts import read_artifact
+from models.artifacts import Card, Tensors, read_artifact
 from models.density.forecast import DensityConfig, DensityForecaster, shapes_of
 from models.density.network import DensityNetwork
-from models.flow.forecast import FlowForecaster
+from models.flow.forecast import FlowConfig, FlowForecaster
+from models.flow.network import FlowNetwork
 from models.flow.window import make_window
 from serve_app.settings import Settings
 
@@ -51,7 +52,7 @@ def create_app() -> FastAPI:
     eager = os.environ.get("PEER_STEP") != "product"
     density = DensityForecaster.load(settings.density_model_path)
     predict_density = _eager_density(settings.density_model_path) if eager else density
-    flow = FlowForecaster.load(settings.flow_model_path)
+    flow = (_EagerFlow if eager else FlowForecaster).load(settings.flow_model_path)
     app = FastAPI()
 
     @app.post("/predict")
@@ -77,6 +78,23 @@ def create_app() -> FastAPI:
         }
 
     return app
+
+
+class _EagerFlow(FlowForecaster):
+    """The network in PyTorch in the place of the one in NumPy."""
+
+    def __init__(self, tensors: Tensors, config: FlowConfig, card: Card) -> None:
+        super().__init__(tensors, config, card)
+        self._eager = FlowNetwork(config.hidden_dim, len(config.junctions)).eval()
+        self._eager.load_state_dict({name: torch.from_numpy(t) for name, t in tensors.items()})
+        self._one_hot = torch.eye(len(config.junctions))
+
+    @torch.inference_mode()
+    def _network(
+        self, scaled: NDArray[np.float32], rows: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        outlook = self._eager(torch.from_numpy(scaled), self._one_hot[rows])
+        return outlook.median.numpy(), outlook.log_scale.numpy()
 
 
 def _eager_density(path: Path) -> Callable[[Floats], Floats]:

@@ -1,7 +1,6 @@
 """The density forecast as it is served: NumPy, without PyTorch.
 
-Three steps of a small LSTM take 20 µs here and 70 µs in eager PyTorch, and a process without
-PyTorch is smaller by some 200 MB. A test keeps this equal to :mod:`models.density.network`.
+A test keeps this equal to :mod:`models.density.network`.
 """
 
 from __future__ import annotations
@@ -14,12 +13,11 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from models.artifacts import Card, ColumnScale, Tensors, read_artifact
+from models.lstm import Lstm, shapes_of_lstm
 
 N_HOURS = 3
 N_EDGES = 5
 MAX_SCALED = 8.0  # further out no training value lies; the network would only extrapolate
-
-Floats = NDArray[np.float32]
 
 
 class DensityConfig(BaseModel):
@@ -60,14 +58,7 @@ class DensityForecaster:
         self.edges, self.card = config.edges, card
         self.low, self.high = config.column("low"), config.column("high")
         self._mean, self._std = config.column("mean"), config.column("std")
-        self._hidden_dim = config.hidden_dim
-        # tanh(x) = 2 sigmoid(2x) - 1: one tanh serves all gates, if three of them are halved
-        halved = np.full(4 * config.hidden_dim, 0.5, np.float32)
-        halved[2 * config.hidden_dim : 3 * config.hidden_dim] = 1.0
-        self._slope, self._offset = halved, np.where(halved == 1.0, 0.0, 0.5).astype(np.float32)
-        self._input = np.ascontiguousarray(tensors["lstm.weight_ih_l0"].T) * halved
-        self._recurrent = np.ascontiguousarray(tensors["lstm.weight_hh_l0"].T) * halved
-        self._bias = (tensors["lstm.bias_ih_l0"] + tensors["lstm.bias_hh_l0"]) * halved
+        self._lstm = Lstm(tensors)
         self._head, self._head_bias = tensors["head.weight"].T.copy(), tensors["head.bias"]
 
     @classmethod
@@ -82,29 +73,15 @@ class DensityForecaster:
     def __call__(self, densities: NDArray[np.float64]) -> NDArray[np.float64]:
         """Forecast (B, 5) vehicles/km of the next hour from (B, 3, 5), oldest hour first."""
         scaled = np.clip((densities - self._mean) / self._std, -MAX_SCALED, MAX_SCALED)
-        change = self._last_hidden(scaled.astype(np.float32)) @ self._head + self._head_bias
+        change = self._lstm(scaled.astype(np.float32)) @ self._head + self._head_bias
         forecast: NDArray[np.float64] = np.maximum(densities[:, -1] + change * self._std, 0.0)
         return forecast
-
-    def _last_hidden(self, scaled: Floats) -> Floats:
-        n = self._hidden_dim
-        hidden = cell = np.zeros((len(scaled), n), np.float32)
-        for hour in range(N_HOURS):
-            gates = np.tanh(scaled[:, hour] @ self._input + hidden @ self._recurrent + self._bias)
-            gates = gates * self._slope + self._offset  # in PyTorch's order: i, f, g, o
-            cell = gates[:, n : 2 * n] * cell + gates[:, :n] * gates[:, 2 * n : 3 * n]
-            hidden = gates[:, 3 * n :] * np.tanh(cell)
-        return hidden
 
 
 def shapes_of(config: DensityConfig) -> dict[str, tuple[int, ...]]:
     """Return the shape of every tensor of the network."""
-    n = config.hidden_dim
     return {
-        "lstm.weight_ih_l0": (4 * n, N_EDGES),
-        "lstm.weight_hh_l0": (4 * n, n),
-        "lstm.bias_ih_l0": (4 * n,),
-        "lstm.bias_hh_l0": (4 * n,),
-        "head.weight": (N_EDGES, n),
+        **shapes_of_lstm(N_EDGES, config.hidden_dim),
+        "head.weight": (N_EDGES, config.hidden_dim),
         "head.bias": (N_EDGES,),
     }

@@ -1,4 +1,7 @@
-"""The flow forecast as it is served: scales, network, and a calibrated confidence."""
+"""The flow forecast as it is served: scales, network, and a calibrated confidence.
+
+In NumPy, without PyTorch; a test keeps it equal to :mod:`models.flow.network`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -17,10 +19,12 @@ from models.artifacts import (
     Tensors,
     read_artifact,
 )
-from models.flow.network import FlowNetwork
-from models.flow.window import FEATURES
+from models.flow.window import FEATURES, HORIZON
 from models.junctions import JUNCTIONS
+from models.lstm import Lstm, shapes_of_lstm
 
+HEAD_DIM = 32
+MAX_SCALED = 8.0  # further out no training value lies; the network would only extrapolate
 _MAX_FLOAT32 = 1e30  # what is beyond would overflow; the network takes it for "very much" anyhow
 
 Floats = NDArray[np.float64]
@@ -113,9 +117,12 @@ class FlowForecaster:
         self.card, self.calibration = card, config.calibration
         self.low, self.high = config.table("low"), config.table("high")
         self._mean, self._std = config.table("mean"), config.table("std")
-        self._network = FlowNetwork(config.hidden_dim, len(config.junctions)).eval()
-        self._network.load_state_dict({name: torch.from_numpy(t) for name, t in tensors.items()})
-        self._one_hot = torch.eye(len(config.junctions))
+        n = config.hidden_dim
+        self._lstm = Lstm(tensors)
+        # the junction's one-hot picks a row: what is the same for all its forecasts
+        self._hidden = np.ascontiguousarray(tensors["hidden.weight"].T[:n])
+        self._of_junction = tensors["hidden.weight"].T[n:] + tensors["hidden.bias"]
+        self._head, self._head_bias = tensors["head.weight"].T.copy(), tensors["head.bias"]
 
     @property
     def target_accuracy(self) -> str:
@@ -152,19 +159,30 @@ class FlowForecaster:
         flows, scales = self.outlook(windows, rows)
         return FlowForecasts(flows, self.calibration.confidence(flows, scales, observed))
 
-    @torch.inference_mode()
     def outlook(self, windows: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats]:
         """Return (B,) vehicles per minute, and the (B,) scale of their uncertainty in that unit."""
         mean, std = self._mean[rows], self._std[rows]
         scaled = np.minimum((windows - mean[:, None]) / std[:, None], _MAX_FLOAT32)
-        outlook = self._network(torch.from_numpy(scaled.astype(np.float32)), self._one_hot[rows])
-        flows = np.maximum(outlook.median.numpy() * std[:, 0] + mean[:, 0], 0.0)
-        scales = np.exp(outlook.log_scale.numpy().clip(-10.0, 10.0)) * std[:, 0]
-        return flows, scales
+        median, log_scales = self._network(scaled.astype(np.float32), rows)
+        flows = np.maximum(median * std[:, 0] + mean[:, 0], 0.0)
+        return flows, np.exp(log_scales.clip(-10.0, 10.0)) * std[:, 0]
+
+    def _network(
+        self, scaled: NDArray[np.float32], rows: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return (B,) median and logarithm of the scale, both scaled."""
+        last = self._lstm(scaled.clip(-MAX_SCALED, MAX_SCALED))
+        features = np.maximum(last @ self._hidden + self._of_junction[rows], 0.0)
+        change, log_scales = (features @ self._head + self._head_bias).T
+        return scaled[:, -HORIZON:, 0].mean(axis=1) + change, log_scales
 
 
 def shapes_of(config: FlowConfig) -> dict[str, tuple[int, ...]]:
     """Return the shape of every tensor of the network."""
-    with torch.device("meta"):
-        network = FlowNetwork(config.hidden_dim, len(config.junctions))
-    return {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
+    return {
+        **shapes_of_lstm(len(FEATURES), config.hidden_dim),
+        "hidden.weight": (HEAD_DIM, config.hidden_dim + len(config.junctions)),
+        "hidden.bias": (HEAD_DIM,),
+        "head.weight": (2, HEAD_DIM),
+        "head.bias": (2,),
+    }

@@ -1,4 +1,8 @@
-"""The flow network: sixty minutes in, the flow of the next fifteen and its uncertainty out."""
+"""The flow network: sixty minutes in, the flow of the next fifteen and its uncertainty out.
+
+In PyTorch, the definition that training uses; :mod:`models.flow.forecast` is the same arithmetic
+for serving.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from models.flow.forecast import HEAD_DIM, MAX_SCALED
 from models.flow.window import FEATURES, HORIZON
-
-HEAD_DIM = 32
-MAX_SCALED = 8.0  # further out no training value lies; the network would only extrapolate
 
 
 class Outlook(NamedTuple):

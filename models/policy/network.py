@@ -7,19 +7,13 @@ This module is the definition that training uses and that the serving step in
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 
 from models.junctions import N_ACTIONS
-from models.policy.form import (
-    HIDDEN_DIM,
-    INPUT_DIM,
-    MASKED_LOGIT,
-    STATE_DICT_SHAPES,
-    InvalidPolicyFileError,
-)
+from models.policy.file import read_weights
+from models.policy.form import HIDDEN_DIM, INPUT_DIM, MASKED_LOGIT
 
 
 class RecurrentPolicy(nn.Module):
@@ -51,44 +45,5 @@ def mask_logits(logits: Tensor, avail_actions: Tensor) -> Tensor:
 
 
 def read_state_dict(path: str | os.PathLike[str]) -> dict[str, Tensor]:
-    """Read and check a policy file.
-
-    Loading is restricted to tensors (``weights_only``), so a malicious pickle cannot run code.
-
-    Raises:
-        InvalidPolicyFileError: missing, unreadable, or with other keys, shapes, types or non-finite
-            values.
-    """
-    try:
-        loaded = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise InvalidPolicyFileError(f"{os.fspath(path)}: no such file") from None
-    except Exception as error:  # torch raises many types for a damaged or hostile file
-        reason = str(error).strip().split("\n")[0] or type(error).__name__
-        raise InvalidPolicyFileError(
-            f"{os.fspath(path)}: not a PyTorch state dict: {reason}"
-        ) from error
-    problem = _find_problem(loaded)
-    if problem:
-        raise InvalidPolicyFileError(f"{os.fspath(path)}: {problem}")
-    return {name: tensor.detach() for name, tensor in loaded.items()}
-
-
-def _find_problem(loaded: object) -> str | None:
-    if not isinstance(loaded, Mapping):
-        return f"expected a state dict, found {type(loaded).__name__}"
-    missing = sorted(STATE_DICT_SHAPES.keys() - loaded.keys())
-    unknown = sorted(map(str, loaded.keys() - STATE_DICT_SHAPES.keys()))
-    if missing or unknown:
-        return f"keys differ: missing {missing}, unknown {unknown}"
-    for name, shape in STATE_DICT_SHAPES.items():
-        tensor = loaded[name]
-        if not isinstance(tensor, Tensor) or tensor.dtype != torch.float32:
-            return f"{name} is not a float32 tensor"
-        if tensor.layout != torch.strided or tensor.device.type != "cpu":
-            return f"{name} is not a dense tensor in memory"
-        if tuple(tensor.shape) != shape:
-            return f"{name} has shape {tuple(tensor.shape)}, expected {shape}"
-        if not torch.isfinite(tensor).all():
-            return f"{name} has values that are not finite"
-    return None
+    """Read and check a policy file, as :func:`models.policy.file.read_weights` does."""
+    return {name: torch.from_numpy(weights) for name, weights in read_weights(path).items()}

@@ -23,16 +23,15 @@ Three things spare passes over memory, and calls, which cost as much when B is s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from models.junctions import MAX_OBS, N_ACTIONS
+from models.policy.file import read_weights
 from models.policy.form import HIDDEN_DIM, INPUT_DIM
-
-if TYPE_CHECKING:
-    from torch import Tensor  # two seconds to import
 
 Floats = NDArray[np.float32]
 
@@ -59,9 +58,9 @@ class Step(NamedTuple):
 class PolicyStep:
     """The policy's weights, laid out for row-major batches."""
 
-    def __init__(self, state_dict: Mapping[str, Tensor]) -> None:
+    def __init__(self, state_dict: Mapping[str, ArrayLike]) -> None:
         def weights(name: str) -> Floats:
-            return np.array(state_dict[name].numpy().T, order="C")
+            return np.array(np.asarray(state_dict[name]).T, order="C")
 
         self._fc1 = np.zeros((INPUT_DIM, HIDDEN_DIM + 1), np.float32)
         self._fc1[:, :HIDDEN_DIM] = weights("fc1.weight")
@@ -74,6 +73,15 @@ class PolicyStep:
         self._hidden_bias = hidden_bias[None, 2 * HIDDEN_DIM :]
         self._fc2, self._fc2_bias = weights("fc2.weight"), weights("fc2.bias")[None]
         self._ones = np.ones(N_ACTIONS, np.float32)
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a file in the form of :mod:`models.policy.form`.
+
+        Raises:
+            InvalidPolicyFileError: the file cannot be served.
+        """
+        return cls(read_weights(path))
 
     @np.errstate(over="ignore", invalid="ignore")
     def __call__(self, inputs: Floats, hidden: Floats, unavailable: NDArray[np.bool_]) -> Step:

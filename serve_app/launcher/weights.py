@@ -8,12 +8,12 @@ from typing import Any
 
 from deployments.density.service import DensityService
 from deployments.flow.service import FlowService
-from deployments.inference.policy_file import read_policy
 from models.artifacts import InvalidArtifactError
 from models.policy.form import InvalidPolicyFileError
+from models.policy.step import PolicyStep
 
 _READERS = {
-    "serve_app.inference:build": ("agent_path", read_policy),
+    "serve_app.inference:build": ("agent_path", PolicyStep.load),
     "serve_app.density:build": ("model_path", DensityService.read),
     "serve_app.flow:build": ("model_path", FlowService.read),
 }

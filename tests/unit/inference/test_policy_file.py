@@ -6,10 +6,10 @@ import torch
 
 from deployments.inference.api import create_app
 from deployments.inference.options import InferenceOptions
-from deployments.inference.policy_file import read_policy
 from deployments.inference.protocol import Key
 from deployments.model_slot import ModelSlot
 from models.policy.form import InvalidPolicyFileError
+from models.policy.step import PolicyStep
 from tests.reference import ReferencePolicy, random_state_dict
 from tests.unit.inference.policies import SMALL, WEIGHTS
 
@@ -22,7 +22,7 @@ def other_file(tmp_path):
 
 
 async def test_a_good_file_is_served(policy_file):
-    slot = ModelSlot("policy", read_policy, InvalidPolicyFileError)
+    slot = ModelSlot("policy", PolicyStep.load, InvalidPolicyFileError)
     assert slot.model is None
     assert slot.problem
     await slot.load(str(policy_file))
@@ -39,7 +39,7 @@ async def test_a_bad_first_file_leaves_no_model_and_says_why(tmp_path, policy_fi
         path.write_bytes(policy_file.read_bytes()[:1000])
     elif damage == "text":
         path.write_text("not a policy")
-    slot = ModelSlot("policy", read_policy, InvalidPolicyFileError)
+    slot = ModelSlot("policy", PolicyStep.load, InvalidPolicyFileError)
     await slot.load(str(path))
     assert slot.model is None
     assert slot.problem is not None

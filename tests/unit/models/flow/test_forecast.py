@@ -5,13 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from pydantic import ValidationError
 
 from models.artifacts import InvalidArtifactError, card_path
 from models.flow.forecast import Calibration, FlowConfig, FlowForecaster
 from models.flow.window import WINDOW
 from models.junctions import JUNCTIONS
-from tests.unit.forecasters import flow_config, write_flow
+from tests.unit.forecasters import flow_config, flow_network, write_flow
 
 RANDOM = np.random.default_rng(0)
 
@@ -86,3 +87,16 @@ def test_a_card_without_what_model_info_tells_is_refused(tmp_path: Path) -> None
     card_path(path).write_text(json.dumps(card))
     with pytest.raises(InvalidArtifactError, match="within_tolerance"):
         FlowForecaster.load(path)
+
+
+def test_numpy_forecast_equals_the_network(tmp_path: Path) -> None:
+    network, config = flow_network(0), flow_config()
+    inputs, rows = windows(32), np.arange(32) % 5
+    mean, std = config.table("mean")[rows], config.table("std")[rows]
+    scaled = (inputs - mean[:, None]) / std[:, None]
+    with torch.inference_mode():
+        outlook = network(torch.from_numpy(scaled.astype(np.float32)), torch.eye(5)[rows])
+    flows, scales = FlowForecaster.load(write_flow(tmp_path)).outlook(inputs, rows)
+    expected = np.maximum(outlook.median.numpy() * std[:, 0] + mean[:, 0], 0)
+    np.testing.assert_allclose(flows, expected, atol=1e-4)
+    np.testing.assert_allclose(scales, np.exp(outlook.log_scale.numpy()) * std[:, 0], rtol=1e-4)
