@@ -238,6 +238,25 @@ async def test_nothing_is_granted_between_the_parts_of_a_claim():
 
 
 @virtual_time
+async def test_nothing_is_reset_while_a_claim_is_on_its_way():
+    """Its sender may step by an earlier lease what nobody owns here yet."""
+    store = MemoryStore()
+    first = await make_authority(store=store)
+    version = (await first.checkout(await join(first, "owner"), KEY)).version
+    second = await restart(store)
+    newcomer = await join(second, "newcomer")
+    opened = await second.open_session(Hello("owner", 1))
+    resetting = asyncio.create_task(second.reset(newcomer, KEY.run))
+    await second.claim(opened.session, ClaimPart(batch(KEY, version), last=False))
+    await asyncio.sleep(FAST.lease_s / 2)
+    assert not resetting.done()
+    await second.claim(opened.session, ClaimPart())
+    assert await second.listen(opened.session) == [KEY]
+    await second.commit(opened.session, StateBatch(), [KEY])
+    await resetting
+
+
+@virtual_time
 async def test_what_a_claim_did_not_name_is_free_when_its_last_part_is_there():
     authority = await make_authority()
     session = await join(authority, "a")

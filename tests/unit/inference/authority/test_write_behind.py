@@ -204,3 +204,18 @@ async def test_it_ends_when_it_is_cancelled_although_there_is_something_to_write
     writing.loop.cancel()
     await asyncio.wait([writing.loop], timeout=1)
     assert writing.loop.cancelled()
+
+
+@virtual_time
+async def test_of_a_copy_whose_write_failed_and_a_newer_one_a_flush_writes_the_newer():
+    writing = await Writing().begin()
+    writing.store.down, writing.store.down_after_s = True, 0.3
+    writing.put(1)
+    writing.copies.hurry(KEY)
+    await asyncio.sleep(0.1)  # the first is on its way
+    writing.put(2)
+    await asyncio.sleep(0.21)  # it has failed, and is tried again soon
+    flushed = asyncio.create_task(writing.copies.flush())
+    writing.store.down = False
+    await flushed
+    assert writing.step() == 2

@@ -48,7 +48,9 @@ class Scripted(Authority):
     open_gate: asyncio.Event = field(default_factory=asyncio.Event)
     checkouts: int = 0
     resets: list[str] = field(default_factory=list)
-    reset_fails: bool = False
+    reset_fails: Exception | None = None
+    commit_fails: Exception | None = None
+    refuses: bool = False
     dismisses: DismissedError | None = None
 
     def __post_init__(self) -> None:
@@ -84,13 +86,16 @@ class Scripted(Authority):
         self, session: int, states: StateBatch, released: list[Key], call: int
     ) -> list[Key]:
         await self.commit_gate.wait()
+        if self.commit_fails is not None:
+            error, self.commit_fails = self.commit_fails, None
+            raise error
         self.commits.append((states, released))
-        return []
+        return states.keys if self.refuses else []
 
     async def reset(self, session: int, run: str, call: int) -> None:
         self.resets.append(run)
-        if self.reset_fails:
-            raise AuthorityUnavailableError("the store does not serve")
+        if self.reset_fails is not None:
+            raise self.reset_fails
 
     async def close_session(self, session: int) -> None: ...
 
@@ -254,13 +259,66 @@ async def test_steps_are_committed_together_and_soon():
 
 
 @virtual_time
-async def test_a_reset_is_asked_for_until_it_is_confirmed():
+async def test_a_state_whose_commit_is_refused_is_not_held_any_more():
     authority, leases = await start()
-    authority.reset_fails = True
+    await leases.acquire(KEY)
+    authority.refuses = True
+    step(leases)
+    await until(lambda: bool(authority.commits))
+    await asyncio.sleep(0)
+    assert leases.owned(KEY) is None
+
+
+@virtual_time
+async def test_a_state_that_was_to_be_given_back_and_is_refused_is_not_offered_again():
+    authority, leases = await start()
+    await leases.acquire(KEY)
+    authority.refuses = True
+    step(leases)
+    await authority.recalls.put([KEY])
+    await until(lambda: bool(authority.commits))
+    assert authority.commits[0][1] == [KEY]
+    await authority.recalls.put(AuthorityUnavailableError("a reply is lost"))
+    await until(lambda: len(authority.claims) == 2)
+    assert authority.claims[1].given_back.keys == []
+
+
+@virtual_time
+async def test_a_replica_that_closes_gives_back_what_it_has_not_stepped_as_well():
+    authority, leases = await start()
+    other = Key("run", "265580972")
+    for key in (KEY, other):
+        await leases.acquire(key)
+    step(leases)
+    await leases.close()
+    assert [key for _, released in authority.commits for key in released] == [KEY, other]
+
+
+@virtual_time
+async def test_a_step_whose_commit_fails_in_a_session_that_was_replaced_is_committed_again():
+    authority, leases = await start()
+    await leases.acquire(KEY)
+    authority.open_gate.clear()
+    await authority.recalls.put(AuthorityUnavailableError("a reply is lost"))
+    await until(lambda: len(authority.claims) == 2)  # on its way, without the step
+    step(leases)
+    authority.commit_fails = StaleSessionError("the session was succeeded")
+    await until(lambda: authority.commit_fails is None)
+    authority.open_gate.set()
+    await until(lambda: bool(authority.commits))
+    (states, _), *_ = authority.commits
+    assert [version.step for version in states.versions] == [1]
+
+
+@pytest.mark.parametrize("error", [AuthorityUnavailableError("down"), StaleSessionError("over")])
+@virtual_time
+async def test_a_reset_is_asked_for_until_it_is_confirmed(error):
+    authority, leases = await start()
+    authority.reset_fails = error
     resetting = asyncio.create_task(leases.reset("run"))
     await until(lambda: len(authority.resets) == 3)
     assert not resetting.done()
-    authority.reset_fails = False
+    authority.reset_fails = None
     await resetting
     assert set(authority.resets) == {"run"}
 
@@ -268,7 +326,7 @@ async def test_a_reset_is_asked_for_until_it_is_confirmed():
 @virtual_time
 async def test_a_reset_that_nobody_confirms_has_an_unknown_outcome():
     authority, leases = await start()
-    authority.reset_fails = True
+    authority.reset_fails = AuthorityUnavailableError("the store does not serve")
     before = asyncio.get_running_loop().time()
     with pytest.raises(OutcomeUnknownError):
         await leases.reset("run")
