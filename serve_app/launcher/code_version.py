@@ -8,7 +8,6 @@ covers what the builder imports, and no more: a change of one service restarts n
 from __future__ import annotations
 
 import ast
-import copy
 import hashlib
 import importlib.util
 from collections.abc import Iterator
@@ -24,13 +23,18 @@ DIGITS = 16
 
 def stamp(config: dict[str, Any]) -> dict[str, Any]:
     """Return the config with the version of its code in each application of ours."""
-    stamped = copy.deepcopy(config)
-    for application in stamped["applications"]:
-        module = application["import_path"].partition(":")[0]
-        if module.split(".")[0] in ROOTS:
-            environment = application.setdefault("runtime_env", {}).setdefault("env_vars", {})
-            environment[VARIABLE] = code_version(module)
-    return stamped
+    applications = [_stamped(application) for application in config["applications"]]
+    return config | {"applications": applications}
+
+
+def _stamped(application: dict[str, Any]) -> dict[str, Any]:
+    """Return a new application; several may share one environment, by an anchor in the YAML."""
+    module = application["import_path"].partition(":")[0]
+    if module.split(".")[0] not in ROOTS:
+        return application
+    environment = application.get("runtime_env") or {}
+    variables = (environment.get("env_vars") or {}) | {VARIABLE: code_version(module)}
+    return application | {"runtime_env": environment | {"env_vars": variables}}
 
 
 def code_version(module: str) -> str:

@@ -7,6 +7,7 @@ import importlib
 import pytest
 
 from serve_app.launcher import code_version as module
+from testbed.shipped import shipped_config
 
 
 @pytest.fixture
@@ -64,3 +65,13 @@ def test_a_service_does_not_depend_on_another():
 def test_code_of_others_has_no_version():
     config = {"applications": [{"name": "x", "import_path": "elsewhere:build"}]}
     assert module.stamp(config) == config
+
+
+def test_each_application_of_the_shipped_config_bears_its_own_version_in_an_environment_of_all():
+    config = shipped_config()
+    first, second = (each["runtime_env"]["env_vars"] for each in config["applications"][:2])
+    assert first is second  # one anchor in the YAML
+    for application in module.stamp(config)["applications"]:
+        expected = module.code_version(application["import_path"].partition(":")[0])
+        assert application["runtime_env"]["env_vars"] == first | {module.VARIABLE: expected}
+    assert module.VARIABLE not in first
