@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from itertools import product
 
+import numpy as np
 import pytest
 
-from deployments.inference.protocol import Key
+from deployments.inference.protocol import Grant, Key, Version
 from deployments.inference.replica.held_states import HeldStates
 from deployments.inference.replica.phases import TRANSITIONS, Event, Phase
 
@@ -82,4 +83,18 @@ def test_a_claimed_state_that_was_given_back_meanwhile_is_owned_again_when_it_is
     held.fire(KEY, Event.RECALL)
     held.fire(KEY, Event.RELEASED)
     held.keep([claimed])
+    assert held.owned(KEY) is claimed
+
+
+def test_the_release_of_what_a_new_session_has_replaced_changes_nothing():
+    held = in_phase(Phase.OWNED)
+    ((claimed,), _) = held.claimable()
+    held.fire(KEY, Event.RECALL)
+    held.fire(KEY, Event.RELEASED)
+    held.ask(KEY)
+    held.grant(KEY, Grant(Version(2, 0), None), np.zeros(128, np.float32))
+    held.recall(KEY)
+    _, (leaving,) = held.outgoing(ALL)
+    held.keep([claimed])
+    held.release(leaving)
     assert held.owned(KEY) is claimed

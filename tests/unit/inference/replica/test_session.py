@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 
-from deployments.inference.protocol import Hello, OpenedSession
+import numpy as np
+import pytest
+
+from deployments.inference.protocol import Grant, Hello, Key, OpenedSession, Version
 from deployments.inference.replica.claims import Claims
 from deployments.inference.replica.held_states import HeldStates, LeaseCounts
-from deployments.inference.replica.session import CALL_TIMEOUT_S, Session
+from deployments.inference.replica.session import Session
 from tests.unit.inference.replica.test_leases import Scripted
 from tests.unit.inference.virtual_time import virtual_time
 
 
-def session_with(authority: Scripted, open_timeout_s: float = CALL_TIMEOUT_S) -> Session:
+def session_with(authority: Scripted, held: HeldStates | None = None, **times: float) -> Session:
     now = asyncio.get_running_loop().time
-    claims = Claims(HeldStates(), LeaseCounts(), now)
-    return Session(authority, "replica", 1, claims, now, open_timeout_s)
+    claims = Claims(held or HeldStates(), LeaseCounts(), now)
+    return Session(authority, "replica", 1, claims, now, **times)
 
 
 @virtual_time
@@ -60,3 +63,17 @@ async def test_the_lease_counts_from_when_the_claim_was_sent():
     assert session.valid
     await asyncio.sleep(0.02)
     assert not session.valid
+
+
+@pytest.mark.parametrize(("pause_s", "claimed"), [(5.9, 1), (6.1, 0)])
+@virtual_time
+async def test_what_could_not_be_used_for_the_time_of_a_run_is_not_claimed(pause_s, claimed):
+    authority, held = Scripted(), HeldStates()
+    session = session_with(authority, held, forget_after_s=5.0)
+    await session.replace(None)
+    key = Key("run", "300839359")
+    held.ask(key)
+    held.grant(key, Grant(Version(1, 0), None), np.zeros(128, np.float32))
+    await asyncio.sleep(pause_s)  # a second of the lease, and then some
+    await session.replace(session.number)
+    assert len(authority.claims[-1].owned.keys) == claimed
