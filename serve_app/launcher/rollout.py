@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import httpx
 
 from serve_app.launcher.code_version import stamp
 from serve_app.launcher.deploy import DeployError, deploy, serves, wait_until_running
 from serve_app.launcher.releases import Releases
+from serve_app.launcher.steps import Config, steps
 
 Report = Callable[[str, str, float], None]
 
@@ -21,7 +21,7 @@ class Rollout:
 
     Attributes:
         front: Serve's port, which cannot change while Serve runs.
-        timeout_s: longest wait until all applications run.
+        timeout_s: longest wait until an application runs.
         report: called with name, status and seconds at each change of status.
     """
 
@@ -30,8 +30,9 @@ class Rollout:
     releases: Releases
     timeout_s: float
     report: Report = field(default=lambda name, status, seconds: None)
+    _sent: Config | None = None
 
-    def deploy(self, config: dict[str, Any]) -> None:
+    def deploy(self, config: Config) -> None:
         """Deploy a config with the code that is installed, and make it the current release.
 
         Raises:
@@ -39,11 +40,11 @@ class Rollout:
         """
         self._try(self._prepare(config))
 
-    def announce(self, config: dict[str, Any]) -> None:
+    def announce(self, config: Config) -> None:
         """Have the node deploy a config as soon as it has started Ray."""
         self.releases.try_out(self._prepare(config))
 
-    def finish_start(self, config: dict[str, Any]) -> None:
+    def finish_start(self, config: Config) -> None:
         """Do the same with a config that was announced."""
         self._try(self._prepare(config), sent=True)
 
@@ -58,15 +59,15 @@ class Rollout:
             raise DeployError("There is no release before the current one.")
         self._try(self._prepare(previous), undo=True)
 
-    def _prepare(self, config: dict[str, Any]) -> dict[str, Any]:
+    def _prepare(self, config: Config) -> Config:
         stamped = stamp(config)
         stamped["http_options"] = (stamped.get("http_options") or {}) | {"port": self.front}
         return stamped
 
-    def _try(self, config: dict[str, Any], sent: bool = False, undo: bool = False) -> None:
+    def _try(self, config: Config, sent: bool = False, undo: bool = False) -> None:
         try:
             if sent:
-                self._wait(config)
+                self._wait([each["name"] for each in config["applications"]])
             else:
                 self._send(config)
         except DeployError as error:
@@ -78,18 +79,19 @@ class Rollout:
         else:
             self.releases.add(config)
 
-    def _send(self, config: dict[str, Any]) -> None:
+    def _send(self, config: Config) -> None:
         try:
-            with self.releases.turn():
-                deploy(self.dashboard_url, config)
-            self._wait(config)
+            for names, step in steps(self._sent or self.releases.current(), config):
+                with self.releases.turn():
+                    deploy(self.dashboard_url, step)
+                self._sent = step
+                self._wait(names)
             if not serves(self.dashboard_url, config):
                 raise DeployError("Ray was started again meanwhile, with another release.")
         except httpx.HTTPError as error:
             raise DeployError(f"The cluster does not answer: {error}") from error
 
-    def _wait(self, config: dict[str, Any]) -> None:
-        names = [application["name"] for application in config["applications"]]
+    def _wait(self, names: list[str]) -> None:
         wait_until_running(self.dashboard_url, names, self.timeout_s, self.report)
 
     def _put_back(self) -> str:

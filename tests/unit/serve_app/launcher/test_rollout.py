@@ -22,10 +22,11 @@ def config(name: str) -> Config:
 
 
 class FakeCluster:
-    """Runs what it is sent, unless its name is bad."""
+    """Runs what it is sent, but for what is named bad, which runs in one config at most."""
 
     def __init__(self) -> None:
         self.sent: list[Config] = []
+        self.good: Config | None = None
         self.restarted = self.away = False
 
     def deploy(self, url: str, config: Config) -> None:
@@ -37,7 +38,7 @@ class FakeCluster:
         return not self.restarted
 
     def wait(self, url: str, names: list[str], timeout_s: float, report: object) -> None:
-        if "bad" in names:
+        if "bad" in names and self.sent[-1:] != [self.good]:
             raise DeployError("Application bad is DEPLOY_FAILED: no module named x.")
 
 
@@ -72,6 +73,26 @@ def test_after_a_bad_one_the_release_before_is_put_back_and_the_reason_told(
     with pytest.raises(DeployError, match=r"no module named x. The release before it serves on"):
         rollout.deploy(config("bad"))
     assert cluster.sent[-1] == releases.current() == config("good")
+
+
+def test_what_was_deployed_before_the_bad_one_of_several_is_put_back_step_by_step(
+    rollout, releases, cluster
+):
+    def versions(a: int, bad: int, c: int) -> Config:
+        numbers = {"a": a, "bad": bad, "c": c}
+        applications = [
+            {"name": name, "import_path": "elsewhere:build", "args": {"version": number}}
+            for name, number in numbers.items()
+        ]
+        return {"applications": applications, "http_options": {"port": 8100}}
+
+    cluster.good = versions(1, 1, 1)
+    releases.add(cluster.good)
+    with pytest.raises(DeployError, match="The release before it serves on"):
+        rollout.deploy(versions(2, 2, 2))
+    sent = [versions(2, 1, 1), versions(2, 2, 1), versions(1, 2, 1), versions(1, 1, 1)]
+    assert cluster.sent == sent
+    assert releases.current() == cluster.good
 
 
 def test_the_first_release_of_all_has_none_before_it(rollout, releases):
