@@ -10,9 +10,25 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 
+Config = dict[str, Any]
 
-def shipped_config() -> dict[str, Any]:
-    config: dict[str, Any] = yaml.safe_load((ROOT / "serve_config.yaml").read_text())
+
+def shipped_config() -> Config:
+    config: Config = yaml.safe_load((ROOT / "serve_config.yaml").read_text())
+    return config
+
+
+def shipped_config_but(
+    name: str,
+    args: Mapping[str, object] | None = None,
+    deployment: Mapping[str, object] | None = None,
+) -> Config:
+    """Return the whole config with other keys in one application's arguments or deployment."""
+    config = shipped_config()
+    (application,) = [app for app in config["applications"] if app["name"] == name]
+    application["args"] |= args or {}
+    (only,) = application["deployments"]
+    only |= deployment or {}
     return config
 
 

@@ -1,6 +1,6 @@
 """Lets things happen to systems of its own, under load, and tells what they cost.
 
-    services   the parts of a whole system are killed one by one; for how long is who away?
+    services   parts of a whole system are killed, versions change; for how long is who away?
     states     replicas, state actors, the store are killed, paused, changed; is a step lost?
 
 Without a name, both, one after the other: some forty minutes.

@@ -1,9 +1,11 @@
-"""Kills the parts of a whole system one by one, under the load of clients of every service.
+"""Kills the parts of a whole system one by one, and changes its version, well and badly, under the
+load of clients of every service.
 
 The system is one of its own, started as `make up` does. The exit code is 1 when a service was away
-for longer than it may be, clients saw what is not documented, or something acknowledged is gone.
+for longer than it may be, clients saw what is not documented, a request failed of a change, or
+something acknowledged is gone.
 
-    make chaos ARGS="services --only front,edge --seconds 8"
+    make chaos ARGS="services --only front,edge,code,rollback --seconds 8"
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from load_tests.chaos.names import names_of
-from testbed.chaos.services.deaths import DEATHS
+from testbed.chaos.services.events import EVENTS
 from testbed.chaos.services.house import House, open_house
 from testbed.chaos.services.requests import ANSWERED
 from testbed.chaos.services.trial import Outcome, run_trial
@@ -32,7 +34,7 @@ console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isat
 def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     if options.list:
-        for each in DEATHS.values():
+        for each in EVENTS.values():
             console.print(f"{each.name:14} {each.about}")
         return 0
     outcomes: list[Outcome] = []
@@ -41,7 +43,7 @@ def main(arguments: list[str]) -> int:
         with open_house() as house:
             for name in options.only:
                 outcomes.append(_try(house, name, options.seconds))
-    except (RuntimeError, LookupError, httpx.HTTPError) as error:
+    except (RuntimeError, httpx.HTTPError) as error:
         console.print(f"It ends here: {error}", style="red", markup=False)
     except KeyboardInterrupt:
         console.print("\nInterrupted; everything is stopped.", style="yellow")
@@ -60,19 +62,19 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--only", type=names_of(DEATHS), default=list(DEATHS), help="by comma; all by default"
+        "--only", type=names_of(EVENTS), default=list(EVENTS), help="by comma; all by default"
     )
     parser.add_argument("--seconds", type=float, default=10.0, help="shortest load of each")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
-    parser.add_argument("--list", action="store_true", help="list what may die, and stop")
+    parser.add_argument("--list", action="store_true", help="list what may happen, and stop")
     return parser
 
 
 def _try(house: House, name: str, seconds: float) -> Outcome:
-    console.print(f"{name}: {DEATHS[name].about} ...", end=" ")
-    outcome = asyncio.run(run_trial(house, DEATHS[name], seconds))
+    console.print(f"{name}: {EVENTS[name].about} ...", end=" ")
+    outcome = asyncio.run(run_trial(house, EVENTS[name], seconds))
     complaints = outcome.complaints()
-    console.print("[red]too long[/red]" if complaints else "[green]kept[/green]")
+    console.print("[red]noticed[/red]" if complaints else "[green]kept[/green]")
     for sentence in complaints:
         console.print(f"    {sentence}", markup=False)
     return outcome
@@ -80,8 +82,8 @@ def _try(house: House, name: str, seconds: float) -> Outcome:
 
 def _row(outcome: Outcome) -> dict[str, Any]:
     return {
-        "death": outcome.death.name,
-        "about": outcome.death.about,
+        "event": outcome.event.name,
+        "about": outcome.event.about,
         "away_s": {name: round(seconds, 2) for name, seconds in outcome.away_s.items()},
         "slowest_s": round(outcome.slowest_s, 2),
         "requests": dict(outcome.kinds),
@@ -95,7 +97,7 @@ def _table(outcomes: list[Outcome]) -> Table:
     title = "longest time in which a service answered nobody, in seconds"
     services = list(outcomes[0].away_s)
     table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("killed with -9")
+    table.add_column("what happens")
     for name in (*services, "slowest", "lost", "missing"):
         table.add_column(name, justify="right")
     table.add_column("what clients saw")
@@ -104,5 +106,5 @@ def _table(outcomes: list[Outcome]) -> Table:
         others = [f"{n} x {kind}" for kind, n in each.kinds.items() if kind != ANSWERED]
         saw = ", ".join([f"{each.kinds[ANSWERED]} answered", *others])
         counts = (f"{each.slowest_s:.1f}", str(each.lost), str(each.missing))
-        table.add_row(each.death.about, *figures, *counts, saw)
+        table.add_row(each.event.about, *figures, *counts, saw)
     return table

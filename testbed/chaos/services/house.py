@@ -12,55 +12,96 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
+import yaml
 
 from serve_app.credentials.first_user import FILE_NAME
-from serve_app.launcher.deploy import statuses
+from serve_app.launcher import dashboard
+from serve_app.launcher.code_version import ROOTS
 from serve_app.launcher.edge import Edge, EdgePorts
 from serve_app.launcher.instance import Instance
 from serve_app.launcher.ports import Ports
 from testbed.redis_server import RedisServer
-from testbed.shipped import ROOT
+from testbed.shipped import ROOT, Config, shipped_config
 from testbed.system import System, free_port_base
 
 WHOLE_S = 90.0  # for everything to be there again after a fault
 _UP_S = 300.0
 
 
+class Mishap(RuntimeError):
+    """Something could not be done to a system, or did not do what it should; says what."""
+
+
 @dataclass(frozen=True)
 class House:
-    """The shipped serve config on ports, folders and a Redis of its own.
+    """A serve config on ports, folders, a Redis and a copy of the code of its own.
 
     Attributes:
         system: for its processes; nothing is deployed through it.
+        code: where the copy is.
         env: of every command.
+        served: the configs that were deployed, the present one last.
     """
 
     system: System
     edge: Edge
     redis: RedisServer
     port_base: int
+    code: Path
     env: dict[str, str]
+    served: list[Config] = field(default_factory=list)
 
     @property
     def instance(self) -> Instance:
         return self.system.instance
 
-    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Run one of greenwave's commands on this system."""
+    def run(self, *command: str) -> None:
+        """Run one of greenwave's commands on this system.
+
+        Raises:
+            Mishap: it failed; with what it said.
+        """
         program = str(Path(sys.executable).with_name("greenwave"))
-        return subprocess.run(
+        done = subprocess.run(
             [program, *command, "--port-base", str(self.port_base)],
+            cwd=self.code,
             env=os.environ | self.env,
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
             timeout=_UP_S,
         )
+        if done.returncode:
+            raise Mishap(f"{command[0]}: {done.stderr.strip() or done.stdout.strip()}")
+
+    def deploy(self, config: Config, command: str = "deploy") -> None:
+        """Deploy a config, and the code as it is."""
+        path = self.code / "config.yaml"
+        path.write_text(yaml.safe_dump(config))
+        self.run(command, str(path))
+        self.served.append(config)
+
+    def roll_back(self) -> None:
+        self.run("rollback")
+        self.served.pop()
+
+    def furnish(self, config: Config) -> None:
+        """Deploy a config unless it is there, and wait until everything is."""
+        if self.served[-1:] != [config]:
+            self.deploy(config)
+        if not self.wait_until_whole():
+            raise Mishap("not everything was there beforehand")
+
+    def append(self, file: Path, line: str) -> None:
+        """Change the code."""
+        with (self.code / file).open("a") as code:
+            code.write(f"\n{line}\n")
 
     def find(self, title: str) -> list[psutil.Process]:
         """Return this system's processes with this title or in whose command line it stands."""
@@ -68,13 +109,18 @@ class House:
             return self.system.processes(title)
         return [p for p in self.instance.processes() if title in " ".join(_command_line(p))]
 
+    def replicas(self, application: str) -> list[psutil.Process]:
+        return self.find(f"ray::ServeReplica:{application}:")
+
     def is_whole(self) -> bool:
-        """Tell whether every application runs with all of its replicas."""
+        """Tell whether every application runs with all of its replicas, and none starts or ends."""
+        url = self.instance.dashboard_url
         try:
-            now = statuses(self.instance.dashboard_url)
+            answer = dashboard.get(url, dashboard.APPLICATIONS, timeout_s=10.0).raise_for_status()
         except httpx.HTTPError:
             return False
-        return bool(now) and all(status == "RUNNING" for status, _ in now.values())
+        applications = answer.json()["applications"].values()
+        return bool(applications) and all(map(_runs, applications))
 
     def wait_until_whole(self, timeout_s: float = WHOLE_S) -> bool:
         return _wait(self.is_whole, timeout_s)
@@ -86,6 +132,12 @@ class House:
         answer = httpx.post(url, json=user, timeout=10.0).raise_for_status()
         token: str = answer.json()["accessToken"]
         return token
+
+
+def _runs(application: dict[str, Any]) -> bool:
+    deployments = application["deployments"].values()
+    replicas = [replica["state"] for each in deployments for replica in each["replicas"]]
+    return {application["status"], *replicas} == {"RUNNING"}
 
 
 def _command_line(process: psutil.Process) -> list[str]:
@@ -102,28 +154,32 @@ def _wait(condition: Callable[[], bool], timeout_s: float) -> bool:
 
 
 @contextlib.contextmanager
-def open_house(config: Path = ROOT / "serve_config.yaml") -> Iterator[House]:
+def open_house(**env: str) -> Iterator[House]:
     """Start a system as `make up` does, and stop it.
 
+    Args:
+        env: further environment variables.
+
     Raises:
-        RuntimeError: it does not start; with what it said.
+        Mishap: it does not start; with what it said.
     """
     folder = Path(tempfile.mkdtemp(prefix="gwd-", dir="/tmp"))
-    base = free_port_base()
+    base, code = free_port_base(), folder / "code"
     redis = RedisServer(folder / "redis")
-    env = {"DATA_DIR": str(folder / "data"), "STORE_URL": redis.url, "PYTHONPATH": str(ROOT)}
+    env |= {"DATA_DIR": str(folder / "data"), "STORE_URL": redis.url, "PYTHONPATH": str(code)}
     data_dir = folder / "data" / f"ports-{base}"  # as Settings.of_instance has it
     instance = Instance(data_dir, Ports.from_base(base), Path(f"/tmp/greenwave-{base}"))
     edge = Edge(instance, EdgePorts.from_base(base))
-    house = House(System(instance), edge, redis, base, env)
+    house = House(System(instance), edge, redis, base, code, env)
     try:
+        for name in (*ROOTS, "configs"):
+            shutil.copytree(ROOT / name, code / name)
         redis.start()
-        started = house.run("up", str(config))
-        if started.returncode or not house.wait_until_whole():
-            raise RuntimeError(f"The system did not start: {started.stdout}{started.stderr}")
+        house.deploy(shipped_config(), "up")
+        house.furnish(shipped_config())
         yield house
     finally:
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        with contextlib.suppress(subprocess.TimeoutExpired, Mishap):
             house.run("down")
         instance.stop()
         redis.stop()
@@ -135,10 +191,10 @@ def kill(processes: Sequence[psutil.Process]) -> None:
     """Kill with -9, whoever is still there.
 
     Raises:
-        LookupError: there is none.
+        Mishap: there is none.
     """
     if not processes:
-        raise LookupError("there is no process for this to happen to")
+        raise Mishap("there is no process for this to happen to")
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.send_signal(signal.SIGKILL)

@@ -39,6 +39,7 @@ class Request(NamedTuple):
     Attributes:
         status: of a good answer.
         note: told of a good answer with its times, body and headers.
+        miss: told of any other end with its times.
     """
 
     method: str
@@ -47,6 +48,7 @@ class Request(NamedTuple):
     headers: Mapping[str, str] | None = None
     status: int = 200
     note: Callable[[float, float, Any, Mapping[str, str]], str] = lambda *answer: ANSWERED
+    miss: Callable[[float, float], None] = lambda *times: None
 
 
 @dataclass
@@ -97,14 +99,15 @@ async def send_for_ever(
 async def _send(
     session: aiohttp.ClientSession, service: str, url: str, request: Request, record: Record
 ) -> None:
-    sent = time.monotonic()
+    sent, good = time.monotonic(), False
     try:
         async with session.request(
             request.method, url + request.path, json=request.body, headers=request.headers
         ) as response:
             is_json = response.content_type.endswith("json")
             body = await (response.json(content_type=None) if is_json else response.text())
-        if response.status != request.status:
+        good = response.status == request.status
+        if not good:
             what = f"{response.status}" if is_json else f"{response.status} {response.content_type}"
         else:
             what = request.note(sent, time.monotonic(), body, response.headers)
@@ -114,7 +117,10 @@ async def _send(
         what = "connection broken"
     except TimeoutError:
         what = f"no answer in {TIMEOUT_S:.0f} s"
-    record.seen.append(Seen(service, sent, time.monotonic(), what))
+    done = time.monotonic()
+    if not good:
+        request.miss(sent, done)
+    record.seen.append(Seen(service, sent, done, what))
 
 
 def predictions(run: str, record: Record) -> Iterator[Request]:
@@ -129,8 +135,11 @@ def predictions(run: str, record: Record) -> Iterator[Request]:
             record.history.asked.append(Asked(key, sent, done, Outcome.ANSWERED, step))
             return ANSWERED
 
+        def miss(sent: float, done: float, key: Key = key) -> None:
+            record.history.asked.append(Asked(key, sent, done, Outcome.UNKNOWN))
+
         body = {"junction_id": junction, "obs_data": [0.5, 0.25]}
-        yield Request("POST", "/predict_action", body, {RUN_HEADER: run}, note=note)
+        yield Request("POST", "/predict_action", body, {RUN_HEADER: run}, note=note, miss=miss)
 
 
 def decisions(run: str, token: str) -> Iterator[Request]:

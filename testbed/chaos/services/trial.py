@@ -1,4 +1,4 @@
-"""One death under the load of all services' clients, and what they saw of it."""
+"""Something that happens under the load of all services' clients, and what they saw of it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ import aiohttp
 import httpx
 
 from testbed.chaos.lineage import Harm, judge
-from testbed.chaos.services.deaths import Death
-from testbed.chaos.services.house import House
+from testbed.chaos.services.event import Event
+from testbed.chaos.services.house import House, Mishap
 from testbed.chaos.services.requests import (
+    ANSWERED,
     TIMEOUT_S,
     Record,
     Request,
@@ -37,22 +38,24 @@ _NUMBERS = itertools.count(1_000_000_000, 1_000_000)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a death has cost.
+    """What an event has cost.
 
     Attributes:
         away_s: longest time in which a service answered nobody, by service.
         kinds: how many requests ended how, over all services.
         lost, missing: answered steps, and acknowledged records, that are there no more.
         whole: whether the system became whole again.
+        mishap: why the event was not what it should be, None if it was.
     """
 
-    death: Death
+    event: Event
     away_s: dict[str, float]
     slowest_s: float
     kinds: Counter[str]
     lost: int
     missing: int
     whole: bool
+    mishap: str | None = None
 
     def complaints(self, slack_s: float = 0.0) -> list[str]:
         """Return what is worse than it may be, as sentences.
@@ -60,31 +63,41 @@ class Outcome:
         Args:
             slack_s: so much longer a service may be away, on a machine that has others to serve.
         """
-        bars = {name: self.death.spared.get(name, self.death.bar_s) for name in self.away_s}
+        bars = {name: self.event.spared.get(name, self.event.bar_s) for name in self.away_s}
         late = {n: s for n, s in self.away_s.items() if s > bars[n] + slack_s}
         found = [f"{n} was away for {s:.1f} s, not {bars[n]:.0f}" for n, s in late.items()]
-        if self.lost and not self.death.may_lose:
+        if self.lost and not self.event.may_lose:
             found.append(f"{self.lost} answered steps are lost, doubled or revived")
         if self.missing:
             found.append(f"{self.missing} acknowledged records are missing")
         forbidden = [kind for kind in self.kinds if kind.startswith(_UNDOCUMENTED)]
-        if not self.death.may_break:
+        if not self.event.may_break:
             forbidden += [kind for kind in self.kinds if kind.startswith("connection")]
         if forbidden:
             found.append(f"clients saw {', '.join(forbidden)}")
+        unanswered = self.kinds.total() - self.kinds[ANSWERED]
+        if self.event.flawless and unanswered:
+            found.append(f"{unanswered} requests were not answered by their service")
         if not self.whole:
             found.append("not everything was there again")
+        if self.mishap:
+            found.append(self.mishap)
         return found
 
 
-async def run_trial(house: House, death: Death, seconds: float) -> Outcome:
-    """Load every service for ``seconds``, and until all is there again; let the death happen."""
+async def run_trial(house: House, event: Event, seconds: float) -> Outcome:
+    """Load every service for ``seconds``, and until all is there again; let the event happen.
+
+    Raises:
+        Mishap: the system is not there, or not as it is to be beforehand.
+    """
+    await asyncio.to_thread(house.furnish, event.config())
     token = await asyncio.to_thread(house.log_in)
     record = Record()
     async with _load(house, token, record) as began:
         await asyncio.sleep(BEFORE_S)
         moment = time.monotonic()
-        await asyncio.to_thread(death.inflict, house)
+        mishap = await asyncio.to_thread(_happen, event, house)
         await asyncio.sleep(max(0.0, began + seconds - time.monotonic()))
         whole = await asyncio.to_thread(house.wait_until_whole)
         await asyncio.sleep(BEFORE_S)
@@ -92,14 +105,23 @@ async def run_trial(house: House, death: Death, seconds: float) -> Outcome:
     services = sorted({each.service for each in record.seen})
     verdict = judge(record.history, [moment])
     return Outcome(
-        death,
+        event,
         {name: record.away_s(name, moment, end) for name in services},
         max(record.slowest_s(name) for name in services),
         sum((record.counts(name) for name in services), Counter()),
         sum(verdict.steps(harm) for harm in Harm),
         await asyncio.to_thread(_count_missing, house, record.created),
         whole,
+        mishap,
     )
+
+
+def _happen(event: Event, house: House) -> str | None:
+    try:
+        event.happen(house)
+    except Mishap as mishap:
+        return str(mishap)
+    return None
 
 
 @contextlib.asynccontextmanager

@@ -3,14 +3,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import aiohttp
 import pytest
 
-from testbed.chaos.services.deaths import DEATHS
-from testbed.chaos.services.requests import ANSWERED, FALLBACK, Record, Seen
+from testbed.chaos import history
+from testbed.chaos.services.events import EVENTS
+from testbed.chaos.services.requests import ANSWERED, FALLBACK, Record, Seen, _send, predictions
 from testbed.chaos.services.trial import Outcome
 
 
-def outcome(death: str, **changed: Any) -> Outcome:
+def outcome(event: str, **changed: Any) -> Outcome:
     values: dict[str, Any] = {
         "away_s": {"inference": 0.2, "loans": 0.2},
         "slowest_s": 0.3,
@@ -19,11 +21,11 @@ def outcome(death: str, **changed: Any) -> Outcome:
         "missing": 0,
         "whole": True,
     }
-    return Outcome(DEATHS[death], **values | changed)
+    return Outcome(EVENTS[event], **values | changed)
 
 
 @pytest.mark.parametrize(
-    ("death", "changed"),
+    ("event", "changed"),
     [
         ("gateway", {}),
         ("gateway", {"away_s": {"inference": 1.9}}),
@@ -32,16 +34,18 @@ def outcome(death: str, **changed: Any) -> Outcome:
         ("edge", {"kinds": Counter({"connection refused": 3, "connection broken": 2})}),
         ("front", {"kinds": Counter({FALLBACK: 3, "503": 2})}),
         ("inference", {"lost": 1}),
+        ("only-inference", {"away_s": {"inference": 4.0}, "lost": 1}),
+        ("code", {"away_s": {"inference": 1.9}}),
     ],
 )
-def test_what_a_death_may_cost_is_no_reason_to_complain(
-    death: str, changed: dict[str, Any]
+def test_what_an_event_may_cost_is_no_reason_to_complain(
+    event: str, changed: dict[str, Any]
 ) -> None:
-    assert outcome(death, **changed).complaints() == []
+    assert outcome(event, **changed).complaints() == []
 
 
 @pytest.mark.parametrize(
-    ("death", "changed", "complaint"),
+    ("event", "changed", "complaint"),
     [
         ("gateway", {"away_s": {"inference": 2.1}}, "inference was away for 2.1 s, not 2"),
         ("front", {"away_s": {"inference": 1.1}}, "away for 1.1 s, not 1"),
@@ -56,10 +60,14 @@ def test_what_a_death_may_cost_is_no_reason_to_complain(
         ("states", {"lost": 1}, "1 answered steps"),
         ("ray", {"missing": 2}, "2 acknowledged records are missing"),
         ("gateway", {"whole": False}, "not everything"),
+        ("gateway", {"mishap": "there is no process"}, "there is no process"),
+        ("code", {"kinds": Counter({ANSWERED: 9, FALLBACK: 3})}, "3 requests were not answered"),
+        ("rollback", {"kinds": Counter({"503": 1})}, "1 requests were not answered"),
+        ("weights", {"lost": 1}, "1 answered steps"),
     ],
 )
-def test_what_is_worse_is_told(death: str, changed: dict[str, Any], complaint: str) -> None:
-    (told,) = outcome(death, **changed).complaints()
+def test_what_is_worse_is_told(event: str, changed: dict[str, Any], complaint: str) -> None:
+    (told,) = outcome(event, **changed).complaints()
     assert complaint in told
 
 
@@ -72,3 +80,13 @@ def test_a_service_is_away_from_its_last_answer_to_the_next_one() -> None:
     assert record.away_s("gateway", since=2.0, until=9.0) == 5.0
     assert record.away_s("nobody", since=2.0, until=9.0) == 7.0
     assert record.slowest_s("gateway") == 1.0
+
+
+async def test_a_step_that_was_not_answered_may_have_been_made() -> None:
+    record = Record()
+    async with aiohttp.ClientSession() as session:
+        nobody = "http://127.0.0.1:1"
+        await _send(session, "inference", nobody, next(predictions("run", record)), record)
+    (asked,) = record.history.asked
+    assert asked.outcome is history.Outcome.UNKNOWN
+    assert record.counts("inference") == {"connection refused": 1}

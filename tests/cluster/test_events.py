@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from testbed.chaos.services.deaths import DEATHS
+from testbed.chaos.services.events import EVENTS
 from testbed.chaos.services.house import House, open_house
 from testbed.chaos.services.trial import run_trial
 
@@ -16,13 +16,13 @@ SLACK_S = 2.0  # the tests have no machine of their own
 
 @pytest.fixture(scope="module")
 def house() -> Iterator[House]:
-    with open_house() as house:
+    with open_house(RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S="2") as house:
         yield house
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("death", ["inference", "gateway", "front", "edge"])
-async def test_a_death_is_hardly_noticed(house: House, death: str) -> None:
-    outcome = await run_trial(house, DEATHS[death], SECONDS)
+@pytest.mark.parametrize("event", ["inference", "gateway", "front", "edge", "code", "misfit"])
+async def test_what_happens_is_hardly_noticed(house: House, event: str) -> None:
+    outcome = await run_trial(house, EVENTS[event], SECONDS)
     assert outcome.complaints(SLACK_S) == [], outcome.kinds
     assert outcome.kinds["answered"] > 100
