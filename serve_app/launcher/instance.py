@@ -172,7 +172,9 @@ class Instance:
     def as_started(self) -> Instance:
         """Return the instance with the ports that it was started with, if it was."""
         note = self._read_note()
-        return replace(self, ports=replace(self.ports, **note["ports"])) if note else self
+        noted = note["ports"] if note else {}  # an earlier version's may name more
+        known = {name: noted[name] for name in self.ports.single() if name in noted}
+        return replace(self, ports=replace(self.ports, **known))
 
     def _noted_session(self) -> int | None:
         """Return the session that the head was started in, unless the machine has booted since."""
@@ -203,6 +205,7 @@ class Instance:
             "dashboard-port": ports.dashboard,
             "dashboard-agent-listen-port": ports.agent,
             "ray-client-server-port": ports.ray_client,
+            "include-log-monitor": False,  # it is for drivers, and there are none
             "metrics-export-port": ports.metrics,
             "min-worker-port": ports.workers[0],
             "max-worker-port": ports.workers[1],

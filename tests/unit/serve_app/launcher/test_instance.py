@@ -124,3 +124,10 @@ def test_only_marked_processes_are_found_and_stopped(tmp_path: Path) -> None:
         for process in (ours, other):
             process.kill()
             process.communicate()
+
+
+def test_a_port_that_this_version_does_not_have_any_more_is_passed_over(tmp_path: Path) -> None:
+    ports = Ports.from_base(27000)
+    note = {"pid": 1, "boot_time": psutil.boot_time(), "ports": ports.single() | {"former": 1}}
+    (tmp_path / "instance.json").write_text(json.dumps(note))
+    assert Instance(tmp_path).as_started().ports.single() == ports.single()
