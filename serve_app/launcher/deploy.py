@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import httpx
@@ -11,6 +11,8 @@ import httpx
 from serve_app.launcher import dashboard
 
 RUNNING = "RUNNING"
+# Serve has no word for it: the new version runs, and replicas of the old one have yet to end.
+DRAINING = "DRAINING"
 # UNHEALTHY is not final: Serve says so for a moment when it has found a replica dead.
 _FAILED = "DEPLOY_FAILED"
 
@@ -28,9 +30,7 @@ def deploy(dashboard_url: str, config: dict[str, Any]) -> None:
 
 def statuses(dashboard_url: str) -> dict[str, tuple[str, str]]:
     """Return the status and the message of every application; its deployments know more."""
-    answer = dashboard.get(dashboard_url, dashboard.APPLICATIONS, timeout_s=10.0)
-    answer.raise_for_status()
-    applications = answer.json()["applications"]
+    applications = _applications(dashboard_url)
     return {name: (each["status"], _message(each)) for name, each in applications.items()}
 
 
@@ -39,8 +39,9 @@ def wait_until_running(
     names: list[str],
     timeout_s: float,
     report: Callable[[str, str, float], None] = lambda name, status, seconds: None,
+    enough: Collection[str] = (RUNNING,),
 ) -> None:
-    """Return when every named application is RUNNING.
+    """Return when every named application is RUNNING, or in another status that is enough.
 
     Args:
         report: called with name, status and seconds since the start at each change of status.
@@ -60,24 +61,28 @@ def wait_until_running(
                 report(name, status, elapsed)
             if status == _FAILED:
                 raise DeployError(f"Application {name} is {status}: {_reason(message)}")
-        if all(status == RUNNING for status in seen.values()):
+        if all(status in enough for status in seen.values()):
             return
         if elapsed > timeout_s:
-            slow = [name for name, status in seen.items() if status != RUNNING]
+            slow = [name for name, status in seen.items() if status not in enough]
             raise DeployError(f"Not running after {timeout_s:.0f} s: {', '.join(slow)}")
         time.sleep(0.2)
 
 
 def serves(dashboard_url: str, config: dict[str, Any]) -> bool:
     """Return whether what the cluster was sent last is this config, as far as code sees it."""
-    answer = dashboard.get(dashboard_url, dashboard.APPLICATIONS, timeout_s=10.0)
-    answer.raise_for_status()
-    deployed = answer.json()["applications"]
+    deployed = _applications(dashboard_url)
     return all(
         name in deployed and _code(deployed[name].get("deployed_app_config") or {}) == _code(each)
         for each in config["applications"]
         for name in [each["name"]]
     )
+
+
+def _applications(dashboard_url: str) -> dict[str, Any]:
+    answer = dashboard.get(dashboard_url, dashboard.APPLICATIONS, timeout_s=10.0)
+    applications: dict[str, Any] = answer.raise_for_status().json()["applications"]
+    return applications
 
 
 def _code(application: dict[str, Any]) -> list[Any]:
@@ -93,9 +98,17 @@ def _message(application: dict[str, Any]) -> str:
 
 def _poll(dashboard_url: str) -> dict[str, tuple[str, str]]:
     try:
-        return statuses(dashboard_url)
+        applications = _applications(dashboard_url)
     except httpx.HTTPError:
         return {}
+    return {name: (_status(each), _message(each)) for name, each in applications.items()}
+
+
+def _status(application: dict[str, Any]) -> str:
+    deployments = application.get("deployments", {}).values()
+    states = {replica["state"] for each in deployments for replica in each.get("replicas", [])}
+    drains = application["status"] == "DEPLOYING" and states == {"RUNNING", "STOPPING"}
+    return DRAINING if drains else str(application["status"])
 
 
 def _reason(message: str) -> str:

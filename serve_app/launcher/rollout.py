@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 import httpx
 
 from serve_app.launcher.code_version import stamp
-from serve_app.launcher.deploy import DeployError, deploy, serves, wait_until_running
+from serve_app.launcher.deploy import (
+    DRAINING,
+    RUNNING,
+    DeployError,
+    deploy,
+    serves,
+    wait_until_running,
+)
 from serve_app.launcher.releases import Releases
 from serve_app.launcher.steps import Config, steps
 
@@ -67,7 +74,7 @@ class Rollout:
     def _try(self, config: Config, sent: bool = False, undo: bool = False) -> None:
         try:
             if sent:
-                self._wait([each["name"] for each in config["applications"]])
+                self._wait(_names(config))
             else:
                 self._send(config)
         except DeployError as error:
@@ -81,18 +88,20 @@ class Rollout:
 
     def _send(self, config: Config) -> None:
         try:
-            for names, step in steps(self._sent or self.releases.current(), config):
+            for changed, step in steps(self._sent or self.releases.current(), config):
                 with self.releases.turn():
                     deploy(self.dashboard_url, step)
                 self._sent = step
-                self._wait(names)
+                if changed:
+                    self._wait([changed], (RUNNING, DRAINING))
+            self._wait(_names(config))
             if not serves(self.dashboard_url, config):
                 raise DeployError("Ray was started again meanwhile, with another release.")
         except httpx.HTTPError as error:
             raise DeployError(f"The cluster does not answer: {error}") from error
 
-    def _wait(self, names: list[str]) -> None:
-        wait_until_running(self.dashboard_url, names, self.timeout_s, self.report)
+    def _wait(self, names: list[str], enough: Collection[str] = (RUNNING,)) -> None:
+        wait_until_running(self.dashboard_url, names, self.timeout_s, self.report, enough)
 
     def _put_back(self) -> str:
         """Serve keeps replicas of the old version, but would not replace one that died."""
@@ -104,3 +113,7 @@ class Rollout:
         except DeployError as error:
             return f"The release before it does not run either: {error}"
         return "The release before it serves on."
+
+
+def _names(config: Config) -> list[str]:
+    return [application["name"] for application in config["applications"]]

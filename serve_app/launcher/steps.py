@@ -9,21 +9,19 @@ from typing import Any
 Config = dict[str, Any]
 
 
-def steps(before: Config | None, after: Config) -> Iterator[tuple[list[str], Config]]:
-    """Yield what to deploy, and the applications that are to run before the next step.
+def steps(before: Config | None, after: Config) -> Iterator[tuple[str | None, Config]]:
+    """Yield configs to deploy, each with the name of the application that is another than before.
 
-    Each config has one more application as it shall be; the last is ``after``. It is the only one
-    where applications come, go or move to other routes.
+    The last is ``after``, without a name. It is the only one where applications come, go or move
+    to other routes.
     """
-    names = [each["name"] for each in after["applications"]]
     now = {each["name"]: each for each in (before or after)["applications"]}
     if before and _routes(before) == _routes(after):
         changed = [each for each in after["applications"] if each != now[each["name"]]]
         for application in changed[:-1]:
             now[application["name"]] = application
-            names.remove(application["name"])
-            yield [application["name"]], after | {"applications": list(now.values())}
-    yield names, after
+            yield application["name"], after | {"applications": list(now.values())}
+    yield None, after
 
 
 def _routes(config: Config) -> dict[str, str | None]:

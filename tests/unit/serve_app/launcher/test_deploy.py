@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from serve_app.launcher import dashboard
-from serve_app.launcher.deploy import DeployError, serves, wait_until_running
+from serve_app.launcher.deploy import DRAINING, RUNNING, DeployError, serves, wait_until_running
 
 APPLICATION = {"name": "flow", "import_path": "serve_app.flow:build", "args": {}}
 
@@ -58,6 +58,36 @@ def test_a_failure_before_there_is_a_deployment_is_told_by_the_application(clust
     cluster += [state("DEPLOY_FAILED", "Traceback\nImportError: no module x")]
     with pytest.raises(DeployError, match="ImportError: no module x"):
         wait()
+
+
+@pytest.mark.parametrize(
+    ("states", "drains"),
+    [
+        (["RUNNING", "RUNNING"], False),
+        (["RUNNING", "STARTING"], False),
+        (["RUNNING", "STARTING", "STOPPING"], False),
+        (["RUNNING", "STOPPING"], True),
+    ],
+)
+def test_a_new_version_may_be_enough_although_the_old_one_has_not_ended(states, drains, cluster):
+    replacing = state("DEPLOYING")
+    replacing["deployments"]["Flow"]["replicas"] = [{"state": each} for each in states]
+    cluster += [replacing, state("RUNNING")]
+    seen: list[str] = []
+
+    def report(name: str, status: str, seconds: float) -> None:
+        seen.append(status)
+
+    wait_until_running("http://nowhere", ["flow"], 5, report, enough=(RUNNING, DRAINING))
+    assert seen == ([DRAINING] if drains else ["DEPLOYING", RUNNING])
+
+
+def test_in_the_end_the_old_version_has_to_have_ended(cluster):
+    draining = state("DEPLOYING")
+    draining["deployments"]["Flow"]["replicas"] = [{"state": "RUNNING"}, {"state": "STOPPING"}]
+    cluster += [draining, state("RUNNING")]
+    wait()
+    assert len(cluster) == 1
 
 
 def test_a_config_is_served_when_its_code_is_what_was_sent_last(cluster):

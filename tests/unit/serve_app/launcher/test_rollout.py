@@ -37,7 +37,7 @@ class FakeCluster:
     def serves(self, url: str, config: Config) -> bool:
         return not self.restarted
 
-    def wait(self, url: str, names: list[str], timeout_s: float, report: object) -> None:
+    def wait(self, url: str, names: list[str], *how: object) -> None:
         if "bad" in names and self.sent[-1:] != [self.good]:
             raise DeployError("Application bad is DEPLOY_FAILED: no module named x.")
 
