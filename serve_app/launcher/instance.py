@@ -239,6 +239,8 @@ class Instance:
             # In Serve's 5 s a busy machine does not start a proxy, which is then killed, and the
             # deploy with it.
             "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
+            # Workers without the environment of any application, which nobody would ever use.
+            "RAY_prestart_worker_first_driver": "0",
             **self.env,
         }
 

@@ -28,6 +28,7 @@ from tests.cluster.edge.conftest import make_edge
         ("cards", "/api/cards/fetch", "/api/cards/fetch"),
         ("inference", "/predict_action", "/predict_action"),
         ("inference", "/api/loans/fetch", "/api/loans/fetch"),
+        ("inference", "/api/account?mobileNumber=1", "/api/accounts/account?mobileNumber=1"),
         ("inference", "/-/healthz", "/-/healthz"),
         ("density", "/predict", "/density/predict"),
         ("density", "/model-info", "/density/model-info"),

@@ -16,7 +16,6 @@ from serve_app.launcher.deploy import DeployError
 from serve_app.launcher.instance import InstanceError
 from serve_app.launcher.keepers import node as node_module
 from serve_app.launcher.keepers.keeping import CannotRunError
-from serve_app.launcher.keepers.lean import lean
 from serve_app.launcher.keepers.node import REFUSED_PAUSE_S, VITAL, Node
 from serve_app.launcher.keepers.sessions import Sessions
 from serve_app.launcher.releases import Releases
@@ -164,7 +163,8 @@ def test_the_death_of_a_vital_process_ends_the_life_of_all(name, node, instance,
 
 
 def config(**deployment: object) -> dict[str, Any]:
-    return {"applications": [{"name": "flow", "deployments": [{"name": "Flow", **deployment}]}]}
+    flow = {"name": "flow", "import_path": "serve_app.flow:build"}
+    return {"applications": [{**flow, "deployments": [{"name": "Flow", **deployment}]}]}
 
 
 @pytest.fixture
@@ -195,23 +195,3 @@ def test_a_config_that_is_refused_is_tried_again_in_no_hurry(mortal, releases, c
     mortal.wait()
     assert len(cluster.deployed) == 2 + 2
     assert pauses.count(REFUSED_PAUSE_S) == 2
-
-
-@pytest.mark.parametrize(
-    ("shipped", "soonest"),
-    [
-        ({"num_replicas": 3}, {"num_replicas": 1}),
-        ({"num_replicas": 0}, {"num_replicas": 0}),
-        (
-            {"autoscaling_config": {"min_replicas": 2, "initial_replicas": 3, "max_replicas": 4}},
-            {"autoscaling_config": {"min_replicas": 1, "max_replicas": 4}},
-        ),
-        ({"autoscaling_config": {"min_replicas": 0}}, {"autoscaling_config": {"min_replicas": 0}}),
-        ({"num_replicas": "auto"}, {"num_replicas": "auto"}),
-        ({}, {}),
-    ],
-)
-def test_the_soonest_config_has_one_replica_of_each(shipped, soonest):
-    before = config(**shipped)
-    assert lean(before) == config(**soonest)
-    assert before == config(**shipped)

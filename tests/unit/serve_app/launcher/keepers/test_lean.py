@@ -1,0 +1,42 @@
+"""What is deployed first on a Ray that has just started."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from serve_app.launcher.keepers.lean import lean
+from testbed.shipped import shipped_config
+
+
+def config(**deployment: object) -> dict[str, Any]:
+    flow = {"name": "flow", "import_path": "serve_app.flow:build"}
+    return {"applications": [{**flow, "deployments": [{"name": "Flow", **deployment}]}]}
+
+
+@pytest.mark.parametrize(
+    ("shipped", "soonest"),
+    [
+        ({"num_replicas": 3}, {"num_replicas": 1}),
+        ({"num_replicas": 0}, {"num_replicas": 0}),
+        (
+            {"autoscaling_config": {"min_replicas": 2, "initial_replicas": 3, "max_replicas": 4}},
+            {"autoscaling_config": {"min_replicas": 1, "max_replicas": 4}},
+        ),
+        ({"autoscaling_config": {"min_replicas": 0}}, {"autoscaling_config": {"min_replicas": 0}}),
+        ({"num_replicas": "auto"}, {"num_replicas": "auto"}),
+        ({}, {}),
+    ],
+)
+def test_the_soonest_config_has_one_replica_of_each(shipped, soonest):
+    before = config(**shipped)
+    assert lean(before) == config(**soonest)
+    assert before == config(**shipped)
+
+
+def test_a_second_path_to_an_application_comes_later():
+    names = [each["name"] for each in shipped_config()["applications"]]
+    assert "accounts-alias" in names
+    first = [each["name"] for each in lean(shipped_config())["applications"]]
+    assert first == [name for name in names if name != "accounts-alias"]
