@@ -154,11 +154,8 @@ def _wait(condition: Callable[[], bool], timeout_s: float) -> bool:
 
 
 @contextlib.contextmanager
-def open_house(**env: str) -> Iterator[House]:
+def open_house() -> Iterator[House]:
     """Start a system as `make up` does, and stop it.
-
-    Args:
-        env: further environment variables.
 
     Raises:
         Mishap: it does not start; with what it said.
@@ -166,7 +163,7 @@ def open_house(**env: str) -> Iterator[House]:
     folder = Path(tempfile.mkdtemp(prefix="gwd-", dir="/tmp"))
     base, code = free_port_base(), folder / "code"
     redis = RedisServer(folder / "redis")
-    env |= {"DATA_DIR": str(folder / "data"), "STORE_URL": redis.url, "PYTHONPATH": str(code)}
+    env = {"DATA_DIR": str(folder / "data"), "STORE_URL": redis.url, "PYTHONPATH": str(code)}
     data_dir = folder / "data" / f"ports-{base}"  # as Settings.of_instance has it
     instance = Instance(data_dir, Ports.from_base(base), Path(f"/tmp/greenwave-{base}"))
     edge = Edge(instance, EdgePorts.from_base(base))
