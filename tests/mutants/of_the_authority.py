@@ -285,8 +285,8 @@ MUTANTS = [
     Mutant(
         "steps under an earlier grant count as kept",
         RECOVERY,
-        "            if record and record.version.epoch == version.epoch:\n",
-        "            if record:\n",
+        "record.version.epoch == version.epoch and record.version >= version:",
+        "record.version >= version:",
     ),
     Mutant(
         "a replica does not keep what its earlier session owned",
@@ -299,6 +299,12 @@ MUTANTS = [
         RECOVERY,
         "                self._table.left(record)\n",
         "                pass\n",
+    ),
+    Mutant(
+        "what is offered too late counts as taken",
+        RECOVERY,
+        " and record.version >= version:",
+        ":",
     ),
     Mutant(
         "a reset is answered before the store has it",

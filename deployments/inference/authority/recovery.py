@@ -151,7 +151,8 @@ class Recovery:
                 lost.append(key)
         for key, version in session.offered.items():
             record = self._table.get(key)
-            if record and record.version.epoch == version.epoch:
+            # of the same grant, and as new: another owner may be waiting for its grant by now
+            if record and record.version.epoch == version.epoch and record.version >= version:
                 left.append(record)
             else:
                 lost.append(key)

@@ -297,6 +297,29 @@ async def test_a_claim_changes_nothing_of_a_state_that_another_replica_owns():
 
 
 @virtual_time
+async def test_a_step_offered_after_the_next_owner_was_chosen_is_lost_and_said_to_be_so():
+    """The choice stands although the grant, and its epoch, wait for the store."""
+    store = MemoryStore()
+    authority = await make_authority(settings(durable=True), store)
+    late, other = await join(authority, "late"), await join(authority, "other")
+    epoch = (await authority.checkout(late, KEY)).version.epoch
+    store.latency_s = (0.6, 0.6)
+    receipt = Receipt("key", "print", 3, 1, 0.5)
+    states = batch(KEY, Version(epoch, 3), 3.0, receipt)
+    committing = asyncio.create_task(authority.commit(late, states, []))
+    granting = asyncio.create_task(authority.checkout(other, KEY))
+    for _ in range(3):
+        await asyncio.sleep(FAST.lease_s / 2)
+        await authority.listen(other)
+    opened = await authority.open_session(Hello("late", 1))
+    part = ClaimPart(given_back=batch(KEY, Version(epoch, 4), 4.0))
+    claimed = await authority.claim(opened.session, part)
+    assert claimed.lost == [KEY]
+    assert (await granting).version.step == 3
+    await committing
+
+
+@virtual_time
 async def test_a_claimed_state_that_nobody_owns_is_in_the_store_soon():
     store = MemoryStore()
     authority = await make_authority(NEVER_BY_ITSELF, store)
