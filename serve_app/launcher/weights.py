@@ -13,9 +13,9 @@ from models.policy.form import InvalidPolicyFileError
 from models.policy.step import PolicyStep
 
 _READERS = {
-    "serve_app.inference:build": ("agent_path", PolicyStep.load),
-    "serve_app.density:build": ("model_path", DensityService.read),
-    "serve_app.flow:build": ("model_path", FlowService.read),
+    "serve_app.inference:build": ("agent_path", "MAPPO_AGENT_PATH", PolicyStep.load),
+    "serve_app.density:build": ("model_path", "DENSITY_MODEL_PATH", DensityService.read),
+    "serve_app.flow:build": ("model_path", "FLOW_MODEL_PATH", FlowService.read),
 }
 
 
@@ -25,18 +25,19 @@ def faults_of_weights(config: Mapping[str, Any]) -> Iterator[str]:
     A replica keeps the model that it has, or starts without one and answers 503.
     """
     for application in config["applications"]:
-        key, read = _READERS.get(application["import_path"], ("", None))
-        if read is None:
+        if application["import_path"] not in _READERS:
             continue
-        for where in _places(application):
-            if path := where.get(key):
-                try:
-                    read(Path(path))
-                except (InvalidPolicyFileError, InvalidArtifactError) as error:
-                    yield f"Application {application['name']}: {error}."
+        key, variable, read = _READERS[application["import_path"]]
+        for path in _paths(application, key, variable):
+            try:
+                read(Path(path))
+            except (InvalidPolicyFileError, InvalidArtifactError) as error:
+                yield f"Application {application['name']}: {error}."
 
 
-def _places(application: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    yield application.get("args") or {}
-    for deployment in application.get("deployments", []):
-        yield deployment.get("user_config") or {}
+def _paths(application: Mapping[str, Any], key: str, variable: str) -> Iterator[str]:
+    """Yield what is named under ``key`` or, in the environment, as ``variable``."""
+    environment = (application.get("runtime_env") or {}).get("env_vars") or {}
+    places = [application.get("args") or {}]
+    places += [each.get("user_config") or {} for each in application.get("deployments", [])]
+    yield from filter(None, [environment.get(variable), *(place.get(key) for place in places)])

@@ -42,6 +42,11 @@ def test_weights_that_are_not_there(deploy):
     assert "Application inference: /nowhere/agent.th" in deploy(**weights("/nowhere/agent.th"))
 
 
+def test_weights_that_an_applications_environment_names_and_are_not_there(deploy):
+    environment = {"env_vars": {"MAPPO_AGENT_PATH": "/nowhere/agent.th"}}
+    assert "Application inference: /nowhere/agent.th" in deploy(runtime_env=environment)
+
+
 def test_weights_that_do_not_fit(deploy, tmp_path):
     path = tmp_path / "agent.th"
     path.write_bytes(b"no weights")
