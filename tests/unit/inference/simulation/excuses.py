@@ -12,12 +12,13 @@ from deployments.inference.protocol import Key
 from tests.unit.inference.simulation.history import Fault, Made, Succession
 from tests.unit.inference.simulation.network import link
 from tests.unit.inference.simulation.ray import RAY
-from tests.unit.inference.simulation.store import DEADLINE_S
+from tests.unit.inference.simulation.store import DEADLINE_S, SLOWEST_S
 from tests.unit.inference.simulation.store import NAME as STORE
 from tests.unit.inference.simulation.world import KEYS, World
 
 COPY_SLACK_S = 0.06  # the store's own time, and that of the authority's loops
 SLOWEST_COMMIT_S = 0.15
+HANGING_S = {"cut": DEADLINE_S, "slow": SLOWEST_S}  # for so long, a write that was sent into it
 UNCONFIRMED_S = 3.0  # after which nobody, even if it was stalled, carries out a reset any more
 NOTICED_S = 0.25  # for so long an authority may not know that a cut has begun or ended
 
@@ -207,8 +208,7 @@ class Excuses:
         committed = since
         for fault in self._history.faults:
             if fault.who in store and fault.overlaps(committed - 0.3, until):
-                hanging = DEADLINE_S if fault.kind == "cut" else 0.0  # a write sent into it
-                since = max(since, fault.end + hanging)
+                since = max(since, fault.end + HANGING_S.get(fault.kind, 0.0))
             if fault.who in actors and fault.end >= committed:  # nobody could write from then on
                 until = min(until, fault.begin)
         slack = COPY_SLACK_S + 4 * self._world.slowest_message_s

@@ -12,6 +12,7 @@ from tests.unit.inference.simulation.network import link
 from tests.unit.inference.simulation.ray import RAY, Actor
 from tests.unit.inference.simulation.replica import Replica
 from tests.unit.inference.simulation.store import NAME as STORE
+from tests.unit.inference.simulation.store import SLOWEST_S
 from tests.unit.inference.simulation.world import World
 
 NEVER_NOTICED = 0.1
@@ -176,7 +177,7 @@ class Faults:
             self._for_a_while("down", STORE, self._world.store, action.amount, down=True)
 
     def _store_slow(self, action: Action) -> None:
-        slow_s = (0.02, 0.1, 0.25)[action.b % 3]
+        slow_s = (0.02, 0.1, SLOWEST_S)[action.b % 3]
         if not self._world.store.slow_s:
             self._for_a_while("slow", STORE, self._world.store, action.amount, slow_s=slow_s)
 

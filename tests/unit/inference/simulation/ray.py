@@ -140,6 +140,10 @@ class Actor:
         self._world = world
         self._two_lives: dict[Life, Fault] = {}
 
+    @property
+    def has_two_lives(self) -> bool:
+        return bool(self._two_lives)
+
     def find(self) -> Life | None:
         """Return the present process, as a handle to the actor would reach it."""
         if self.current is None and self.retired:

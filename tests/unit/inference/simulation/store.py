@@ -16,6 +16,7 @@ from tests.unit.inference.simulation.loop import SimulatedLoop
 from tests.unit.inference.simulation.network import Network
 
 DEADLINE_S = 0.3
+SLOWEST_S = 0.25  # of a call while the store is slow
 NAME = "store"
 
 

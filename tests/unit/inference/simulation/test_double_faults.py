@@ -87,6 +87,8 @@ def test_a_replica_that_remembers_an_earlier_state_is_of_no_help() -> None:
         (("down", STORE, 2.0, 2.05), True),
         (("cut", link(ACTOR, STORE), 2.0, 2.05), False),  # the write that hung is sent again
         (("cut", link(ACTOR, STORE), 1.8, 1.9), True),
+        (("slow", STORE, 2.0, 2.15), False),  # the write that was sent last takes its time
+        (("slow", STORE, 2.0, 2.02), True),
         (("dead", ACTOR, 2.05, 2.05), False),  # nobody was left to write it
         (("down", STORE, 1.2, 1.6), True),
         (("cut", link(ELSEWHERE, STORE), 2.0, 2.5), True),
