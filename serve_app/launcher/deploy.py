@@ -18,7 +18,7 @@ _FAILED = "DEPLOY_FAILED"
 
 
 class DeployError(RuntimeError):
-    """The cluster refused the config, or an application failed or took too long."""
+    """A config could not be kept or was refused, or an application failed or took too long."""
 
 
 def deploy(dashboard_url: str, config: dict[str, Any]) -> None:

@@ -10,19 +10,25 @@ from pathlib import Path
 from typing import Any
 
 from models.whole_file import whole_file
+from serve_app.launcher.deploy import DeployError
 
 KEPT = 10
 
 
 class Releases:
-    """A folder with one file for each release, numbered upwards, and the config on trial."""
+    """A folder with one file for each release, numbered upwards, and what may become one."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     @property
-    def _trial(self) -> Path:
+    def trial(self) -> Path:
+        """The config that a start of Ray has to prove good."""
         return self._folder / "trial.json"
+
+    @property
+    def _staged(self) -> Path:
+        return self._folder / "staged.json"
 
     def current(self) -> dict[str, Any] | None:
         """Return the newest config that was deployed with success."""
@@ -34,30 +40,45 @@ class Releases:
 
     def wanted(self) -> dict[str, Any] | None:
         """Return what a Ray that has just started shall serve."""
-        return _read(self._trial) if self._trial.exists() else self.current()
+        return _read(self.trial) if self.trial.exists() else self.current()
 
     def try_out(self, config: dict[str, Any]) -> None:
-        """Want a config until it has proved good or bad."""
-        _write(self._trial, config)
+        """Want a config until it has proved good or bad.
+
+        Raises:
+            DeployError: it cannot be written.
+        """
+        _write(self.trial, config)
+
+    def stage(self, config: dict[str, Any]) -> Path:
+        """Write what shall become a release, before the cluster hears of it: a full disk shows now.
+
+        Raises:
+            DeployError: it cannot be written.
+        """
+        _write(self._staged, config)
+        return self._staged
 
     def end_trial(self) -> None:
-        self._trial.unlink(missing_ok=True)
+        """Forget what has not become a release."""
+        for path in (self.trial, self._staged):
+            path.unlink(missing_ok=True)
 
-    def add(self, config: dict[str, Any]) -> None:
-        """Make a config the current one, and forget the oldest beyond ten."""
+    def add(self, candidate: Path) -> None:
+        """Make what was staged or on trial the current one, and forget the oldest beyond ten."""
         files = self._files()
-        if config != self.current():
+        if _read(candidate) != self.current():
             number = int(files[-1].stem) + 1 if files else 1
-            _write(self._folder / f"{number:06}.json", config)
+            candidate.replace(self._folder / f"{number:06}.json")
             for path in files[: -(KEPT - 1)]:
                 path.unlink(missing_ok=True)
         self.end_trial()
 
-    def undo(self, config: dict[str, Any]) -> None:
-        """Forget the current one; ``config`` is the one before it, with the code of today."""
+    def undo(self, candidate: Path) -> None:
+        """Forget the current one; what was staged is the one before it, with the code of today."""
         current, *others = reversed(self._files())
         for path in others[:1]:
-            _write(path, config)
+            candidate.replace(path)
         current.unlink(missing_ok=True)
         self.end_trial()
 
@@ -81,6 +102,10 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _write(path: Path, config: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with whole_file(path, mode=0o600) as file:
-        file.write(json.dumps(config, indent=1).encode())
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with whole_file(path, mode=0o600) as file:
+            file.write(json.dumps(config, indent=1).encode())
+    except OSError as error:
+        reason = f"The release cannot be written to {path.parent}: {error.strerror}"
+        raise DeployError(f"{reason}. Nothing has been changed.") from error

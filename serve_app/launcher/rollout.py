@@ -43,7 +43,8 @@ class Rollout:
         """Deploy a config with the code that is installed, and make it the current release.
 
         Raises:
-            DeployError: it does not run; the release before it has been put back.
+            DeployError: it cannot be written down, and nothing has been changed; or it does not
+                run, and the release before it has been put back.
         """
         self._try(self._prepare(config))
 
@@ -72,19 +73,18 @@ class Rollout:
         return stamped
 
     def _try(self, config: Config, sent: bool = False, undo: bool = False) -> None:
+        releases = self.releases
+        candidate = releases.trial if sent else releases.stage(config)
         try:
             if sent:
                 self._wait(_names(config))
             else:
                 self._send(config)
-        except DeployError as error:
-            self.releases.end_trial()
+            (releases.undo if undo else releases.add)(candidate)
+        except (DeployError, OSError) as error:
+            releases.end_trial()
             reason = str(error).rstrip(".")
             raise DeployError(f"{reason}. {self._put_back()}") from error
-        if undo:
-            self.releases.undo(config)
-        else:
-            self.releases.add(config)
 
     def _send(self, config: Config) -> None:
         try:

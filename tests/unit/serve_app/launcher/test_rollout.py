@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import Any
 
 import httpx
@@ -87,12 +89,42 @@ def test_what_was_deployed_before_the_bad_one_of_several_is_put_back_step_by_ste
         return {"applications": applications, "http_options": {"port": 8100}}
 
     cluster.good = versions(1, 1, 1)
-    releases.add(cluster.good)
+    releases.add(releases.stage(cluster.good))
     with pytest.raises(DeployError, match="The release before it serves on"):
         rollout.deploy(versions(2, 2, 2))
     sent = [versions(2, 1, 1), versions(2, 2, 1), versions(1, 2, 1), versions(1, 1, 1)]
     assert cluster.sent == sent
     assert releases.current() == cluster.good
+
+
+def full_disk(descriptor: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("way", ["deploy", "roll_back", "announce"])
+def test_on_a_full_disk_nothing_is_sent_and_the_reason_is_told(
+    way, rollout, releases, cluster, monkeypatch
+):
+    for name in ("first", "second"):
+        rollout.deploy(config(name))
+    cluster.sent.clear()
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(DeployError, match=r"No space left on device. Nothing has been changed"):
+        getattr(rollout, way)(*[] if way == "roll_back" else [config("third")])
+    assert cluster.sent == []
+    assert releases.wanted() == config("second")
+
+
+def test_a_disk_that_is_full_once_the_cluster_was_sent_a_config_does_not_matter(
+    rollout, releases, cluster, monkeypatch
+):
+    def deploy(url: str, config: Config) -> None:
+        monkeypatch.setattr(os, "fsync", full_disk)
+        cluster.deploy(url, config)
+
+    monkeypatch.setattr(rollout_module, "deploy", deploy)
+    rollout.deploy(config("good"))
+    assert releases.current() == config("good")
 
 
 def test_the_first_release_of_all_has_none_before_it(rollout, releases):
@@ -145,7 +177,7 @@ def test_there_is_no_way_back_from_the_first(rollout, cluster):
 
 
 def test_a_release_that_does_not_run_any_more_leaves_the_present_one(rollout, releases):
-    releases.add(config("bad"))
+    releases.add(releases.stage(config("bad")))
     rollout.deploy(config("good"))
     with pytest.raises(DeployError):
         rollout.roll_back()

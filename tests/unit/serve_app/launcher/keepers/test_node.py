@@ -176,21 +176,21 @@ def mortal(node: Node, instance: FakeInstance, cluster: FakeCluster) -> Node:
 
 
 def test_a_new_ray_gets_the_wanted_config_as_soon_as_it_takes_it(mortal, releases, cluster):
-    releases.add(config(num_replicas=2))
+    releases.add(releases.stage(config(num_replicas=2)))
     cluster.errors = [httpx.ConnectError("not yet")]
     mortal.wait()
     assert cluster.deployed == [config(num_replicas=1), config(num_replicas=2)]
 
 
 def test_a_ray_that_has_applications_is_left_alone(mortal, releases, cluster):
-    releases.add(config())
+    releases.add(releases.stage(config()))
     cluster.applications = {"inference": ("RUNNING", "")}
     mortal.wait()
     assert cluster.deployed == []
 
 
 def test_a_config_that_is_refused_is_tried_again_in_no_hurry(mortal, releases, cluster, pauses):
-    releases.add(config())
+    releases.add(releases.stage(config()))
     cluster.refusals = [DeployError("The cluster refused the config: no such module")] * 2
     mortal.wait()
     assert len(cluster.deployed) == 2 + 2
