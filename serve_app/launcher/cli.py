@@ -53,14 +53,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"{_variable(error)} is not valid: {error.errors()[0]['msg']}")
     except _USER_ERRORS as error:
         return _fail(str(error))
-    except KeyboardInterrupt:
-        return 130
+    except KeyboardInterrupt as interrupt:
+        return _fail(str(interrupt), code=130) if interrupt.args else 130
     return 0
 
 
-def _fail(sentence: str) -> int:
+def _fail(sentence: str, code: int = 1) -> int:
     Console(stderr=True, highlight=False, soft_wrap=True).print(sentence, style="red", markup=False)
-    return 1
+    return code
 
 
 def _variable(error: ValidationError) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,8 @@ def rollout_of(options: argparse.Namespace, instance: Instance) -> Rollout:
     """Return the way of configs onto an instance, which tells the terminal of its progress."""
     front = instance.ports.front
     releases = releases_of(instance)
-    return Rollout(instance.dashboard_url, front, releases, options.timeout, _report)
+    say = partial(console.print, style="yellow", markup=False)
+    return Rollout(instance.dashboard_url, front, releases, options.timeout, _report, say)
 
 
 def _report(name: str, status: str, seconds: float) -> None:

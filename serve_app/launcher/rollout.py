@@ -21,6 +21,12 @@ from serve_app.launcher.steps import Config, steps
 
 Report = Callable[[str, str, float], None]
 
+_INTERRUPTED = "Interrupted: the release before is put back. Another Ctrl-C ends that, too."
+_MIXTURE = (
+    "Interrupted: some applications may be of one release and some of another."
+    " Run `make deploy` or `make rollback`."
+)
+
 
 @dataclass
 class Rollout:
@@ -30,6 +36,7 @@ class Rollout:
         front: Serve's port, which cannot change while Serve runs.
         timeout_s: longest wait until an application runs.
         report: called with name, status and seconds at each change of status.
+        say: called with a sentence when the plan has changed.
     """
 
     dashboard_url: str
@@ -37,6 +44,7 @@ class Rollout:
     releases: Releases
     timeout_s: float
     report: Report = field(default=lambda name, status, seconds: None)
+    say: Callable[[str], None] = field(default=lambda sentence: None)
     _sent: Config | None = None
 
     def deploy(self, config: Config) -> None:
@@ -45,6 +53,7 @@ class Rollout:
         Raises:
             DeployError: it cannot be written down, and nothing has been changed; or it does not
                 run, and the release before it has been put back.
+            KeyboardInterrupt: it was interrupted; says what serves now.
         """
         self._try(self._prepare(config))
 
@@ -85,6 +94,12 @@ class Rollout:
             releases.end_trial()
             reason = str(error).rstrip(".")
             raise DeployError(f"{reason}. {self._put_back()}") from error
+        except KeyboardInterrupt as interrupt:
+            if sent:  # who has started Ray stops it again
+                raise
+            self.say(_INTERRUPTED)
+            releases.end_trial()
+            raise KeyboardInterrupt(f"Interrupted. {self._put_back()}") from interrupt
 
     def _send(self, config: Config) -> None:
         try:
@@ -112,6 +127,8 @@ class Rollout:
             self._send(last)
         except DeployError as error:
             return f"The release before it does not run either: {error}"
+        except KeyboardInterrupt as interrupt:
+            raise KeyboardInterrupt(_MIXTURE) from interrupt
         return "The release before it serves on."
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from serve_app.launcher import cli, up_cli
+from serve_app.launcher import cli, deploy_cli, up_cli
 from serve_app.launcher.cli import main
 from serve_app.launcher.instance import Instance
 
@@ -26,6 +26,16 @@ def test_a_variable_that_is_not_valid_is_named_in_one_sentence(
     said = capsys.readouterr().err
     assert said.startswith(f"{variable} is not valid: ")
     assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("said", ["Interrupted. The release before it serves on.", ""])
+def test_ctrl_c_ends_with_130_and_with_what_there_is_to_say(said, monkeypatch, capsys):
+    def read(options: object) -> None:
+        raise KeyboardInterrupt(*filter(None, [said]))
+
+    monkeypatch.setattr(deploy_cli, "read", read)
+    assert main(["deploy"]) == 130
+    assert capsys.readouterr().err.strip() == said
 
 
 def test_up_takes_one_config(capsys):

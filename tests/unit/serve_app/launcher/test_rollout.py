@@ -30,11 +30,15 @@ class FakeCluster:
         self.sent: list[Config] = []
         self.good: Config | None = None
         self.restarted = self.away = False
+        self.interrupts = 0
 
     def deploy(self, url: str, config: Config) -> None:
         if self.away:
             raise httpx.ConnectError("connection refused")
         self.sent.append(config)
+        if self.interrupts:
+            self.interrupts -= 1
+            raise KeyboardInterrupt
 
     def serves(self, url: str, config: Config) -> bool:
         return not self.restarted
@@ -95,6 +99,45 @@ def test_what_was_deployed_before_the_bad_one_of_several_is_put_back_step_by_ste
     sent = [versions(2, 1, 1), versions(2, 2, 1), versions(1, 2, 1), versions(1, 1, 1)]
     assert cluster.sent == sent
     assert releases.current() == cluster.good
+
+
+@pytest.mark.parametrize("way", ["deploy", "roll_back"])
+def test_after_ctrl_c_the_release_before_is_put_back_and_that_is_told(
+    way, rollout, releases, cluster
+):
+    for name in ("first", "second"):
+        rollout.deploy(config(name))
+    said: list[str] = []
+    rollout.say = said.append
+    cluster.interrupts = 1
+    with pytest.raises(KeyboardInterrupt, match=r"Interrupted. The release before it serves on"):
+        getattr(rollout, way)(*[] if way == "roll_back" else [config("third")])
+    assert cluster.sent[-1] == releases.current() == config("second")
+    assert releases.previous() == config("first")
+    assert len(said) == 1
+    assert "is put back" in said[0]
+
+
+def test_a_second_ctrl_c_ends_at_once_and_says_what_to_do(rollout, releases, cluster):
+    rollout.deploy(config("first"))
+    cluster.interrupts = 2
+    with pytest.raises(KeyboardInterrupt, match="Run `make deploy` or `make rollback`"):
+        rollout.deploy(config("second"))
+    assert cluster.sent[1:] == [config("second"), config("first")]
+    assert releases.current() == config("first")
+
+
+def test_ctrl_c_while_ray_starts_is_left_to_who_started_it(rollout, cluster, monkeypatch):
+    rollout.deploy(config("first"))
+    rollout.announce(config("second"))
+
+    def wait(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rollout_module, "wait_until_running", wait)
+    with pytest.raises(KeyboardInterrupt):
+        rollout.finish_start(config("second"))
+    assert cluster.sent == [config("first")]
 
 
 def full_disk(descriptor: int) -> None:
