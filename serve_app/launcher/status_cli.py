@@ -11,7 +11,7 @@ from rich.console import Console
 from serve_app.launcher.deploy import RUNNING, statuses
 from serve_app.launcher.installation import edge_of, instance_of, journal_of
 from serve_app.launcher.instance import Instance, InstanceError
-from serve_app.launcher.keepers.supervisor import Supervisor
+from serve_app.launcher.keepers.supervisor import Supervisor, living_keepers
 from serve_app.launcher.marks import Part
 from serve_app.launcher.ports import add_port_base
 
@@ -69,6 +69,9 @@ def _status(options: argparse.Namespace) -> None:
     edge = edge_of(instance, options.port_base)
     _print_life("edge", edge.is_running(), instance, Part.EDGE)
     _print_life("Ray", True, instance, Part.NODE)
+    supervisor = Supervisor(instance, options.port_base)
+    if not supervisor.is_running() and not supervisor.is_foreign():
+        console.print("no supervisor: a keeper that dies stays dead; `make up` starts one")
     for name, url in edge.urls().items():
         console.print(f"{name + ' edge':<14} {url}")
     console.print(f"{'Serve itself':<14} {instance.front_url}")
@@ -82,6 +85,6 @@ def _print_life(name: str, runs: bool, instance: Instance, part: Part) -> None:
         words.append(f"restarted {entry.restarts} times")
     if entry.trouble:
         words.append(f"(last trouble: {entry.trouble})")
-    if not instance.processes(part):
+    if not living_keepers(instance, part):
         words.append("(nothing keeps it: `make up`)")
     console.print(" ".join(words), markup=False)

@@ -24,10 +24,9 @@ from serve_app.launcher.keepers.edge import KeptEdge
 from serve_app.launcher.keepers.keeping import Charge, Stopped, keep
 from serve_app.launcher.keepers.node import Node
 from serve_app.launcher.keepers.sessions import Sessions
+from serve_app.launcher.keepers.supervisor import MODULE, living_keepers
 from serve_app.launcher.marks import MARK, PART, Part
 from serve_app.launcher.ports import add_port_base
-
-MODULE = "serve_app.launcher.keepers"
 
 
 def main() -> None:
@@ -65,10 +64,9 @@ def _bear_marks(instance: Instance, part: Part) -> None:
 
 def _take_over(instance: Instance, part: Part) -> None:
     """End the keeper of a supervisor that has died, and nothing that it kept."""
-    for process in instance.processes(part):
+    for process in living_keepers(instance, part):
         with contextlib.suppress(psutil.Error):
-            if MODULE in process.cmdline():
-                process.kill()
+            process.kill()
 
 
 def _stop(number: int, frame: object) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import subprocess
@@ -10,10 +11,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from serve_app.launcher.instance import Instance, InstanceError
 from serve_app.launcher.marks import KEPT_BY, MARK, PART, Part, read_mark
 
 LOG_BYTES = 1 << 20
+MODULE = "serve_app.launcher.keepers"
 KEEPERS = {Part.NODE: 30, Part.EDGE: 5}  # seconds that each may take to stop
 
 
@@ -37,7 +41,8 @@ class Supervisor:
 
     def is_foreign(self) -> bool:
         """Return whether the keepers that run are kept by another, such as systemd."""
-        return any(read_mark(process, KEPT_BY) for process in self.instance.processes(Part.NODE))
+        keepers = [each for part in KEEPERS for each in living_keepers(self.instance, part)]
+        return any(read_mark(keeper, KEPT_BY) for keeper in keepers)
 
     def start(self) -> None:
         """Start it, with a keeper each for Ray and the edge; they take over what runs.
@@ -97,4 +102,14 @@ class Supervisor:
 def keeper_command(part: Part, port_base: int | None) -> list[str]:
     """Return the command that runs a keeper in the foreground."""
     arguments = ["--port-base", str(port_base)] if port_base else []
-    return [sys.executable, "-m", "serve_app.launcher.keepers", str(part), *arguments]
+    return [sys.executable, "-m", MODULE, str(part), *arguments]
+
+
+def living_keepers(instance: Instance, part: Part) -> list[psutil.Process]:
+    """Return the keepers of a part; what bears its mark besides is kept: the edge's HAProxy."""
+    found = []
+    for process in instance.processes(part):
+        with contextlib.suppress(psutil.Error):
+            if MODULE in process.cmdline():
+                found.append(process)
+    return found
