@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from models.whole_file import whole_file
 from serve_app.launcher.deploy import DeployError
 
 KEPT = 10
+PATIENCE_S = 3.0
 
 
 class Releases:
@@ -83,12 +85,37 @@ class Releases:
         self.end_trial()
 
     @contextlib.contextmanager
+    def rollout(self) -> Iterator[None]:
+        """Be the only one who deploys, from the first change to the last look or the way back.
+
+        The keeper of Ray has no part in this: it takes turns, since a rollout waits for the Ray
+        that it starts again.
+
+        Raises:
+            DeployError: somebody else deploys still when the patience is over.
+        """
+        with self._lock("rollout") as file:
+            deadline = time.monotonic() + PATIENCE_S
+            while not _taken(file):
+                if time.monotonic() > deadline:
+                    raise DeployError("Another deploy is under way.")
+                time.sleep(0.1)
+            yield
+
+    @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
         """Wait until nobody else changes what the cluster serves."""
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with (self._folder / "turn").open("w") as file:
+        with self._lock("turn") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
+
+    def _lock(self, name: str) -> TextIO:
+        path = self._folder / name
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            return path.open("w")
+        except OSError as error:
+            raise _refusal(path, error) from error
 
     def _files(self) -> list[Path]:
         return sorted(self._folder.glob("[0-9]*.json"))
@@ -107,5 +134,16 @@ def _write(path: Path, config: dict[str, Any]) -> None:
         with whole_file(path, mode=0o600) as file:
             file.write(json.dumps(config, indent=1).encode())
     except OSError as error:
-        reason = f"The release cannot be written to {path.parent}: {error.strerror}"
-        raise DeployError(f"{reason}. Nothing has been changed.") from error
+        raise _refusal(path, error) from error
+
+
+def _refusal(path: Path, error: OSError) -> DeployError:
+    reason = f"The release cannot be written to {path.parent}: {error.strerror}"
+    return DeployError(f"{reason}. Nothing has been changed.")
+
+
+def _taken(file: TextIO) -> bool:
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False

@@ -51,11 +51,12 @@ class Rollout:
         """Deploy a config with the code that is installed, and make it the current release.
 
         Raises:
-            DeployError: it cannot be written down, and nothing has been changed; or it does not
-                run, and the release before it has been put back.
+            DeployError: it cannot be written down or somebody else deploys, and nothing has been
+                changed; or it does not run, and the release before it has been put back.
             KeyboardInterrupt: it was interrupted; says what serves now.
         """
-        self._try(self._prepare(config))
+        with self.releases.rollout():
+            self._try(self._prepare(config))
 
     def announce(self, config: Config) -> None:
         """Have the node deploy a config as soon as it has started Ray."""
@@ -63,18 +64,20 @@ class Rollout:
 
     def finish_start(self, config: Config) -> None:
         """Do the same with a config that was announced."""
-        self._try(self._prepare(config), sent=True)
+        with self.releases.rollout():
+            self._try(self._prepare(config), sent=True)
 
     def roll_back(self) -> None:
         """Deploy the release before the current one, and forget the current one.
 
         Raises:
-            DeployError: there is none, or it does not run any more.
+            DeployError: there is none, it does not run any more, or somebody else deploys.
         """
-        previous = self.releases.previous()
-        if previous is None:
-            raise DeployError("There is no release before the current one.")
-        self._try(self._prepare(previous), undo=True)
+        with self.releases.rollout():
+            previous = self.releases.previous()
+            if previous is None:
+                raise DeployError("There is no release before the current one.")
+            self._try(self._prepare(previous), undo=True)
 
     def _prepare(self, config: Config) -> Config:
         stamped = stamp(config)

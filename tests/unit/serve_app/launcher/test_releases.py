@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
+
 import pytest
 
 from serve_app.launcher.releases import KEPT, Releases
@@ -73,6 +76,14 @@ def test_what_is_staged_is_wanted_by_nobody(releases):
     add(releases, 1)
     releases.stage(config(2))
     assert releases.current() == releases.wanted() == config(1)
+
+
+def test_a_rollout_that_ends_in_time_is_waited_for(releases, monkeypatch):
+    with contextlib.ExitStack() as other:
+        other.enter_context(releases.rollout())
+        monkeypatch.setattr(time, "sleep", lambda seconds: other.close())
+        with releases.rollout():
+            pass
 
 
 def test_only_the_owner_may_read_them(releases, tmp_path):

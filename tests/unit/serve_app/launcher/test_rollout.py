@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from serve_app.launcher import releases as releases_module
 from serve_app.launcher import rollout as rollout_module
 from serve_app.launcher.code_version import stamp
 from serve_app.launcher.deploy import DeployError
@@ -58,7 +59,8 @@ def cluster(monkeypatch):
 
 
 @pytest.fixture
-def releases(tmp_path):
+def releases(tmp_path, monkeypatch):
+    monkeypatch.setattr(releases_module, "PATIENCE_S", 0.0)
     return Releases(tmp_path)
 
 
@@ -203,6 +205,49 @@ def test_a_cluster_that_does_not_answer_is_told_in_a_sentence(rollout, cluster):
     cluster.away = True
     with pytest.raises(DeployError, match="does not answer: connection refused"):
         rollout.deploy(config("good"))
+
+
+@pytest.mark.parametrize("way", ["deploy", "roll_back", "finish_start"])
+def test_a_second_rollout_is_refused_and_changes_nothing(way, rollout, releases, cluster):
+    for name in ("first", "second"):
+        rollout.deploy(config(name))
+    cluster.sent.clear()
+    with releases.rollout(), pytest.raises(DeployError, match="Another deploy is under way"):
+        getattr(rollout, way)(*[] if way == "roll_back" else [config("third")])
+    assert cluster.sent == []
+    assert releases.wanted() == config("second")
+
+
+def test_nobody_else_may_deploy_until_a_bad_config_is_replaced(
+    rollout, releases, cluster, monkeypatch
+):
+    rollout.deploy(config("good"))
+    refusals: list[str] = []
+
+    def wait(url: str, names: list[str], *how: object) -> None:
+        with pytest.raises(DeployError) as refusal, releases.rollout():
+            pytest.fail("two deploy at once")
+        refusals.append(str(refusal.value))
+        cluster.wait(url, names, *how)
+
+    monkeypatch.setattr(rollout_module, "wait_until_running", wait)
+    with pytest.raises(DeployError):
+        rollout.deploy(config("bad"))
+    assert refusals == ["Another deploy is under way."] * 2
+
+
+def test_the_keeper_of_ray_gets_its_turn_while_a_rollout_waits(
+    rollout, releases, cluster, monkeypatch
+):
+    turns: list[str] = []
+
+    def wait(url: str, names: list[str], *how: object) -> None:
+        with releases.turn():  # would block for ever
+            turns.extend(names)
+
+    monkeypatch.setattr(rollout_module, "wait_until_running", wait)
+    rollout.deploy(config("good"))
+    assert turns == ["good"]
 
 
 def test_rolling_back_deploys_the_one_before(rollout, releases, cluster):
