@@ -55,8 +55,10 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
 def _deploy(options: argparse.Namespace) -> None:
     config = read(options)
     instance = running(options)
-    rollout_of(options, instance).deploy(config)
-    console.print("[bold green]Deployed.[/bold green] `make rollback` undoes it.")
+    if rollout_of(options, instance).deploy(config):
+        console.print("[bold green]Deployed.[/bold green] `make rollback` undoes it.")
+    else:
+        console.print("Nothing has changed: config and code are those of the newest release.")
     print_doubts(instance, config)
 
 

@@ -47,8 +47,13 @@ class Rollout:
     say: Callable[[str], None] = field(default=lambda sentence: None)
     _sent: Config | None = None
 
-    def deploy(self, config: Config) -> None:
+    def deploy(self, config: Config) -> bool:
         """Deploy a config with the code that is installed, and make it the current release.
+
+        What is the current release already is sent again: the cluster may serve something else.
+
+        Returns:
+            Whether it is another release than before.
 
         Raises:
             DeployError: it cannot be written down or somebody else deploys, and nothing has been
@@ -56,7 +61,10 @@ class Rollout:
             KeyboardInterrupt: it was interrupted; says what serves now.
         """
         with self.releases.rollout():
-            self._try(self._prepare(config))
+            prepared = self._prepare(config)
+            is_new = prepared != self.releases.current()
+            self._try(prepared)
+            return is_new
 
     def announce(self, config: Config) -> None:
         """Have the node deploy a config as soon as it has started Ray."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from serve_app.launcher import deploy_cli
 from serve_app.launcher.cli import main
+from serve_app.launcher.installation import instance_of
+from serve_app.launcher.rollout import Rollout
 from testbed.shipped import shipped_application, shipped_config
 
 
@@ -55,3 +58,20 @@ def test_weights_that_do_not_fit(deploy, tmp_path):
 
 def test_a_config_in_order_meets_a_system_that_does_not_run(deploy):
     assert "Greenwave is not running" in deploy()
+
+
+@pytest.mark.parametrize(
+    ("is_new", "said"),
+    [
+        (True, "Deployed. `make rollback` undoes it."),
+        (False, "Nothing has changed: config and code are those of the newest release."),
+    ],
+)
+def test_only_what_is_new_can_be_undone(is_new, said, monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    monkeypatch.setattr(deploy_cli, "read", lambda options: {"applications": []})
+    monkeypatch.setattr(deploy_cli, "running", lambda options: instance_of(options.port_base))
+    monkeypatch.setattr(Rollout, "deploy", lambda self, config: is_new)
+    monkeypatch.setattr(deploy_cli, "print_doubts", lambda instance, config: None)
+    assert main(["deploy"]) == 0
+    assert capsys.readouterr().out.strip() == said

@@ -74,6 +74,12 @@ def test_a_good_config_becomes_the_current_release(rollout, releases):
     assert releases.current() == config("good")
 
 
+def test_the_current_release_is_sent_again_and_is_no_change(rollout, cluster):
+    changes = [rollout.deploy(config(name)) for name in ("first", "second", "second", "first")]
+    assert changes == [True, True, False, True]
+    assert len(cluster.sent) == 4
+
+
 def test_after_a_bad_one_the_release_before_is_put_back_and_the_reason_told(
     rollout, releases, cluster
 ):
