@@ -17,6 +17,10 @@ def _default_data_dir() -> Path:
     return Path.home() / ".local" / "share" / "greenwave"
 
 
+class InsecureSettingsError(ValueError):
+    """The settings would make an unsafe system; the message is one clear sentence."""
+
+
 class Settings(BaseSettings):
     """Read when an application is built, in the process that deploys it."""
 

@@ -12,8 +12,7 @@ from deployments.gateway.passwords import hash_password
 from deployments.gateway.users import Users
 from deployments.store import open_store
 from serve_app.credentials.private_file import create_private
-from serve_app.credentials.signing_key import InsecureSettingsError
-from serve_app.settings import Settings
+from serve_app.settings import InsecureSettingsError, Settings
 
 FIRST_USER = "operator"
 FILE_NAME = "first-user.json"

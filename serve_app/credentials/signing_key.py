@@ -8,13 +8,9 @@ from pathlib import Path
 
 from deployments.gateway.tokens import MIN_SECRET_BYTES
 from serve_app.credentials.private_file import create_private
-from serve_app.settings import Settings
+from serve_app.settings import InsecureSettingsError, Settings
 
 FILE_NAME = "jwt-secret"
-
-
-class InsecureSettingsError(ValueError):
-    """The settings would make an unsafe system; the message is one clear sentence."""
 
 
 def signing_key(settings: Settings) -> bytes:

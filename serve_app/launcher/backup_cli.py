@@ -10,38 +10,40 @@ import argparse
 import contextlib
 import os
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from deployments.store.url import SQLITE_PREFIX
+from serve_app.launcher.command_error import CommandError
 from serve_app.launcher.instance import Instance
 from serve_app.launcher.ports import add_port_base
 from serve_app.settings import Settings
-
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _TABLES = {"documents", "counters"}
 
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
-class BackupError(RuntimeError):
+class BackupError(CommandError):
     """The store could not be copied; nothing was changed. The message is for its user."""
 
 
-def add_commands(commands: Subparsers) -> None:
-    """Add ``backup`` and ``restore``; each sets `run`, a function of the parsed arguments."""
-    for name, run, text in (
-        ("backup", _backup, "copy the whole embedded store to a file, while the system runs"),
-        ("restore", _restore, "put such a file in the place of the store, while nothing runs"),
-    ):
-        command = commands.add_parser(name, help=text, description=text)
-        add_port_base(command)
-        command.add_argument("file", type=Path, help="an SQLite database")
-        command.set_defaults(run=run)
+def add_backup(backup: argparse.ArgumentParser) -> None:
+    _add_arguments(backup, _backup, "SQLite database to write, which must not exist yet")
+
+
+def add_restore(restore: argparse.ArgumentParser) -> None:
+    _add_arguments(restore, _restore, "what 'backup' has written; it stays as it is")
+
+
+def _add_arguments(
+    command: argparse.ArgumentParser, run: Callable[[argparse.Namespace], None], file: str
+) -> None:
+    add_port_base(command)
+    command.add_argument("file", type=Path, help=file)
+    command.set_defaults(run=run)
 
 
 def _backup(options: argparse.Namespace) -> None:

@@ -1,53 +1,58 @@
-"""The command line: ``greenwave --help`` lists its commands."""
+"""The command line: ``greenwave --help`` lists its commands.
+
+A command's module is imported when it is called, so that code that does not import keeps nobody
+from the others: a system must be stoppable.
+"""
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from importlib import import_module
 
 from pydantic import ValidationError
 from rich.console import Console
 
-from deployments.gateway.users import UserError
 from deployments.store import StoreError
-from serve_app.credentials.signing_key import InsecureSettingsError
-from serve_app.launcher import (
-    backup_cli,
-    deploy_cli,
-    records_cli,
-    status_cli,
-    units_cli,
-    up_cli,
-    users_cli,
-)
-from serve_app.launcher.backup_cli import BackupError
-from serve_app.launcher.config import InvalidServeConfigError, read_config
+from serve_app.launcher.command_error import CommandError, naming_broken_files
 from serve_app.launcher.deploy import DeployError
-from serve_app.launcher.deploy_cli import DEFAULT_CONFIG
 from serve_app.launcher.instance import InstanceError
-from serve_app.launcher.records_cli import RecordsTransferError
+from serve_app.settings import InsecureSettingsError
 
-_USER_ERRORS = (
-    InvalidServeConfigError,
-    InstanceError,
-    DeployError,
-    InsecureSettingsError,
-    StoreError,
-    UserError,
-    RecordsTransferError,
-    BackupError,
-)
+_USER_ERRORS = (CommandError, InstanceError, DeployError, InsecureSettingsError, StoreError)
 
-console = Console(highlight=False, soft_wrap=True)
+# Each with the module whose add_NAME adds its arguments, and sets `run`, a function of them.
+COMMANDS = {
+    "up": ("up_cli", "start and keep Ray and the edge, and deploy the config"),
+    "down": ("status_cli", "stop what 'up' started"),
+    "status": ("status_cli", "show what runs, since when, and how often it was restarted"),
+    "deploy": (
+        "deploy_cli",
+        "deploy a config, and the code as it is now, while the old version serves",
+    ),
+    "rollback": ("deploy_cli", "deploy the config before the present one again"),
+    "units": (
+        "units_cli",
+        "write systemd's units for this installation, in place of 'up's own supervisor",
+    ),
+    "users": (
+        "users_cli",
+        "list, add and remove the gateway's users, and change their passwords",
+    ),
+    "export": ("records_cli", "write all customer records of the store (STORE_URL) to a file"),
+    "import": ("records_cli", "create the customer records of a file in the store (STORE_URL)"),
+    "backup": ("backup_cli", "copy the whole embedded store to a file, while the system runs"),
+    "restore": ("backup_cli", "put a backup in the place of the store, while nothing runs"),
+    "check": ("deploy_cli", "check serve configs for unknown keys and wrong values"),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; errors that a user can meet end in one sentence and exit code 1."""
-    options = _parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
     try:
+        options = _parser(next(iter(words), None)).parse_args(words)
         options.run(options)
     except ValidationError as error:
         return _fail(f"{_variable(error)} is not valid: {error.errors()[0]['msg']}")
@@ -68,27 +73,19 @@ def _variable(error: ValidationError) -> str:
     return "_".join(map(str, error.errors()[0]["loc"])).upper()
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(called: str | None) -> argparse.ArgumentParser:
+    """Return a parser that knows every command, and the arguments of the one that is called."""
     parser = argparse.ArgumentParser(
         prog="greenwave", description="Start, stop and tend the services."
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    up_cli.add_command(commands)
-    for cli in (status_cli, deploy_cli, units_cli, users_cli, records_cli, backup_cli):
-        cli.add_commands(commands)
-    help = "check serve configs for unknown keys and wrong values"
-    check = commands.add_parser("check", help=help, description=help)
-    check.set_defaults(run=_check)
-    check.add_argument(
-        "config", nargs="*", type=Path, default=[DEFAULT_CONFIG], help="serve configs to check"
-    )
+    for name, (module, help) in COMMANDS.items():
+        command = commands.add_parser(name, help=help, description=help)
+        if name == called:
+            with naming_broken_files():
+                home = import_module(f"serve_app.launcher.{module}")
+            getattr(home, f"add_{name}")(command)
     return parser
-
-
-def _check(options: argparse.Namespace) -> None:
-    for path in options.config:
-        read_config(path)
-        console.print(f"{os.path.relpath(path)}: valid")
 
 
 if __name__ == "__main__":

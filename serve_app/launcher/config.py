@@ -19,6 +19,7 @@ from ray.serve.schema import ServeDeploySchema
 from deployments.gateway.options import GatewayOptions
 from deployments.inference.options import InferenceOptions
 from deployments.ray_private.serve import import_attr
+from serve_app.launcher.command_error import CommandError, place
 from serve_app.launcher.services import SERVICES
 
 # Fields that Ray's schema leaves as raw dictionaries although a model exists.
@@ -29,7 +30,7 @@ _RAW_FIELDS: dict[str, type[BaseModel]] = {
 _FREE_FIELDS = {"args", "user_config", "runtime_env", "policy_kwargs", "request_router_kwargs"}
 
 
-class InvalidServeConfigError(ValueError):
+class InvalidServeConfigError(CommandError):
     """The config would not do what it says; the message lists every fault with its place."""
 
 
@@ -68,6 +69,8 @@ def find_faults(config: object) -> Iterator[str]:
             options[name] = _read_args(application)
         except ValidationError as error:
             yield from (f"applications[{name}].args.{_sentence(each)}" for each in error.errors())
+        except SyntaxError as error:
+            yield f"applications[{name}].import_path: {place(error)}: {error.msg}"
         except Exception as error:
             yield f"applications[{name}].import_path: {type(error).__name__}: {error}"
         else:

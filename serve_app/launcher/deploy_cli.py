@@ -1,15 +1,17 @@
-"""``greenwave deploy`` and ``greenwave rollback``, and what ``up`` has in common with them."""
+"""``greenwave deploy``, ``rollback`` and ``check``, and what ``up`` has in common with them."""
 
 from __future__ import annotations
 
 import argparse
+import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from serve_app.launcher.config import InvalidServeConfigError, read_config
+from serve_app.launcher.command_error import ROOT, CommandError, naming_broken_files
 from serve_app.launcher.deploy import RUNNING
 from serve_app.launcher.first_calls import doubts
 from serve_app.launcher.installation import releases_of
@@ -17,28 +19,33 @@ from serve_app.launcher.instance import Instance
 from serve_app.launcher.ports import add_port_base
 from serve_app.launcher.rollout import Rollout
 from serve_app.launcher.status_cli import running
-from serve_app.launcher.weights import faults_of_weights
 
-ROOT = Path(__file__).resolve().parents[2]
 DEFAULT_CONFIG = ROOT / "serve_config.yaml"
-
-Commands = Any  # argparse's subparsers have no public type
 
 console = Console(highlight=False, soft_wrap=True)
 
 
-def add_commands(commands: Commands) -> None:
-    """Add ``deploy`` and ``rollback``; each sets `run`, a function of the parsed arguments."""
-    help = "deploy a config, and the code as it is now, while the old version serves"
-    deploy = commands.add_parser("deploy", help=help, description=help)
-    deploy.set_defaults(run=_deploy)
+def add_deploy(deploy: argparse.ArgumentParser) -> None:
     add_config(deploy)
-    help = "deploy the config before the present one again"
-    rollback = commands.add_parser("rollback", help=help, description=help)
-    rollback.set_defaults(run=_rollback)
-    for each in (deploy, rollback):
-        add_port_base(each)
-        add_timeout(each)
+    _add_common(deploy, _deploy)
+
+
+def add_rollback(rollback: argparse.ArgumentParser) -> None:
+    _add_common(rollback, _rollback)
+
+
+def _add_common(
+    command: argparse.ArgumentParser, run: Callable[[argparse.Namespace], None]
+) -> None:
+    add_port_base(command)
+    add_timeout(command)
+    command.set_defaults(run=run)
+
+
+def add_check(check: argparse.ArgumentParser) -> None:
+    help = "serve configs to check"
+    check.add_argument("config", nargs="*", type=Path, default=[DEFAULT_CONFIG], help=help)
+    check.set_defaults(run=_check)
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +56,8 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 def add_timeout(parser: argparse.ArgumentParser) -> None:
     """Add ``--timeout`` to a command line."""
-    parser.add_argument("--timeout", type=float, default=180.0, help="seconds until giving up")
+    help = "seconds that each application may take until it runs (default: 180)"
+    parser.add_argument("--timeout", type=float, default=180.0, help=help)
 
 
 def _deploy(options: argparse.Namespace) -> None:
@@ -67,15 +75,26 @@ def _rollback(options: argparse.Namespace) -> None:
     console.print("[bold green]Rolled back.[/bold green]")
 
 
+def _check(options: argparse.Namespace) -> None:
+    with naming_broken_files():
+        from serve_app.launcher.config import read_config
+    for path in options.config:
+        read_config(path)
+        console.print(f"{os.path.relpath(path)}: valid")
+
+
 def read(options: argparse.Namespace) -> dict[str, Any]:
     """Read a config.
 
     Raises:
-        InvalidServeConfigError: it could not be served; nothing has been changed.
+        CommandError: it could not be served; nothing has been changed.
     """
+    with naming_broken_files():  # these import the services
+        from serve_app.launcher.config import read_config
+        from serve_app.launcher.weights import faults_of_weights
     config = read_config(options.config)
     if faults := list(faults_of_weights(config)):
-        raise InvalidServeConfigError("\n".join(faults))
+        raise CommandError("\n".join(faults))
     return config
 
 

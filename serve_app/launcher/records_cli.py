@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from tqdm import tqdm
@@ -22,33 +21,33 @@ from deployments.customers.records.transfer import (
 )
 from deployments.store import Store, StoreError, open_store
 from models.whole_file import whole_file
+from serve_app.launcher.command_error import CommandError
 from serve_app.launcher.ports import add_port_base
 from serve_app.settings import Settings
-
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 MAX_SHOWN = 10
 
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
-class RecordsTransferError(RuntimeError):
+class RecordsTransferError(CommandError):
     """An export or import could not be made, or not wholly; the message is for its user."""
 
 
-def add_commands(commands: Subparsers) -> None:
-    """Add ``export`` and ``import``; each sets `run`, a function of the parsed arguments."""
-    for name, run, text, file in (
-        ("export", _export, "write all customer records of the store to a file", "file to write"),
-        ("import", _import, "create the customer records of a file in the store", "file to read"),
-    ):
-        command = commands.add_parser(
-            name, help=text, description=f"{text}; STORE_URL names the store"
-        )
-        add_port_base(command)
-        command.add_argument("file", type=Path, help=f"{file}, of JSON lines")
-        command.set_defaults(run=run)
+def add_export(export: argparse.ArgumentParser) -> None:
+    _add_arguments(export, _export, "file to write, of JSON lines")
+
+
+def add_import(command: argparse.ArgumentParser) -> None:
+    _add_arguments(command, _import, "file to read, of JSON lines")
+
+
+def _add_arguments(
+    command: argparse.ArgumentParser, run: Callable[[argparse.Namespace], None], file: str
+) -> None:
+    add_port_base(command)
+    command.add_argument("file", type=Path, help=file)
+    command.set_defaults(run=run)
 
 
 def _export(options: argparse.Namespace) -> None:

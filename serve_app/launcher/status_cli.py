@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from typing import Any
 
 from rich.console import Console
 
@@ -15,20 +14,17 @@ from serve_app.launcher.keepers.supervisor import Supervisor, living_keepers
 from serve_app.launcher.marks import Part
 from serve_app.launcher.ports import add_port_base
 
-Commands = Any  # argparse's subparsers have no public type
-
 console = Console(highlight=False, soft_wrap=True)
 
 
-def add_commands(commands: Commands) -> None:
-    """Add ``status`` and ``down``; each sets `run`, a function of the parsed arguments."""
-    for name, run, help in (
-        ("down", _down, "stop what 'up' started"),
-        ("status", _status, "show what runs, since when, and how often it was restarted"),
-    ):
-        command = commands.add_parser(name, help=help, description=help)
-        add_port_base(command)
-        command.set_defaults(run=run)
+def add_down(down: argparse.ArgumentParser) -> None:
+    add_port_base(down)
+    down.set_defaults(run=_down)
+
+
+def add_status(status: argparse.ArgumentParser) -> None:
+    add_port_base(status)
+    status.set_defaults(run=_status)
 
 
 def _down(options: argparse.Namespace) -> None:

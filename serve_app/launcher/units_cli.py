@@ -6,7 +6,6 @@ import argparse
 import getpass
 from pathlib import Path
 from string import Template
-from typing import Any
 
 from rich.console import Console
 
@@ -19,15 +18,10 @@ TEMPLATE = Path(__file__).resolve().parents[2] / "configs" / "greenwave.service.
 NAMES = {Part.NODE: "greenwave", Part.EDGE: "greenwave-edge"}
 TITLES = {Part.NODE: "Greenwave: Ray and the services on it", Part.EDGE: "Greenwave: the edge"}
 
-Commands = Any  # argparse's subparsers have no public type
-
 console = Console(highlight=False, soft_wrap=True)
 
 
-def add_commands(commands: Commands) -> None:
-    """Add ``units``, which sets `run`, a function of the parsed arguments."""
-    help = "write systemd's units for this installation, in place of 'up's own supervisor"
-    units = commands.add_parser("units", help=help, description=help)
+def add_units(units: argparse.ArgumentParser) -> None:
     add_port_base(units)
     units.add_argument("--to", type=Path, default=Path(), help="folder (default: this one)")
     units.add_argument("--user", default=getpass.getuser(), help="who runs it (default: you)")

@@ -29,16 +29,12 @@ from serve_app.settings import Settings
 
 _GATEWAY = "serve_app.gateway:build"
 
-Commands = Any  # argparse's subparsers have no public type
 
-
-def add_command(commands: Commands) -> None:
-    """Add ``up``, which sets `run`, a function of the parsed arguments."""
-    help = "start and keep Ray and the edge, and deploy the config"
-    up = commands.add_parser("up", help=help, description=help)
+def add_up(up: argparse.ArgumentParser) -> None:
     up.set_defaults(run=_up)
     add_port_base(up, help="use ports from here on (500 of them) instead of the usual ones")
-    up.add_argument("--no-edge", action="store_true", help="leave the documents' ports alone")
+    no_edge = "leave the documents' ports alone; Serve's own front then takes port 8000"
+    up.add_argument("--no-edge", action="store_true", help=no_edge)
     add_timeout(up)
     add_config(up)
 

@@ -7,22 +7,18 @@ import asyncio
 import getpass
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from deployments.gateway.users import UserError, Users
 from deployments.store import open_store
 from serve_app.credentials.first_user import forget_first_user
+from serve_app.launcher.command_error import CommandError
 from serve_app.launcher.ports import add_port_base
 from serve_app.settings import Settings
 
-Commands = Any  # argparse's subparsers have no public type
 Work = Callable[[Users], Awaitable[None]]
 
 
-def add_commands(commands: Commands) -> None:
-    """Add ``users`` and its subcommands to a command line."""
-    help = "list, add and remove the gateway's users, and change their passwords"
-    users = commands.add_parser("users", help=help, description=help)
+def add_users(users: argparse.ArgumentParser) -> None:
     actions = users.add_subparsers(required=True, metavar="ACTION")
 
     def action(name: str, work: Callable[[argparse.Namespace], Work], help: str) -> None:
@@ -34,7 +30,10 @@ def add_commands(commands: Commands) -> None:
         def run(options: argparse.Namespace) -> None:
             settings = Settings.of_instance(options.port_base)
             url = settings.resolved_store_url if name == "add" else settings.existing_store_url()
-            asyncio.run(_with_users(url, work(options)))
+            try:
+                asyncio.run(_with_users(url, work(options)))
+            except UserError as error:
+                raise CommandError(str(error)) from error
             if name in ("passwd", "remove"):
                 forget_first_user(settings.data_dir, options.name)
 

@@ -20,11 +20,10 @@ from serve_app.credentials.first_user import (
 )
 from serve_app.credentials.signing_key import (
     FILE_NAME,
-    InsecureSettingsError,
     configured_signing_key,
     signing_key,
 )
-from serve_app.settings import Settings
+from serve_app.settings import InsecureSettingsError, Settings
 
 LONG = "0123456789abcdef0123456789abcdef"
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from serve_app.launcher import cli, deploy_cli, up_cli
-from serve_app.launcher.cli import main
+from serve_app.launcher.cli import COMMANDS, main
+from serve_app.launcher.command_error import ROOT
 from serve_app.launcher.instance import Instance
 
 
@@ -44,13 +48,77 @@ def test_up_takes_one_config(capsys):
     assert "unrecognized arguments: another.yaml" in capsys.readouterr().err
 
 
+# Stands in for `def (` at the end of a service's file, and lets nothing be written.
+BROKEN = """
+import importlib.machinery, sys
+from serve_app.launcher.cli import main
+
+class Finder(importlib.machinery.PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        spec = super().find_spec(name, path, target)
+        if name == "deployments.density.service":
+            spec.loader = Loader(name, spec.origin)
+        return spec
+
+class Loader(importlib.machinery.SourceFileLoader):
+    def get_code(self, name):
+        return compile("def (", self.path, "exec")
+
+sys.meta_path.insert(0, Finder)
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def with_a_broken_service(*words: str, folder: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", BROKEN, *words],
+        env={"DATA_DIR": str(folder), "PYTHONPATH": str(ROOT)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["down", "--port-base", "31000"], "Nothing was running"),
+        (["status", "--port-base", "31000"], "Greenwave is not running"),
+        (["up", "--help"], "--no-edge"),
+    ],
+)
+def test_a_service_that_does_not_import_keeps_nobody_from_stopping_the_system(
+    words, said, tmp_path
+):
+    ran = with_a_broken_service(*words, folder=tmp_path)
+    assert said in ran.stdout + ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize("command", ["up", "deploy", "check"])
+def test_a_file_that_does_not_import_is_named_and_no_traceback_shown(command, tmp_path):
+    ran = with_a_broken_service(command, folder=tmp_path)
+    assert ran.returncode == 1
+    assert "deployments/density/service.py:1" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main([command, "--help"])
+    assert exit_.value.code == 0
+    assert f"usage: greenwave {command} " in capsys.readouterr().out
+
+
 class TestPlaceOfTheFront:
     @pytest.fixture(autouse=True)
     def folder(self, tmp_path, monkeypatch):
         monkeypatch.setenv("DATA_DIR", str(tmp_path))
 
     def place(self, *arguments: str) -> Instance:
-        parser = cli._parser()
+        parser = cli._parser("up")
         return up_cli.place_front(parser.parse_args(["up", "--port-base", "31000", *arguments]))
 
     def test_serves_front_is_behind_the_edge(self):
