@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import os
 import sqlite3
 from collections.abc import Callable
@@ -109,8 +110,7 @@ def replace(store: Path, backup: Path) -> Path | None:
     copy(backup, restored)
     kept = None
     if store.exists():
-        kept = store.with_name(f"{store.name}.before")
-        kept.unlink(missing_ok=True)
+        kept = _free_name(f"{store}.before")
         with _connection(store) as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         store.rename(kept)
@@ -118,6 +118,12 @@ def replace(store: Path, backup: Path) -> Path | None:
         store.with_name(store.name + left).unlink(missing_ok=True)
     restored.rename(store)
     return kept
+
+
+def _free_name(path: str) -> Path:
+    """Return the path, or the first of PATH-2, PATH-3, ... that nobody has taken."""
+    names = itertools.chain([path], (f"{path}-{number}" for number in itertools.count(2)))
+    return next(name for name in map(Path, names) if not name.exists())
 
 
 def _check(path: Path) -> None:

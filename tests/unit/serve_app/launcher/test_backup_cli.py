@@ -38,6 +38,19 @@ def test_what_was_there_at_a_backup_is_there_after_its_restore(store: Path, tmp_
     filled(url(store), range(4354438000, 4354438005))  # it can be written
 
 
+def test_no_restore_overwrites_the_store_that_another_has_put_aside(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    live = contents(url(store))
+    assert main(["backup", str(tmp_path / "copy.db")]) == 0
+    for kept in ("greenwave.db.before", "greenwave.db.before-2", "greenwave.db.before-3"):
+        capsys.readouterr()
+        assert main(["restore", str(tmp_path / "copy.db")]) == 0
+        assert f"the one before is in {store.with_name(kept)}." in capsys.readouterr().err
+        filled(url(store), range(4354439000, 4354439005))
+    assert contents(url(store.with_name("greenwave.db.before"))) == live
+
+
 def test_a_backup_is_one_moment_of_a_store_that_is_written(store: Path, tmp_path: Path) -> None:
     stop = threading.Event()
 
