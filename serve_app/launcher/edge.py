@@ -26,7 +26,10 @@ from serve_app.launcher.ports import holder, is_free
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "configs" / "edge.cfg.tmpl"
 # Serve's front; Ray's Python proxy in its place; the front once more, given up two seconds later.
+# And the front for bodies that are too long to be held back: they have places of their own.
 SERVERS = """\
+    use-server long if {{ req.body_size gt 65536 }} or {{ req.body_len gt 65536 }}
+    server long 127.0.0.1:{front} weight 0 maxconn 100 inter 500ms fall 4 observe none
     server front 127.0.0.1:{front}
     server fallback 127.0.0.1:{fallback} backup
     server held 127.0.0.1:{front} backup inter 500ms fall 4 observe none

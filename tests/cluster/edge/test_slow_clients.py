@@ -5,13 +5,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import resource
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import httpx
 import pytest
 
+from serve_app.launcher.edge import Edge
+
 N_SLOW, N_HONEST = 1500, 250
-HALF = b"POST /predict_action HTTP/1.1\r\nHost: x\r\nContent-Length: 90\r\n\r\n{"
+
+
+def part(sent: int, length: int) -> bytes:
+    head = f"POST /predict_action HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n"
+    return head.encode() + b" " * sent
+
+
+CHUNK = b"POST /predict_action HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+HELD_BACK = {
+    "idle": b"",
+    "dripping": part(1, 90),
+    "half of a long body": part(30_000, 60_000),
+    "a chunk": CHUNK + b"7530\r\n" + b" " * 30_000 + b"\r\n",
+}
+LONG = {
+    "half of a very long body": part(90_000, 200_000),
+    "many chunks": CHUNK + 3 * (b"7530\r\n" + b" " * 30_000 + b"\r\n"),
+}
 
 
 @pytest.fixture
@@ -22,23 +41,39 @@ def many_sockets() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@contextlib.asynccontextmanager
+async def slow_clients(edge: Edge, sent: bytes) -> AsyncIterator[None]:
+    """Keep 1,500 connections that have sent no more than this."""
+    async with contextlib.AsyncExitStack() as slow:
+        for _ in range(N_SLOW):
+            _, writer = await asyncio.open_connection(*edge.listeners()["inference"])
+            slow.callback(writer.close)
+            writer.write(sent)
+        yield
+
+
+async def ask(edge: Edge) -> set[int]:
+    """Send all honest requests at once, and return how they were answered."""
+    limits = httpx.Limits(max_connections=N_HONEST)
+    async with httpx.AsyncClient(timeout=20, limits=limits) as client:
+        url = edge.urls()["inference"] + "/predict_action"
+        answers = await asyncio.gather(*(client.post(url, json={"n": n}) for n in range(N_HONEST)))
+    return {answer.status_code for answer in answers}
+
+
 @pytest.mark.usefixtures("many_sockets")
-@pytest.mark.parametrize("sent", [b"", HALF], ids=["idle", "dripping"])
+@pytest.mark.parametrize("sent", HELD_BACK.values(), ids=list(HELD_BACK))
 async def test_1500_connections_without_a_whole_request_do_not_hinder_250_honest_ones(
     edge, front, sent
 ):
     front.reached.clear()
-    address = edge.listeners()["inference"]
-    async with contextlib.AsyncExitStack() as slow:
-        for _ in range(N_SLOW):
-            _, writer = await asyncio.open_connection(*address)
-            slow.callback(writer.close)
-            writer.write(sent)
-        limits = httpx.Limits(max_connections=N_HONEST)
-        async with httpx.AsyncClient(timeout=20, limits=limits) as client:
-            url = edge.urls()["inference"] + "/predict_action"
-            answers = await asyncio.gather(
-                *(client.post(url, json={"n": n}) for n in range(N_HONEST))
-            )
-    assert {answer.status_code for answer in answers} == {200}
-    assert front.reached == ["POST /predict_action"] * N_HONEST
+    async with slow_clients(edge, sent):
+        assert await ask(edge) == {200}
+        assert front.reached == ["POST /predict_action"] * N_HONEST
+
+
+@pytest.mark.usefixtures("many_sockets")
+@pytest.mark.parametrize("sent", LONG.values(), ids=list(LONG))
+async def test_what_is_too_long_to_be_held_back_takes_no_place_of_others(edge, front, sent):
+    async with slow_clients(edge, sent):
+        assert await ask(edge) == {200}
