@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
@@ -100,6 +100,12 @@ def read_artifact(
             config = config_type.model_validate_json((file.metadata() or {})[_CONFIG_KEY])
     except KeyError as error:
         raise InvalidArtifactError(f"{path} carries no configuration") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "its configuration"
+        raise InvalidArtifactError(
+            f"{path} is not of this model: {where}: {first['msg']}"
+        ) from error
     except (OSError, SafetensorError, TypeError, ValueError) as error:  # of NumPy, JSON, the forms
         raise InvalidArtifactError(f"{path} cannot be read: {error}") from error
     if card.weights_sha256 != digest:

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 
 from models.artifacts import InvalidArtifactError, card_path, write_artifact
 from models.density.forecast import DensityForecaster
-from tests.unit.forecasters import CARD, density_config, density_network, write_density
+from tests.unit.forecasters import CARD, density_config, density_network, write_density, write_flow
 
 
 def tensors_of(seed: int = 0) -> dict[str, np.ndarray]:
@@ -89,3 +89,9 @@ def test_a_scale_without_spread_is_refused(tmp_path: Path) -> None:
     save_file(density_network(0).state_dict(), path, {"config": json.dumps(config)})
     with pytest.raises(InvalidArtifactError, match="greater than 0"):
         DensityForecaster.load(path)
+
+
+def test_the_file_of_another_model_is_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArtifactError, match="is not of this model: ") as refusal:
+        DensityForecaster.load(write_flow(tmp_path))
+    assert "\n" not in str(refusal.value)
