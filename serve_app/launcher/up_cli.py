@@ -7,8 +7,6 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from serve_app.credentials.first_user import FILE_NAME, FIRST_USER, create_first_user
-from serve_app.credentials.signing_key import signing_key
 from serve_app.launcher import kept_edge
 from serve_app.launcher.deploy_cli import (
     add_config,
@@ -45,6 +43,8 @@ def _up(options: argparse.Namespace) -> None:
     instance = instance_of(options.port_base)
     has_gateway = any(each["import_path"] == _GATEWAY for each in config["applications"])
     if has_gateway:  # refuses unsafe settings before anything is started
+        from serve_app.credentials.signing_key import signing_key  # the gateway's code: read by now
+
         signing_key(Settings.of_instance(options.port_base))
     if instance.is_running():
         console.print("Ray is running already.")
@@ -142,6 +142,8 @@ def _print_summary(
 
 
 def _introduce_first_user(options: argparse.Namespace) -> None:
+    from serve_app.credentials.first_user import FILE_NAME, FIRST_USER, create_first_user
+
     settings = Settings.of_instance(options.port_base)
     if credentials := create_first_user(settings):
         console.print(
