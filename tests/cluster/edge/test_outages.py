@@ -140,7 +140,7 @@ class TestRepetition:
         assert front.reached.count(f"POST {path}") == 1
 
     def test_a_step_whose_body_the_edge_does_not_hold_wholly_is_sent_once(self, edge, front):
-        answer = post(edge, "inference", "drop once", key="k", body=b" " * 20_000)
+        answer = post(edge, "inference", "drop once", key="k", body=b" " * 100_000)
         assert_is_503_of_its_service(answer, "inference", unknown=True)
         assert len(front.reached) == 1
 
