@@ -11,15 +11,14 @@ import contextlib
 import itertools
 import os
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
 
 from deployments.store.url import SQLITE_PREFIX
 from serve_app.launcher.command_error import CommandError
+from serve_app.launcher.file_arguments import add_file_arguments
 from serve_app.launcher.instance import Instance
-from serve_app.launcher.ports import add_port_base
 from serve_app.settings import Settings
 
 _TABLES = {"documents", "counters"}
@@ -32,19 +31,11 @@ class BackupError(CommandError):
 
 
 def add_backup(backup: argparse.ArgumentParser) -> None:
-    _add_arguments(backup, _backup, "SQLite database to write, which must not exist yet")
+    add_file_arguments(backup, _backup, "SQLite database to write, which must not exist yet")
 
 
 def add_restore(restore: argparse.ArgumentParser) -> None:
-    _add_arguments(restore, _restore, "what 'backup' has written; it stays as it is")
-
-
-def _add_arguments(
-    command: argparse.ArgumentParser, run: Callable[[argparse.Namespace], None], file: str
-) -> None:
-    add_port_base(command)
-    command.add_argument("file", type=Path, help=file)
-    command.set_defaults(run=run)
+    add_file_arguments(restore, _restore, "what 'backup' has written; it stays as it is")
 
 
 def _backup(options: argparse.Namespace) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from deployments.customers.records.transfer import (
 from deployments.store import Store, StoreError, open_store
 from models.whole_file import whole_file
 from serve_app.launcher.command_error import CommandError
-from serve_app.launcher.ports import add_port_base
+from serve_app.launcher.file_arguments import add_file_arguments
 from serve_app.settings import Settings
 
 MAX_SHOWN = 10
@@ -35,19 +35,11 @@ class RecordsTransferError(CommandError):
 
 
 def add_export(export: argparse.ArgumentParser) -> None:
-    _add_arguments(export, _export, "file to write, of JSON lines")
+    add_file_arguments(export, _export, "file to write, of JSON lines")
 
 
 def add_import(command: argparse.ArgumentParser) -> None:
-    _add_arguments(command, _import, "file to read, of JSON lines")
-
-
-def _add_arguments(
-    command: argparse.ArgumentParser, run: Callable[[argparse.Namespace], None], file: str
-) -> None:
-    add_port_base(command)
-    command.add_argument("file", type=Path, help=file)
-    command.set_defaults(run=run)
+    add_file_arguments(command, _import, "file to read, of JSON lines")
 
 
 def _export(options: argparse.Namespace) -> None:

@@ -139,6 +139,11 @@ class TestRepetition:
         assert_is_503_of_its_service(answer, listener, unknown=True)
         assert front.reached.count(f"POST {path}") == 1
 
+    def test_a_step_with_the_longest_body_of_its_route_is_sent_again(self, edge, front):
+        answer = post(edge, "inference", "drop once", key="k", body=b" " * 65_536)
+        assert answer.status_code == 200
+        assert len(front.reached) == 2
+
     def test_a_step_whose_body_the_edge_does_not_hold_wholly_is_sent_once(self, edge, front):
         answer = post(edge, "inference", "drop once", key="k", body=b" " * 100_000)
         assert_is_503_of_its_service(answer, "inference", unknown=True)
