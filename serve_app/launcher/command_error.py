@@ -38,7 +38,8 @@ def place(error: Exception) -> str:
     else:
         frames = traceback.extract_tb(error.__traceback__)
         ours = [frame for frame in frames if _is_ours(Path(frame.filename))]
-        path, line = Path(ours[-1].filename), ours[-1].lineno
+        last = (ours or frames)[-1]  # installed as a package, all of our files lie with libraries
+        path, line = Path(last.filename), last.lineno
     return f"{path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}:{line}"
 
 
