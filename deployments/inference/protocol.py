@@ -60,7 +60,8 @@ Invariants; assertions in the code name the one that they check
     7. A key's phase in a replica changes only as :mod:`.replica.phases` lists it.
     8. A life grants nothing, and settles no claim, until its predecessor cannot act any more, and
        until every member of it has claimed what it holds, is known to be dead, or is at the end of
-       its lease. Of several claims to a state the one with the latest version counts.
+       its lease while the cluster knows no later life that it may be talking to. Of several claims
+       to a state the one with the latest version counts.
     9. An answer leaves while every step before it is committed, or is younger than
        ``loss_bound_s``; otherwise it waits for its commit.
     10. A seat is given up only by its holder, after its last state was given back and written; the

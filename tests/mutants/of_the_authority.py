@@ -181,20 +181,32 @@ MUTANTS = [
     Mutant(
         "members that have not claimed are not waited for",
         RECOVERY,
-        "        return self._clock() < self._until or any(",
-        "        return any(",
+        "        return bool(self._missing) and (self._waits or self._any_claims)\n",
+        "        return bool(self._missing) and self._any_claims\n",
     ),
     Mutant(
         "a claim that is not complete is not waited for",
         RECOVERY,
-        "        return self._clock() < self._until or any(",
-        "        return self._clock() < self._until or False and any(",
+        "        return bool(self._missing) and (self._waits or self._any_claims)\n",
+        "        return bool(self._missing) and self._waits\n",
     ),
     Mutant(
         "dead members are waited for",
         RECOVERY,
-        "                    self._hear(member)\n            await",
-        "                    pass\n            await",
+        "                    self._hear(member)\n            left_s",
+        "                    pass\n            left_s",
+    ),
+    Mutant(
+        "members that talk to a later life are not waited for",
+        RECOVERY,
+        "        if not current:\n",
+        "        if False:\n",
+    ),
+    Mutant(
+        "members are given up while nobody can tell where they are led",
+        RECOVERY,
+        "            return  # nobody can tell where replicas are led\n",
+        "            current = True\n",
     ),
     Mutant(
         "a part of a claim counts as all of it",
@@ -205,8 +217,15 @@ MUTANTS = [
     Mutant(
         "a claim is settled before every member was heard",
         RECOVERY,
-        "            while self._active:\n                await self._wait()\n            yield\n",
-        "            yield\n",
+        "            while self._active:\n                await self._wait()\n"
+        "                renew()\n",
+        "",
+    ),
+    Mutant(
+        "the lease of a claim runs out while it waits for others",
+        RECOVERY,
+        "                renew()\n            yield",
+        "            yield",
     ),
     Mutant(
         "a request for a state is carried out as often as it comes",

@@ -14,6 +14,7 @@ import contextlib
 import logging
 import math
 from collections.abc import Callable
+from functools import partial
 
 from deployments.inference.authority.background import BackgroundTasks
 from deployments.inference.authority.cluster import Cluster
@@ -202,8 +203,8 @@ class HiddenStateAuthority:
         wanted = self._recovery.take_over(mine, part)
         if not part.last:
             return Claimed(wanted)
-        async with self._recovery.heard(mine.replica):
-            mine = self._sessions.find_claiming(session)
+        renew = partial(self._sessions.find_claiming, session)
+        async with self._recovery.heard(mine.replica, renew) as mine:
             named = [*mine.claimed, *mine.offered]
             lost = self._recovery.settle(mine)
         await self._make_durable(named)

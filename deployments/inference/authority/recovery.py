@@ -9,11 +9,18 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
 from deployments.inference.authority.cluster import Cluster
+from deployments.inference.authority.ledger import SupersededError
 from deployments.inference.authority.ownership import Ownership
 from deployments.inference.authority.resets import Resets
 from deployments.inference.authority.rows import Copy
 from deployments.inference.authority.table import Session, StateTable
-from deployments.inference.protocol import ClaimPart, Key, StateBatch, Version
+from deployments.inference.protocol import (
+    AuthorityUnavailableError,
+    ClaimPart,
+    Key,
+    StateBatch,
+    Version,
+)
 
 logger = logging.getLogger("ray.serve")
 
@@ -39,6 +46,7 @@ class Recovery:
         self._missing: dict[str, None] = {}
         self._heard = self._dead = 0
         self._until = 0.0
+        self._waits = False
         self._heard_all = asyncio.Event()
         self._unsettled = 0
 
@@ -47,6 +55,7 @@ class Recovery:
         self._missing = dict.fromkeys(members)
         self._heard = self._dead = 0
         self._until = leases_end_at
+        self._waits = True
 
     def __str__(self) -> str:
         late = len(self._missing)
@@ -59,9 +68,11 @@ class Recovery:
 
     @property
     def _active(self) -> bool:
-        if not self._missing:
-            return False
-        return self._clock() < self._until or any(
+        return bool(self._missing) and (self._waits or self._any_claims)
+
+    @property
+    def _any_claims(self) -> bool:
+        return any(
             session.claiming and session.replica in self._missing
             for session in self._ownership.sessions.values()
         )
@@ -72,11 +83,14 @@ class Recovery:
             await self._wait()
 
     @asynccontextmanager
-    async def heard(self, replica: str) -> AsyncIterator[None]:
+    async def heard(self, replica: str, renew: Callable[[], Session]) -> AsyncIterator[Session]:
         """Wait, with a claim that is complete, for those of all others.
 
         Until then another replica may claim what it was granted later. No state is granted until
         this context is left.
+
+        Args:
+            renew: the lease of the session, which does not run out by this wait.
         """
         self._heard += replica in self._missing
         self._hear(replica)
@@ -84,26 +98,43 @@ class Recovery:
         try:
             while self._active:
                 await self._wait()
-            yield
+                renew()
+            yield renew()
         finally:
             self._unsettled -= 1
 
     async def _wait(self) -> None:
-        left_s = self._until - self._clock()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(min(_PAUSE_S, left_s) if left_s > 0 else _PAUSE_S):
+            async with asyncio.timeout(_PAUSE_S):
                 await self._heard_all.wait()
         await asyncio.sleep(0)  # for claims that are settled in this turn
 
     async def probe(self) -> None:
-        """Wait no longer for members that have died."""
+        """Wait no longer for members that have died, or whose leases are over.
+
+        Raises:
+            SupersededError: members are missing, and the cluster has started a later life.
+        """
         while self._active:
             for member in list(self._missing):
                 if not await self._cluster.is_alive(member):
                     logger.warning("Replica %s is dead; its claim is not waited for.", member)
                     self._dead += member in self._missing
                     self._hear(member)
-            await asyncio.sleep(_PAUSE_S)
+            left_s = self._until - self._clock()
+            if left_s <= 0 and self._missing:
+                await self._look_for_a_later_life()
+            await asyncio.sleep(min(_PAUSE_S, left_s) if left_s > 0 else _PAUSE_S)
+
+    async def _look_for_a_later_life(self) -> None:
+        """Wait no longer for whoever has not begun to claim, unless another life may hear it."""
+        try:
+            current = await self._cluster.is_current()
+        except AuthorityUnavailableError:
+            return  # nobody can tell where replicas are led
+        if not current:
+            raise SupersededError("the cluster leads replicas to a later life of the state actor")
+        self._waits = False
 
     def _hear(self, member: str) -> None:
         self._missing.pop(member, None)

@@ -7,6 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 
+from deployments.inference.authority.ledger import SupersededError
 from deployments.inference.authority.rows import copy_row
 from deployments.inference.protocol import (
     Claimed,
@@ -18,7 +19,15 @@ from deployments.inference.protocol import (
     Version,
 )
 from deployments.inference.replica import claims
-from tests.unit.inference.authorities import TABLE, batch, join, make_authority, now, restart
+from tests.unit.inference.authorities import (
+    TABLE,
+    FakeCluster,
+    batch,
+    join,
+    make_authority,
+    now,
+    restart,
+)
 from tests.unit.inference.lineage import Outcome
 from tests.unit.inference.memory_store import MemoryStore
 from tests.unit.inference.options import FAST, settings
@@ -214,6 +223,41 @@ async def test_many_states_are_claimed_over_a_network_that_is_slower_than_the_le
     assert (await world.predict(owner, keys[0])).step == 2
     assert (await world.predict(other, keys[-1])).step == 2
     world.history.check()
+
+
+@virtual_time
+async def test_a_life_that_was_succeeded_does_not_go_on_without_members_that_were_led_elsewhere():
+    """Who was led to the later life has steps that this one never hears of."""
+    store, cluster = MemoryStore(), FakeCluster(process="node/2/2")
+    await join(await make_authority(store=store), "led elsewhere")
+    cluster.ended = {"node/1/1"}
+    ended: list[BaseException] = []
+    second = await make_authority(store=store, cluster=cluster, on_end=ended.append)
+    await second.start()
+    cluster.current = False
+    claim = asyncio.create_task(join(second, "newcomer"))
+    await until(lambda: bool(ended))
+    assert isinstance(ended[0], SupersededError)
+    assert not claim.done()
+    claim.cancel()
+
+
+@virtual_time
+async def test_members_are_waited_for_while_nobody_can_tell_where_they_are_led():
+    store, cluster = MemoryStore(), FakeCluster(process="node/2/2")
+    first = await make_authority(store=store)
+    epoch = (await first.checkout(await join(first, "owner"), KEY)).version.epoch
+    cluster.ended = {"node/1/1"}
+    second = await make_authority(store=store, cluster=cluster)
+    await second.start()
+    cluster.current = None
+    waiting = asyncio.create_task(join(second, "newcomer"))
+    await asyncio.sleep(5 * FAST.lease_s)
+    assert not waiting.done()
+    owner = asyncio.create_task(join(second, "owner", ClaimPart(batch(KEY, Version(epoch, 9)))))
+    newcomer = await waiting
+    await second.commit(await owner, StateBatch(), [KEY])
+    assert (await second.checkout(newcomer, KEY)).version.step == 9
 
 
 @virtual_time
