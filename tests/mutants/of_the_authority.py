@@ -377,8 +377,14 @@ MUTANTS = [
     Mutant(
         "a seat is given up with states still out",
         FORGETTING,
-        "            await self._ownership.take(more, forever)\n",
-        "            return\n",
+        "        while more := [record for record in self._table if record.owner",
+        "        while more := [record for record in () if record.owner",
+    ),
+    Mutant(
+        "a seat that is given up takes states from a reset that waits for others",
+        FORGETTING,
+        "        async with self._turns.of(run):  # or",
+        "        if True:  # or",
     ),
     Mutant(
         "a reset is not remembered",

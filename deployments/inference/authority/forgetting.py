@@ -77,9 +77,17 @@ class Forgetting:
             self._expiring.discard(run)
 
     async def take_all(self) -> None:
-        """Take every state from its owner, for good."""
+        """Take every state from its owner, for good; what is clearing a run ends before."""
         forever = self._recaller_of_all
         while more := [record for record in self._table if record.owner is not forever]:
+            async with asyncio.TaskGroup() as group:
+                for run in dict.fromkeys(record.key.run for record in more):
+                    group.create_task(self._take_for_good(run))
+
+    async def _take_for_good(self, run: str) -> None:
+        async with self._turns.of(run):  # or each would wait for states that the other has
+            forever = self._recaller_of_all
+            more = [each for each in self._table.of_run(run) if each.owner is not forever]
             await self._ownership.take(more, forever)
 
     @property

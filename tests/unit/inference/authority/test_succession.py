@@ -240,6 +240,25 @@ async def test_a_seat_is_given_up_with_all_that_was_committed_and_for_good():
 
 
 @virtual_time
+async def test_a_seat_is_given_up_after_the_resets_that_have_begun():
+    """Each would wait for ever for the states that the other has."""
+    authority = await make_authority()
+    session = await join(authority, "a")
+    free, owned = KEY, Key(KEY.run, "other")
+    for key in (free, owned):
+        await authority.checkout(session, key)
+    await authority.commit(session, StateBatch(), [free])
+    resetting = asyncio.create_task(authority.reset(session, KEY.run))
+    assert await authority.listen(session) == [owned]
+    giving_up = asyncio.create_task(authority.give_up())
+    await asyncio.sleep(0.01)
+    await authority.commit(session, StateBatch(), [owned])
+    async with asyncio.timeout(5 * FAST.lease_s):
+        await resetting
+        await giving_up
+
+
+@virtual_time
 async def test_members_of_the_earlier_life_are_heard_while_the_seat_is_given_up():
     store = MemoryStore()
     first = await make_authority(store=store)
