@@ -198,7 +198,8 @@ class Instance:
     def _command(self) -> list[str]:
         ports = self.ports
         ray = str(Path(sys.executable).with_name("ray"))
-        command = [ray, "start", "--head", "--block", "--disable-usage-stats"]
+        # The monitor asks a cloud for machines, and Ray ends as a whole when it dies.
+        command = [ray, "start", "--head", "--block", "--disable-usage-stats", "--no-monitor"]
         options = {
             "port": ports.gcs,
             "dashboard-host": "127.0.0.1",

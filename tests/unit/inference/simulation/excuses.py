@@ -144,8 +144,11 @@ class Excuses:
         actors = [f"seat/{seat.generation}/{seat.shard}" for seat in self._world.seats_of(lost.key)]
         for fault in self._history.faults:
             begins = begin - self._options.lease_s * 1.1
-            if fault.who in actors and fault.kind == "stalled" and fault.overlaps(begins, end):
-                return "the authority stalled"
+            if fault.who in actors and fault.overlaps(begins, end):
+                if fault.kind == "stalled":
+                    return "the authority stalled"
+                if fault.kind == "two lives":
+                    return "Ray led the replica to another life"
         near = [f for f in self._history.faults if f.overlaps(begin - NOTICED_S, end)]
         for actor in actors:
             stores = [f for f in near if f.who == STORE or _is_cut(f, actor, STORE)]

@@ -102,6 +102,7 @@ OUT_OF_TOUCH = [
     (("cut", link(HERE, ACTOR), 2.1, 2.4), "cut"),
     (("slow", "network", 2.1, 2.4), "a slow network"),
     (("stalled", ACTOR, 2.1, 2.4), "the authority stalled"),
+    (("two lives", ACTOR, 2.1, 2.4), "Ray led the replica to another life"),
 ]
 NEIGHBOURS = [
     ("dead", THERE, 2.5, 2.5),
@@ -110,6 +111,8 @@ NEIGHBOURS = [
     ("cut", link(THERE, ACTOR), 2.1, 2.4),
     ("cut", link(HERE, ELSEWHERE), 2.1, 2.4),
     ("cut", link(HERE, STORE), 2.1, 2.4),
+    ("two lives", ELSEWHERE, 2.1, 2.4),
+    ("two lives", ACTOR, 1.2, 1.7),
     ("stalled", HERE, 1.2, 1.7),
     ("stalled", HERE, 3.1, 3.4),
     ("dead", HERE, 3.1, 3.1),
