@@ -39,6 +39,8 @@ class Faults:
         """End every fault now."""
         for fault in list(self._open):
             self._end(fault)
+        for actor in self._world.actors.values():
+            actor.end_what_was_lost()
 
     def _begin(
         self, kind: str, who: str, for_s: float, end: Callable[[], None] = lambda: None

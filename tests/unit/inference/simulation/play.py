@@ -44,9 +44,6 @@ class Play:
         await asyncio.sleep(0.3)
         self.faults.heal()
         await self._settle()
-        if any(actor.has_two_lives for actor in world.actors.values()):
-            await self._ask_everybody()  # the later life takes the seat when it is first called
-            self.last = []
         await self._ask_everybody()
         return world
 

@@ -140,10 +140,6 @@ class Actor:
         self._world = world
         self._two_lives: dict[Life, Fault] = {}
 
-    @property
-    def has_two_lives(self) -> bool:
-        return bool(self._two_lives)
-
     def find(self) -> Life | None:
         """Return the present process, as a handle to the actor would reach it."""
         if self.current is None and self.retired:
@@ -179,6 +175,11 @@ class Actor:
             self.current = None
             if restart and not self.retired:
                 loop.post(loop.world, down_s, self.start)
+
+    def end_what_was_lost(self) -> None:
+        """End every process but the present one, as Ray does when it sees them again."""
+        for life in [each for each in self.lives if each is not self.current]:
+            self.lose(life)
 
     def kill(self, down_s: float) -> None:
         if self.current is not None:
