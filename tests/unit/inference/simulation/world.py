@@ -200,8 +200,11 @@ class World:
                 ):
                     if len(hidden):
                         self._told[process, key, version] = int(hidden[0])
-                    if (process, key, version) in self._told:  # otherwise the store has told it
+                    copies = self.history.copies.get(key)
+                    if (process, key, version) in self._told:
                         claimed[key] = self._told[process, key, version]
+                    elif copies:  # which the authority has read, or it would ask for the state
+                        claimed[key] = copies[-1][1]
             if not part.last:
                 self.met["a claim in parts"] += 1
                 return
