@@ -13,6 +13,7 @@ from serve_app.launcher import dashboard
 RUNNING = "RUNNING"
 # Serve has no word for it: the new version runs, and replicas of the old one have yet to end.
 DRAINING = "DRAINING"
+UNSETTLED = ("NOT_STARTED", "DEPLOYING")
 # UNHEALTHY is not final: Serve says so for a moment when it has found a replica dead.
 _FAILED = "DEPLOY_FAILED"
 
@@ -32,6 +33,18 @@ def statuses(dashboard_url: str) -> dict[str, tuple[str, str]]:
     """Return the status and the message of every application; its deployments know more."""
     applications = _applications(dashboard_url)
     return {name: (each["status"], _message(each)) for name, each in applications.items()}
+
+
+def is_building(dashboard_url: str) -> bool:
+    """Return whether an application has yet to be imported: it has no deployments then."""
+    return any(
+        each["status"] in UNSETTLED and not each.get("deployments")
+        for each in _applications(dashboard_url).values()
+    )
+
+
+def is_deploying(dashboard_url: str) -> bool:
+    return any(status in UNSETTLED for status, _ in statuses(dashboard_url).values())
 
 
 def wait_until_running(

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import httpx
 import psutil
 
-from serve_app.launcher.deploy import DeployError, deploy, statuses
+from serve_app.launcher.deploy import DeployError, deploy, is_building, is_deploying, statuses
 from serve_app.launcher.instance import Instance, InstanceError
 from serve_app.launcher.keepers.keeping import CannotRunError, logger
-from serve_app.launcher.keepers.lean import lean
+from serve_app.launcher.keepers.lean import growing
 from serve_app.launcher.keepers.sessions import Sessions
 from serve_app.launcher.releases import Releases
 
 LOOK_S = 0.1
-DEPLOY_PAUSE_S = 0.5
+DEPLOY_PAUSE_S = 0.3
 REFUSED_PAUSE_S = 5.0
 # Ray does not outlive these, but takes seconds to see that they have gone.
 VITAL = ("gcs_server", "raylet")
-UNSETTLED = ("NOT_STARTED", "DEPLOYING")
 
 T = TypeVar("T")
 
@@ -84,8 +84,8 @@ class Node:
         self._instance.stop_ray()
 
     def _deploy(self) -> None:
-        """Put the instance's config on a Ray that has none."""
-        while (config := self._releases.wanted()) and self._ask(statuses) == {}:
+        """Put the instance's config on a Ray that has none, or the beginning of it."""
+        while (config := self._releases.wanted()) and self._ask(partial(_lacks, config)):
             try:
                 with self._releases.turn():
                     self._send(config)
@@ -95,10 +95,15 @@ class Node:
                 self._sleep(REFUSED_PAUSE_S)  # somebody may deploy another meanwhile
 
     def _send(self, config: dict[str, Any]) -> None:
-        self._ask(lambda url: deploy(url, lean(config)))
-        while self._ask(_is_deploying):
+        busy = is_building  # the first application need not run before the others begin
+        for each in growing(config):
+            self._ask(partial(_deploy, each))
+            self._wait_while(busy)
+            busy = is_deploying
+
+    def _wait_while(self, condition: Callable[[str], bool]) -> None:
+        while self._ask(condition):
             self._sleep(DEPLOY_PAUSE_S)
-        self._ask(lambda url: deploy(url, config))
 
     def _ask(self, call: Callable[[str], T]) -> T | None:
         """Repeat a call of the cluster until it is answered; None when Ray has gone instead."""
@@ -115,8 +120,13 @@ class Node:
         return next((name for name, each in self._vital.items() if not _lives(each)), None)
 
 
-def _is_deploying(dashboard_url: str) -> bool:
-    return any(status in UNSETTLED for status, _ in statuses(dashboard_url).values())
+def _lacks(config: dict[str, Any], dashboard_url: str) -> bool:
+    """Return whether applications of the config are missing where there are no others."""
+    return statuses(dashboard_url).keys() < {each["name"] for each in config["applications"]}
+
+
+def _deploy(config: dict[str, Any], dashboard_url: str) -> None:
+    deploy(dashboard_url, config)
 
 
 def _lives(process: psutil.Process) -> bool:

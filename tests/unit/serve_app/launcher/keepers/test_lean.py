@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from serve_app.launcher.keepers.lean import lean
+from serve_app.launcher.keepers.lean import growing, lean
 from testbed.shipped import shipped_config
 
 
@@ -40,3 +40,22 @@ def test_a_second_path_to_an_application_comes_later():
     assert "accounts-alias" in names
     first = [each["name"] for each in lean(shipped_config())["applications"]]
     assert first == [name for name in names if name != "accounts-alias"]
+
+
+def test_a_config_grows_from_the_first_application_to_the_whole():
+    """One replica of each as soon as possible, and then more of one application at a time."""
+    shipped = shipped_config()
+    (first, soonest, *steps) = list(growing(shipped))
+    assert [each["name"] for each in first["applications"]] == ["inference"]
+    assert soonest == lean(shipped)
+    before = soonest
+    for step in steps:
+        changed = [each for each in step["applications"] if each not in before["applications"]]
+        assert len(changed) == 1
+        before = step
+    assert before == shipped
+    assert len(steps) == len(shipped["applications"])
+
+
+def test_a_config_of_one_replica_is_deployed_once_it_is_complete():
+    assert list(growing(config(num_replicas=1))) == [config(num_replicas=1)] * 2

@@ -100,7 +100,8 @@ class FakeCluster:
     def __init__(self) -> None:
         self.applications: dict[str, Any] = {}
         self.deployed: list[dict[str, Any]] = []
-        self.taken = 0
+        self.whole: Callable[[], dict[str, Any] | None] = lambda: None
+        self.half_way = False
         self.errors: list[Exception] = []
         self.refusals: list[DeployError] = []
         self.after: Callable[[], None] = lambda: None
@@ -108,7 +109,7 @@ class FakeCluster:
     def statuses(self, url: str) -> dict[str, Any]:
         if self.errors:
             raise self.errors.pop(0)
-        if self.applications:
+        if self.applications and not self.half_way:
             self.after()
         return self.applications
 
@@ -116,16 +117,18 @@ class FakeCluster:
         self.deployed.append(config)
         if self.refusals:
             raise self.refusals.pop()
-        self.taken += 1
-        if self.taken == 2:  # one replica of each, and then the others
+        if config == self.whole():
             self.after()
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+def cluster(monkeypatch: pytest.MonkeyPatch, releases: Releases) -> FakeCluster:
     fake = FakeCluster()
+    fake.whole = releases.wanted
     monkeypatch.setattr(node_module, "statuses", fake.statuses)
     monkeypatch.setattr(node_module, "deploy", fake.deploy)
+    monkeypatch.setattr(node_module, "is_building", lambda url: False)
+    monkeypatch.setattr(node_module, "is_deploying", lambda url: False)
     return fake
 
 
@@ -162,9 +165,12 @@ def test_the_death_of_a_vital_process_ends_the_life_of_all(name, node, instance,
     assert instance.calls[-1] == "stop within 0 s"
 
 
+FIRST = {"name": "inference", "import_path": "serve_app.inference:build"}
+
+
 def config(**deployment: object) -> dict[str, Any]:
     flow = {"name": "flow", "import_path": "serve_app.flow:build"}
-    return {"applications": [{**flow, "deployments": [{"name": "Flow", **deployment}]}]}
+    return {"applications": [FIRST, {**flow, "deployments": [{"name": "Flow", **deployment}]}]}
 
 
 @pytest.fixture
@@ -179,12 +185,31 @@ def test_a_new_ray_gets_the_wanted_config_as_soon_as_it_takes_it(mortal, release
     releases.add(releases.stage(config(num_replicas=2)))
     cluster.errors = [httpx.ConnectError("not yet")]
     mortal.wait()
-    assert cluster.deployed == [config(num_replicas=1), config(num_replicas=2)]
+    assert cluster.deployed == [
+        {"applications": [FIRST]},
+        config(num_replicas=1),
+        config(num_replicas=2),
+    ]
 
 
-def test_a_ray_that_has_applications_is_left_alone(mortal, releases, cluster):
+def test_what_is_missing_of_it_where_a_keeper_died_half_way_is_deployed(mortal, releases, cluster):
     releases.add(releases.stage(config()))
     cluster.applications = {"inference": ("RUNNING", "")}
+    cluster.half_way = True
+    mortal.wait()
+    assert cluster.deployed[-1] == config()
+
+
+@pytest.mark.parametrize(
+    "applications",
+    [
+        {"inference": ("RUNNING", ""), "flow": ("UNHEALTHY", "")},
+        {"somebody's own": ("RUNNING", "")},
+    ],
+)
+def test_a_ray_that_has_others_or_all_is_left_alone(mortal, releases, cluster, applications):
+    releases.add(releases.stage(config()))
+    cluster.applications = applications
     mortal.wait()
     assert cluster.deployed == []
 
