@@ -20,6 +20,7 @@ from serve_app.launcher.releases import Releases
 LOOK_S = 0.1
 DEPLOY_PAUSE_S = 0.3
 REFUSED_PAUSE_S = 5.0
+STAGE_S = 60.0  # what cannot be placed deploys for ever, and whoever wants to deploy another waits
 # Ray does not outlive these, but takes seconds to see that they have gone.
 VITAL = ("gcs_server", "raylet")
 
@@ -95,15 +96,23 @@ class Node:
                 self._sleep(REFUSED_PAUSE_S)  # somebody may deploy another meanwhile
 
     def _send(self, config: dict[str, Any]) -> None:
+        *stages, whole = growing(config)
         busy = is_building  # the first application need not run before the others begin
-        for each in growing(config):
-            self._ask(partial(_deploy, each))
-            self._wait_while(busy)
+        for stage in stages:
+            self._ask(partial(_deploy, stage))
+            if not self._settles(busy):
+                logger.warning("Not all runs after %.0f s; the rest comes at once.", STAGE_S)
+                break
             busy = is_deploying
+        self._ask(partial(_deploy, whole))
 
-    def _wait_while(self, condition: Callable[[str], bool]) -> None:
-        while self._ask(condition):
+    def _settles(self, busy: Callable[[str], bool]) -> bool:
+        """Return True as soon as nothing is busy, and False when that takes too long."""
+        for _ in range(round(STAGE_S / DEPLOY_PAUSE_S)):
+            if not self._ask(busy):
+                return True
             self._sleep(DEPLOY_PAUSE_S)
+        return False
 
     def _ask(self, call: Callable[[str], T]) -> T | None:
         """Repeat a call of the cluster until it is answered; None when Ray has gone instead."""

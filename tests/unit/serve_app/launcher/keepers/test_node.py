@@ -16,7 +16,13 @@ from serve_app.launcher.deploy import DeployError
 from serve_app.launcher.instance import InstanceError
 from serve_app.launcher.keepers import node as node_module
 from serve_app.launcher.keepers.keeping import CannotRunError
-from serve_app.launcher.keepers.node import REFUSED_PAUSE_S, VITAL, Node
+from serve_app.launcher.keepers.node import (
+    DEPLOY_PAUSE_S,
+    REFUSED_PAUSE_S,
+    STAGE_S,
+    VITAL,
+    Node,
+)
 from serve_app.launcher.keepers.sessions import Sessions
 from serve_app.launcher.releases import Releases
 
@@ -190,6 +196,20 @@ def test_a_new_ray_gets_the_wanted_config_as_soon_as_it_takes_it(mortal, release
         config(num_replicas=1),
         config(num_replicas=2),
     ]
+
+
+def test_what_does_not_come_to_run_holds_up_the_rest_for_a_while_only(
+    mortal, releases, cluster, pauses, monkeypatch
+):
+    whole = config(num_replicas=2)
+    loans = {"import_path": "serve_app.customers:build", "deployments": [{"num_replicas": 2}]}
+    whole["applications"].append({"name": "loans", **loans})
+    releases.add(releases.stage(whole))
+    monkeypatch.setattr(node_module, "is_deploying", lambda url: True)
+    mortal.wait()
+    assert len(cluster.deployed) == 3
+    assert cluster.deployed[-1] == whole
+    assert pauses.count(DEPLOY_PAUSE_S) == round(STAGE_S / DEPLOY_PAUSE_S)
 
 
 def test_what_is_missing_of_it_where_a_keeper_died_half_way_is_deployed(mortal, releases, cluster):
