@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import time
 import uuid
@@ -35,8 +36,13 @@ def edge(system: System) -> Iterator[Edge]:
 
 def front(system: System) -> list[psutil.Process]:
     """Return Serve's own HAProxy: its configuration lies beside Ray's logs, the edge's does not."""
-    ours = (each for each in system.instance.processes() if each.name() == "haproxy")
-    return [each for each in ours if str(system.instance.temp_dir) in " ".join(each.cmdline())]
+    found = []
+    for each in system.instance.processes():
+        with contextlib.suppress(psutil.NoSuchProcess):  # it died since it was listed
+            ours = each.name() == "haproxy"
+            if ours and str(system.instance.temp_dir) in " ".join(each.cmdline()):
+                found.append(each)
+    return found
 
 
 def manager(system: System) -> list[psutil.Process]:
