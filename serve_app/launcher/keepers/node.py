@@ -99,12 +99,12 @@ class Node:
         *stages, whole = growing(config)
         busy = is_building  # the first application need not run before the others begin
         for stage in stages:
-            self._ask(partial(_deploy, stage))
+            self._ask(partial(_put, stage))
             if not self._settles(busy):
                 logger.warning("Not all runs after %.0f s; the rest comes at once.", STAGE_S)
                 break
             busy = is_deploying
-        self._ask(partial(_deploy, whole))
+        self._ask(partial(_put, whole))
 
     def _settles(self, busy: Callable[[str], bool]) -> bool:
         """Return True as soon as nothing is busy, and False when that takes too long."""
@@ -134,7 +134,7 @@ def _lacks(config: dict[str, Any], dashboard_url: str) -> bool:
     return statuses(dashboard_url).keys() < {each["name"] for each in config["applications"]}
 
 
-def _deploy(config: dict[str, Any], dashboard_url: str) -> None:
+def _put(config: dict[str, Any], dashboard_url: str) -> None:
     deploy(dashboard_url, config)
 
 

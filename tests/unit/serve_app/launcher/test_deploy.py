@@ -8,7 +8,15 @@ import httpx
 import pytest
 
 from serve_app.launcher import dashboard
-from serve_app.launcher.deploy import DRAINING, RUNNING, DeployError, serves, wait_until_running
+from serve_app.launcher.deploy import (
+    DRAINING,
+    RUNNING,
+    DeployError,
+    is_building,
+    is_deploying,
+    serves,
+    wait_until_running,
+)
 
 APPLICATION = {"name": "flow", "import_path": "serve_app.flow:build", "args": {}}
 
@@ -96,3 +104,20 @@ def test_a_config_is_served_when_its_code_is_what_was_sent_last(cluster):
     newer = APPLICATION | {"runtime_env": {"env_vars": {"GREENWAVE_VERSION": "2"}}}
     assert not serves("http://nowhere", {"applications": [newer]})
     assert not serves("http://nowhere", {"applications": [APPLICATION | {"name": "density"}]})
+
+
+@pytest.mark.parametrize(
+    ("status", "deployments", "building", "deploying"),
+    [
+        ("DEPLOYING", {}, True, True),
+        ("DEPLOYING", {"Flow": {"status": "UPDATING", "message": ""}}, False, True),
+        ("DEPLOY_FAILED", {}, False, False),
+        ("RUNNING", {"Flow": {"status": "HEALTHY", "message": ""}}, False, False),
+    ],
+)
+def test_an_application_is_building_until_it_has_deployments(
+    cluster, status, deployments, building, deploying
+):
+    cluster.append(state(status) | {"deployments": deployments})
+    assert is_building("http://nowhere") == building
+    assert is_deploying("http://nowhere") == deploying
