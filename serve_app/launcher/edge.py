@@ -21,7 +21,7 @@ from string import Template
 import psutil
 
 from serve_app.launcher.instance import Instance
-from serve_app.launcher.marks import MARK, PART, Part
+from serve_app.launcher.marks import MARK, PART, Part, read_command
 from serve_app.launcher.ports import holder, is_free
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "configs" / "edge.cfg.tmpl"
@@ -199,7 +199,7 @@ class Edge:
         found = []
         for process in self.instance.processes():
             with contextlib.suppress(psutil.Error):
-                if str(self.config) in process.cmdline():
+                if str(self.config) in read_command(process):
                     found.append(process)
         return found
 

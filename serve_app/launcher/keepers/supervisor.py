@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from serve_app.launcher.instance import Instance, InstanceError
-from serve_app.launcher.marks import KEPT_BY, MARK, PART, Part, read_mark
+from serve_app.launcher.marks import KEPT_BY, MARK, PART, Part, read_command, read_mark
 
 LOG_BYTES = 1 << 20
 MODULE = "serve_app.launcher.keepers"
@@ -110,6 +110,6 @@ def living_keepers(instance: Instance, part: Part) -> list[psutil.Process]:
     found = []
     for process in instance.processes(part):
         with contextlib.suppress(psutil.Error):
-            if MODULE in process.cmdline():
+            if MODULE in read_command(process):
                 found.append(process)
     return found
