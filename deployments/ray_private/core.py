@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ray._private import worker
 from ray._private.state import state
+from ray._private.utils import estimate_available_memory, get_num_cpus
 
 SERVE_NAMESPACE = "serve"
 """Replicas are actors of this namespace; only the name of one's own is public."""
@@ -24,3 +25,13 @@ def read_actor_process(actor_id: str) -> tuple[str, int]:
 def logs_folder() -> Path:
     """Return the folder of this node's logs; Serve has its own in ``serve`` below it."""
     return Path(worker._global_node.get_logs_dir_path())
+
+
+def available_cpus() -> float:
+    """Return the CPUs that Ray finds on this machine: within a container, those of its limit."""
+    return float(get_num_cpus(override_docker_cpu_warning=True))
+
+
+def available_memory() -> int:
+    """Return the bytes that Ray finds free on this machine, within a container's limit."""
+    return int(estimate_available_memory())

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 APPLICATIONS = "/api/serve/applications/"
+NODES = "/api/v0/nodes?limit=10000"
 
 
 # Plain HTTP: without this, each call would read all certificates, for 30 ms.

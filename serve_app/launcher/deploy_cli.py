@@ -17,6 +17,7 @@ from serve_app.launcher.first_calls import doubts
 from serve_app.launcher.installation import releases_of
 from serve_app.launcher.instance import Instance
 from serve_app.launcher.ports import add_port_base
+from serve_app.launcher.resources import needs
 from serve_app.launcher.rollout import Rollout
 from serve_app.launcher.status_cli import running
 
@@ -79,8 +80,8 @@ def _check(options: argparse.Namespace) -> None:
     with naming_broken_files():
         from serve_app.launcher.config import read_config
     for path in options.config:
-        read_config(path)
-        console.print(f"{os.path.relpath(path)}: valid")
+        config = read_config(path)
+        console.print(f"{os.path.relpath(path)}: valid, {needs(config)}")
 
 
 def read(options: argparse.Namespace) -> dict[str, Any]:

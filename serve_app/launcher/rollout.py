@@ -16,6 +16,7 @@ from serve_app.launcher.deploy import (
     serves,
     wait_until_running,
 )
+from serve_app.launcher.fit import limit, misfit, nodes_of
 from serve_app.launcher.releases import Releases
 from serve_app.launcher.steps import Config, steps
 
@@ -56,12 +57,14 @@ class Rollout:
             Whether it is another release than before.
 
         Raises:
-            DeployError: it cannot be written down or somebody else deploys, and nothing has been
-                changed; or it does not run, and the release before it has been put back.
+            DeployError: it cannot be written down, the cluster has no room for it, or somebody
+                else deploys, and nothing has been changed; or it does not run, and the release
+                before it has been put back.
             KeyboardInterrupt: it was interrupted; says what serves now.
         """
         with self.releases.rollout():
             prepared = self._prepare(config)
+            self._refuse_what_does_not_fit(prepared)
             is_new = prepared != self.releases.current()
             self._try(prepared)
             return is_new
@@ -79,18 +82,31 @@ class Rollout:
         """Deploy the release before the current one, and forget the current one.
 
         Raises:
-            DeployError: there is none, it does not run any more, or somebody else deploys.
+            DeployError: there is none, there is no room for it or it does not run any more, or
+                somebody else deploys.
         """
         with self.releases.rollout():
             previous = self.releases.previous()
             if previous is None:
                 raise DeployError("There is no release before the current one.")
-            self._try(self._prepare(previous), undo=True)
+            prepared = self._prepare(previous)
+            self._refuse_what_does_not_fit(prepared)
+            self._try(prepared, undo=True)
 
     def _prepare(self, config: Config) -> Config:
         stamped = stamp(config)
         stamped["http_options"] = (stamped.get("http_options") or {}) | {"port": self.front}
         return stamped
+
+    def _refuse_what_does_not_fit(self, config: Config) -> None:
+        try:
+            nodes = nodes_of(self.dashboard_url)
+        except httpx.HTTPError as error:
+            raise DeployError(f"The cluster does not answer: {error}") from error
+        if sentence := misfit(config, nodes):
+            raise DeployError(f"{sentence} Nothing has been changed.")
+        if sentence := limit(config, nodes):
+            self.say(sentence)
 
     def _try(self, config: Config, sent: bool = False, undo: bool = False) -> None:
         releases = self.releases

@@ -7,7 +7,8 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from serve_app.launcher import kept_edge
+from serve_app.launcher import fit, kept_edge
+from serve_app.launcher.command_error import CommandError
 from serve_app.launcher.deploy_cli import (
     add_config,
     add_timeout,
@@ -64,6 +65,7 @@ def _up(options: argparse.Namespace) -> None:
 
 def _start(options: argparse.Namespace, config: dict[str, Any]) -> Instance:
     """Start Ray by its keeper; who loses patience leaves nothing behind."""
+    _refuse_what_does_not_fit(config)
     instance = instance_of(options.port_base)
     foreign = Supervisor(instance, options.port_base).is_foreign()
     try:
@@ -83,6 +85,14 @@ def _start(options: argparse.Namespace, config: dict[str, Any]) -> Instance:
             instance.stop()
         raise
     return instance
+
+
+def _refuse_what_does_not_fit(config: dict[str, Any]) -> None:
+    machine = [fit.this_machine()]
+    if sentence := fit.misfit(config, machine):
+        raise CommandError(f"{sentence} Nothing has been started.")
+    if sentence := fit.limit(config, machine):
+        console.print(sentence, style="yellow", markup=False)
 
 
 def place_front(options: argparse.Namespace) -> Instance:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from serve_app.launcher import cli, deploy_cli, up_cli
+from serve_app.launcher import cli, deploy_cli, fit, up_cli
 from serve_app.launcher.cli import COMMANDS, main
 from serve_app.launcher.command_error import ROOT
 from serve_app.launcher.instance import Instance
@@ -110,6 +110,15 @@ def test_every_command_has_help(command, capsys):
         main([command, "--help"])
     assert exit_.value.code == 0
     assert f"usage: greenwave {command} " in capsys.readouterr().out
+
+
+def test_up_starts_nothing_where_the_config_finds_no_place(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    monkeypatch.setattr(fit, "this_machine", lambda: fit.Node(0.5, 8000.0))
+    assert main(["up", "--port-base", "31000"]) == 1
+    said = capsys.readouterr().err
+    assert "and the cluster has 0.5 (1 node)" in said
+    assert "Nothing has been started." in said
 
 
 class TestPlaceOfTheFront:

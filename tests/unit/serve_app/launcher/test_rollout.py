@@ -13,6 +13,7 @@ from serve_app.launcher import releases as releases_module
 from serve_app.launcher import rollout as rollout_module
 from serve_app.launcher.code_version import stamp
 from serve_app.launcher.deploy import DeployError
+from serve_app.launcher.fit import Node
 from serve_app.launcher.releases import Releases
 from serve_app.launcher.rollout import Rollout
 
@@ -32,10 +33,14 @@ class FakeCluster:
         self.good: Config | None = None
         self.restarted = self.away = False
         self.interrupts = 0
+        self.nodes = [Node(cpus=4.0, megabytes=8000.0)]
 
-    def deploy(self, url: str, config: Config) -> None:
+    def nodes_of(self, url: str) -> list[Node]:
         if self.away:
             raise httpx.ConnectError("connection refused")
+        return self.nodes
+
+    def deploy(self, url: str, config: Config) -> None:
         self.sent.append(config)
         if self.interrupts:
             self.interrupts -= 1
@@ -52,6 +57,7 @@ class FakeCluster:
 @pytest.fixture
 def cluster(monkeypatch):
     fake = FakeCluster()
+    monkeypatch.setattr(rollout_module, "nodes_of", fake.nodes_of)
     monkeypatch.setattr(rollout_module, "deploy", fake.deploy)
     monkeypatch.setattr(rollout_module, "wait_until_running", fake.wait)
     monkeypatch.setattr(rollout_module, "serves", fake.serves)
@@ -176,6 +182,39 @@ def test_a_disk_that_is_full_once_the_cluster_was_sent_a_config_does_not_matter(
     monkeypatch.setattr(rollout_module, "deploy", deploy)
     rollout.deploy(config("good"))
     assert releases.current() == config("good")
+
+
+@pytest.mark.parametrize("way", ["deploy", "roll_back"])
+def test_where_there_is_no_room_nothing_is_sent(way, rollout, releases, cluster):
+    for name in ("first", "second"):
+        rollout.deploy(config(name))
+    cluster.sent.clear()
+    cluster.nodes = [Node(cpus=0.5, megabytes=8000.0)]
+    with pytest.raises(DeployError, match=r"needs 1 CPUs, .* has 0.5 .* Nothing has been changed"):
+        getattr(rollout, way)(*[] if way == "roll_back" else [config("third")])
+    assert cluster.sent == []
+    assert releases.wanted() == config("second")
+
+
+def test_what_is_put_back_is_sent_wherever_it_served_before(rollout, releases, cluster):
+    rollout.deploy(config("good"))
+    cluster.nodes = [Node(cpus=0.5, megabytes=8000.0)]
+    small = config("bad")
+    small["applications"][0]["deployments"] = [{"ray_actor_options": {"num_cpus": 0.1}}]
+    with pytest.raises(DeployError, match="The release before it serves on"):
+        rollout.deploy(small)
+    assert cluster.sent[-1] == config("good")
+
+
+def test_a_config_that_can_outgrow_its_cluster_is_told(rollout, cluster):
+    said: list[str] = []
+    rollout.say = said.append
+    growing = config("good")
+    growing["applications"][0]["deployments"] = [{"autoscaling_config": {"max_replicas": 9}}]
+    rollout.deploy(growing)
+    assert len(said) == 1
+    assert "can grow to 9 CPUs" in said[0]
+    assert cluster.sent == [growing]
 
 
 def test_the_first_release_of_all_has_none_before_it(rollout, releases):

@@ -1,0 +1,111 @@
+"""What a serve config needs: CPUs as Ray counts them out, memory as docs/operations.md measures
+it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+Config = Mapping[str, Any]
+
+# The largest replica measured, a state actor, and what Ray and Serve take on every node and, in
+# addition, on the head. See "Capacity" in docs/operations.md.
+REPLICA_MB = 105
+STATE_ACTOR_MB = 70
+NODE_MB = 300
+HEAD_MB = 400
+
+_INFERENCE = "serve_app.inference:build"
+_AUTO = {"min_replicas": 1, "max_replicas": 100}  # what Serve takes `num_replicas: auto` for
+
+
+class Scale(NamedTuple):
+    """How many replicas a deployment has, and what each of them asks Ray for.
+
+    Attributes:
+        application: its name.
+        cpus: of one replica, ``num_cpus``.
+        surge: replicas of a new version beside ``least`` of the old one.
+        nodes: on how many nodes ``least`` replicas must be.
+    """
+
+    application: str
+    cpus: float
+    least: int
+    most: int
+    surge: int
+    nodes: int
+
+
+class Need(NamedTuple):
+    """What is needed of a whole cluster, memory without that of :func:`megabytes_of_ray`."""
+
+    cpus: float
+    megabytes: int
+
+
+def least(config: Config) -> Need:
+    """Return what the least number of replicas and the state actors need."""
+    return _need(config, [(scale, scale.least) for scale in scales(config)])
+
+
+def most(config: Config) -> Need:
+    """Return what all replicas that autoscaling may start need."""
+    return _need(config, [(scale, scale.most) for scale in scales(config)])
+
+
+def surge(config: Config) -> Need:
+    """Return what a new version needs in addition: one application changes after the other."""
+    needs = [Need(each.surge * each.cpus, each.surge * REPLICA_MB) for each in scales(config)]
+    return Need(
+        round(max((each.cpus for each in needs), default=0.0), 3),
+        max((each.megabytes for each in needs), default=0),
+    )
+
+
+def needs(config: Config) -> str:
+    """Say what the config needs, on one node for the memory."""
+    low, high, extra = least(config), most(config), surge(config)
+    ray = megabytes_of_ray(1)
+    return (
+        f"needs {low.cpus + extra.cpus:.4g} CPUs and"
+        f" {(low.megabytes + extra.megabytes + ray) / 1000:.1f} GB,"
+        f" can grow to {high.cpus:g} and {(high.megabytes + ray) / 1000:.1f} GB"
+    )
+
+
+def megabytes_of_ray(nodes: int) -> int:
+    """Return what Ray and Serve take before the first replica."""
+    return HEAD_MB + nodes * NODE_MB
+
+
+def scales(config: Config) -> Iterator[Scale]:
+    """Yield one for each deployment, by Serve's defaults for an application that lists none."""
+    for application in config["applications"]:
+        for deployment in application.get("deployments") or [{}]:
+            yield _scale(application["name"], deployment)
+
+
+def _scale(application: str, deployment: Mapping[str, Any]) -> Scale:
+    fixed = deployment.get("num_replicas")
+    bounds = deployment.get("autoscaling_config") or (_AUTO if fixed == "auto" else None)
+    if bounds is None:
+        least = most = 1 if fixed is None else int(fixed)
+    else:
+        least, most = bounds.get("min_replicas", 1), bounds.get("max_replicas", 1)
+    cpus = (deployment.get("ray_actor_options") or {}).get("num_cpus")
+    surge = math.ceil(least * deployment.get("max_surge_percent", 0) / 100)
+    per_node = deployment.get("max_replicas_per_node") or max(least, 1)
+    cpus = 1.0 if cpus is None else float(cpus)
+    return Scale(application, cpus, least, most, surge, math.ceil(least / per_node))
+
+
+def _need(config: Config, replicas: list[tuple[Scale, int]]) -> Need:
+    inferences = (each for each in config["applications"] if each["import_path"] == _INFERENCE)
+    actors = sum((each.get("args") or {}).get("shards", 1) for each in inferences)
+    number = sum(count for _, count in replicas)
+    return Need(
+        round(sum(count * scale.cpus for scale, count in replicas), 3),
+        number * REPLICA_MB + actors * STATE_ACTOR_MB,
+    )
