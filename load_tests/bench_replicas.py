@@ -1,0 +1,139 @@
+"""Measures what a request costs with one inference replica and with three, and what moves.
+
+One system, the same load on each in turn: 200 runs of five junctions in a random order. Beside the
+shipped routing by run, three replicas that take turns, as Serve does by itself. CPU time is that of
+HAProxy, the replicas and the state actors; from it, and from the part of each of them, follow the
+cores that a load needs.
+
+    make bench-replicas ARGS="--rounds 5 --seconds 5"
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import statistics
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+from rich.table import Table
+
+from load_tests import harness
+from load_tests.cpu import cpu_seconds
+from load_tests.harness import Bar, console
+from load_tests.wrk import Sample, Samples, Target, run_wrk
+from serve_app.launcher.instance import Instance
+from testbed.shipped import shipped_application
+
+ONE, THREE, TURNS = "one replica", "three, routed by run", "three, in turn"
+PLACES = {ONE: ("inference", 1), THREE: ("inference-three", 3), TURNS: ("turns", 3)}
+PARTS = ("HAProxy", "replicas", "state actor")
+BARS = [
+    *(Bar(THREE, figure, n, ONE, "<=", 1.1) for figure in ("p50_ms", "cpu_us") for n in (1, 16)),
+]
+MOVES_BAR = 1.0  # per 1,000 requests
+CORES = (4, 16, 64)
+SPARE = 0.7  # of the processors' time; the rest is for Ray, the edge, and bursts
+EXPORT_S = 15.0  # Ray's processes report their counts every 10 s
+
+
+@dataclass(frozen=True)
+class Cost(Sample):
+    """One run of wrk and its CPU time per request, in microseconds."""
+
+    cpu_us: float
+    parts_us: Mapping[str, float]
+
+
+def main() -> int:
+    return harness.run(__doc__, 23500, BARS, _measure)
+
+
+def _measure(options: argparse.Namespace) -> Samples:
+    applications = [
+        shipped_application("inference", called=name, prefix=f"/{name}", replicas=replicas)
+        for name, replicas in PLACES.values()
+    ]
+    samples: Samples = {}
+    with harness.serving(options.port_base, applications) as (instance, _):
+        for name, (app, _) in PLACES.items():  # every state gets its owner
+            run_wrk(_target(instance, name, app), 16, options.seconds)
+        before = _moves(instance)
+        for number in range(1, options.rounds + 1):
+            for n in harness.CONNECTIONS:
+                for name, (app, _) in PLACES.items():
+                    cost = _cost(instance, _target(instance, name, app), n, options.seconds)
+                    samples.setdefault((name, n), []).append(cost)
+                    console.print(
+                        f"round {number}/{options.rounds}  {name:<22} c={n:<3}"
+                        f" {cost.requests_per_s:6.0f} req/s  p50 {cost.p50_ms:.2f} ms"
+                        f"  {cost.cpu_us:.0f} us of CPU"
+                        f" ({', '.join(f'{p} {us:.0f}' for p, us in cost.parts_us.items())})"
+                    )
+        _print_moves(samples, before, _moves(instance), options.seconds)
+    _print_capacity(samples)
+    return samples
+
+
+def _target(instance: Instance, name: str, app: str) -> Target:
+    url = f"{instance.base_url}/{app}/predict_action"
+    return Target(name, url, "predict_for_runs.lua")
+
+
+def _cost(instance: Instance, target: Target, connections: int, seconds: float) -> Cost:
+    before = cpu_seconds(instance)
+    sample = run_wrk(target, connections, seconds)
+    after = cpu_seconds(instance)
+    requests = sample.requests_per_s * seconds
+    parts = {part: (after[part] - before[part]) / requests * 1e6 for part in PARTS}
+    return Cost(**asdict(sample), cpu_us=sum(parts.values()), parts_us=parts)
+
+
+def _moves(instance: Instance) -> Mapping[str, float]:
+    """Return the states that each application's replicas have given back, from Ray's exporter."""
+    time.sleep(EXPORT_S)
+    text = httpx.get(f"http://127.0.0.1:{instance.ports.metrics}/metrics", timeout=10).text
+    moves: dict[str, float] = collections.defaultdict(float)
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if sample.name.endswith("inference_recalls_total"):
+                moves[sample.labels["application"]] += sample.value
+    return moves
+
+
+def _print_moves(
+    samples: Samples, before: Mapping[str, float], after: Mapping[str, float], seconds: float
+) -> None:
+    for name, (app, _) in PLACES.items():
+        requests = sum(
+            each.requests_per_s * seconds
+            for (target, _), all_ in samples.items()
+            for each in all_
+            if target == name
+        )
+        moves = (after.get(app, 0) - before.get(app, 0)) / requests * 1000
+        bar = "" if name == TURNS else f" (bar: under {MOVES_BAR:g})"
+        console.print(f"{name}: {moves:.2f} moves per 1,000 requests{bar}")
+
+
+def _print_capacity(samples: Samples) -> None:
+    """Compute from the CPU time of three replicas at 16 connections what more cores carry."""
+    costs = [each for each in samples[THREE, 16] if isinstance(each, Cost)]
+    part = {name: statistics.median(each.parts_us[name] for each in costs) for name in PARTS}
+    total = sum(part.values())
+    console.print("CPU per request: " + ", ".join(f"{k} {v:.0f} us" for k, v in part.items()))
+    table = Table("cores", "requests/s", *(f"{p}, cores" for p in PARTS), title="computed")
+    for cores in CORES:
+        rate = cores * SPARE / (total * 1e-6)
+        table.add_row(
+            str(cores), f"{rate:.0f}", *(f"{rate * part[name] * 1e-6:.1f}" for name in PARTS)
+        )
+    console.print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

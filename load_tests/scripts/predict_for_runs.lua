@@ -1,0 +1,12 @@
+-- wrk: asks the inference service for the five junctions of 200 runs in a random order
+require("result")
+local bodies = {}
+for i, each in ipairs(require("observations")) do
+  bodies[i] = string.format('{"junction_id":"%s","obs_data":%s}', each[1], each[2])
+end
+wrk.method = "POST"
+wrk.headers["Content-Type"] = "application/json"
+function request()
+  wrk.headers["X-Simulation-Run"] = "run-" .. math.random(200)
+  return wrk.format(nil, nil, nil, bodies[math.random(#bodies)])
+end
