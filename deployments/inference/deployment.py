@@ -15,14 +15,13 @@ from deployments.inference.api import create_app
 from deployments.inference.handle_calls import Outcome, Step, answer_reset, answer_steps
 from deployments.inference.layout import Layout, Seat, agree_on_layout, table_of
 from deployments.inference.metrics import InferenceMetrics
-from deployments.inference.options import InferenceOptions, InferenceUserConfig
+from deployments.inference.options import InferenceOptions
 from deployments.inference.replica.leases import StateLeases
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.service import InferenceService
 from deployments.inference.wire.actor import OpenStore, find_authority
 from deployments.inference.wire.client import RayAuthority
 from deployments.metrics.publisher import Publisher
-from deployments.model_slot import ConfiguredModel
 from deployments.ray_private.serve import prepare_log
 from deployments.store import Store, StoreUnavailable
 from models.policy.form import HIDDEN_DIM
@@ -50,16 +49,15 @@ class Inference:
         self._options = options
         self._leases = ShardedLeases(await _connect(options, open_store))
         self._service = InferenceService(self._leases, options)
-        self._policy = ConfiguredModel(self._service.slot, agent_path, InferenceUserConfig)
-        await asyncio.gather(self._leases.start(), self._policy.start())
+        await asyncio.gather(self._leases.start(), self._service.policies.start(agent_path))
         self._metrics = Publisher(InferenceMetrics(self._service).publish)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         return create_app(self._service, self._options)
 
     async def reconfigure(self, user_config: dict[str, Any]) -> None:
-        """Swap the policy; a file that cannot be served leaves the present one in place."""
-        await self._policy.reconfigure(user_config)
+        """Swap the policies; a file that cannot be served leaves the present one in place."""
+        await self._service.policies.reconfigure(user_config)
 
     async def act(self, steps: list[Step]) -> list[Outcome]:
         """Answer other services in the order of their steps; one that fails spoils no other."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from deployments.model_slot import UserConfig
@@ -141,9 +143,52 @@ class InferenceOptions(BaseModel):
         return max(1, self.max_states // self.shards)
 
 
+_NAME_OF_STATES = "[A-Za-z0-9._-]{1,64}"
+
+
+class CandidateConfig(UserConfig):
+    """A second policy beside the one in service."""
+
+    path: str = Field(alias="agent_path", description="File of the candidate.")
+    states: str = Field(
+        pattern=f"^{_NAME_OF_STATES}$",
+        description="Name of the candidate's hidden states, which it shares with no other policy.",
+        json_schema_extra={"range": "1 to 64 of `A-Z a-z 0-9 . _ -`"},
+    )
+    mode: Literal["canary", "shadow"] = Field(
+        description="`canary`: it answers its share of the runs. `shadow`: it steps beside the "
+        "policy in service, without answering.",
+    )
+    share: float = Field(
+        ge=0,
+        le=1,
+        description="Share of the runs that it answers, or steps beside; a larger share has the "
+        "runs of a smaller one.",
+        json_schema_extra={"unit": "of 1"},
+    )
+
+
 class InferenceUserConfig(UserConfig):
-    """``user_config`` of the deployment Inference. Hidden states stay when the policy changes."""
+    """``user_config`` of the deployment Inference.
+
+    Hidden states stay when the policy changes, unless ``states`` does.
+    """
 
     path: str | None = Field(
         None, alias="agent_path", description="File of the policy, instead of `MAPPO_AGENT_PATH`."
     )
+    states: str = Field(
+        "",
+        pattern=f"^({_NAME_OF_STATES})?$",
+        description="Name of the hidden states; a promoted candidate keeps its own.",
+        json_schema_extra={"default": "", "range": "as `candidate.states`, or empty"},
+    )
+    candidate: CandidateConfig | None = Field(
+        None, description="A second policy that is tried beside this one."
+    )
+
+    @model_validator(mode="after")
+    def _states_of_their_own(self) -> InferenceUserConfig:
+        if self.candidate is not None and self.candidate.states == self.states:
+            raise ValueError("states and candidate.states must differ")
+        return self

@@ -5,7 +5,9 @@ state once and then steps its own copy from memory, for as long as nobody else w
 asked between a request and its answer. What was stepped follows behind the answer.
 
 Words
-    key: (run, junction), the name of one hidden state.
+    key: (run, junction), the name of one hidden state. A policy that has hidden states of its own
+        beside those of another adds their name to the junction's; so a reset of the run, which
+        asks for no junction, clears them all.
     slot, seat: keys fall into a fixed number of hash slots; a seat is one authority's share of
         them in one layout (:mod:`.layout`).
     session: one replica's standing with the authority; it lives as long as its lease is renewed.
@@ -113,6 +115,10 @@ _LENGTH = struct.Struct(">I")
 class Key(NamedTuple):
     run: str
     junction: str
+
+    def among(self, states: str) -> Key:
+        """Return the key of the same junction among hidden states of another name, "" for none."""
+        return Key(self.run, f"{self.junction}@{states}") if states else self
 
 
 class Version(NamedTuple):

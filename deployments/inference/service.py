@@ -17,15 +17,13 @@ from deployments.inference.errors import (
     refusal_of,
 )
 from deployments.inference.options import InferenceOptions
+from deployments.inference.policies import Policies
 from deployments.inference.protocol import HiddenStateError, Key, OutcomeUnknownError
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.replica.stepper import Decision as Decision  # part of this face
-from deployments.inference.replica.stepper import Stepper
 from deployments.inference.schemas import Health, JunctionInfo, ModelInfo
-from deployments.model_slot import ModelSlot
 from models.junctions import JUNCTIONS, MAX_OBS, N_ACTIONS, N_AGENTS
-from models.policy.form import HIDDEN_DIM, INPUT_DIM, InvalidPolicyFileError
-from models.policy.step import PolicyStep
+from models.policy.form import HIDDEN_DIM, INPUT_DIM
 
 DEFAULT_RUN = "default"
 _RESET_TIMEOUT_S = 10.0
@@ -89,11 +87,9 @@ class InferenceService:
     """Validates, steps, and tells about itself."""
 
     def __init__(self, leases: ShardedLeases, options: InferenceOptions) -> None:
-        self.slot = ModelSlot("policy", PolicyStep.load, InvalidPolicyFileError)
+        self.policies = Policies(leases, options)
         self.leases = leases
         self._options = options
-        self._stepper = Stepper(leases, self.slot, options)
-        self.counts = self._stepper.counts
 
     def predict(
         self,
@@ -121,10 +117,11 @@ class InferenceService:
             raise UnknownJunctionError(junction_id)
         if len(obs) > MAX_OBS:
             raise TooManyValuesError(len(obs))
-        if self.slot.model is None:
+        if not self.policies.loaded:
             raise ModelNotLoadedError()
         patience_s = self._options.shared_patience_s if shared else math.inf
-        return self._stepper.submit(Key(run, junction_id), obs, patience_s, request_id)
+        stepper = self.policies.stepper_of(run)
+        return stepper.submit(Key(run, junction_id), obs, patience_s, request_id)
 
     async def reset(self, run: str) -> None:
         """Clear the hidden states of a run.
@@ -139,20 +136,19 @@ class InferenceService:
             raise refusal_of(OutcomeUnknownError()) from error
 
     def health(self) -> Health:
-        loaded = self.slot.model is not None
-        if not loaded:
-            return self._health("no_model", self.slot.problem)
+        if not self.policies.loaded:
+            return self._health("no_model", self.policies.problem)
         if not self.leases.connected:
             return self._health("unhealthy", "the state actor does not answer")
-        if self._stepper.lacks_places:
+        if self.policies.lacks_places:
             return self._health("unhealthy", "as many hidden states are kept as may be")
-        return self._health("healthy", self.slot.problem)
+        return self._health("healthy", self.policies.problem)
 
     def _health(self, status: str, detail: str | None) -> Health:
         return Health.model_validate(
             {
                 "status": status,
-                "model_loaded": self.slot.model is not None,
+                "model_loaded": self.policies.loaded,
                 "junctions": list(JUNCTIONS),
                 "detail": detail,
             }
@@ -175,5 +171,5 @@ class InferenceService:
         )
 
     async def close(self) -> None:
-        await self._stepper.close()
+        await self.policies.close()
         await self.leases.close()

@@ -12,6 +12,12 @@ from models.policy.form import INPUT_DIM
 
 Observation = Sequence[float] | NDArray[np.float32]
 
+UNAVAILABLE = np.array([[not a for a in each.avail_actions] for each in JUNCTIONS.values()])
+"""(5, 4) True for actions that the junction of an agent index does not have."""
+
+_SIZES = np.array([each.obs_size for each in JUNCTIONS.values()])
+_LARGEST = (np.arange(MAX_OBS) < _SIZES[:, None]).astype(np.float32)
+
 
 def encode(agents: Sequence[int], observations: Sequence[Observation]) -> NDArray[np.float32]:
     """Lay out one row per agent: its observation, zeros up to 19 values, its one-hot index.
@@ -28,6 +34,21 @@ def encode(agents: Sequence[int], observations: Sequence[Observation]) -> NDArra
         row[: len(observation)] = observation
         row[MAX_OBS + agent] = 1.0
     return inputs
+
+
+def count_out_of_range(agents: Sequence[int], inputs: NDArray[np.float32]) -> tuple[int, int]:
+    """Count observed values that no training has had: each was from 0 to 1, and padding was 0.
+
+    Args:
+        agents: B agent indices.
+        inputs: (B, 24) as ``encode`` lays them out.
+
+    Returns:
+        The values out of range, and all that the junctions observe.
+    """
+    observed, largest = inputs[:, :MAX_OBS], _LARGEST[list(agents)]
+    outside = np.count_nonzero((observed < 0) | (observed > largest))
+    return int(outside), int(_SIZES[list(agents)].sum())
 
 
 def encode_all(observations: Mapping[str, Observation]) -> NDArray[np.float32]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from serve_app.launcher.services import SERVICES, Service
@@ -52,10 +53,19 @@ def _chapter(service: Service) -> str:
     lines = [f"\n## {service.title}\n\n`args` of `import_path: {service.module}:build`\n"]
     lines += _table("Argument", service.options.model_fields)
     if service.user_config is not None:
-        fields = service.user_config.model_fields
         lines.append(f"\n`user_config` of the deployment `{service.deployment}`\n")
-        lines += _table("Key", {f.alias or n: f for n, f in fields.items()})
+        lines += _table("Key", dict(_keys(service.user_config)))
     return "".join(lines)
+
+
+def _keys(model: type[BaseModel], within: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Yield each key of a configuration and, behind one that has a form of its own, its keys."""
+    for name, field in model.model_fields.items():
+        key = within + (field.alias or name)
+        yield key, field
+        for inner in get_args(field.annotation):
+            if isinstance(inner, type) and issubclass(inner, BaseModel):
+                yield from _keys(inner, f"{key}.")
 
 
 def _table(first: str, fields: Mapping[str, FieldInfo]) -> Iterator[str]:

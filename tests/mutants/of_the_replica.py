@@ -365,8 +365,8 @@ MUTANTS = [
     Mutant(
         "a step that is not finite changes the state",
         STEPPER,
-        "                _fail(request.answer, NonFiniteStateError())\n                continue\n",
-        "                _fail(request.answer, NonFiniteStateError())\n",
+        "                self._refuse_step(request, agent)\n                continue\n",
+        "                self._refuse_step(request, agent)\n",
     ),
     Mutant(
         "a long queue holds the loop",

@@ -71,6 +71,10 @@ class Queues:
     def has_ready(self) -> bool:
         return bool(self._ready)
 
+    @property
+    def has_any(self) -> bool:
+        return bool(self._queues)
+
     def ready(self, limit: int) -> list[Key]:
         """Return keys that have waited longest for a step."""
         return [key for key, _ in zip(self._ready, range(limit), strict=False)]

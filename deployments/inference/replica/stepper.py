@@ -11,8 +11,6 @@ import asyncio
 import contextvars
 import math
 import time
-from collections import Counter
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -26,38 +24,24 @@ from deployments.inference.protocol import (
     Receipt,
     TooManyStatesError,
 )
+from deployments.inference.replica.counts import Batch, StepCounts
 from deployments.inference.replica.held_state import HeldState, Unanswered
 from deployments.inference.replica.queues import Decision as Decision  # part of this face
 from deployments.inference.replica.queues import HeldAnswers, Queues, Request
 from deployments.inference.replica.receipts import fingerprint_of
+from deployments.inference.replica.shadow import Seen, Shadow
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.log import Seldom
-from deployments.metrics.sampled import Sampled
 from models.junctions import JUNCTIONS
 from models.policy.form import HIDDEN_DIM
-from models.policy.inputs import encode
-from models.policy.step import PolicyStep
+from models.policy.inputs import UNAVAILABLE, encode
+from models.policy.step import PolicyStep, Step
 
 MAX_BATCH = 256
 LONGEST_TURN_S = 0.004
 NO_PLACE_S = 30.0
 
-_UNAVAILABLE = np.array([[not a for a in j.avail_actions] for j in JUNCTIONS.values()])
-
-
-@dataclass
-class StepCounts:
-    """Counted since the start.
-
-    Attributes:
-        predictions: steps made, by (junction, action).
-        batches: a sample of the batches' (size, seconds).
-        without_place: requests for a new state that were refused because of the cap.
-    """
-
-    predictions: Counter[tuple[str, int]] = field(default_factory=Counter)
-    batches: Sampled[tuple[int, float]] = field(default_factory=Sampled)
-    without_place: int = 0
+_JUNCTIONS = list(JUNCTIONS)
 
 
 class PolicySource(Protocol):
@@ -74,12 +58,28 @@ class Stepper:
         leases: the states this replica owns.
         source: the policy, which must be there when a step is asked for.
         options: how long a request may wait for a state, and an answer for its commit.
+        states: name of the hidden states, where several policies have states of their own.
+
+    Attributes:
+        shadow: another policy that steps beside this one.
+        fallback: makes the steps that this policy cannot make; the others are refused.
     """
 
     def __init__(
-        self, leases: ShardedLeases, source: PolicySource, options: InferenceOptions
+        self,
+        leases: ShardedLeases,
+        source: PolicySource,
+        options: InferenceOptions,
+        states: str = "",
     ) -> None:
         self.counts = StepCounts()
+        self.shadow: Shadow | None = None
+        self.fallback: Stepper | None = None
+        self._states = states
+        self._agents = {
+            Key("", junction.id).among(states).junction: junction.agent_index
+            for junction in JUNCTIONS.values()
+        }
         self._leases = leases
         self._source = source
         self._options = options
@@ -101,6 +101,7 @@ class Stepper:
         """Queue one step. Cancelling the future before its step prevents the step.
 
         Args:
+            key: of the junction, among states of no name.
             obs: at most 19 finite values, zero-padded here.
             patience_s: how long it may wait for a state, if less than the options say.
             request_id: an idempotency key, the same for every attempt at one step.
@@ -110,12 +111,14 @@ class Stepper:
         """
         answer: asyncio.Future[Decision] = self._loop.create_future()
         patience_s = min(patience_s, self._options.checkout_timeout_s)
-        request = Request(key, obs, answer, patience_s, request_id)
+        self._queue(Request(key.among(self._states), obs, answer, patience_s, request_id))
+        return answer
+
+    def _queue(self, request: Request) -> None:
         if self._queues.add(request):
             self._schedule()
         else:
             self._be_patient(request)
-        return answer
 
     def _schedule(self) -> None:
         if not self._scheduled:
@@ -175,28 +178,54 @@ class Stepper:
         if policy is None:
             raise RuntimeError("a step was asked for without a policy")
         started = time.perf_counter()
-        agents = [JUNCTIONS[request.key.junction].agent_index for request in batch]
+        agents = [self._agents[request.key.junction] for request in batch]
         inputs = encode(agents, [request.obs for request in batch])
         hidden = np.concatenate([state.hidden for state in states]).reshape(-1, HIDDEN_DIM)
-        step = policy(inputs, hidden, _UNAVAILABLE[agents])
+        step = policy(inputs, hidden, UNAVAILABLE[agents])
+        self._settle(batch, states, agents, step)
+        seconds = time.perf_counter() - started
+        self.counts.batches.observe(Batch(seconds, policy, agents, inputs, step.hidden))
+        if self.shadow is not None:
+            keys = [request.key for request in batch]
+            steps = [state.version.step for state in states]
+            seen = Seen(keys, steps, agents, inputs, step.actions, step.finite)
+            self.shadow.follow(seen, batch[-1].answer)
+
+    def _settle(
+        self, batch: list[Request], states: list[HeldState], agents: list[int], step: Step
+    ) -> None:
         outcomes = zip(
             batch,
             states,
+            agents,
             step.actions.tolist(),
             step.confidences.tolist(),
             step.finite.tolist(),
             step.hidden,
             strict=True,
         )
-        for request, state, action, confidence, finite, new_hidden in outcomes:
+        for request, state, agent, action, confidence, finite, new_hidden in outcomes:
             if not finite:
-                _fail(request.answer, NonFiniteStateError())
+                self._refuse_step(request, agent)
                 continue
             decision = Decision(action, confidence, state.version.step + 1)
             self._leases.advance(state, new_hidden.copy(), _receipt(request, decision))
-            self.counts.predictions[request.key.junction, action] += 1
+            self.counts.predictions[_JUNCTIONS[agent], action] += 1
             self._answer(request, state, decision)
-        self.counts.batches.observe((len(batch), time.perf_counter() - started))
+
+    def _refuse_step(self, request: Request, agent: int) -> None:
+        """Leave a step that is not finite to the policy beside this one, if there is one."""
+        if self.fallback is None:
+            _fail(request.answer, NonFiniteStateError())
+        else:
+            self.counts.passed_on += 1
+            self.fallback.take_over(request, Key(request.key.run, _JUNCTIONS[agent]))
+
+    def take_over(self, request: Request, key: Key) -> None:
+        """Queue what another stepper has not answered."""
+        request.key = key.among(self._states)
+        request.timed = False  # the other one looks after states of its own only
+        self._queue(request)
 
     def _answer(
         self, request: Request, state: HeldState, decision: Decision, committed: bool = False
@@ -262,6 +291,10 @@ class Stepper:
     def lacks_places(self) -> bool:
         """Whether new states were refused lately because as many are kept as may be."""
         return self._loop.time() < self._no_place_until
+
+    @property
+    def idle(self) -> bool:
+        return not self._queues.has_any
 
     async def close(self) -> None:
         for task in list(self._acquiring):

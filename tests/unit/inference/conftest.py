@@ -39,7 +39,7 @@ async def empty_service() -> AsyncIterator[InferenceService]:
 
 @pytest.fixture
 async def service(empty_service: InferenceService, policy_file: Path) -> InferenceService:
-    await empty_service.slot.load(str(policy_file))
+    await empty_service.policies.primary.slot.load(str(policy_file))
     return empty_service
 
 

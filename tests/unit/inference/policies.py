@@ -26,13 +26,16 @@ def observations(n: int, seed: int = 0, size: int = 8) -> list[list[float]]:
 
 
 def assert_replays(
-    junction: str, asked: Sequence[tuple[list[float], Decision]], first_step: int = 1
+    junction: str,
+    asked: Sequence[tuple[list[float], Decision]],
+    first_step: int = 1,
+    reference: ReferencePolicy = REFERENCE,
 ) -> None:
     """Assert that the answers are one run from zeros in the order of their steps, each once."""
     in_order = sorted(asked, key=lambda each: each[1].step)
     steps = [decision.step for _, decision in in_order]
     assert steps == list(range(first_step, first_step + len(asked)))
-    expected = REFERENCE.replay(junction, [obs for obs, _ in in_order])
+    expected = reference.replay(junction, [obs for obs, _ in in_order])
     for (_, decision), (action, confidence) in zip(in_order, expected, strict=True):
         assert decision.confidence == pytest.approx(confidence, abs=3e-4)
         if confidence > 0.501:  # else two actions are as good as equal

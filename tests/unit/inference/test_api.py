@@ -494,7 +494,7 @@ class TestLoad:
         first, second = (
             asyncio.create_task(client.post("/predict_action", json=body_of())) for _ in range(2)
         )
-        await until(lambda: len(service._stepper._queues._queues.get(key, ())) == 2)
+        await until(lambda: len(service.policies.primary.stepper._queues._queues.get(key, ())) == 2)
         first.cancel()
         await asyncio.wait([first])
         await authority.commit(other, StateBatch(), [key])
@@ -521,7 +521,7 @@ class TestLoad:
         authority = await make_authority(options)
         leases = StateLeases(authority, "replica", HIDDEN_DIM, options)
         service = InferenceService(ShardedLeases([leases]), options)
-        await asyncio.gather(leases.start(), service.slot.load(policy_file))
+        await asyncio.gather(leases.start(), service.policies.primary.slot.load(policy_file))
         transport = httpx.ASGITransport(create_app(service, options))
         async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
             assert await steps_made(client, run="old") == 0
@@ -617,7 +617,7 @@ class TestSlowAndGoneClients:
 
         class Waiting(InferenceService):
             def __init__(self) -> None:
-                self.counts = service.counts
+                pass
 
             def predict(self, *args: Any, **options: Any) -> Any:
                 steps.append(asyncio.get_running_loop().create_future())

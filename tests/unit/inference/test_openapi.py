@@ -52,9 +52,9 @@ class FakeService(InferenceService):
     """Refuses what it should, and answers everything else with one outcome."""
 
     def __init__(self, outcome: Exception | None) -> None:
-        self.slot = SimpleNamespace(model="policy", problem=None)  # type: ignore[assignment]
+        policies = SimpleNamespace(loaded=True, problem=None, lacks_places=False)
+        self.policies = policies  # type: ignore[assignment]
         self.leases = SimpleNamespace(connected=True, reset=self._answer)  # type: ignore[assignment]
-        self._stepper = SimpleNamespace(lacks_places=False)  # type: ignore[assignment]
         self._outcome = outcome
 
     def predict(self, run: str, junction_id: str, obs: list[float], **options: Any) -> Any:

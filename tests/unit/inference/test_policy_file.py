@@ -50,7 +50,7 @@ async def test_a_swap_changes_the_answers_and_keeps_the_states(service, client, 
     body = {"junction_id": SMALL, "obs_data": [0.5]}
     await client.post("/predict_action", json=body)
     _, _, hidden = ReferencePolicy(WEIGHTS).step(SMALL, [0.5])
-    await service.slot.load(str(other_file))
+    await service.policies.primary.slot.load(str(other_file))
     answer = await client.post("/predict_action", json=body)
     _, confidence, _ = ReferencePolicy(random_state_dict(seed=7)).step(SMALL, [0.5], hidden)
     assert answer.headers["x-hidden-state-step"] == "2"
@@ -58,9 +58,9 @@ async def test_a_swap_changes_the_answers_and_keeps_the_states(service, client, 
 
 
 async def test_a_bad_swap_leaves_the_policy_before_it_in_service(service, client, tmp_path):
-    before = service.slot.model
-    await service.slot.load(str(tmp_path / "missing.th"))
-    assert service.slot.model is before
+    before = service.policies.primary.slot.model
+    await service.policies.primary.slot.load(str(tmp_path / "missing.th"))
+    assert service.policies.primary.slot.model is before
     health = (await client.get("/health")).json()
     assert health["status"] == "healthy"
     assert "no such file" in health["detail"]
@@ -71,19 +71,19 @@ async def test_a_bad_swap_leaves_the_policy_before_it_in_service(service, client
 async def test_a_bad_first_file_is_told_by_health_and_a_good_one_repairs(
     empty_service, policy_file, tmp_path
 ):
-    await empty_service.slot.load(str(tmp_path))
+    await empty_service.policies.primary.slot.load(str(tmp_path))
     transport = httpx.ASGITransport(create_app(empty_service, InferenceOptions()))
     async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
         health = (await client.get("/health")).json()
         assert (health["status"], health["model_loaded"]) == ("no_model", False)
         assert "not a PyTorch state dict" in health["detail"]
-        await empty_service.slot.load(str(policy_file))
+        await empty_service.policies.primary.slot.load(str(policy_file))
         assert (await client.get("/health")).json()["status"] == "healthy"
 
 
 async def test_requests_under_way_finish_with_one_policy_or_the_other(service, other_file):
     answers = [service.predict("run", SMALL, [0.5]) for _ in range(10)]
-    await service.slot.load(str(other_file))
+    await service.policies.primary.slot.load(str(other_file))
     answers += [service.predict("run", SMALL, [0.5]) for _ in range(10)]
     assert [(await answer).step for answer in answers] == list(range(1, 21))
     state = service.leases.owned(Key("run", SMALL))

@@ -15,7 +15,7 @@ class RecordedMetrics:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.counted: defaultdict[Any, float] = defaultdict(float)
         self.observed: list[tuple[Any, float]] = []
-        for kind in ("Counter", "Histogram"):
+        for kind in ("Counter", "Histogram", "Gauge"):
             monkeypatch.setattr(metrics, kind, self._make)
 
     def _make(self, name: str, *_: object, tag_keys: tuple[str, ...] = (), **__: object) -> Any:
@@ -34,6 +34,9 @@ class _Metric:
         self._recorded.counted[self._key(tags)] += value
 
     def observe(self, value: float, tags: dict[str, str] | None = None) -> None:
+        self._recorded.observed.append((self._key(tags), value))
+
+    def set(self, value: float, tags: dict[str, str] | None = None) -> None:
         self._recorded.observed.append((self._key(tags), value))
 
     def _key(self, tags: dict[str, str] | None) -> tuple[str, ...]:

@@ -88,7 +88,7 @@ async def test_what_arrives_in_one_turn_of_the_loop_is_one_batch():
     await gather(*(stepper.submit(key, [0.5]) for key in keys))
     stepper.counts.batches.take()
     await gather(*(stepper.submit(key, [0.5]) for key in keys))
-    sizes = [size for size, _ in stepper.counts.batches.take()]
+    sizes = [len(batch.agents) for batch in stepper.counts.batches.take()]
     assert sizes == [MAX_BATCH, len(keys) - MAX_BATCH]
 
 

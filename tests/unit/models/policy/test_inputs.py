@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from models.junctions import JUNCTIONS, MAX_OBS
-from models.policy.inputs import encode, encode_all
+from models.policy.inputs import count_out_of_range, encode, encode_all
 
 
 def test_all_junctions_stand_in_table_order_padded_and_with_their_own_bit() -> None:
@@ -25,3 +25,9 @@ def test_an_agent_may_stand_in_several_rows_and_see_nothing() -> None:
     assert inputs[0, :3].tolist() == [0.25, 0.5, 0]
     assert not inputs[1, :MAX_OBS].any()
     assert inputs[:, MAX_OBS:].tolist() == [[0, 0, 0, 1, 0]] * 2
+
+
+def test_values_that_no_training_has_had_are_counted() -> None:
+    agents = [0, 1, 1]
+    inputs = encode(agents, [[1.0] * 19, [0.0] * 8, [-0.1, 1.5, 1.0, *[0.0] * 5, 0.2]])
+    assert count_out_of_range(agents, inputs) == (3, 19 + 8 + 8)

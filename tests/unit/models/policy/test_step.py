@@ -129,3 +129,19 @@ def test_saturated_gates_stay_finite():
     assert result.finite[0]
     assert np.abs(result.hidden).max() <= 1.0
     assert 0.25 <= result.confidences[0] <= 1.0
+
+
+def test_the_entropy_is_that_of_the_distribution_over_what_the_junction_can_do():
+    weights = random_state_dict(scale=1.0)
+    step, network = PolicyStep(weights), RecurrentPolicy()
+    network.load_state_dict(weights)
+    hidden = np.random.default_rng(0).standard_normal((2, 128)).astype(np.float32)
+    agents = [0, 1]
+    with torch.no_grad():
+        logits = network.fc2(torch.from_numpy(hidden)).masked_fill(
+            torch.from_numpy(UNAVAILABLE[agents]), -torch.inf
+        )
+    chances = torch.softmax(logits, dim=1).double()
+    expected = torch.special.entr(chances).sum(dim=1).numpy()
+    assert step.entropies(hidden, UNAVAILABLE[agents]) == pytest.approx(expected, abs=1e-5)
+    assert step.entropies(hidden * 1e6, UNAVAILABLE[agents]) == pytest.approx([0, 0])
