@@ -91,7 +91,12 @@ class Settings(BaseSettings):
 
     edge_host: str = Field(
         "127.0.0.1",
-        description="Address that the edge listens on; port 8000 is for this machine alone.",
+        description="Address that the edge listens on with all ports but 8000.",
+    )
+    edge_inference_host: str = Field(
+        "127.0.0.1",
+        description="Address that the edge listens on with port 8000, which leads to services "
+        "without login and is plain HTTP: for a network of one's own, such as a container's.",
     )
     edge_certificate: Path | None = Field(
         None,

@@ -3,7 +3,7 @@
 It lets only a service's own paths through its port, tells Serve the client's address, and answers
 in the service's own form while Serve is away. It speaks HTTPS, and nothing else, when
 EDGE_CERTIFICATE names a PEM file with certificate and key. One listener leads to all of Serve, in
-plain HTTP and for this machine alone: the inference service's.
+plain HTTP and for this machine alone, unless told otherwise: the inference service's.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ class Edge:
     Attributes:
         instance: whose front port it stands before, and whose ``stop`` ends it.
         host: address to listen on.
+        inference_host: the same for the inference service's port, behind which most has no login.
         certificate: PEM file with certificate and key; None for plain HTTP.
     """
 
@@ -75,6 +76,7 @@ class Edge:
     ports: EdgePorts = field(default_factory=EdgePorts)
     host: str = "127.0.0.1"
     certificate: Path | None = None
+    inference_host: str = "127.0.0.1"
 
     @property
     def config(self) -> Path:
@@ -87,9 +89,10 @@ class Edge:
     def listeners(self) -> dict[str, tuple[str, int]]:
         """Return where each service is listened for, as seen from this machine."""
         ports = self.instance.ports
-        peer = "127.0.0.1" if self.host in ("", "*", "0.0.0.0", "::") else self.host
-        inference = {} if ports.front == ports.http else {"inference": ("127.0.0.1", ports.http)}
-        return inference | {name: (peer, port) for name, port in asdict(self.ports).items()}
+        inference = {} if ports.front == ports.http else {"inference": ports.http}
+        peers = dict.fromkeys(asdict(self.ports), _peer(self.host))
+        peers["inference"] = _peer(self.inference_host)
+        return {n: (peers[n], port) for n, port in (inference | asdict(self.ports)).items()}
 
     def urls(self) -> dict[str, str]:
         """Return the base URL of each listener, for this machine."""
@@ -107,7 +110,7 @@ class Edge:
             {f"{name}_port": port for name, port in asdict(self.ports).items()},
             host=self.host,
             tls=tls,
-            inference="bind {}:{}".format(*listeners["inference"])
+            inference=f"bind {self.inference_host}:{ports.http}"
             if "inference" in listeners
             else "disabled",
             servers=SERVERS.format(front=ports.front, fallback=ports.fallback_http).rstrip(),
@@ -202,6 +205,11 @@ class Edge:
                 if str(self.config) in read_command(process):
                     found.append(process)
         return found
+
+
+def _peer(host: str) -> str:
+    """Return the address by which this machine reaches who listens on a host."""
+    return "127.0.0.1" if host in ("", "*", "0.0.0.0", "::") else host
 
 
 def _answers(address: tuple[str, int]) -> bool:

@@ -26,7 +26,13 @@ def instance_of(port_base: int | None) -> Instance:
 def edge_of(instance: Instance, port_base: int | None) -> Edge:
     settings = Settings.of_instance(port_base)
     ports = EdgePorts.from_base(port_base) if port_base else EdgePorts()
-    return Edge(instance, ports, settings.edge_host, settings.edge_certificate)
+    return Edge(
+        instance,
+        ports,
+        settings.edge_host,
+        settings.edge_certificate,
+        settings.edge_inference_host,
+    )
 
 
 def journal_of(instance: Instance, part: Part) -> Journal:

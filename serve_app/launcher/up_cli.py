@@ -19,6 +19,7 @@ from serve_app.launcher.deploy_cli import (
 )
 from serve_app.launcher.edge import Edge, EdgeError
 from serve_app.launcher.first_calls import make_first_prediction
+from serve_app.launcher.foreground import heed_sigterm, stay
 from serve_app.launcher.installation import edge_of, instance_of, journal_of
 from serve_app.launcher.instance import START_TIMEOUT_S, Instance, InstanceError
 from serve_app.launcher.keepers.supervisor import Supervisor
@@ -34,12 +35,16 @@ def add_up(up: argparse.ArgumentParser) -> None:
     add_port_base(up, help="use ports from here on (500 of them) instead of the usual ones")
     no_edge = "leave the documents' ports alone; Serve's own front then takes port 8000"
     up.add_argument("--no-edge", action="store_true", help=no_edge)
+    foreground = "stay until SIGTERM or Ctrl-C, then stop everything: for a container"
+    up.add_argument("--foreground", action="store_true", help=foreground)
     add_timeout(up)
     add_config(up)
 
 
 def _up(options: argparse.Namespace) -> None:
     started = time.monotonic()
+    if options.foreground:
+        heed_sigterm()
     config = read(options)
     instance = instance_of(options.port_base)
     has_gateway = any(each["import_path"] == _GATEWAY for each in config["applications"])
@@ -57,10 +62,13 @@ def _up(options: argparse.Namespace) -> None:
     edge = None if options.no_edge else _bring_up_edge(options, instance)
     _print_summary(instance, config["applications"], edge, time.monotonic() - started)
     print_doubts(instance, config)
-    arguments = f' ARGS="{_same_ports(options).strip()}"' if options.port_base else ""
-    console.print(f"\nStop it with: make down{arguments}")
     if has_gateway:
         _introduce_first_user(options)
+    if options.foreground:
+        stay(instance, Supervisor(instance, options.port_base))
+    else:
+        arguments = f' ARGS="{_same_ports(options).strip()}"' if options.port_base else ""
+        console.print(f"\nStop it with: make down{arguments}")
 
 
 def _start(options: argparse.Namespace, config: dict[str, Any]) -> Instance:

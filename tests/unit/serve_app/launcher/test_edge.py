@@ -94,6 +94,14 @@ def test_with_a_certificate_every_listener_speaks_https_alone(tmp_path):
     assert edge.urls()["inference"] == "http://127.0.0.1:8000"
 
 
+def test_the_inference_is_opened_by_a_word_of_its_own(tmp_path):
+    edge = Edge(Instance(tmp_path), inference_host="0.0.0.0")
+    listeners = binds(edge.render())
+    assert listeners.pop("inference") == "0.0.0.0:8000"
+    assert all(each.startswith("127.0.0.1:") for each in listeners.values())
+    assert edge.urls()["inference"] == "http://127.0.0.1:8000"
+
+
 def test_a_taken_port_is_named_with_its_holder(tmp_path):
     with socket.create_server(("", 0)) as taken:
         port = taken.getsockname()[1]

@@ -1,0 +1,120 @@
+"""The container file keeps the rules of a safe image; no container engine is at hand to build it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from serve_app.launcher import cli
+from serve_app.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE = ROOT / "Containerfile"
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Return each instruction with its words, lines put together and comments left out."""
+    lines = (line for line in FILE.read_text().splitlines() if not line.startswith("#"))
+    text = re.sub(r"\\\n\s*", "", "\n".join(lines))
+    words = (line.partition(" ") for line in text.splitlines() if line.strip())
+    return [(instruction, rest) for instruction, _, rest in words]
+
+
+def values(instruction: str) -> list[str]:
+    return [rest for name, rest in instructions() if name == instruction]
+
+
+@pytest.fixture(scope="module")
+def final() -> dict[str, str]:
+    """Return the last of each instruction in the last stage."""
+    names = [name for name, _ in instructions()]
+    start = len(names) - names[::-1].index("FROM") - 1
+    return dict(instructions()[start:])
+
+
+def test_the_linter_finds_nothing():
+    hadolint = Path(sys.executable).with_name("hadolint")
+    linted = subprocess.run([str(hadolint), str(FILE)], capture_output=True, text=True)
+    assert linted.stdout + linted.stderr == ""
+    assert linted.returncode == 0
+
+
+def test_what_builds_stays_in_a_stage_of_its_own():
+    bases = values("FROM")
+    assert len(bases) == 2
+    assert bases[0].endswith(" AS build")
+    assert [each for each in values("COPY") if each.startswith("--from=build")]
+
+
+def test_the_python_is_pinned_and_one_that_the_project_supports():
+    (version,) = re.findall(r"^PYTHON=(\d+\.\d+\.\d+)$", "\n".join(values("ARG")), re.MULTILINE)
+    assert version.rpartition(".")[0] in ("3.11", "3.12")
+    assert all(base.startswith("python:${PYTHON}-slim-") for base in values("FROM"))
+
+
+def test_every_package_is_pinned_by_the_lock():
+    installs = [run for run in values("RUN") if "pip install" in run]
+    assert installs
+    assert all("--constraint requirements.lock" in each for each in installs)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lock = (ROOT / "requirements.lock").read_text()
+    pinned = {line.partition("==")[0] for line in lock.splitlines()}
+    names = {re.split(r"[\[<>=!~]", each)[0].lower() for each in project["dependencies"]}
+    assert names - pinned == set()
+
+
+def test_it_runs_as_a_number_that_is_not_root(final):
+    user, _, group = final["USER"].partition(":")
+    assert int(user) >= 10000
+    assert int(group) >= 10000
+
+
+def test_it_writes_to_the_volume_and_to_tmp_alone(final):
+    environment = dict(re.findall(r"(\w+)=(\S+)", final["ENV"]))
+    assert environment["DATA_DIR"] == final["VOLUME"] == "/data"
+    assert environment["HOME"] == "/tmp"
+
+
+def test_the_variables_are_ones_that_are_read(final):
+    known = {name.upper() for name in Settings.model_fields} | {"PATH", "HOME", "PYTHONUNBUFFERED"}
+    assert set(re.findall(r"(\w+)=", final["ENV"])) - known == set()
+
+
+def test_it_says_whether_it_is_healthy(final):
+    assert "http://127.0.0.1:8000/health" in final["HEALTHCHECK"]
+
+
+def test_its_command_is_one_of_the_command_line(final):
+    program, *arguments = re.findall(r'"([^"]+)"', final["CMD"])
+    assert program == "greenwave"
+    parsed = cli._parser(arguments[0]).parse_args(arguments)
+    assert parsed.foreground
+
+
+def test_it_bears_the_labels_that_tools_read(final):
+    for label in ("title", "description", "licenses"):
+        assert f"org.opencontainers.image.{label}=" in final["LABEL"]
+
+
+def test_no_secret_is_in_it():
+    assert re.findall(r"(?i)(password|secret|token)\s*=", FILE.read_text()) == []
+
+
+def sent_to_the_builder() -> Iterator[str]:
+    for line in (ROOT / ".dockerignore").read_text().splitlines():
+        if line.startswith("!"):
+            yield line[1:]
+
+
+def test_the_builder_is_sent_what_is_copied_and_nothing_else():
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    assert lines[1] == "*"
+    copies = [each.split()[:-1] for each in values("COPY") if not each.startswith("--from")]
+    assert {source for sources in copies for source in sources} == set(sent_to_the_builder())
+    assert all((ROOT / each).exists() for each in sent_to_the_builder())
