@@ -1,4 +1,4 @@
-"""The container file keeps the rules of a safe image; no container engine is at hand to build it."""
+"""The container file keeps the rules of a safe image; there is no engine here to build it."""
 
 from __future__ import annotations
 
