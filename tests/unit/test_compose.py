@@ -1,0 +1,139 @@
+"""compose.yaml is by the specification, confines every container and has no secret in it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from compose_spec import PyCompose
+
+from serve_app.launcher.edge import EdgePorts
+from serve_app.launcher.ports import Ports
+from serve_app.launcher.resources import megabytes_of_ray, most
+from serve_app.settings import Settings
+from testbed.shipped import shipped_config
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE = ROOT / "compose.yaml"
+COMPOSE: dict[str, Any] = yaml.safe_load(FILE.read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+
+every_service = pytest.mark.parametrize("service", SERVICES.values(), ids=SERVICES)
+
+
+def test_it_is_by_the_specification():
+    read = PyCompose.from_yaml(yaml.safe_dump(COMPOSE))  # merged: `<<` is YAML's
+    read.validate()
+    read.validate_networks()
+    read.validate_volumes()
+    mounted = [each.partition(":")[0] for one in SERVICES.values() for each in one["volumes"]]
+    named = {each for each in mounted if not each.startswith(".")}
+    assert named == set(COMPOSE["volumes"])
+
+
+def test_what_is_misspelt_is_refused():
+    broken = COMPOSE | {"services": {"redis": {"image": "redis:7", "helthcheck": {}}}}
+    with pytest.raises(ValueError, match="helthcheck"):
+        PyCompose.from_yaml(yaml.safe_dump(broken))
+
+
+@every_service
+def test_no_container_can_do_more_than_it_must(service):
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert not {"privileged", "cap_add", "network_mode", "pid"} & set(service)
+
+
+@every_service
+def test_memory_processes_and_logs_are_bounded(service):
+    assert re.fullmatch(r"\d+[gm]", service["mem_limit"])
+    assert service["pids_limit"] > 0
+    assert set(service["logging"]["options"]) == {"max-size", "max-file"}
+
+
+@every_service
+def test_ports_are_published_on_this_machine_alone(service):
+    assert all(each.startswith("127.0.0.1:") for each in service.get("ports", []))
+
+
+@every_service
+def test_images_are_pinned(service):
+    assert "build" in service or re.search(r":v?\d+\.\d+\.\d+", service["image"])
+
+
+def test_the_ports_are_those_of_the_edge():
+    published = {int(each.split(":")[1]) for each in SERVICES["greenwave"]["ports"]}
+    ports = EdgePorts()
+    edge = {Ports().http, ports.gateway, ports.density, ports.loans, ports.cards}
+    assert published == edge
+
+
+def test_each_waits_until_what_it_needs_is_healthy():
+    for service in SERVICES.values():
+        for needed, how in service.get("depends_on", {}).items():
+            has_check = "healthcheck" in SERVICES[needed]
+            assert how["condition"] == ("service_healthy" if has_check else "service_started")
+
+
+def test_everything_that_is_not_ours_has_a_healthcheck():
+    """Ours has it in its image."""
+    assert {name for name, each in SERVICES.items() if "healthcheck" not in each} == {"greenwave"}
+
+
+def test_every_secret_comes_from_outside_and_has_no_default():
+    for service in SERVICES.values():
+        for name, value in service.get("environment", {}).items():
+            if re.search(r"PASSWORD|SECRET|TOKEN|AUTH$|URL", name):
+                assert "${" in value, name
+    asked = re.findall(r"\$\{(\w+)([^}]*)\}", FILE.read_text())
+    assert {rest for _, rest in asked} == {":?see compose.yaml"}
+    (listed,) = re.findall(r"for name in ([A-Z_ ]+);", FILE.read_text())
+    assert {name for name, _ in asked} == set(listed.split())
+
+
+def test_a_lost_secret_file_is_neither_committed_nor_sent_to_the_builder():
+    assert ".env" in (ROOT / ".gitignore").read_text().splitlines()
+    assert "!.env" not in (ROOT / ".dockerignore").read_text()
+
+
+def test_its_variables_are_ones_that_are_read():
+    ours = {name.upper() for name in Settings.model_fields}
+    assert {
+        name for name in SERVICES["greenwave"]["environment"] if not name.startswith("RAY_")
+    } <= ours
+
+
+def test_the_largest_number_of_replicas_finds_memory():
+    shipped = shipped_config()
+    needed = most(shipped).megabytes + megabytes_of_ray(1)
+    assert int(SERVICES["greenwave"]["mem_limit"].removesuffix("g")) * 1000 > needed
+    assert f"{needed / 1000:.1f} GB at the largest number of replicas" in FILE.read_text()
+
+
+def test_the_store_keeps_what_it_has_answered():
+    config = SERVICES["redis"]["command"][-1]
+    for line in ("appendonly yes", "appendfsync always", "maxmemory-policy noeviction"):
+        assert line in config.splitlines()
+    assert "/data" in SERVICES["redis"]["volumes"][0]
+
+
+def test_prometheus_asks_where_the_metrics_are():
+    prometheus = yaml.safe_load((ROOT / "configs" / "prometheus.yml").read_text())
+    targets = {
+        job["job_name"]: job["static_configs"][0]["targets"] for job in prometheus["scrape_configs"]
+    }
+    ports = Ports()
+    assert targets == {
+        "ray": [f"greenwave:{ports.metrics}"],
+        "haproxy": [f"greenwave:{ports.haproxy_metrics}"],
+    }
+
+
+def test_grafana_asks_prometheus_where_it_listens():
+    (source,) = yaml.safe_load((ROOT / "configs" / "grafana.yml").read_text())["datasources"]
+    assert source["url"] == "http://prometheus:9090"
+    assert "127.0.0.1:9090:9090" in SERVICES["prometheus"]["ports"]
