@@ -19,6 +19,7 @@ from testbed.shipped import shipped_config
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "compose.yaml"
 COMPOSE: dict[str, Any] = yaml.safe_load(FILE.read_text())
+PROMETHEUS = 9090
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 
 every_service = pytest.mark.parametrize("service", SERVICES.values(), ids=SERVICES)
@@ -45,7 +46,8 @@ def test_no_container_can_do_more_than_it_must(service):
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
-    assert not {"privileged", "cap_add", "network_mode", "pid"} & set(service)
+    assert not {"privileged", "cap_add", "pid"} & set(service)
+    assert service.get("network_mode") in (None, "service:greenwave")
 
 
 @every_service
@@ -69,7 +71,7 @@ def test_the_ports_are_those_of_the_edge():
     published = {int(each.split(":")[1]) for each in SERVICES["greenwave"]["ports"]}
     ports = EdgePorts()
     edge = {Ports().http, ports.gateway, ports.density, ports.loans, ports.cards}
-    assert published == edge
+    assert published == edge | {PROMETHEUS}
 
 
 def test_each_waits_until_what_it_needs_is_healthy():
@@ -128,12 +130,13 @@ def test_prometheus_asks_where_the_metrics_are():
     }
     ports = Ports()
     assert targets == {
-        "ray": [f"greenwave:{ports.metrics}"],
-        "haproxy": [f"greenwave:{ports.haproxy_metrics}"],
+        "ray": [f"127.0.0.1:{ports.metrics}"],
+        "haproxy": [f"127.0.0.1:{ports.haproxy_metrics}"],
     }
+    assert SERVICES["prometheus"]["network_mode"] == "service:greenwave"
 
 
 def test_grafana_asks_prometheus_where_it_listens():
     (source,) = yaml.safe_load((ROOT / "configs" / "grafana.yml").read_text())["datasources"]
-    assert source["url"] == "http://prometheus:9090"
-    assert "127.0.0.1:9090:9090" in SERVICES["prometheus"]["ports"]
+    assert source["url"] == f"http://greenwave:{PROMETHEUS}"
+    assert set(SERVICES["grafana"]["networks"]) <= set(SERVICES["greenwave"]["networks"])
