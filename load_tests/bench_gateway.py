@@ -1,8 +1,8 @@
 """Measures the gateway's decisions against the inference route that it calls, on a Ray cluster of
 its own.
 
-Three gateways: one that calls at the local HTTP front (the default), one by Serve handle, and one
-with nothing behind it, so that its breaker is open and every answer is the fallback.
+Two gateways: the shipped one, and one with nothing behind it, so that its breaker is open and every
+answer is the fallback.
 
     make bench-gateway ARGS="--rounds 7 --seconds 5"
 """
@@ -22,14 +22,13 @@ from load_tests.wrk import BenchmarkError, Samples, Target, measure
 from serve_app.launcher.ports import Ports
 from testbed.shipped import shipped_application
 
-INFERENCE, GATEWAY, HANDLE = "inference route", "gateway", "gateway by handle"
-FALLBACK = "gateway, breaker open"
+INFERENCE, GATEWAY, FALLBACK = "inference route", "gateway", "gateway, breaker open"
 BARS = [
     Bar(GATEWAY, "requests_per_s", 16, INFERENCE, ">=", 0.5),
     Bar(GATEWAY, "p50_ms", 1, INFERENCE, "<=", 4.0),
     Bar(FALLBACK, "p50_ms", 1, GATEWAY, "<=", 1.0),
 ]
-PREFIXES = {GATEWAY: "/api", HANDLE: "/handle/api", FALLBACK: "/down/api"}
+PREFIXES = {GATEWAY: "/api", FALLBACK: "/down/api"}
 USER = {"username": "bench", "password": secrets.token_urlsafe()}
 
 
@@ -42,7 +41,6 @@ def _measure(options: argparse.Namespace) -> Samples:
     applications = [
         shipped_application("inference"),
         _gateway(GATEWAY),
-        _gateway(HANDLE, args={"call_by": "handle"}),
         _gateway(FALLBACK, args={"inference_app": "none"}),
     ]
     with harness.serving(options.port_base, applications):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from deployments.gateway.observations import check_capacities
@@ -46,12 +44,8 @@ class GatewayOptions(BaseModel):
     )
     inference_app: str = Field(
         "inference",
-        description="Application that the gateway asks when `RL_INFERENCE_SERVICE_URL` is unset.",
-    )
-    call_by: Literal["http", "handle"] = Field(
-        "http",
-        description="How `inference_app` is asked: at this node's HTTP front, or by Serve handle, "
-        "which is slower, but right where the front speaks TLS or not every node has one.",
+        description="Application that the gateway asks, at its node's HTTP front, when "
+        "`RL_INFERENCE_SERVICE_URL` is unset.",
     )
     login_attempts_per_user: int = Field(
         10,

@@ -12,7 +12,6 @@ from ray import serve
 from ray.actor import ActorHandle
 
 from deployments.inference.api import create_app
-from deployments.inference.handle_calls import Outcome, Step, answer_reset, answer_steps
 from deployments.inference.layout import Layout, Seat, agree_on_layout, table_of
 from deployments.inference.metrics import InferenceMetrics
 from deployments.inference.options import InferenceOptions
@@ -58,16 +57,6 @@ class Inference:
     async def reconfigure(self, user_config: dict[str, Any]) -> None:
         """Swap the policies; a file that cannot be served leaves the present one in place."""
         await self._service.policies.reconfigure(user_config)
-
-    async def act(self, steps: list[Step]) -> list[Outcome]:
-        """Answer other services in the order of their steps; one that fails spoils no other."""
-        return await answer_steps(self._service, steps)
-
-    async def reset_run(self, run: str | None) -> Outcome:
-        return await answer_reset(self._service, run)
-
-    async def health_status(self) -> str:
-        return self._service.health().status
 
     def check_health(self) -> None:
         self._leases.check_health()

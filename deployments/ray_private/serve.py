@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import logging
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -12,7 +11,7 @@ from typing import NamedTuple
 from ray._common.utils import import_attr as import_attr
 from ray.serve._private.constants import SERVE_LOGGER_NAME
 from ray.serve._private.logging_utils import ServeContextFilter
-from ray.serve.context import _get_global_client, _RequestContext, _serve_request_context
+from ray.serve.context import _get_global_client
 
 
 class Front(NamedTuple):
@@ -49,13 +48,3 @@ def prepare_log() -> None:
     logger = logging.getLogger(SERVE_LOGGER_NAME)
     if not any(isinstance(each, ServeContextFilter) for each in logger.filters):
         logger.addFilter(ServeContextFilter())
-
-
-def context_of_request(request_id: str | None) -> contextvars.Context:
-    """Make a context of no client's request, whose calls by handle bear this id in the logs.
-
-    A handle takes the id from the request that is being answered, and has no option for another.
-    """
-    context = contextvars.Context()
-    context.run(_serve_request_context.set, _RequestContext(request_id=request_id or ""))
-    return context

@@ -17,13 +17,12 @@ import pytest
 import ray
 from ray.serve._private.constants import SERVE_NAMESPACE
 from ray.serve._private.logging_utils import StreamToLogger, get_serve_logs_dir
-from ray.serve.context import _serve_request_context
+from ray.serve.context import _RequestContext, _serve_request_context
 
 from deployments import ray_private
 from deployments.ray_private import core, serve
 from deployments.ray_private.serve import (
     Front,
-    context_of_request,
     prepare_log,
     read_front,
 )
@@ -101,7 +100,9 @@ def test_a_line_of_a_replicas_log_names_its_request_once(
         prepare_log()
         prepare_log()
         assert len(logger.filters) == len(before) + 1
-        context_of_request("r-1").run(logger.warning, "of a request")
+        context = contextvars.Context()
+        context.run(_serve_request_context.set, _RequestContext(request_id="r-1"))
+        context.run(logger.warning, "of a request")
         contextvars.Context().run(logger.warning, "of none")
     finally:
         logger.removeHandler(handler)
@@ -142,11 +143,3 @@ async def test_the_state_actors_lines_are_beside_those_of_serve(
     node = SimpleNamespace(get_logs_dir_path=lambda: "/ray/logs")
     monkeypatch.setattr(ray._private.worker, "_global_node", node)
     assert core.logs_folder() / "serve" == Path(get_serve_logs_dir())
-
-
-def test_a_context_bears_the_id_and_nothing_of_the_request_at_hand() -> None:
-    of_the_client = contextvars.ContextVar("of_the_client", default="none")
-    of_the_client.set("of one client")
-    context = context_of_request("r-1")
-    assert context.run(_serve_request_context.get).request_id == "r-1"
-    assert context.run(of_the_client.get) == "none"

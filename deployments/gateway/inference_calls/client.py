@@ -1,7 +1,6 @@
 """The gateway's view of the inference service, whatever the transport: one deadline, one breaker.
 
-A transport (:mod:`.handle_transport`, :mod:`.http_transport`) makes the call; this module says what
-its outcomes mean.
+A transport (:mod:`.http_transport`) makes the call; this module says what its outcomes mean.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Steps that share calls of the inference application.
 
-A call of another replica costs several times what a step costs, so requests share calls: those
+A call over HTTP costs several times what a step costs, so requests share calls: those
 that arrive in one turn of the event loop, and those that arrive while enough calls are on their
 way. These wait until one returns, as small packets do in Nagle's algorithm (RFC 896), but not for
 long.
@@ -28,17 +28,10 @@ class SharedCalls:
     Args:
         call: makes one call for steps of one run: an action or an error per step, in their order.
             What it raises is the outcome of them all.
-        context_of: from a request id to the context that a call is made in. It must not be that of
-            a request: Serve cancels a request's calls when its client goes away.
     """
 
-    def __init__(
-        self,
-        call: Call,
-        context_of: Callable[[str | None], contextvars.Context] = lambda _: contextvars.Context(),
-    ) -> None:
+    def __init__(self, call: Call) -> None:
         self._call = call
-        self._context_of = context_of
         self._arrived: list[Waiting] = []
         self._calls: set[asyncio.Task[None]] = set()
         self._hold: asyncio.Handle | None = None
@@ -72,8 +65,8 @@ class SharedCalls:
             if not answer.done():  # its client has not gone
                 batches.setdefault(step.run, []).append((step, answer))
         for batch in batches.values():
-            context = self._context_of(batch[0][0].request_id)
-            call = asyncio.create_task(self._make(batch), context=context)
+            # in no request's context: the call is not only that of the first of them
+            call = asyncio.create_task(self._make(batch), context=contextvars.Context())
             self._calls.add(call)
             call.add_done_callback(self._returned)
 
@@ -91,7 +84,7 @@ class SharedCalls:
                 raise InferenceUnavailableError("unusable", "not one outcome per step")
         except Exception as error:
             outcomes = [error] * len(batch)
-        except asyncio.CancelledError as error:  # gRPC cancels the calls of a channel it gives up
+        except asyncio.CancelledError as error:  # closed
             outcomes = [InferenceUnavailableError("unreachable", repr(error))] * len(batch)
         for (_, answer), outcome in zip(batch, outcomes, strict=True):
             _settle(answer, outcome)

@@ -6,12 +6,9 @@ import os
 
 from deployments.gateway.edge_variable import EDGE_VARIABLE
 from deployments.gateway.inference_calls.client import Transport
-from deployments.gateway.inference_calls.handle_transport import HandleTransport
 from deployments.gateway.inference_calls.http_transport import HttpTransport, base_of
 from deployments.gateway.inference_calls.local_front import find_base_url
-from deployments.gateway.inference_calls.serve_handle import find_handle
 from deployments.gateway.options import GatewayOptions
-from deployments.ray_private.serve import context_of_request
 
 
 def make_transport(options: GatewayOptions, inference_url: str | None) -> Transport:
@@ -28,9 +25,7 @@ def make_transport(options: GatewayOptions, inference_url: str | None) -> Transp
             return base
 
         return HttpTransport(configured, deadline_s, shares_calls=False)
-    if options.call_by == "http":
-        edge_url = os.environ.get(EDGE_VARIABLE)
-        return HttpTransport(
-            lambda: find_base_url(application, edge_url), deadline_s, shares_calls=True
-        )
-    return HandleTransport(lambda: find_handle(application), deadline_s, context_of_request)
+    edge_url = os.environ.get(EDGE_VARIABLE)
+    return HttpTransport(
+        lambda: find_base_url(application, edge_url), deadline_s, shares_calls=True
+    )

@@ -1,4 +1,4 @@
-"""Gateways on the running system, one for each way to the inference service."""
+"""Gateways on the running system, with one inference service or another behind them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,6 @@ def fake() -> Iterator[FakeInference]:
 def gateways(system: System, fake: FakeInference) -> System:
     system.deploy(
         gateway("gateway", "/api", replicas=2),
-        gateway("gateway-handle", "/handle/api", call_by="handle"),
         gateway(
             "gateway-http",
             "/http/api",

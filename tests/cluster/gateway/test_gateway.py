@@ -37,11 +37,11 @@ def assert_down(client: httpx.Client) -> None:
 
 
 class TestOwnInference:
-    """The inference application of the same system, at the local front and by handle."""
+    """The inference application of the same system, at the local front."""
 
-    @pytest.fixture(params=["/api", "/handle/api"])
-    def client(self, request, connect):
-        return connect(request.param)
+    @pytest.fixture
+    def client(self, connect):
+        return connect("/api")
 
     def test_it_is_healthy_and_decides(self, client):
         assert client.get("/traffic/health").json()["inferenceService"] == "up"

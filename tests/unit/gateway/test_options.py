@@ -17,7 +17,6 @@ from models.lane_capacities import LANE_CAPACITIES
         {"deadline_s": 60.1},
         {"max_waiting": 1001},
         {"breaker_failures": 0},
-        {"call_by": "post"},
         {"lane_capacities": LANE_CAPACITIES | {"300839359": [35.4]}},
     ],
     ids=lambda args: next(iter(args)),

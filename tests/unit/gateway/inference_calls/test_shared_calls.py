@@ -97,20 +97,13 @@ async def test_calls_that_hang_hold_up_the_others_for_milliseconds_alone():
     assert await asyncio.gather(*tasks) == STEPS
 
 
-async def test_a_call_is_made_in_no_requests_context_and_bears_the_first_ones_id():
-    ids: list[str | None] = []
-
-    def context_of(request_id: str | None) -> contextvars.Context:
-        ids.append(request_id)
-        return contextvars.Context()
-
+async def test_a_call_is_made_in_no_requests_context():
     calls = Calls()
-    shared = SharedCalls(calls, context_of)
+    shared = SharedCalls(calls)
     CLIENT.set("ann")
     steps = [step(action, f"id-{action}") for action in (1, 2)]
     assert await asyncio.gather(*map(shared.act, steps)) == [1, 2]
     assert calls.clients == ["nobody"]
-    assert ids == ["id-1"]
 
 
 async def test_closing_leaves_no_caller_waiting(patient):
