@@ -28,21 +28,23 @@ def redis_executable() -> str:
 class RedisServer:
     """One server process that can be killed and started again on its port and data."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, host: str = "127.0.0.1") -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._options = options
+        self._host = host
         self._process: subprocess.Popen[bytes] | None = None
         with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
+            probe.bind((host, 0))
             self.port: int = probe.getsockname()[1]
-        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self.url = f"redis://{host}:{self.port}/0"
 
     def start(self) -> RedisServer:
         """Start the process and wait until it has loaded its data."""
         options = [
-            *("--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self._folder)),
+            *("--port", str(self.port), "--bind", self._host, "--dir", str(self._folder)),
             *("--save", "", "--appendonly", "yes", "--appendfsync", "always"),
+            *("--protected-mode", "no"),  # it would hear this address alone
             *self._options,
         ]
         with (self._folder / "redis.log").open("ab") as log:
@@ -80,7 +82,7 @@ class RedisServer:
         assert self._process is not None
         deadline = time.monotonic() + START_TIMEOUT_S
         once = Retry(NoBackoff(), 0)
-        with redis.Redis(port=self.port, socket_timeout=1.0, retry=once) as client:
+        with redis.Redis(self._host, self.port, socket_timeout=1.0, retry=once) as client:
             while self._process.poll() is None and time.monotonic() < deadline:
                 try:
                     client.ping()

@@ -16,10 +16,19 @@ SERVE_NAMESPACE = "serve"
 def read_actor_process(actor_id: str) -> tuple[str, int]:
     """Return node id and process id that the GCS knows an actor by; blocks until it answers.
 
+    An actor that it holds to be dead for good has no process: another one may bear its name.
     The public state API asks the dashboard, which is not always there.
     """
     actor = state.actor_table(actor_id)
+    if actor["State"] == "DEAD":
+        return "", 0
     return actor["Address"]["NodeID"], actor["Pid"]
+
+
+def read_actor_places() -> dict[str, str]:
+    """Return the node id of each living named actor; blocks until the GCS answers."""
+    actors = state.actor_table(None, actor_state_name="ALIVE").values()
+    return {actor["Name"]: actor["Address"]["NodeID"] for actor in actors if actor["Name"]}
 
 
 def logs_folder() -> Path:

@@ -62,6 +62,29 @@ def test_replicas_are_in_the_namespace_that_serve_names() -> None:
     assert core.SERVE_NAMESPACE == SERVE_NAMESPACE
 
 
+@pytest.mark.parametrize(
+    ("known", "process"), [("ALIVE", ("n1", 7)), ("RESTARTING", ("n1", 7)), ("DEAD", ("", 0))]
+)
+def test_an_actor_that_is_dead_for_good_has_no_process(
+    monkeypatch: pytest.MonkeyPatch, known: str, process: tuple[str, int]
+) -> None:
+    actor = {"State": known, "Address": {"NodeID": "n1"}, "Pid": 7}
+    monkeypatch.setattr(core, "state", SimpleNamespace(actor_table=lambda actor_id: actor))
+    assert core.read_actor_process("an id") == process
+
+
+def test_of_the_living_actors_those_with_a_name_have_a_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def actor_table(actor_id: None, actor_state_name: str) -> dict[str, dict[str, object]]:
+        assert actor_state_name == "ALIVE"
+        names = {"1": "hidden", "2": ""}
+        return {i: {"Name": name, "Address": {"NodeID": "n1"}} for i, name in names.items()}
+
+    monkeypatch.setattr(core, "state", SimpleNamespace(actor_table=actor_table))
+    assert core.read_actor_places() == {"hidden": "n1"}
+
+
 class Deployment(NamedTuple):
     app_name: str
 

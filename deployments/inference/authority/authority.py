@@ -186,6 +186,24 @@ class HiddenStateAuthority:
         await self._office.give_up(self._resets.rows)
         self.stop()  # or the tenure's end would be taken for a succession
 
+    async def step_down(self) -> None:
+        """Leave the seat to the next life, which begins as after a death, but at once.
+
+        Raises:
+            AuthorityUnavailableError: not now; this life goes on.
+        """
+        self._office.require_open()
+        await self._recovery.over()
+        await self._copies.flush()
+        await self._office.ledger.is_mine()  # the store serves
+        self._office.require_open()
+        try:
+            await self._office.resign()
+        except BaseException as error:  # nobody knows whether the next life has been told
+            self._on_end(error)
+            raise
+        self.stop()
+
     def stop(self) -> None:
         """Stop the background loops."""
         self._background.cancel()

@@ -11,6 +11,7 @@ import asyncio
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from deployments.inference.layout import Seat, StateStore
 from deployments.inference.protocol import AuthorityUnavailableError, DismissedError
@@ -105,11 +106,18 @@ class Ledger:
             await self._write(puts, deletes)
 
     async def set_members(self, members: tuple[str, ...]) -> None:
+        await self._set(members=members)
+
+    async def resign(self) -> None:
+        """Tell the next life that nobody acts here any more, so that it need not wait."""
+        await self._set(process="")
+
+    async def _set(self, **changed: Any) -> None:
         async with self._turn:
             await self._settle_doubt()
-            changed = replace(self.row, members=members)
-            await self._write({self._seat.row: changed.pack()})
-            self.row, self._stored = changed, changed.pack()
+            mine = replace(self.row, **changed)
+            await self._write({self._seat.row: mine.pack()})
+            self.row, self._stored = mine, mine.pack()
 
     async def give_up(self, deletes: Collection[str]) -> None:
         """Leave the seat for good, and delete the rows that served it alone."""

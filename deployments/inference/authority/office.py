@@ -144,6 +144,12 @@ class Office:
     def close(self) -> None:
         self._closed = True
 
+    async def resign(self) -> None:
+        """Leave the seat to the next life; from here on nobody is heard."""
+        self.require()
+        self._left = True
+        await self.ledger.resign()
+
     async def give_up(self, rows: list[str]) -> None:
         """Leave the seat for good; from here on nobody is heard.
 

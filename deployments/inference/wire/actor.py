@@ -1,6 +1,6 @@
 """The stateful actor: the authority over hidden states as a Ray actor.
 
-The actor is named, detached and restarted by Ray, not one of Serve's deployment-scoped actors:
+The actor is named, detached and restarted by Ray while its node lives, not one of Serve's deployment-scoped actors:
 those belong to one code version, so a rollout would have two authorities at once and start from
 zeros, and a dead one waits for the controller's health check (10 s by default) where Ray restarts
 this one at once.
@@ -18,6 +18,7 @@ from collections.abc import Callable
 import ray
 from ray.actor import ActorHandle
 from ray.util import metrics
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from deployments.inference.authority.authority import HiddenStateAuthority
 from deployments.inference.authority.ledger import SeatGivenUpError
@@ -29,6 +30,12 @@ from deployments.inference.wire.commit_channel import (
     CommitServer,
     decode_commit,
 )
+from deployments.inference.wire.placement import (
+    choose_node,
+    ought_to_move,
+    read_places,
+    serving_nodes,
+)
 from deployments.inference.wire.ray_cluster import RayCluster
 from deployments.log import write_to
 from deployments.ray_private.core import logs_folder
@@ -38,6 +45,9 @@ logger = logging.getLogger("ray.serve")
 
 NAMESPACE = "greenwave"
 _LAST_WORDS_S = 0.5  # for answers that are still on their way
+_PLACE_PERIOD_S = 5.0
+_MISPLACED = 2  # times in a row: a node that has just come may go again
+_END_S = 5.0
 
 OpenStore = Callable[[], Store]
 
@@ -66,6 +76,7 @@ class HiddenStates(HiddenStateAuthority):
         self._n_states.set_default_tags({"shard": str(seat.shard)})
         # Reading many copies takes about as long as it takes replicas to find this process.
         self._starting_early = asyncio.ensure_future(self._start_early())
+        self._moving = asyncio.ensure_future(self._move_when_misplaced(app, seat))
 
     async def _start_early(self) -> None:
         with contextlib.suppress(HiddenStateError):  # whoever calls tries again
@@ -90,6 +101,23 @@ class HiddenStates(HiddenStateAuthority):
         await super().give_up()
         _leave()
 
+    async def _move_when_misplaced(self, app: str, seat: Seat) -> None:
+        """Make room for a life on another node, where nodes have come or gone."""
+        name = _name(app, seat)
+        n_misplaced = 0
+        while True:
+            await asyncio.sleep(_PLACE_PERIOD_S)
+            try:
+                misplaced = await asyncio.to_thread(_is_misplaced, name)
+                n_misplaced = n_misplaced + 1 if misplaced else 0
+                if n_misplaced >= _MISPLACED:
+                    await self.step_down()
+                    logger.info("The state actor moves to a node that has fewer of them")
+                    _leave(last_words_s=0)
+            except Exception as error:  # whatever the GCS client raises, or the store is away
+                n_misplaced = 0
+                logger.warning("The state actor stays where it is: %r", error)
+
     async def commit_address(self) -> ChannelAddress | None:
         """Return where commits are taken, None when the actor cannot listen or has not started."""
         return self._address
@@ -107,20 +135,47 @@ def find_authority(
     app: str, options: InferenceOptions, open_store: OpenStore, seat: Seat
 ) -> ActorHandle:
     """Return the named actor of a seat, created by whoever comes first."""
+    name = _name(app, seat)
+    try:
+        found: ActorHandle = ray.get_actor(name, NAMESPACE)
+        return found
+    except ValueError:
+        pass
     actor: ActorHandle = (
         ray.remote(HiddenStates)
         .options(
-            name=f"hidden_states:{app}:{seat.generation}/{seat.shard}",
+            name=name,
             namespace=NAMESPACE,
             lifetime="detached",
             get_if_exists=True,
             max_restarts=-1,
             max_concurrency=10_000,  # long-polls and checkouts wait inside
             num_cpus=0,
+            scheduling_strategy=_place(name, seat),
         )
         .remote(app, options, open_store, seat)
     )
     return actor
+
+
+def _name(app: str, seat: Seat) -> str:
+    return f"hidden_states:{app}:{seat.generation}/{seat.shard}"
+
+
+def _siblings(name: str) -> str:
+    return name[: name.rindex("/") + 1]
+
+
+def _place(name: str, seat: Seat) -> NodeAffinitySchedulingStrategy | None:
+    places = read_places(_siblings(name))
+    node = choose_node(seat.shard, serving_nodes(), places.values())
+    # Hard, as a soft one is nothing to Ray for an actor that needs no CPU. When the node dies so does
+    # the actor, and the replicas create another.
+    return NodeAffinitySchedulingStrategy(node, soft=False) if node else None
+
+
+def _is_misplaced(name: str) -> bool:
+    return ought_to_move(name, read_places(_siblings(name)), serving_nodes())
 
 
 def _restart(error: BaseException) -> None:
@@ -129,8 +184,9 @@ def _restart(error: BaseException) -> None:
     os._exit(1)
 
 
-def _leave() -> None:
-    """End for good: nobody needs this seat any more."""
+def _leave(last_words_s: float = _LAST_WORDS_S) -> None:
+    """End for good: nobody needs this seat any more, or the next actor will sit elsewhere."""
     me = ray.get_runtime_context().current_actor
     loop = asyncio.get_running_loop()
-    loop.call_later(_LAST_WORDS_S, lambda: ray.kill(me, no_restart=True))
+    loop.call_later(last_words_s, lambda: ray.kill(me, no_restart=True))
+    loop.call_later(last_words_s + _END_S, os._exit, 1)  # Ray does not hear it: a restart will do

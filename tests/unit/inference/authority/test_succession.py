@@ -94,6 +94,59 @@ async def test_a_life_whose_predecessor_has_ended_begins_at_once(known):
 
 
 @virtual_time
+async def test_after_a_life_that_stepped_down_the_next_one_begins_at_once_with_every_state():
+    store = MemoryStore()
+    first = await make_authority(LONG, store)
+    session = await join(first, "a")
+    granted = await first.checkout(session, KEY)
+    stepped = batch(KEY, Version(granted.version.epoch, 1))
+    await first.commit(session, stepped, [KEY])
+    await first.step_down()
+    second = await second_life(store)
+    before = now()
+    again = await join(second, "a")
+    assert (await second.checkout(again, KEY)).version.step == 1
+    assert now() - before < 0.1
+
+
+@virtual_time
+async def test_a_life_that_has_stepped_down_hears_nobody():
+    store, cluster = MemoryStore(), FakeCluster()
+    first = await make_authority(LONG, store, cluster)
+    session = await join(first, "a")
+    await first.step_down()
+    rows = snapshot(store)
+    for call in (first.open_session(Hello("a", 1)), first.checkout(session, KEY)):
+        with pytest.raises(AuthorityUnavailableError):
+            await call
+    assert snapshot(store) == rows
+
+
+@virtual_time
+async def test_without_its_store_a_life_does_not_step_down_but_goes_on():
+    store = MemoryStore()
+    first = await make_authority(LONG, store)
+    session = await join(first, "a")
+    store.down = True
+    with pytest.raises(AuthorityUnavailableError):
+        await first.step_down()
+    await first.checkout(session, KEY)
+
+
+@virtual_time
+async def test_a_life_that_cannot_tell_whether_it_has_stepped_down_ends():
+    store = MemoryStore()
+    ended: list[BaseException] = []
+    first = await make_authority(LONG, store, on_end=ended.append)
+    await join(first, "a")
+    store.lost_reply = 1.0
+    with pytest.raises(AuthorityUnavailableError):
+        await first.step_down()
+    assert len(ended) == 1
+    assert not first._office.may_act()
+
+
+@virtual_time
 async def test_a_life_whose_tenure_is_over_grants_commits_and_resets_nothing():
     store, cluster = MemoryStore(), FakeCluster()
     authority = await make_authority(FAST, store, cluster)

@@ -1,0 +1,94 @@
+"""What clients see when a machine of a cluster dies, or cannot be reached."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
+
+import pytest
+
+from testbed.chaos.lineage import Harm
+from testbed.nodes.cluster import Cluster, until
+from testbed.nodes.node import Node
+from testbed.nodes.watch import PATHS, Watch, watched
+
+AWAY_S = 10.0
+LOSS_BOUND_S = 0.01 + 0.25  # what two busy cores need for a commit
+RECOVERY_S = 30.0
+
+
+@asynccontextmanager
+async def clients_of(nodes: Collection[Node], survivors: Collection[Node]) -> AsyncIterator[Watch]:
+    """Load all nodes, then wait until the survivors serve again, and check the promises."""
+    async with watched(nodes) as watch:
+        yield watch
+        await eventually(lambda: watch.all_answered_since(watch.moments[-1], survivors))
+    print(watch)  # noqa: T201 - the figures of docs/cluster.md
+    await asyncio.to_thread(check, watch, survivors)
+
+
+async def eventually(condition: Callable[[], bool], timeout_s: float = RECOVERY_S) -> None:
+    await asyncio.to_thread(until, condition, timeout_s, "as it was before")
+
+
+def check(watch: Watch, survivors: Collection[Node]) -> None:
+    for node in survivors:
+        assert watch.missing(through=node) == []
+        for service in PATHS:
+            assert watch.away_s(service, node) < AWAY_S, f"{service} at node {node.number}"
+    for service in ("inference", "strict"):
+        assert watch.silent_s(service) < AWAY_S
+        verdict = watch.verdict(service)
+        assert not verdict.steps(Harm.DOUBLED) + verdict.steps(Harm.REVIVED), verdict.findings[:3]
+        if service == "strict":
+            assert not verdict.steps(Harm.LOST), verdict.findings[:3]
+        assert verdict.lost_s < LOSS_BOUND_S, verdict.findings[:3]
+
+
+def with_a_state_actor(cluster: Cluster) -> tuple[Node, Node]:
+    """Return a worker to which something will happen, and the other one."""
+    victim = next(node for node in cluster.workers if node.state_actors())
+    (survivor,) = [node for node in cluster.workers if node is not victim]
+    return victim, survivor
+
+
+@pytest.mark.parametrize("how", [Node.kill_raylet, Node.kill], ids=["raylet", "everything"])
+async def test_a_node_dies_and_comes_back(cluster: Cluster, how: Callable[[Node], None]) -> None:
+    victim, survivor = with_a_state_actor(cluster)
+    async with clients_of(cluster.workers, [survivor]) as watch:
+        watch.note()
+        await asyncio.to_thread(how, victim)
+        await eventually(lambda: not victim.replicas("inference"))
+        watch.note()
+    victim.kill()  # what a killed raylet leaves for whoever starts the node again
+    await asyncio.to_thread(cluster.start, victim)
+    await eventually(lambda: cluster.is_spread(*cluster.workers), 60)
+
+
+async def test_the_head_dies_and_is_started_again(cluster: Cluster) -> None:
+    async with clients_of(cluster.workers, cluster.workers) as watch:
+        watch.note()
+        await asyncio.to_thread(cluster.head.kill)
+        await asyncio.to_thread(cluster.start, cluster.head)
+        watch.note()
+    controllers = cluster.head.find("ray::ServeController")
+    assert len(controllers) == 1
+
+
+async def test_a_node_is_cut_off_from_the_others(cluster: Cluster) -> None:
+    """Both sides have clients, and both reach the store: only its fences keep them apart."""
+    victim, survivor = with_a_state_actor(cluster)
+    others = [survivor.number, cluster.head.number]
+    async with clients_of(cluster.workers, [survivor]) as watch:
+        watch.note()
+        with cluster.network.cut(victim.number, others):
+            since = time.monotonic()
+            await eventually(lambda: watch.all_answered_since(since + AWAY_S, [survivor]))
+        watch.note()
+        await eventually(lambda: not victim.find("raylet/raylet "))
+        watch.note()
+    victim.kill()
+    await asyncio.to_thread(cluster.start, victim)
+    await eventually(lambda: cluster.is_spread(*cluster.workers), 60)
