@@ -24,6 +24,7 @@ DASHBOARD_PORT = 8265
 HTTP_PORT = 8000
 START_S = 90.0
 _SHARED_FOLDERS = ("/tmp/ray", "/tmp/haproxy-serve")  # of each machine its own
+_OWN_PROCESSES = ("unshare", "--pid", "--fork", "--mount-proc")  # Ray looks for others of its kind
 OBJECT_STORE_BYTES = 100 << 20
 
 
@@ -73,10 +74,11 @@ class Node:
             shlex.join(("mount", "--bind", str(mine), theirs))
             for theirs, mine in zip(_SHARED_FOLDERS, own, strict=True)
         ]
+        in_namespace = ("ip", "netns", "exec", self.network.namespace(self.number))
         script = " && ".join([*mounts, "exec " + shlex.join(self._command())])
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                ["ip", "netns", "exec", self.network.namespace(self.number), "sh", "-c", script],
+                [*in_namespace, *_OWN_PROCESSES, "sh", "-c", script],
                 env=os.environ | self.env,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

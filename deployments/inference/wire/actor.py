@@ -1,9 +1,9 @@
 """The stateful actor: the authority over hidden states as a Ray actor.
 
-The actor is named, detached and restarted by Ray while its node lives, not one of Serve's deployment-scoped actors:
+The actor is named, detached and restarted by Ray, not one of Serve's deployment-scoped actors:
 those belong to one code version, so a rollout would have two authorities at once and start from
 zeros, and a dead one waits for the controller's health check (10 s by default) where Ray restarts
-this one at once.
+this one at once. It belongs to a node; with that it dies, and the replicas create another.
 """
 
 from __future__ import annotations
@@ -169,8 +169,7 @@ def _siblings(name: str) -> str:
 def _place(name: str, seat: Seat) -> NodeAffinitySchedulingStrategy | None:
     places = read_places(_siblings(name))
     node = choose_node(seat.shard, serving_nodes(), places.values())
-    # Hard, as a soft one is nothing to Ray for an actor that needs no CPU. When the node dies so does
-    # the actor, and the replicas create another.
+    # A soft affinity is nothing to Ray for an actor that needs no resources.
     return NodeAffinitySchedulingStrategy(node, soft=False) if node else None
 
 
