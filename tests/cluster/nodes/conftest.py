@@ -18,7 +18,7 @@ def small_config() -> Config:
     """Return configs/cluster.yaml with some of its applications, and a strict inference."""
     config = cluster_config("inference", "gateway", "loans")
     strict = copy.deepcopy(config["applications"][0])
-    strict |= {"name": "strict", "route_prefix": "/strict"}
+    strict |= {"name": "inference-strict", "route_prefix": "/strict"}
     strict["args"] |= {"strict": True, "durable": True}
     config["applications"].append(strict)
     return config
