@@ -24,7 +24,7 @@ async def clients_of(nodes: Collection[Node], survivors: Collection[Node]) -> As
     async with watched(nodes) as watch:
         yield watch
         await eventually(lambda: watch.all_answered_since(watch.moments[-1], survivors))
-    print(watch)  # noqa: T201 - the figures of docs/cluster.md
+    print(watch)  # noqa: T201 - the figures for the documentation
     await asyncio.to_thread(check, watch, survivors)
 
 

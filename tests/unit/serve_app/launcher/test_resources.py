@@ -94,10 +94,15 @@ def test_the_config_of_a_cluster_says_what_it_needs():
     path = ROOT / "configs" / "cluster.yaml"
     cluster = yaml.safe_load(path.read_text())
     at_least = round(least(cluster).cpus + surge(cluster).cpus, 3)
-    said = f"It needs {at_least:g} CPUs at least, two nodes of two cores or one of four"
+    said = f"It needs {at_least:g} CPUs at least, two nodes of two cores"
     assert said in path.read_text()
     assert at_least <= 4
     assert f"can grow to {most(cluster).cpus:g};" in path.read_text()
+
+
+def test_in_a_cluster_no_application_finds_place_for_all_of_its_replicas_on_one_node():
+    cluster = yaml.safe_load((ROOT / "configs" / "cluster.yaml").read_text())
+    assert {scale.nodes for scale in resources.scales(cluster)} == {2}
 
 
 def test_it_is_said_in_one_line():
