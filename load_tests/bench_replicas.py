@@ -1,9 +1,10 @@
 """Measures what a request costs with one inference replica and with three, and what moves.
 
-One system, the same load on each in turn: 200 runs of five junctions in a random order. Beside the
-shipped routing by run, three replicas that take turns, as Serve does by itself. CPU time is that of
-HAProxy, the replicas and the state actors; from it, and from the part of each of them, follow the
-cores that a load needs.
+The same load on each in turn: 200 runs of five junctions in a random order. Beside the shipped
+routing by run: three replicas that take turns, as Serve does by itself; and three applications of
+one replica that know nothing of each other, which shows what it costs that three processes share
+the machine. CPU time is that of HAProxy, the replicas and the state actors, less what they take
+idle; from it, and from the part of each of them, follow the cores that a load needs.
 
     make bench-replicas ARGS="--rounds 5 --seconds 5"
 """
@@ -30,14 +31,20 @@ from serve_app.launcher.instance import Instance
 from testbed.shipped import shipped_application
 
 ONE, THREE, TURNS = "one replica", "three, routed by run", "three, in turn"
+APART = "three applications"
 PLACES = {ONE: ("inference", 1), THREE: ("inference-three", 3), TURNS: ("turns", 3)}
+PIECES = [f"apart-{number}" for number in (1, 2, 3)]  # known to predict_apart.lua, too
 PARTS = ("HAProxy", "replicas", "state actor")
 BARS = [
-    *(Bar(THREE, figure, n, ONE, "<=", 1.1) for figure in ("p50_ms", "cpu_us") for n in (1, 16)),
+    Bar(THREE, figure, n, peer, "<=", 1.1)
+    for peer in (ONE, APART)
+    for figure in ("p50_ms", "cpu_us")
+    for n in harness.CONNECTIONS
 ]
 MOVES_BAR = 1.0  # per 1,000 requests
 CORES = (4, 16, 64)
 SPARE = 0.7  # of the processors' time; the rest is for Ray, the edge, and bursts
+IDLE_S = 8.0
 EXPORT_S = 15.0  # Ray's processes report their counts every 10 s
 
 
@@ -56,20 +63,22 @@ def main() -> int:
 def _measure(options: argparse.Namespace) -> Samples:
     applications = [
         shipped_application("inference", called=name, prefix=f"/{name}", replicas=replicas)
-        for name, replicas in PLACES.values()
+        for name, replicas in [*PLACES.values(), *((name, 1) for name in PIECES)]
     ]
     samples: Samples = {}
     with harness.serving(options.port_base, applications) as (instance, _):
-        for name, (app, _) in PLACES.items():  # every state gets its owner
-            run_wrk(_target(instance, name, app), 16, options.seconds)
+        targets = _targets(instance)
+        for target in targets:  # every state gets its owner
+            run_wrk(target, 16, options.seconds)
+        idle = _idle(instance)
         before = _moves(instance)
         for number in range(1, options.rounds + 1):
             for n in harness.CONNECTIONS:
-                for name, (app, _) in PLACES.items():
-                    cost = _cost(instance, _target(instance, name, app), n, options.seconds)
-                    samples.setdefault((name, n), []).append(cost)
+                for target in targets:
+                    cost = _cost(instance, target, n, options.seconds, idle)
+                    samples.setdefault((target.name, n), []).append(cost)
                     console.print(
-                        f"round {number}/{options.rounds}  {name:<22} c={n:<3}"
+                        f"round {number}/{options.rounds}  {target.name:<22} c={n:<3}"
                         f" {cost.requests_per_s:6.0f} req/s  p50 {cost.p50_ms:.2f} ms"
                         f"  {cost.cpu_us:.0f} us of CPU"
                         f" ({', '.join(f'{p} {us:.0f}' for p, us in cost.parts_us.items())})"
@@ -79,17 +88,32 @@ def _measure(options: argparse.Namespace) -> Samples:
     return samples
 
 
-def _target(instance: Instance, name: str, app: str) -> Target:
-    url = f"{instance.base_url}/{app}/predict_action"
-    return Target(name, url, "predict_for_runs.lua")
+def _targets(instance: Instance) -> list[Target]:
+    urls = {name: f"{instance.base_url}/{app}/predict_action" for name, (app, _) in PLACES.items()}
+    return [
+        *(Target(name, url, "predict_for_runs.lua") for name, url in urls.items()),
+        Target(APART, instance.base_url, "predict_apart.lua"),
+    ]
 
 
-def _cost(instance: Instance, target: Target, connections: int, seconds: float) -> Cost:
+def _idle(instance: Instance) -> Mapping[str, float]:
+    """Return the CPU seconds per second that each part takes while nobody asks anything."""
     before = cpu_seconds(instance)
-    sample = run_wrk(target, connections, seconds)
+    time.sleep(IDLE_S)
     after = cpu_seconds(instance)
+    return {part: (after[part] - before[part]) / IDLE_S for part in PARTS}
+
+
+def _cost(
+    instance: Instance, target: Target, connections: int, seconds: float, idle: Mapping[str, float]
+) -> Cost:
+    before, started = cpu_seconds(instance), time.monotonic()
+    sample = run_wrk(target, connections, seconds)
+    after, took = cpu_seconds(instance), time.monotonic() - started
     requests = sample.requests_per_s * seconds
-    parts = {part: (after[part] - before[part]) / requests * 1e6 for part in PARTS}
+    parts = {
+        part: (after[part] - before[part] - idle[part] * took) / requests * 1e6 for part in PARTS
+    }
     return Cost(**asdict(sample), cpu_us=sum(parts.values()), parts_us=parts)
 
 
