@@ -11,11 +11,13 @@ from dataclasses import asdict
 import numpy as np
 from ray.serve import metrics
 
+from deployments.inference.policies import Part
 from deployments.inference.replica.counts import Batch, StepCounts
 from deployments.inference.service import InferenceService
 from deployments.metrics.total import Total
 from models.policy.inputs import UNAVAILABLE, count_out_of_range
 
+_PART = Part._fields
 _COUNTER_HELP = {
     "checkouts": "Hidden states that a replica has become the owner of",
     "recalls": "Hidden states given back because another replica asked",
@@ -32,41 +34,41 @@ class InferenceMetrics:
     def __init__(self, service: InferenceService) -> None:
         self._service = service
         self._predictions = Total(
-            "inference_predictions", "Predictions made", ("policy", "junction", "action")
+            "inference_predictions", "Predictions made", (*_PART, "junction", "action")
         )
         self._step_ms = metrics.Histogram(
             "inference_step_ms",
             "Duration of a batched GRU step, a sample of the batches",
             boundaries=[0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 5, 20],
-            tag_keys=("policy",),
+            tag_keys=_PART,
         )
         self._batch_size = metrics.Histogram(
             "inference_batch_size",
             "Rows of a batched GRU step, a sample of the batches",
             boundaries=[1, 2, 4, 8, 16, 32, 64, 128, 256],
-            tag_keys=("policy",),
+            tag_keys=_PART,
         )
         self._entropy = metrics.Histogram(
             "inference_entropy",
             "Entropy of the distribution over actions in nats, a sample of the steps",
             boundaries=[0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.9, 1.1, 1.4],
-            tag_keys=("policy",),
+            tag_keys=_PART,
         )
         self._values = Total(
             "inference_observed_values",
             "Observed values in and out of the range of the training, a sample of the steps",
-            ("policy", "range"),
+            (*_PART, "range"),
         )
-        self._values_seen: Counter[tuple[str, str]] = Counter()
+        self._values_seen: Counter[tuple[str, str, str]] = Counter()
         self._shadow_steps = Total(
             "inference_shadow_steps",
             "Steps of a shadow: agreed or differed in the action, failed, or skipped",
-            ("outcome",),
+            ("states", "outcome"),
         )
         self._passed_on = Total(
             "inference_steps_passed_on",
             "Steps that were not finite by a canary, and were left to the policy in service",
-            (),
+            _PART,
         )
         self._leases = {
             name: Total(f"inference_{name}", help, ()) for name, help in _COUNTER_HELP.items()
@@ -81,11 +83,11 @@ class InferenceMetrics:
     def publish(self) -> None:
         """Publish what has come since the last call."""
         policies = self._service.policies
-        for policy, counts in policies.counts.items():
-            self._publish_steps(policy, counts)
+        for part, counts in policies.counts.items():
+            self._publish_steps(part, counts)
         self._values.publish(self._values_seen)
-        self._shadow_steps.publish(policies.outcomes)
-        self._passed_on.publish({(): policies.counts["candidate"].passed_on})
+        for states, outcomes in policies.outcomes.items():
+            self._shadow_steps.publish({(states, what): n for what, n in outcomes.items()})
         refused = sum(counts.without_place for counts in policies.counts.values())
         self._without_place.publish({(): refused})
         leases = asdict(self._service.leases.counts)
@@ -93,19 +95,20 @@ class InferenceMetrics:
             total.publish({(): leases[name]})
         self._commit_lag_ms.set(leases["commit_lag_s"] * 1000)
 
-    def _publish_steps(self, policy: str, counts: StepCounts) -> None:
-        predictions = {(policy, *what): n for what, n in counts.predictions.items()}
+    def _publish_steps(self, part: Part, counts: StepCounts) -> None:
+        predictions = {(*part, *what): n for what, n in counts.predictions.items()}
         self._predictions.publish(predictions)
-        tags = {"policy": policy}
+        self._passed_on.publish({part: counts.passed_on})
+        tags = part._asdict()
         for batch in counts.batches.take():
             self._batch_size.observe(len(batch.agents), tags)
             self._step_ms.observe(max(batch.seconds, 1e-6) * 1000, tags)
-            self._publish_what_it_was_about(batch, tags)
+            self._publish_what_it_was_about(part, batch)
 
-    def _publish_what_it_was_about(self, batch: Batch, tags: dict[str, str]) -> None:
+    def _publish_what_it_was_about(self, part: Part, batch: Batch) -> None:
         outside, every = count_out_of_range(batch.agents, batch.inputs)
-        self._values_seen[tags["policy"], "outside"] += outside
-        self._values_seen[tags["policy"], "inside"] += every - outside
+        self._values_seen[*part, "outside"] += outside
+        self._values_seen[*part, "inside"] += every - outside
         if np.isfinite(batch.hidden[0]).all():
             (entropy,) = batch.policy.entropies(batch.hidden[:1], UNAVAILABLE[batch.agents[:1]])
-            self._entropy.observe(max(float(entropy), 1e-6), tags)
+            self._entropy.observe(max(float(entropy), 1e-6), part._asdict())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -67,16 +67,21 @@ class Line:
         return self.slot.problem is None
 
 
+class Part(NamedTuple):
+    """What a policy is here, for the metrics: ``primary`` or ``candidate``, and its states."""
+
+    policy: str
+    states: str
+
+
 class Candidate(NamedTuple):
     """What is tried, and how."""
 
     line: Line
     config: CandidateConfig
 
-    @property
-    def share(self) -> float:
-        """Share of the runs that it answers."""
-        return self.config.share if self.config.mode == "canary" else 0.0
+    def answers(self, run: str) -> bool:
+        return self.config.mode == "canary" and self.concerns(run)
 
     def concerns(self, run: str) -> bool:
         return place_of(run) < self.config.share
@@ -88,13 +93,13 @@ class Policies:
     Attributes:
         primary: the policy in service.
         candidate: the one beside it.
-        counts: of both, whichever policies these are.
-        outcomes: of the steps of a shadow.
+        counts: of each policy in each part that it has had.
+        outcomes: of the steps of shadows, by the name of their states.
     """
 
     def __init__(self, leases: ShardedLeases, options: InferenceOptions) -> None:
-        self.counts = {"primary": StepCounts(), "candidate": StepCounts()}
-        self.outcomes: Counter[str] = Counter()
+        self.counts: defaultdict[Part, StepCounts] = defaultdict(StepCounts)
+        self.outcomes: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._leases = leases
         self._options = options
         self._path = ""
@@ -128,7 +133,7 @@ class Policies:
     def stepper_of(self, run: str) -> Stepper:
         """Return what answers a run."""
         candidate = self.candidate
-        if candidate is not None and candidate.share and candidate.concerns(run):
+        if candidate is not None and candidate.answers(run):
             return candidate.line.stepper
         return self.primary.stepper
 
@@ -178,10 +183,11 @@ class Policies:
         self._lines = {line.states: line for line in (*busy, *served)}
         for line in self._lines.values():
             line.stepper.shadow = None
-        primary.stepper.counts, primary.stepper.fallback = self.counts["primary"], None
+        primary.stepper.counts = self.counts[Part("primary", primary.states)]
+        primary.stepper.fallback = None
         self._shadow = self._shadow_of(candidate)
         if candidate is not None:
-            candidate.line.stepper.counts = self.counts["candidate"]
+            candidate.line.stepper.counts = self.counts[Part("candidate", candidate.line.states)]
             candidate.line.stepper.fallback = primary.stepper
             primary.stepper.shadow = self._shadow
 
@@ -189,9 +195,10 @@ class Policies:
         """Return the shadow that there is, if it is still the candidate's, with its states."""
         if candidate is None or candidate.config.mode != "shadow":
             return None
-        slot, shadow = candidate.line.slot, self._shadow
-        if shadow is None or shadow.source is not slot:
-            shadow = Shadow(slot, self.counts["candidate"], self.outcomes)
+        line, shadow = candidate.line, self._shadow
+        if shadow is None or shadow.source is not line.slot:
+            counts = self.counts[Part("candidate", line.states)]
+            shadow = Shadow(line.slot, counts, self.outcomes[line.states])
         shadow.concerns = candidate.concerns
         return shadow
 

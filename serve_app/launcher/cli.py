@@ -32,6 +32,10 @@ COMMANDS = {
         "deploy a config, and the code as it is now, while the old version serves",
     ),
     "rollback": ("deploy_cli", "deploy the config before the present one again"),
+    "canary": (
+        "canary_cli",
+        "try a policy beside the one in service, on a share of the runs or as a shadow",
+    ),
     "units": (
         "units_cli",
         "write systemd's units for this installation, in place of 'up's own supervisor",

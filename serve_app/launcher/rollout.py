@@ -69,6 +69,23 @@ class Rollout:
             self._try(prepared)
             return is_new
 
+    def adjust(self, change: Callable[[Config], Config]) -> Config:
+        """Deploy what a function makes of the current release, with the code that this has.
+
+        Returns:
+            The new release.
+
+        Raises:
+            DeployError: as of ``deploy``, or nothing is deployed yet.
+        """
+        with self.releases.rollout():
+            current = self.releases.current()
+            if current is None:
+                raise DeployError("Nothing is deployed yet.")
+            changed = change(current)
+            self._try(changed)
+            return changed
+
     def announce(self, config: Config) -> None:
         """Have the node deploy a config as soon as it has started Ray."""
         self.releases.try_out(self._prepare(config))

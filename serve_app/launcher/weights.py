@@ -39,5 +39,7 @@ def _paths(application: Mapping[str, Any], key: str, variable: str) -> Iterator[
     """Yield what is named under ``key`` or, in the environment, as ``variable``."""
     environment = (application.get("runtime_env") or {}).get("env_vars") or {}
     places = [application.get("args") or {}]
-    places += [each.get("user_config") or {} for each in application.get("deployments", [])]
+    user_configs = [each.get("user_config") or {} for each in application.get("deployments", [])]
+    places += user_configs
+    places += [each.get("candidate") or {} for each in user_configs]
     yield from filter(None, [environment.get(variable), *(place.get(key) for place in places)])

@@ -1,7 +1,8 @@
 """Another policy that steps beside the one in service, and answers nobody.
 
 It follows behind the answers, with hidden states in this replica's memory about which nothing is
-promised: what is too much is left out, and counted.
+promised: what is too much is left out, and counted. A batched step costs little more than that of
+one row, so it lets rows gather for a while.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -22,6 +24,7 @@ from models.policy.form import HIDDEN_DIM
 from models.policy.inputs import UNAVAILABLE
 from models.policy.step import Floats, PolicyStep
 
+GATHER_S = 0.05
 MAX_WAITING = 1000
 MAX_STATES = 10_000
 MAX_BATCH = 256
@@ -80,7 +83,9 @@ class Shadow:
         self._counts = counts
         self._loop = asyncio.get_running_loop()
         self._log = Seldom("Steps of the shadow")
-        self._waiting: deque[_Row] = deque()
+        self._seen: list[Seen] = []
+        self._waiting: dict[Key, deque[_Row]] = {}
+        self._n_waiting = 0
         self._states: OrderedDict[Key, Floats] = OrderedDict()  # longest unused first
         self._scheduled = False
 
@@ -89,38 +94,47 @@ class Shadow:
         answer.add_done_callback(lambda _: self._note(seen))
 
     def _note(self, seen: Seen) -> None:
-        for row, finite in zip(map(_Row, *seen[:5]), seen.finite.tolist(), strict=True):
-            if not finite or not self.concerns(row.key.run):
-                continue
-            if len(self._waiting) < MAX_WAITING:
-                self._waiting.append(row)
-            else:
-                self.outcomes["skipped"] += 1
-        self._schedule()
-
-    def _schedule(self) -> None:
-        if self._waiting and not self._scheduled:
+        if self._n_waiting + len(seen.keys) > MAX_WAITING:
+            self.outcomes["skipped"] += len(list(self._rows_of(seen)))
+            return
+        self._seen.append(seen)
+        self._n_waiting += len(seen.keys)
+        if not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon(self._run)
+            self._loop.call_later(GATHER_S, self._run)
+
+    def _rows_of(self, seen: Seen) -> Iterator[_Row]:
+        rows = map(_Row, seen.keys, seen.steps, seen.agents, seen.inputs, seen.actions.tolist())
+        for row, finite in zip(rows, seen.finite.tolist(), strict=True):
+            if finite and self.concerns(row.key.run):
+                yield row
 
     def _run(self) -> None:
         """Make one batched step; the loop is everybody's."""
-        self._scheduled = False
+        seen, self._seen = self._seen, []
+        for batch in seen:
+            for row in self._rows_of(batch):
+                self._waiting.setdefault(row.key, deque()).append(row)
         rows = self._next_rows()
         try:
-            self._step(rows)
+            if rows:
+                self._step(rows)
         except Exception as error:  # whatever is wrong with it, it must not reach a request
             self.outcomes["failed"] += len(rows)
             self._log.warning(type(error).__name__, "A step of the shadow failed: %r", error)
-        self._schedule()
+        self._n_waiting = sum(map(len, self._waiting.values()))
+        self._scheduled = bool(self._waiting)
+        if self._scheduled:
+            self._loop.call_soon(self._run)
 
     def _next_rows(self) -> list[_Row]:
-        """Take what has waited longest, up to the second step of a state."""
-        rows: dict[Key, _Row] = {}
-        while self._waiting and len(rows) < MAX_BATCH and self._waiting[0].key not in rows:
-            row = self._waiting.popleft()
-            rows[row.key] = row
-        return list(rows.values())
+        """Take the next step of each state."""
+        rows = []
+        for key in list(islice(self._waiting, MAX_BATCH)):
+            rows.append(self._waiting[key].popleft())
+            if not self._waiting[key]:
+                del self._waiting[key]
+        return rows
 
     def _step(self, rows: list[_Row]) -> None:
         policy = self.source.model

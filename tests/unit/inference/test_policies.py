@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +18,8 @@ from deployments.inference.api import create_app
 from deployments.inference.authority.authority import HiddenStateAuthority
 from deployments.inference.metrics import InferenceMetrics
 from deployments.inference.options import InferenceOptions, InferenceUserConfig
-from deployments.inference.policies import place_of
-from deployments.inference.protocol import HiddenStateError, Key
+from deployments.inference.policies import Part, place_of
+from deployments.inference.protocol import HiddenStateError, Key, OutOfReachError
 from deployments.inference.replica import shadow
 from deployments.inference.replica.leases import StateLeases
 from deployments.inference.replica.shards import ShardedLeases
@@ -76,10 +78,11 @@ class Replicas:
         path = str(self._files / file)
         return {"agent_path": path, "states": states, "mode": mode, "share": share}
 
-    def promoted(self) -> dict[str, Any]:
-        return {"agent_path": str(self._files / "second.th"), "states": "new"}
+    def promoted(self, file: str = "second.th") -> dict[str, Any]:
+        return {"agent_path": str(self._files / file), "states": "new"}
 
 
+@contextlib.asynccontextmanager
 async def some(files: Path, n: int, options: InferenceOptions = DEFAULT) -> AsyncIterator[Replicas]:
     authority = await make_authority(options)
     replicas = Replicas(authority, files)
@@ -93,8 +96,8 @@ async def some(files: Path, n: int, options: InferenceOptions = DEFAULT) -> Asyn
 
 @pytest.fixture
 async def replicas(files: Path) -> AsyncIterator[Replicas]:
-    async for each in some(files, 2):
-        yield each
+    async with some(files, 2) as replicas:
+        yield replicas
 
 
 @pytest.fixture
@@ -235,13 +238,37 @@ async def test_states_of_one_candidate_are_never_those_of_another(replicas, serv
 async def test_a_step_that_a_canary_cannot_make_is_made_by_the_policy_in_service(replicas, service):
     await reconfigure(service, candidate=replicas.candidate("overflows.th", share=1))
     assert_replays(SMALL, await ask(service, LOW, 3))
-    assert service.policies.counts["candidate"].passed_on == 3
+    assert service.policies.counts[Part("candidate", "new")].passed_on == 3
     with pytest.raises(HiddenStateError, match="so large"):
         await service.predict(LOW, SMALL, [3e38, -3e38] * 9)
 
 
+async def test_a_promoted_policy_leaves_no_step_to_the_one_before(replicas, service):
+    await reconfigure(service, candidate=replicas.candidate("overflows.th", share=1))
+    await ask(service, LOW, 1)
+    promoted = replicas.promoted("overflows.th")
+    await reconfigure(service, **promoted)
+    with pytest.raises(HiddenStateError, match="so large"):
+        await service.predict(LOW, SMALL, [0.5])
+
+
+async def test_what_a_canary_has_left_to_the_other_policy_waits_no_longer_than_before(files):
+    async with some(files, 1, InferenceOptions(shared_patience_s=0.2)) as replicas:
+        (service,) = replicas.services
+        await reconfigure(service, candidate=replicas.candidate("overflows.th", share=1))
+        acquire = service.leases.acquire
+
+        async def never_for_the_other(key: Key) -> None:
+            await (acquire(key) if "@" in key.junction else asyncio.Event().wait())
+
+        service.leases.acquire = never_for_the_other  # type: ignore[method-assign]
+        async with asyncio.timeout(5):
+            with pytest.raises(OutOfReachError):
+                await service.predict(LOW, SMALL, [0.5], shared=True)
+
+
 async def test_what_a_user_reads_names_no_states(files):
-    async for replicas in some(files, 1, InferenceOptions(max_states=1)):
+    async with some(files, 1, InferenceOptions(max_states=1)) as replicas:
         (service,) = replicas.services
         await reconfigure(service, candidate=replicas.candidate(share=1, states="internal"))
         transport = httpx.ASGITransport(create_app(service, DEFAULT))
@@ -275,7 +302,10 @@ def test_a_wrong_configuration_is_refused(candidate):
 
 class TestShadow:
     @pytest.fixture(autouse=True)
-    async def in_the_shadow(self, replicas: Replicas, service: InferenceService) -> None:
+    async def in_the_shadow(
+        self, replicas: Replicas, service: InferenceService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(shadow, "GATHER_S", 0.005)
         await reconfigure(service, candidate=replicas.candidate(mode="shadow", share=1))
 
     async def test_it_answers_nobody_and_compares(self, service):
@@ -286,21 +316,22 @@ class TestShadow:
         actions = [REFERENCE.replay(BIG, wanted), OTHER.replay(BIG, wanted)]
         agreed = sum(one[0] == other[0] for one, other in zip(*actions, strict=True))
         assert 0 < agreed < 50
-        assert service.policies.outcomes == {"agreed": agreed, "differed": 50 - agreed}
+        assert service.policies.outcomes["new"] == {"agreed": agreed, "differed": 50 - agreed}
 
-    async def test_the_same_policy_agrees_also_after_a_reset_and_in_a_batch(
+    async def test_the_same_policy_has_the_same_states_in_batches_and_after_a_reset(
         self, replicas, service
     ):
-        await reconfigure(
-            service,
-            candidate=replicas.candidate("first.th", mode="shadow", share=1, states="same"),
-        )
-        for _ in range(2):
-            several = (service.predict("run", BIG, obs, shared=True) for obs in observations(30))
+        same = replicas.candidate("first.th", mode="shadow", share=1, states="same")
+        await reconfigure(service, candidate=same)
+        for n in (30, 1):
+            several = (service.predict("run", BIG, obs, shared=True) for obs in observations(n))
             await asyncio.gather(*several, *(service.predict(run, SMALL, [0.5]) for run in RUNS))
             await service.reset("run")
-        await settled(service, 2 * (30 + len(RUNS)))
-        assert service.policies.outcomes == {"agreed": 2 * (30 + len(RUNS))}
+        await settled(service, 30 + 1 + 2 * len(RUNS))
+        assert service.policies.outcomes["same"] == {"agreed": done(service)}
+        _, _, hidden = REFERENCE.step(BIG, observations(1)[0])
+        kept = service.policies.primary.stepper.shadow._states
+        assert kept[Key("run", BIG)] == pytest.approx(hidden, abs=1e-4)
 
     async def test_it_follows_its_share_of_the_runs(self, replicas, service):
         await reconfigure(service, candidate=replicas.candidate(mode="shadow", share=0.5))
@@ -311,22 +342,43 @@ class TestShadow:
     async def test_it_steps_behind_the_answers(self, service):
         await ask(service, "run", 1)
         await settled(service, 1)
-        counted = service.policies.outcomes.total()
+        counted = done(service)
         answer = service.predict("run", SMALL, [0.5])
         seen: list[int] = []
-        answer.add_done_callback(lambda _: seen.append(service.policies.outcomes.total()))
+        answer.add_done_callback(lambda _: seen.append(done(service)))
         await answer
-        assert [*seen, service.policies.outcomes.total()] == [counted, counted]
+        assert [*seen, done(service)] == [counted, counted]
         await settled(service, counted + 1)
 
     async def test_what_is_too_much_is_left_out_and_counted(self, service, monkeypatch):
         monkeypatch.setattr(shadow, "MAX_WAITING", 10)
         await asyncio.gather(*(service.predict(run, SMALL, [0.5]) for run in RUNS))
         await settled(service, len(RUNS))
-        before = service.policies.outcomes["skipped"]
+        before = service.policies.outcomes["new"]["skipped"]
         await asyncio.gather(*(service.predict(run, SMALL, [0.5]) for run in RUNS))
         await settled(service, 2 * len(RUNS))
-        assert service.policies.outcomes["skipped"] - before == len(RUNS) - 10
+        assert service.policies.outcomes["new"]["skipped"] - before == len(RUNS)
+
+    async def test_what_the_policy_in_service_refuses_is_not_stepped(self, service):
+        with pytest.raises(HiddenStateError):
+            await service.predict("run", SMALL, [3e38, -3e38] * 9)
+        await ask(service, "run", 1)
+        await settled(service, 1)
+
+    async def test_states_that_were_not_used_for_longest_are_forgotten(self, service, monkeypatch):
+        monkeypatch.setattr(shadow, "MAX_STATES", 3)
+        for number, run in enumerate([*RUNS[:4], RUNS[1], RUNS[4]], start=1):
+            await ask(service, run, 1)
+            await settled(service, number)
+        kept = service.policies.primary.stepper.shadow._states
+        assert [key.run for key in kept] == [RUNS[3], RUNS[1], RUNS[4]]
+
+    async def test_after_a_step_that_is_not_finite_it_begins_anew(self, replicas, service):
+        large = replicas.candidate("overflows.th", "shadow", 1, "large")
+        await reconfigure(service, candidate=large)
+        await ask(service, "run", 2)
+        await settled(service, 2)
+        assert not service.policies.primary.stepper.shadow._states
 
     @pytest.mark.parametrize("defect", ["overflows", "raises"])
     async def test_its_failures_reach_nobody(self, replicas, service, monkeypatch, defect):
@@ -337,7 +389,7 @@ class TestShadow:
             monkeypatch.setattr(service.policies.candidate.line.slot, "model", None)
         assert_replays(SMALL, await ask(service, "run", 5))
         await settled(service, 5)
-        assert service.policies.outcomes == {"failed": 5}
+        assert sum(service.policies.outcomes.values(), Counter()) == {"failed": 5}
 
     async def test_a_promoted_one_begins_with_zeros(self, replicas, service):
         await ask(service, "run", 3)
@@ -346,14 +398,18 @@ class TestShadow:
         assert service.policies.primary.stepper.shadow is None
 
 
+def done(service: InferenceService) -> int:
+    """Return how many steps of shadows were made or left out."""
+    return sum(outcomes.total() for outcomes in service.policies.outcomes.values())
+
+
 async def settled(service: InferenceService, n: int) -> None:
     """Return when the shadow has done with n steps, and no more are under way."""
     async with asyncio.timeout(10):
-        while service.policies.outcomes.total() < n:
-            await asyncio.sleep(0)
-    for _ in range(5):
-        await asyncio.sleep(0)
-    assert service.policies.outcomes.total() == n
+        while done(service) < n:
+            await asyncio.sleep(0.001)
+    await asyncio.sleep(2 * shadow.GATHER_S)
+    assert done(service) == n
 
 
 async def test_the_metrics_tell_the_policies_apart(replicas, service, monkeypatch):
@@ -371,9 +427,9 @@ async def test_the_metrics_tell_the_policies_apart(replicas, service, monkeypatc
     assert made == {"primary": 4, "candidate": 2}
     values = {key[1:]: n for key, n in counted if key[0] == "inference_observed_values"}
     assert values == {
-        ("primary", "outside"): 2,
-        ("primary", "inside"): 4 * 8 - 2,
-        ("candidate", "inside"): 2 * 8,
+        ("primary", "", "outside"): 2,
+        ("primary", "", "inside"): 4 * 8 - 2,
+        ("candidate", "new", "inside"): 2 * 8,
     }
     for metric in ("inference_entropy", "inference_step_ms"):
         told = [key[1] for key, _ in recorded.observed if key[0] == metric]
