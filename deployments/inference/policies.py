@@ -166,9 +166,8 @@ class Policies:
         source = Source(wanted.path or "", wanted.revision, wanted.states)
         line = self._lines.get(source.states) or self._new_line("candidate", source.states)
         if line.source not in (None, source):
-            self._candidate_problem = (
-                f"{source.path}: the hidden states {source.states} are those of another policy"
-            )
+            problem = "its hidden states have the name of those of another policy"
+            self._candidate_problem = f"{source.path}: {problem}"
         elif not await line.load(source):
             self._candidate_problem = line.slot.problem
         else:

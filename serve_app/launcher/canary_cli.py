@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from serve_app.launcher.trial_figures import comparison, figures_of, pages_of
 Config = dict[str, Any]
 Change = Callable[[Config, str, argparse.Namespace], Config]
 
-_UNTIL_DEPLOY = "The next `make deploy` ends it, unless its config file says the same:"
+_HINT = "A deploy knows its config file only, where this belongs to the deployment Inference:"
 
 
 def add_canary(canary: argparse.ArgumentParser) -> None:
@@ -101,12 +102,13 @@ def _dropped(config: Config, app: str, options: argparse.Namespace) -> Config:
 
 def _change(options: argparse.Namespace, make: Change) -> None:
     instance = running(options)
-    config = rollout_of(options, instance).adjust(
+    silently = replace(rollout_of(options, instance), report=lambda name, status, seconds: None)
+    config = silently.adjust(
         lambda config: make(config, trial.inference_of(config, options.app), options)
     )
     user_config = trial.user_config_of(config, trial.inference_of(config, options.app))
-    console.print(f"[bold green]Done:[/bold green] {_sentence(user_config)}")
-    console.print(_UNTIL_DEPLOY)
+    console.print("[bold green]Done.[/bold green]")
+    console.print(f"{_sentence(user_config)}\n{_HINT}", markup=False)
     console.print(yaml.safe_dump({"user_config": user_config}, sort_keys=False), markup=False)
     print_doubts(instance, config)
 
@@ -116,12 +118,9 @@ def _sentence(user_config: UserConfig) -> str:
     candidate = user_config.get("candidate")
     if not candidate:
         return f"{served} answers every run."
-    beside = "answers" if candidate["mode"] == "canary" else "steps beside it, silently, in"
-    return f"{served} is in service, and {candidate['agent_path']} {beside} {_share(candidate)}."
-
-
-def _share(candidate: UserConfig) -> str:
-    return f"{candidate['share'] * 100:g}% of the runs"
+    beside = "answers" if candidate["mode"] == "canary" else "is a shadow of it in"
+    share = f"{candidate['share'] * 100:g}% of the runs"
+    return f"{served} is in service, and {candidate['agent_path']} {beside} {share}."
 
 
 def _status(options: argparse.Namespace) -> None:

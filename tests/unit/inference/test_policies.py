@@ -231,7 +231,7 @@ async def test_states_of_one_candidate_are_never_those_of_another(replicas, serv
     await reconfigure(service, candidate=replicas.candidate())
     await ask(service, LOW, 2)
     await reconfigure(service, candidate=replicas.candidate("first.th"))
-    assert "are those of another policy" in str(service.health().detail)
+    assert "the name of those of another policy" in str(service.health().detail)
     assert [decision.step for _, decision in await ask(service, LOW, 1)] == [3]
 
 
