@@ -40,6 +40,7 @@ COMMANDS = {
         "units_cli",
         "write systemd's units for this installation, in place of 'up's own supervisor",
     ),
+    "manifest": ("manifest_cli", "print what KubeRay runs for a serve config"),
     "users": (
         "users_cli",
         "list, add and remove the gateway's users, and change their passwords",

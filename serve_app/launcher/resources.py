@@ -13,6 +13,7 @@ Config = Mapping[str, Any]
 # addition, on the head. See "Capacity" in docs/operations.md.
 REPLICA_MB = 105
 STATE_ACTOR_MB = 70
+STATE_MB = 0.002  # in its replica and in its state actor
 NODE_MB = 300
 HEAD_MB = 400
 
@@ -80,6 +81,15 @@ def megabytes_of_ray(nodes: int) -> int:
     return HEAD_MB + nodes * NODE_MB
 
 
+def state_actors(config: Config) -> int:
+    return sum(args.get("shards", 1) for args in _inference_args(config))
+
+
+def states(config: Config) -> int:
+    """Return how many hidden states there may be."""
+    return sum(args.get("max_states", 100_000) for args in _inference_args(config))
+
+
 def scales(config: Config) -> Iterator[Scale]:
     """Yield one for each deployment, by Serve's defaults for an application that lists none."""
     for application in config["applications"]:
@@ -101,11 +111,15 @@ def _scale(application: str, deployment: Mapping[str, Any]) -> Scale:
     return Scale(application, cpus, least, most, surge, math.ceil(least / per_node))
 
 
+def _inference_args(config: Config) -> Iterator[Mapping[str, Any]]:
+    for application in config["applications"]:
+        if application["import_path"] == _INFERENCE:
+            yield application.get("args") or {}
+
+
 def _need(config: Config, replicas: list[tuple[Scale, int]]) -> Need:
-    inferences = (each for each in config["applications"] if each["import_path"] == _INFERENCE)
-    actors = sum((each.get("args") or {}).get("shards", 1) for each in inferences)
     number = sum(count for _, count in replicas)
     return Need(
         round(sum(count * scale.cpus for scale, count in replicas), 3),
-        number * REPLICA_MB + actors * STATE_ACTOR_MB,
+        number * REPLICA_MB + state_actors(config) * STATE_ACTOR_MB,
     )

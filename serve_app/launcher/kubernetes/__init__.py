@@ -1,0 +1,1 @@
+"""What KubeRay runs in place of ``greenwave up``: manifests made from a serve config."""
