@@ -17,16 +17,15 @@ import statistics
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 from rich.table import Table
 
 from load_tests import harness
-from load_tests.cpu import cpu_seconds
+from load_tests.cpu import PARTS, Cost, cost_of, idle_of
 from load_tests.harness import Bar, console
-from load_tests.wrk import Sample, Samples, Target, run_wrk
+from load_tests.wrk import Samples, Target, run_wrk
 from serve_app.launcher.instance import Instance
 from testbed.shipped import shipped_application
 
@@ -34,7 +33,6 @@ ONE, THREE, TURNS = "one replica", "three, routed by run", "three, in turn"
 APART = "three applications"
 PLACES = {ONE: ("inference", 1), THREE: ("inference-three", 3), TURNS: ("turns", 3)}
 PIECES = [f"apart-{number}" for number in (1, 2, 3)]  # known to predict_apart.lua, too
-PARTS = ("HAProxy", "replicas", "state actor")
 BARS = [
     Bar(THREE, figure, n, peer, "<=", 1.1)
     for peer in (ONE, APART)
@@ -44,16 +42,7 @@ BARS = [
 MOVES_BAR = 1.0  # per 1,000 requests
 CORES = (4, 16, 64)
 SPARE = 0.7  # of the processors' time; the rest is for Ray, the edge, and bursts
-IDLE_S = 8.0
 EXPORT_S = 15.0  # Ray's processes report their counts every 10 s
-
-
-@dataclass(frozen=True)
-class Cost(Sample):
-    """One run of wrk and its CPU time per request, in microseconds."""
-
-    cpu_us: float
-    parts_us: Mapping[str, float]
 
 
 def main() -> int:
@@ -70,12 +59,12 @@ def _measure(options: argparse.Namespace) -> Samples:
         targets = _targets(instance)
         for target in targets:  # every state gets its owner
             run_wrk(target, 16, options.seconds)
-        idle = _idle(instance)
+        idle = idle_of(instance)
         before = _moves(instance)
         for number in range(1, options.rounds + 1):
             for n in harness.CONNECTIONS:
                 for target in targets:
-                    cost = _cost(instance, target, n, options.seconds, idle)
+                    cost = cost_of(instance, target, n, options.seconds, idle)
                     samples.setdefault((target.name, n), []).append(cost)
                     console.print(
                         f"round {number}/{options.rounds}  {target.name:<22} c={n:<3}"
@@ -94,27 +83,6 @@ def _targets(instance: Instance) -> list[Target]:
         *(Target(name, url, "predict_for_runs.lua") for name, url in urls.items()),
         Target(APART, instance.base_url, "predict_apart.lua"),
     ]
-
-
-def _idle(instance: Instance) -> Mapping[str, float]:
-    """Return the CPU seconds per second that each part takes while nobody asks anything."""
-    before = cpu_seconds(instance)
-    time.sleep(IDLE_S)
-    after = cpu_seconds(instance)
-    return {part: (after[part] - before[part]) / IDLE_S for part in PARTS}
-
-
-def _cost(
-    instance: Instance, target: Target, connections: int, seconds: float, idle: Mapping[str, float]
-) -> Cost:
-    before, started = cpu_seconds(instance), time.monotonic()
-    sample = run_wrk(target, connections, seconds)
-    after, took = cpu_seconds(instance), time.monotonic() - started
-    requests = sample.requests_per_s * seconds
-    parts = {
-        part: (after[part] - before[part] - idle[part] * took) / requests * 1e6 for part in PARTS
-    }
-    return Cost(**asdict(sample), cpu_us=sum(parts.values()), parts_us=parts)
 
 
 def _moves(instance: Instance) -> Mapping[str, float]:

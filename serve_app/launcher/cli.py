@@ -40,6 +40,7 @@ COMMANDS = {
         "units_cli",
         "write systemd's units for this installation, in place of 'up's own supervisor",
     ),
+    "environment": ("environment_cli", "print what `ray start` must have set on every node"),
     "manifest": ("manifest_cli", "print what KubeRay runs for a serve config"),
     "users": (
         "users_cli",

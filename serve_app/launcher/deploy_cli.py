@@ -14,7 +14,7 @@ from rich.console import Console
 from serve_app.launcher.command_error import ROOT, CommandError, naming_broken_files
 from serve_app.launcher.deploy import RUNNING
 from serve_app.launcher.first_calls import doubts
-from serve_app.launcher.installation import releases_of
+from serve_app.launcher.installation import releases_of, releases_of_cluster
 from serve_app.launcher.instance import Instance
 from serve_app.launcher.ports import add_port_base
 from serve_app.launcher.resources import needs
@@ -23,7 +23,10 @@ from serve_app.launcher.status_cli import running
 
 DEFAULT_CONFIG = ROOT / "serve_config.yaml"
 
+_UNDO = "make rollback"
+
 console = Console(highlight=False, soft_wrap=True)
+_say = partial(console.print, style="yellow", markup=False)
 
 
 def add_deploy(deploy: argparse.ArgumentParser) -> None:
@@ -39,6 +42,8 @@ def _add_common(
     command: argparse.ArgumentParser, run: Callable[[argparse.Namespace], None]
 ) -> None:
     add_port_base(command)
+    help = "dashboard of a Ray cluster of several nodes, which nobody here keeps: http://HEAD:8265"
+    command.add_argument("--cluster", metavar="URL", help=help)
     add_timeout(command)
     command.set_defaults(run=run)
 
@@ -63,16 +68,19 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
 
 def _deploy(options: argparse.Namespace) -> None:
     config = read(options)
-    instance = running(options)
-    if rollout_of(options, instance).deploy(config):
-        console.print("[bold green]Deployed.[/bold green] `make rollback` undoes it.")
+    instance = None if options.cluster else running(options)
+    if _rollout(options, instance).deploy(config):
+        undo = f"greenwave rollback --cluster {options.cluster}" if options.cluster else _UNDO
+        console.print(f"[bold green]Deployed.[/bold green] `{undo}` undoes it.")
     else:
         console.print("Nothing has changed: config and code are those of the newest release.")
-    print_doubts(instance, config)
+    if instance:
+        print_doubts(instance, config)
 
 
 def _rollback(options: argparse.Namespace) -> None:
-    rollout_of(options, running(options)).roll_back()
+    instance = None if options.cluster else running(options)
+    _rollout(options, instance).roll_back()
     console.print("[bold green]Rolled back.[/bold green]")
 
 
@@ -101,10 +109,15 @@ def read(options: argparse.Namespace) -> dict[str, Any]:
 
 def rollout_of(options: argparse.Namespace, instance: Instance) -> Rollout:
     """Return the way of configs onto an instance, which tells the terminal of its progress."""
-    front = instance.ports.front
-    releases = releases_of(instance)
-    say = partial(console.print, style="yellow", markup=False)
-    return Rollout(instance.dashboard_url, front, releases, options.timeout, _report, say)
+    place = instance.dashboard_url, instance.ports.front, releases_of(instance)
+    return Rollout(*place, options.timeout, _report, _say)
+
+
+def _rollout(options: argparse.Namespace, instance: Instance | None) -> Rollout:
+    if instance:
+        return rollout_of(options, instance)
+    releases = releases_of_cluster(options.cluster)
+    return Rollout(options.cluster.rstrip("/"), None, releases, options.timeout, _report, _say)
 
 
 def _report(name: str, status: str, seconds: float) -> None:

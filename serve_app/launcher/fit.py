@@ -52,9 +52,9 @@ def misfit(config: Config, nodes: Sequence[Node]) -> str | None:
                 f"Each replica of {scale.application} needs {scale.cpus:g} CPUs (num_cpus), more"
                 " than any node of the cluster has."
             )
-        if scale.nodes > len(nodes):
+        if (spread := scale.nodes(scale.least)) > len(nodes):
             return (
-                f"The {scale.least} replicas of {scale.application} need {scale.nodes} nodes"
+                f"The {scale.least} replicas of {scale.application} need {spread} nodes"
                 f" (max_replicas_per_node), and {_cpus_of(nodes)}."
             )
     megabytes = need.megabytes + extra.megabytes + megabytes_of_ray(len(nodes))
@@ -71,11 +71,14 @@ def limit(config: Config, nodes: Sequence[Node]) -> str | None:
     need = most(config)
     megabytes = need.megabytes + megabytes_of_ray(len(nodes))
     cpus, free = sum(node.cpus for node in nodes), sum(node.megabytes for node in nodes)
-    if need.cpus <= cpus and megabytes <= free:
+    spread = max((scale.nodes(scale.most) for scale in scales(config)), default=1)
+    if need.cpus <= cpus and megabytes <= free and spread <= len(nodes):
         return None
+    over = f" over {spread} nodes" if spread > 1 else ""
     return (
-        f"The config can grow to {need.cpus:g} CPUs and {megabytes / 1000:.1f} GB of memory, and"
-        f" {_cpus_of(nodes)} and {free / 1000:.1f} GB: replicas beyond that wait for more nodes."
+        f"The config can grow to {need.cpus:g} CPUs and {megabytes / 1000:.1f} GB of memory{over},"
+        f" and {_cpus_of(nodes)} and {free / 1000:.1f} GB: replicas beyond that wait for more"
+        " nodes."
     )
 
 

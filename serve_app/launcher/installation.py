@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from serve_app.launcher.edge import Edge, EdgePorts
 from serve_app.launcher.instance import Instance
@@ -41,6 +42,12 @@ def journal_of(instance: Instance, part: Part) -> Journal:
 
 def releases_of(instance: Instance) -> Releases:
     return Releases(instance.data_dir / "releases")
+
+
+def releases_of_cluster(dashboard_url: str) -> Releases:
+    """Return what this machine has deployed on a cluster; nobody here starts that anew."""
+    host = urlsplit(dashboard_url).netloc.replace(":", "-")
+    return Releases(Settings().data_dir / "clusters" / host)
 
 
 def as_released(instance: Instance) -> Instance:

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 Config = Mapping[str, Any]
 
-# The largest replica measured, a state actor, and what Ray and Serve take on every node and, in
+# A replica on the average, a state actor, and what Ray and Serve take on every node and, in
 # addition, on the head. See "Capacity" in docs/operations.md.
-REPLICA_MB = 105
+REPLICA_MB = 95
 STATE_ACTOR_MB = 70
 STATE_MB = 0.002  # in its replica and in its state actor
-NODE_MB = 300
-HEAD_MB = 400
+NODE_MB = 400
+HEAD_MB = 600
 
 _INFERENCE = "serve_app.inference:build"
 _AUTO = {"min_replicas": 1, "max_replicas": 100}  # what Serve takes `num_replicas: auto` for
@@ -28,7 +28,7 @@ class Scale(NamedTuple):
         application: its name.
         cpus: of one replica, ``num_cpus``.
         surge: replicas of a new version beside ``least`` of the old one.
-        nodes: on how many nodes ``least`` replicas must be.
+        per_node: how many replicas one node may have; None for any number.
     """
 
     application: str
@@ -36,7 +36,11 @@ class Scale(NamedTuple):
     least: int
     most: int
     surge: int
-    nodes: int
+    per_node: int | None
+
+    def nodes(self, replicas: int) -> int:
+        """Return how many nodes that many replicas must be spread over."""
+        return math.ceil(replicas / self.per_node) if self.per_node else 1
 
 
 class Need(NamedTuple):
@@ -106,9 +110,9 @@ def _scale(application: str, deployment: Mapping[str, Any]) -> Scale:
         least, most = bounds.get("min_replicas", 1), bounds.get("max_replicas", 1)
     cpus = (deployment.get("ray_actor_options") or {}).get("num_cpus")
     surge = math.ceil(least * deployment.get("max_surge_percent", 0) / 100)
-    per_node = deployment.get("max_replicas_per_node") or max(least, 1)
+    per_node = deployment.get("max_replicas_per_node")
     cpus = 1.0 if cpus is None else float(cpus)
-    return Scale(application, cpus, least, most, surge, math.ceil(least / per_node))
+    return Scale(application, cpus, least, most, surge, per_node)
 
 
 def _inference_args(config: Config) -> Iterator[Mapping[str, Any]]:

@@ -34,14 +34,14 @@ class Rollout:
     """The way of every config onto a cluster.
 
     Attributes:
-        front: Serve's port, which cannot change while Serve runs.
+        front: Serve's port, which cannot change while Serve runs; None for the config's own.
         timeout_s: longest wait until an application runs.
         report: called with name, status and seconds at each change of status.
         say: called with a sentence when the plan has changed.
     """
 
     dashboard_url: str
-    front: int
+    front: int | None
     releases: Releases
     timeout_s: float
     report: Report = field(default=lambda name, status, seconds: None)
@@ -112,12 +112,17 @@ class Rollout:
 
     def _prepare(self, config: Config) -> Config:
         stamped = stamp(config)
-        stamped["http_options"] = (stamped.get("http_options") or {}) | {"port": self.front}
+        if self.front is not None:
+            stamped["http_options"] = (stamped.get("http_options") or {}) | {"port": self.front}
         return stamped
 
     def _refuse_what_does_not_fit(self, config: Config) -> None:
         try:
             nodes = nodes_of(self.dashboard_url)
+        except httpx.HTTPStatusError as error:
+            status = error.response.status_code
+            reason = "refuses Ray's token" if status in (401, 403) else f"answers {status}"
+            raise DeployError(f"The cluster at {self.dashboard_url} {reason}.") from error
         except httpx.HTTPError as error:
             raise DeployError(f"The cluster does not answer: {error}") from error
         if sentence := misfit(config, nodes):

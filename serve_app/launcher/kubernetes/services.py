@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import ray
 
+from serve_app.launcher.environment_cli import variables
 from serve_app.launcher.kubernetes.pods import (
     OBJECT_STORE_BYTES,
     TMP,
@@ -69,15 +70,15 @@ def documents(config: Config, wishes: Wishes) -> list[Document]:
     inference = [app for app in config["applications"] if app["import_path"] == INFERENCE]
     others = [app for app in config["applications"] if app["import_path"] != INFERENCE]
     found: list[Document] = []
-    variables: dict[str, str] = {}
+    added: dict[str, str] = {}
     if inference:
         name = f"{wishes.name}-inference"
         found += _service(config, inference, name, wishes, {}, {"type": "None"})
         route = str(inference[0].get("route_prefix") or "/").rstrip("/")
         url = f"http://{name}-serve-svc:{_port(config)}{route}/predict_action"
-        variables = {"RL_INFERENCE_SERVICE_URL": url}
+        added = {"RL_INFERENCE_SERVICE_URL": url}
     if others:
-        found += _service(config, others, wishes.name, wishes, variables, _by_degrees(wishes))
+        found += _service(config, others, wishes.name, wishes, added, _by_degrees(wishes))
     return found
 
 
@@ -98,14 +99,12 @@ def _service(
     applications: list[Any],
     name: str,
     wishes: Wishes,
-    variables: Mapping[str, str],
+    added: Mapping[str, str],
     upgrade: Document,
 ) -> list[Document]:
     part = dict(config) | {"applications": applications}
     fewest, largest = _workers(part, wishes.worker_cpus)
-    pods = Pods(
-        name, wishes.image, wishes.secret, _variables(config) | dict(variables), _port(config)
-    )
+    pods = Pods(name, wishes.image, wishes.secret, variables(config) | dict(added), _port(config))
     cluster: Document = {
         "rayVersion": ray.__version__,
         "enableInTreeAutoscaling": True,
@@ -163,17 +162,20 @@ def _budget(name: str) -> Document:
 
 
 def _workers(config: Config, cpus: int) -> tuple[int, int]:
-    """Return the least and the largest number of workers that have the CPUs."""
+    """Return the least and the largest number of workers that have the CPUs and the places."""
     needed = least(config).cpus + surge(config).cpus
-    fewest = max(_MIN_WORKERS, math.ceil(needed / cpus))
-    return fewest, max(fewest, math.ceil(most(config).cpus / cpus))
+    spread = max(scale.nodes(scale.least) for scale in scales(config))
+    fewest = max(_MIN_WORKERS, spread, math.ceil(needed / cpus))
+    spread = max(scale.nodes(scale.most) for scale in scales(config))
+    return fewest, max(fewest, spread, math.ceil(most(config).cpus / cpus))
 
 
 def _worker_memory(config: Config, wishes: Wishes) -> str:
-    """Return memory for as many of the smallest replicas as find a place by their CPUs."""
+    """Return memory for as many replicas as may meet on a worker, by their CPUs and by number."""
     smallest = min((each.cpus for each in scales(config) if each.cpus), default=1.0)
     together = math.ceil(wishes.worker_cpus / smallest)
-    replicas = min(together, sum(each.most for each in scales(config)))
+    allowed = sum(min(each.most, each.per_node or each.most) for each in scales(config))
+    replicas = min(together, allowed)
     actors = state_actors(config) * STATE_ACTOR_MB + states(config) * STATE_MB
     return _memory(NODE_MB + replicas * REPLICA_MB + actors)
 
@@ -190,13 +192,6 @@ def _exactly(cpu: str, memory: str) -> Document:
 
 def _start(params: dict[str, str]) -> dict[str, str]:
     return params | {"object-store-memory": str(OBJECT_STORE_BYTES)}
-
-
-def _variables(config: Config) -> dict[str, str]:
-    """Return what Serve's own processes must have in their environment on every node."""
-    options = config.get("controller_options") or {}
-    environment = (options.get("runtime_env") or {}).get("env_vars") or {}
-    return {str(name): str(value) for name, value in environment.items()}
 
 
 def _port(config: Config) -> int:

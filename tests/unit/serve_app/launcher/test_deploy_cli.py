@@ -60,6 +60,28 @@ def test_a_config_in_order_meets_a_system_that_does_not_run(deploy):
     assert "Greenwave is not running" in deploy()
 
 
+def test_a_cluster_that_nobody_here_keeps_is_named_by_its_dashboard(tmp_path, monkeypatch, capsys):
+    def deploy(rollout: Rollout, config: dict[str, object]) -> bool:
+        rollouts.append(rollout)
+        return True
+
+    rollouts: list[Rollout] = []
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    monkeypatch.setattr(deploy_cli, "read", lambda options: {"applications": []})
+    monkeypatch.setattr(Rollout, "deploy", deploy)
+    monkeypatch.setattr(Rollout, "roll_back", lambda rollout: rollouts.append(rollout))
+    for command in ("deploy", "rollback"):
+        assert main([command, "--cluster", "http://10.1.2.3:8265/"]) == 0
+    said = capsys.readouterr().out
+    assert "`greenwave rollback --cluster http://10.1.2.3:8265/` undoes it" in said
+    assert len(rollouts) == 2
+    for rollout in rollouts:
+        assert rollout.dashboard_url == "http://10.1.2.3:8265"
+        assert rollout.front is None
+        rollout.releases.try_out({})
+        assert rollout.releases.trial.is_relative_to(tmp_path / "clusters" / "10.1.2.3-8265")
+
+
 @pytest.mark.parametrize(
     ("is_new", "said"),
     [

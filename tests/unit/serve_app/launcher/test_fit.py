@@ -54,7 +54,7 @@ def test_what_fits_is_not_remarked_upon():
         (
             {"num_replicas": 4},
             [Node(4.0, 1000.0)],
-            "The config needs 1.1 GB of memory for the least number of its replicas, and 1.0 GB"
+            "The config needs 1.4 GB of memory for the least number of its replicas, and 1.0 GB"
             " were free when Ray was started: add nodes, or lower min_replicas, num_replicas or"
             " num_cpus.",
         ),
@@ -82,10 +82,13 @@ def test_room_for_fewer_replicas_than_autoscaling_may_want_is_told():
     growing = config(autoscaling_config={"min_replicas": 1, "max_replicas": 9})
     assert misfit(growing, [ROOMY]) is None
     assert limit(growing, [ROOMY]) == (
-        "The config can grow to 9 CPUs and 1.6 GB of memory, and the cluster has 4 (1 node) and"
+        "The config can grow to 9 CPUs and 1.9 GB of memory, and the cluster has 4 (1 node) and"
         " 8.0 GB: replicas beyond that wait for more nodes."
     )
     assert limit(growing, [Node(9.0, 1000.0)]) is not None
+    spread = config(autoscaling_config={"max_replicas": 4}, max_replicas_per_node=2)
+    assert limit(spread, [ROOMY, ROOMY]) is None
+    assert "of memory over 2 nodes, and" in str(limit(spread, [ROOMY]))
 
 
 def test_living_nodes_count_with_what_ray_counts_out(monkeypatch):

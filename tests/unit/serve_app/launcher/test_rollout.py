@@ -252,6 +252,24 @@ def test_a_cluster_that_does_not_answer_is_told_in_a_sentence(rollout, cluster):
         rollout.deploy(config("good"))
 
 
+@pytest.mark.parametrize(
+    ("status", "reason"), [(401, "refuses Ray's token"), (403, "refuses Ray's token"), (500, "500")]
+)
+def test_a_cluster_that_refuses_is_told_in_a_sentence(
+    status, reason, rollout, cluster, monkeypatch
+):
+    def nodes_of(url: str) -> list[Node]:
+        request = httpx.Request("GET", url)
+        response = httpx.Response(status, request=request)
+        raise httpx.HTTPStatusError("two\nlines", request=request, response=response)
+
+    monkeypatch.setattr(rollout_module, "nodes_of", nodes_of)
+    with pytest.raises(DeployError, match=reason) as refusal:
+        rollout.deploy(config("good"))
+    assert len(str(refusal.value).splitlines()) == 1
+    assert cluster.sent == []
+
+
 @pytest.mark.parametrize("way", ["deploy", "roll_back", "finish_start"])
 def test_a_second_rollout_is_refused_and_changes_nothing(way, rollout, releases, cluster):
     for name in ("first", "second"):
@@ -320,6 +338,12 @@ def test_a_release_that_does_not_run_any_more_leaves_the_present_one(rollout, re
 def test_serve_listens_where_it_listened_before(rollout, cluster):
     rollout.deploy(config("good") | {"http_options": {"host": "127.0.0.1", "port": 8000}})
     assert cluster.sent[0]["http_options"] == {"host": "127.0.0.1", "port": 8100}
+
+
+def test_serve_listens_where_the_config_says_on_a_cluster_of_ones_own(releases, cluster):
+    wanted = config("good") | {"http_options": {"host": "0.0.0.0", "port": 8000}}
+    Rollout("http://nowhere", None, releases, timeout_s=1).deploy(wanted)
+    assert cluster.sent[0]["http_options"] == {"host": "0.0.0.0", "port": 8000}
 
 
 def test_every_application_of_ours_bears_the_version_of_its_code():

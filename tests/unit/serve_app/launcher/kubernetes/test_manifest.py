@@ -14,7 +14,7 @@ import yaml
 from serve_app.launcher.cli import main
 from serve_app.launcher.config import find_faults
 from serve_app.launcher.kubernetes.pods import USER
-from serve_app.launcher.resources import least, most, surge
+from serve_app.launcher.resources import least, most, scales, surge
 
 ROOT = Path(__file__).resolve().parents[5]
 CONFIG = ROOT / "configs" / "cluster.yaml"
@@ -152,7 +152,9 @@ def test_the_workers_have_room_for_the_least_and_the_largest_number_of_replicas(
         assert workers["minReplicas"] >= 2
         assert workers["minReplicas"] * cpus >= needed
         assert workers["maxReplicas"] * cpus >= most(config).cpus
-        assert (workers["maxReplicas"] - 1) * cpus < most(config).cpus
+        for scale in scales(config):
+            assert workers["minReplicas"] >= scale.nodes(scale.least)
+            assert workers["maxReplicas"] >= scale.nodes(scale.most)
         assert container["resources"]["requests"] == container["resources"]["limits"]
         memory = int(container["resources"]["limits"]["memory"].removesuffix("Mi")) << 20
         assert workers["maxReplicas"] * memory > most(config).megabytes * 1e6
