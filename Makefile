@@ -21,7 +21,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help up down status deploy rollback reference check test unit mutants soak lint demo bench load chaos data train-density train-flow train-policy evaluate lock clean
+.PHONY: help up down status deploy rollback reference check test unit mutants soak lint demo bench autoscaling load chaos data train-density train-flow train-policy evaluate lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -70,7 +70,10 @@ check: $(VENV)/.serve  ## check the serve configs strictly
 demo: $(VENV)/.sim  ## an hour of simulated traffic, controlled by the running system
 	@$(BIN)/python -m serve_app.demo $(ARGS)
 
-bench: bench-inference bench-gateway bench-forecasts bench-records  ## measure the figures of docs/speed.md (needs wrk)
+bench: bench-inference bench-gateway bench-forecasts bench-records bench-replicas  ## measure the figures of docs/speed.md (needs wrk)
+
+autoscaling: $(VENV)/.dev  ## drive load up and down, and watch replicas follow (a cluster of its own)
+	@$(BIN)/python -m load_tests.autoscaling $(ARGS)
 
 bench-%: $(VENV)/.dev
 	@$(BIN)/python -m load_tests.bench_$* $(ARGS)
