@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import re
 import shutil
 import tempfile
 import time
@@ -74,6 +73,11 @@ class Cluster:
         self.start(node)
         return node
 
+    def remove_node(self, node: Node) -> None:
+        """Take a machine away for good."""
+        node.kill()
+        del self.nodes[node.number]
+
     def start(self, node: Node) -> None:
         """Start Ray on a machine and return when the cluster knows it."""
         node.start()
@@ -84,7 +88,8 @@ class Cluster:
         """Return the number of each living node by its id."""
         numbers = {node.address: node.number for node in self.nodes.values()}
         nodes = [each for each in self._list("nodes") if each["state"] == "ALIVE"]
-        return {each["node_id"]: numbers[each["node_ip"]] for each in nodes}
+        known = [each for each in nodes if each["node_ip"] in numbers]
+        return {each["node_id"]: numbers[each["node_ip"]] for each in known}
 
     def deploy(self, config: Config, timeout_s: float = DEPLOY_S) -> None:
         """Deploy as `serve deploy` does and wait until everything runs."""
@@ -161,9 +166,7 @@ def open_cluster(n_workers: int, **env: str) -> Iterator[Cluster]:
 
 
 def _environment(folder: Path, redis: RedisServer) -> dict[str, str]:
-    said_above = re.findall(r"^#   .*", CONFIG.read_text(), re.MULTILINE)
     return {
-        **dict(each.split("=") for line in said_above for each in line.split() if "=" in each),
         **cluster_config()["controller_options"]["runtime_env"]["env_vars"],
         "STORE_URL": redis.url,
         "RAY_REDIS_ADDRESS": redis.url.removesuffix("/0"),

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import aiohttp
 import httpx
 
+from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import Key
 from testbed.chaos.history import Outcome
 from testbed.chaos.lineage import Harm, Verdict, judge
@@ -29,6 +30,7 @@ from testbed.nodes.node import Node
 
 PERIOD_S = 0.1
 SETTLED_S = 2.0
+LOSS_BOUND_S = InferenceOptions().loss_bound_s
 PATHS = {"inference": "", "strict": "/strict", "loans": ""}
 """Where the clients of each service find it, behind a node's front."""
 
@@ -41,7 +43,7 @@ class Watch:
 
     Attributes:
         records: by service.
-        moments: of the faults.
+        moments: of the faults, so close that none is lost between two.
     """
 
     nodes: Collection[Node]
@@ -49,9 +51,17 @@ class Watch:
     moments: list[float] = field(default_factory=list)
     ended: float = 0.0
 
-    def note(self) -> None:
-        """Note the moment of a fault."""
-        self.moments.append(time.monotonic())
+    @contextlib.contextmanager
+    def happening(self) -> Iterator[None]:
+        """Note that a fault happens all the while: its processes end one after the other."""
+        moment = time.monotonic()
+        try:
+            yield
+        finally:
+            while moment < time.monotonic():
+                self.moments.append(moment)
+                moment += LOSS_BOUND_S
+            self.moments.append(time.monotonic())
 
     def away_s(self, service: str, node: Node) -> float:
         """Return the longest time since the first fault without an answer to a node's clients."""

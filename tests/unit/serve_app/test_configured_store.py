@@ -1,0 +1,57 @@
+"""Which store a cluster may have, and which nodes Ray lets into it."""
+
+from __future__ import annotations
+
+import pytest
+import ray
+from ray._private.utils import check_version_info, compute_version_info
+
+from serve_app.configured_store import require_shared_store
+
+
+def nodes(*addresses: str, dead: tuple[str, ...] = ()) -> list[dict[str, object]]:
+    living = [{"NodeManagerAddress": each, "Alive": True} for each in addresses]
+    return [*living, *({"NodeManagerAddress": each, "Alive": False} for each in dead)]
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    return monkeypatch
+
+
+def test_an_embedded_store_is_refused_on_several_machines(cluster: pytest.MonkeyPatch) -> None:
+    cluster.setenv("STORE_URL", "sqlite:////data/greenwave.db")
+    cluster.setattr(ray, "nodes", lambda: nodes("10.0.0.1", "10.0.0.2"))
+    with pytest.raises(ValueError, match=r"the cluster has 2 machines.*set STORE_URL=redis://"):
+        require_shared_store()
+
+
+@pytest.mark.parametrize(
+    ("url", "known"),
+    [
+        ("sqlite:////data/greenwave.db", nodes("10.0.0.1", dead=("10.0.0.2",))),
+        ("sqlite:////data/greenwave.db", nodes("10.0.0.1", "10.0.0.1")),
+        ("redis://10.0.0.5:6379/0", nodes("10.0.0.1", "10.0.0.2")),
+    ],
+    ids=["one lives", "two nodes of one machine", "a store for all"],
+)
+def test_a_store_that_every_replica_reaches_is_not(
+    cluster: pytest.MonkeyPatch, url: str, known: list[dict[str, object]]
+) -> None:
+    cluster.setenv("STORE_URL", url)
+    cluster.setattr(ray, "nodes", lambda: known)
+    require_shared_store()
+
+
+@pytest.mark.parametrize("other", [("2.59.0", None), (None, "3.10.4")], ids=["Ray", "Python"])
+def test_ray_lets_no_node_join_with_another_version_and_names_both(
+    other: tuple[str | None, str | None],
+) -> None:
+    """`ray start --address` asks this before it starts anything."""
+    here = compute_version_info()
+    ray_version, python_version = (said or own for said, own in zip(other, here, strict=True))
+    cluster = {"ray_version": ray_version, "python_version": python_version}
+    with pytest.raises(RuntimeError) as refusal:
+        check_version_info(cluster, "node 10.0.0.2")
+    assert all(version in str(refusal.value) for version in (ray_version, python_version, *here))
