@@ -33,6 +33,7 @@ FAULTS = (
     "lose messages",
     "repeat messages",
     "slow network",
+    "move authority",
 )
 OPERATIONS = (
     "close replica",

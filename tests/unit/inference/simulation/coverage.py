@@ -19,6 +19,7 @@ EXPECTED = (
     "a replica stalled for longer than its lease, with answers before and after",
     "an authority stalled for longer than its tenure",
     "two lives at once",
+    "a state actor moved",
     "a claim in parts",
     "a state moved while the store was out of order",
     "a repeated call was refused",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from math import inf
 
@@ -92,6 +93,24 @@ class Faults:
         if (actor := self._actor(action)) is not None:
             self._begin("dead", actor.node, 0.0)
             actor.kill(down_s=min(action.amount, 0.3))
+
+    def _move_authority(self, action: Action) -> None:
+        """Let it step down, and start the next life elsewhere."""
+        actor, loop = self._actor(action), self._world.loop
+        if actor is None or actor.current is None:
+            return
+        life = actor.current
+
+        def answered(task: asyncio.Task[None]) -> None:
+            if not task.cancelled() and task.exception() is None:
+                loop.post(loop.world, min(action.amount, 0.1), leave)
+
+        def leave() -> None:
+            self._world.met["a state actor moved"] += 1
+            self._begin("dead", actor.node, 0.0)
+            actor.lose(life)
+
+        loop.post(life.runs, 0.0, life.call, "step_down", (), answered)
 
     def _stall_authority(self, action: Action) -> None:
         actor = self._actor(action)
