@@ -17,6 +17,7 @@ import yaml
 
 from serve_app.launcher import dashboard
 from serve_app.launcher.deploy import deploy, wait_until_running
+from serve_app.launcher.environment_cli import variables
 from testbed.nodes.network import Network
 from testbed.nodes.node import DASHBOARD_PORT, START_S, Node
 from testbed.redis_server import RedisServer
@@ -167,7 +168,7 @@ def open_cluster(n_workers: int, **env: str) -> Iterator[Cluster]:
 
 def _environment(folder: Path, redis: RedisServer) -> dict[str, str]:
     return {
-        **cluster_config()["controller_options"]["runtime_env"]["env_vars"],
+        **variables(cluster_config()),
         "STORE_URL": redis.url,
         "RAY_REDIS_ADDRESS": redis.url.removesuffix("/0"),
         "DATA_DIR": str(folder / "data"),
