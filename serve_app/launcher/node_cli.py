@@ -50,8 +50,8 @@ def read_deployed(dashboard_url: str) -> dict[str, dict[str, Any]]:
         applications = answer.raise_for_status().json()["applications"]
     except httpx.HTTPError as error:
         raise CommandError(f"No cluster answers at {dashboard_url}: {error}") from error
-    configs = {name: each.get("deployed_app_config") for name, each in applications.items()}
-    ours = {name: config for name, config in configs.items() if config and _is_ours(config)}
+    served = {name: each.get("deployed_app_config") for name, each in applications.items()}
+    ours = {name: config for name, config in served.items() if config and _is_ours(config)}
     if not ours:
         raise CommandError(f"The cluster at {dashboard_url} serves nothing to compare with.")
     return ours

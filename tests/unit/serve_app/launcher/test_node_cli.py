@@ -19,16 +19,16 @@ URL = "http://10.0.0.11:8265"
 @pytest.fixture
 def deployed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Serve the shipped config from a cluster; return what was deployed, by application."""
-    configs = {each["name"]: each for each in stamp(shipped_config())["applications"]}
+    served = {each["name"]: each for each in stamp(shipped_config())["applications"]}
 
     def get(url: str, path: str, timeout_s: float) -> httpx.Response:
         assert url + path == URL + dashboard.APPLICATIONS
-        body = {name: {"deployed_app_config": config} for name, config in configs.items()}
+        body = {name: {"deployed_app_config": config} for name, config in served.items()}
         request = httpx.Request("GET", url)
         return httpx.Response(200, json={"applications": body}, request=request)
 
     monkeypatch.setattr(dashboard, "get", get)
-    return configs
+    return served
 
 
 def refusal(capsys: pytest.CaptureFixture[str]) -> str:
