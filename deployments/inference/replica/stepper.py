@@ -11,7 +11,6 @@ import asyncio
 import contextvars
 import math
 import time
-from typing import Protocol
 
 import numpy as np
 
@@ -29,26 +28,19 @@ from deployments.inference.replica.held_state import HeldState, Unanswered
 from deployments.inference.replica.queues import Decision as Decision  # part of this face
 from deployments.inference.replica.queues import HeldAnswers, Queues, Request
 from deployments.inference.replica.receipts import fingerprint_of
-from deployments.inference.replica.shadow import Seen, Shadow
+from deployments.inference.replica.shadow import PolicySource, Seen, Shadow
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.log import Seldom
 from models.junctions import JUNCTIONS
 from models.policy.form import HIDDEN_DIM
 from models.policy.inputs import UNAVAILABLE, encode
-from models.policy.step import PolicyStep, Step
+from models.policy.step import Step
 
 MAX_BATCH = 256
 LONGEST_TURN_S = 0.004
 NO_PLACE_S = 30.0
 
 _JUNCTIONS = list(JUNCTIONS)
-
-
-class PolicySource(Protocol):
-    """Where the policy in service is; another may take its place between two steps."""
-
-    @property
-    def model(self) -> PolicyStep | None: ...
 
 
 class Stepper:

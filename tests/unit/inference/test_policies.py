@@ -330,8 +330,8 @@ class TestShadow:
         await settled(service, 30 + 1 + 2 * len(RUNS))
         assert service.policies.outcomes["same"] == {"agreed": done(service)}
         _, _, hidden = REFERENCE.step(BIG, observations(1)[0])
-        kept = service.policies.primary.stepper.shadow._states
-        assert kept[Key("run", BIG)] == pytest.approx(hidden, abs=1e-4)
+        kept = service.policies.primary.stepper.shadow.states
+        assert kept.of(Key("run", BIG)) == pytest.approx(hidden, abs=1e-4)
 
     async def test_it_follows_its_share_of_the_runs(self, replicas, service):
         await reconfigure(service, candidate=replicas.candidate(mode="shadow", share=0.5))
@@ -365,20 +365,23 @@ class TestShadow:
         await ask(service, "run", 1)
         await settled(service, 1)
 
-    async def test_states_that_were_not_used_for_longest_are_forgotten(self, service, monkeypatch):
-        monkeypatch.setattr(shadow, "MAX_STATES", 3)
-        for number, run in enumerate([*RUNS[:4], RUNS[1], RUNS[4]], start=1):
-            await ask(service, run, 1)
-            await settled(service, number)
-        kept = service.policies.primary.stepper.shadow._states
-        assert [key.run for key in kept] == [RUNS[3], RUNS[1], RUNS[4]]
+    def test_states_that_were_not_used_for_longest_give_way(self):
+        states = shadow.ShadowStates(3)
+        keys = [Key(run, SMALL) for run in RUNS[:5]]
+        for n in (0, 1, 2, 3, 1, 4):
+            (row,) = states.rows_of([keys[n]])
+            assert not states.hidden[row].any() or n == 1, "a new state is zeros"
+            states.hidden[row] = n + 1
+        kept = [states.of(key) for key in keys]
+        assert [None if each is None else each[0] for each in kept] == [None, 2, None, 4, 5]
 
     async def test_after_a_step_that_is_not_finite_it_begins_anew(self, replicas, service):
         large = replicas.candidate("overflows.th", "shadow", 1, "large")
         await reconfigure(service, candidate=large)
         await ask(service, "run", 2)
         await settled(service, 2)
-        assert not service.policies.primary.stepper.shadow._states
+        kept = service.policies.primary.stepper.shadow.states
+        assert not kept.of(Key("run", SMALL)).any()
 
     @pytest.mark.parametrize("defect", ["overflows", "raises"])
     async def test_its_failures_reach_nobody(self, replicas, service, monkeypatch, defect):
