@@ -9,6 +9,7 @@ from serve_app.launcher import dashboard
 from serve_app.launcher.resources import Config, least, megabytes_of_ray, most, scales, surge
 
 _REMEDY = "add nodes, or lower min_replicas, num_replicas or num_cpus"
+_ANY = 0.001  # a head with --num-cpus=0 is no place for replicas
 _MB = 1 << 20
 
 
@@ -47,12 +48,13 @@ def misfit(config: Config, nodes: Sequence[Node]) -> str | None:
         reason = f"{parts} a version while the old one serves)" if extra.cpus else ""
         return f"The config needs {cpus:g} CPUs{reason}, and {_cpus_of(nodes)}: {_REMEDY}."
     for scale in scales(config):
-        if scale.cpus > max(node.cpus for node in nodes):
+        places = sum(node.cpus >= max(scale.cpus, _ANY) for node in nodes)
+        if not places:
             return (
                 f"Each replica of {scale.application} needs {scale.cpus:g} CPUs (num_cpus), more"
                 " than any node of the cluster has."
             )
-        if (spread := scale.nodes(scale.least)) > len(nodes):
+        if (spread := scale.nodes(scale.least)) > places:
             return (
                 f"The {scale.least} replicas of {scale.application} need {spread} nodes"
                 f" (max_replicas_per_node), and {_cpus_of(nodes)}."
@@ -72,7 +74,8 @@ def limit(config: Config, nodes: Sequence[Node]) -> str | None:
     megabytes = need.megabytes + megabytes_of_ray(len(nodes))
     cpus, free = sum(node.cpus for node in nodes), sum(node.megabytes for node in nodes)
     spread = max((scale.nodes(scale.most) for scale in scales(config)), default=1)
-    if need.cpus <= cpus and megabytes <= free and spread <= len(nodes):
+    places = sum(node.cpus >= _ANY for node in nodes)
+    if need.cpus <= cpus and megabytes <= free and spread <= places:
         return None
     over = f" over {spread} nodes" if spread > 1 else ""
     return (
@@ -83,5 +86,6 @@ def limit(config: Config, nodes: Sequence[Node]) -> str | None:
 
 
 def _cpus_of(nodes: Sequence[Node]) -> str:
-    number = f"{len(nodes)} nodes" if len(nodes) > 1 else "1 node"
-    return f"the cluster has {sum(node.cpus for node in nodes):g} ({number})"
+    places = [node for node in nodes if node.cpus >= _ANY]
+    number = f"{len(places)} nodes" if len(places) != 1 else "1 node"
+    return f"the cluster has {sum(node.cpus for node in places):g} ({number})"

@@ -47,7 +47,7 @@ def test_what_fits_is_not_remarked_upon():
         ),
         (
             {"num_replicas": 2, "max_replicas_per_node": 1},
-            [ROOMY],
+            [ROOMY, Node(0.0, 8000.0)],
             "The 2 replicas of flow need 2 nodes (max_replicas_per_node), and the cluster has 4"
             " (1 node).",
         ),
