@@ -1,13 +1,17 @@
-"""``greenwave node``: whether this machine has what a cluster serves, before it joins.
+"""``greenwave node``: whether this machine has what a cluster serves, before ``ray start``.
 
 Ray itself refuses a node with another Ray or Python, and knows nothing of the code that it runs.
+Without its Redis it ends after a minute, in the words of its debugger.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import socket
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 from rich.console import Console
@@ -20,16 +24,24 @@ from serve_app.settings import Settings
 
 console = Console(highlight=False, soft_wrap=True)
 
+_REDIS = ("STORE_URL", "RAY_REDIS_ADDRESS")
+_REDIS_PORT = 6379
+_CONNECT_S = 3.0
 _MODEL_FILES = ("MAPPO_AGENT_PATH", "DENSITY_MODEL_PATH", "FLOW_MODEL_PATH")
 
 
 def add_node(node: argparse.ArgumentParser) -> None:
-    help = "dashboard of the cluster's head, such as http://10.0.0.11:8265"
-    node.add_argument("--cluster", required=True, metavar="URL", help=help)
+    help = "dashboard of the head, such as http://10.0.0.11:8265; not given on the head itself"
+    node.add_argument("--cluster", metavar="URL", help=help)
     node.set_defaults(run=_check)
 
 
 def _check(options: argparse.Namespace) -> None:
+    if silent := list(silent_stores(os.environ)):
+        raise CommandError("\n".join(silent))
+    if options.cluster is None:
+        console.print("Redis answers; there is no cluster yet to compare this machine with.")
+        return
     applications = read_deployed(options.cluster.rstrip("/"))
     if refusals := list(refusals_of(applications)):
         raise CommandError("\n".join(refusals))
@@ -37,6 +49,20 @@ def _check(options: argparse.Namespace) -> None:
         if _version(config) is None:
             console.print(f"{name} was deployed without a version of its code.", style="yellow")
     console.print("This machine has the code and the model files that the cluster serves.")
+
+
+def silent_stores(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield a sentence for each Redis that the environment names and that nobody answers at."""
+    for name in _REDIS:
+        address = environment.get(name, "")
+        if not address or address.startswith("sqlite"):
+            continue
+        place = urlsplit(address if "://" in address else f"redis://{address}")
+        where = (place.hostname or "", place.port or _REDIS_PORT)
+        try:
+            socket.create_connection(where, _CONNECT_S).close()
+        except OSError as error:
+            yield f"{name} names {where[0]}:{where[1]}, where no Redis answers: {error}."
 
 
 def read_deployed(dashboard_url: str) -> dict[str, dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,12 @@ from serve_app.launcher.code_version import VARIABLE, stamp
 from testbed.shipped import shipped_config
 
 URL = "http://10.0.0.11:8265"
+
+
+@pytest.fixture(autouse=True)
+def _of_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("STORE_URL", "RAY_REDIS_ADDRESS"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
@@ -95,3 +102,25 @@ def test_where_no_cluster_answers_it_is_said_in_one_sentence(
 
     monkeypatch.setattr(dashboard, "get", get)
     assert refusal(capsys) == f"No cluster answers at {URL}: refused\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [("STORE_URL", "redis://:secret@127.0.0.1:{}/0"), ("RAY_REDIS_ADDRESS", "127.0.0.1:{}")],
+)
+def test_a_redis_that_is_gone_is_named_without_its_password(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, form: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as redis:
+        port = redis.getsockname()[1]
+        monkeypatch.setenv(name, form.format(port))
+        assert main(["node"]) == 0
+    assert main(["node"]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith(f"{name} names 127.0.0.1:{port}, where no Redis answers: ")
+    assert "secret" not in told
+
+
+def test_an_embedded_store_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STORE_URL", "sqlite:////data/greenwave.db")
+    assert main(["node"]) == 0
