@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 
@@ -17,6 +18,7 @@ AWAY_S = 2 * 10.0  # one small machine carries all nodes, and starts what was on
 LOSS_BOUND_S = 0.01 + 0.25  # the rest is for two busy cores
 RECOVERY_S = 30.0
 SPREAD_S = 60.0
+GIVEN_UP_S = 8.0  # by then Ray has given up a node that is cut off, and started what was there
 LOST_STEPS = 5
 
 
@@ -74,6 +76,28 @@ async def test_the_head_dies_and_is_started_again(cluster: Cluster) -> None:
             await asyncio.to_thread(cluster.head.kill)
         await asyncio.to_thread(cluster.start, cluster.head)
         await eventually(lambda: len(cluster.head.find("ray::ServeController")) == 1)
+
+
+async def test_a_node_is_cut_off_from_the_others(cluster: Cluster) -> None:
+    """Both sides have clients, and both reach the store: only its fences keep them apart."""
+    victim, survivor = with_a_state_actor(cluster)
+    others = [survivor.number, cluster.head.number]
+    async with back_afterwards(cluster, victim), clients_of(cluster.workers, [survivor]) as watch:
+        with watch.happening():  # until its lease ends, a replica does not know that it is cut off
+            with cluster.network.cut(victim.number, others):
+                since = time.monotonic() + GIVEN_UP_S
+                await eventually(lambda: watch.all_answered_since(since, [survivor]))
+            await eventually(lambda: not victim.find("ray::ServeReplica"))  # Ray takes it for dead
+
+
+async def test_a_node_that_is_added_takes_the_place_of_one_that_goes(cluster: Cluster) -> None:
+    victim, survivor = with_a_state_actor(cluster)
+    new = await asyncio.to_thread(cluster.add_node, max(cluster.nodes) + 1)
+    # Everything that the other had starts on the new one at once, and half of the states are there.
+    async with clients_of([victim, survivor], [survivor], 2 * AWAY_S) as watch:
+        with watch.happening():
+            await asyncio.to_thread(cluster.remove_node, victim)
+        await eventually(lambda: cluster.is_spread(survivor, new), SPREAD_S)
 
 
 @asynccontextmanager
