@@ -100,8 +100,7 @@ class Network:
 
 def remove_leftovers() -> None:
     """Remove the networks of processes that live no more."""
-    links = json.loads(run("ip", "-json", "link", "show", "type", "bridge") or "[]")
-    for name in {link["ifname"] for link in links if link} | set(_namespaces()):
+    for name in {*_links(), *_namespaces()}:
         if (owned := _OWNED.match(name)) and not psutil.pid_exists(int(owned[1])):
             _remove(owned[0])
 
@@ -111,7 +110,9 @@ def _remove(network: str) -> None:
         if name.startswith(f"{network}n"):
             _kill(name)
             run("ip", "netns", "del", name)
-    _try("ip", "link", "del", network)
+    for name in _links():  # connections that have not ended keep a namespace, and its end here
+        if name == network or name.startswith(f"{network}v"):
+            _try("ip", "link", "del", name)
 
 
 def _kill(namespace: str) -> None:
@@ -129,6 +130,10 @@ def _inside(namespace: str) -> Iterator[psutil.Process]:
             process = psutil.Process(int(pid))
             if process.status() != psutil.STATUS_ZOMBIE:
                 yield process
+
+
+def _links() -> list[str]:
+    return [link["ifname"] for link in json.loads(run("ip", "-json", "link", "show"))]
 
 
 def _namespaces() -> list[str]:

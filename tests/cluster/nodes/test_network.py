@@ -50,14 +50,16 @@ def test_hosts_that_are_cut_off_reach_the_others_and_each_other_again_afterwards
 def test_what_a_killed_test_has_left_is_removed_and_what_lives_is_not(network: Network) -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as gone:
         gone.wait()
-    bridge, host = f"gw{gone.pid}a", f"gw{gone.pid}an1"
+    bridge, host, end = f"gw{gone.pid}a", f"gw{gone.pid}an1", f"gw{gone.pid}av1"
     run("ip", "link", "add", bridge, "type", "bridge")
     run("ip", "netns", "add", host)
+    run("ip", "link", "add", end, "type", "veth", "peer", "name", f"gw{gone.pid}ax1")
     left = subprocess.Popen(["ip", "netns", "exec", host, "sleep", "600"])
     remove_leftovers()
     assert left.wait(timeout=5) < 0
     names = run("ip", "netns", "list") + run("ip", "link", "show")
     assert bridge not in names
+    assert end not in names
     assert network.namespace(2) in names
 
 
