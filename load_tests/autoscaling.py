@@ -24,7 +24,7 @@ from testbed.autoscaling.up_and_down import AutoscalingError, scaled_application
 from testbed.autoscaling.watch import Look
 
 APPLICATION = "inference"
-CALM_S = 10.0
+MANY, CALM_S = 48, 10.0
 
 
 def main() -> int:
@@ -41,7 +41,7 @@ def main() -> int:
     ):
         try:
             tally, looks = asyncio.run(
-                up_and_down(instance, APPLICATION, instance.base_url, CALM_S, _report)
+                up_and_down(instance, APPLICATION, instance.base_url, MANY, CALM_S, _report)
             )
         except* (AutoscalingError, httpx.HTTPError) as errors:
             trouble = str(errors.exceptions[0])

@@ -14,6 +14,7 @@ from ray.actor import ActorHandle
 from deployments.inference.api import create_app
 from deployments.inference.layout import Layout, Seat, agree_on_layout, table_of
 from deployments.inference.metrics import InferenceMetrics
+from deployments.inference.occupancy import occupy
 from deployments.inference.options import InferenceOptions
 from deployments.inference.replica.leases import StateLeases
 from deployments.inference.replica.shards import ShardedLeases
@@ -70,7 +71,7 @@ class Inference:
 async def _connect(options: InferenceOptions, open_store: OpenStore) -> list[StateLeases]:
     app = serve.get_replica_context().app_name
     replica = ray.get_runtime_context().get_actor_name() or ""
-    layout = await _agree(open_store(), table_of(app), options)
+    layout = await _enter(open_store(), table_of(app), options)
 
     def connect(seat: Seat) -> StateLeases:
         authority = RayAuthority(lambda: _find(app, options, open_store, seat))
@@ -79,12 +80,14 @@ async def _connect(options: InferenceOptions, open_store: OpenStore) -> list[Sta
     return [connect(seat) for seat in layout.seats]
 
 
-async def _agree(store: Store, table: str, options: InferenceOptions) -> Layout:
-    """Agree on the layout, waiting for a store that does not serve yet."""
+async def _enter(store: Store, table: str, options: InferenceOptions) -> Layout:
+    """Agree on the layout of this cluster's states, waiting for a store that does not serve yet."""
+    cluster = ray.get_runtime_context().gcs_address
     try:
         async with asyncio.timeout(_STORE_PATIENCE_S):
             while True:
                 try:
+                    await occupy(store, table, cluster)
                     return await agree_on_layout(store, table, options)
                 except StoreUnavailable as error:
                     logger.warning("Waiting for the store: %s", error)

@@ -12,7 +12,7 @@ from testbed.autoscaling.watch import Look, Watch
 from testbed.shipped import shipped_application
 
 LEAST, MOST = 1, 3
-FEW, MANY = 2, 48
+FEW = 2
 PATIENCE_S = 180.0
 
 
@@ -39,18 +39,24 @@ def scaled_application(name: str, prefix: str) -> dict[str, Any]:
         "target_ongoing_requests": 8,
         "look_back_period_s": 11,
         "upscale_delay_s": 4,
-        "downscale_delay_s": 8,
+        "downscale_delay_s": 5,
     }
     return application
 
 
 async def up_and_down(
-    instance: Instance, application: str, url: str, calm_s: float, report: Callable[[Look], None]
+    instance: Instance,
+    application: str,
+    url: str,
+    many: int,
+    calm_s: float,
+    report: Callable[[Look], None],
 ) -> tuple[Tally, list[Look]]:
     """Drive the load up until all replicas are there, and down until one is left.
 
     Args:
         url: of the application.
+        many: controllers at the height of it.
         calm_s: for so long the load goes on when the replicas have followed it.
 
     Raises:
@@ -61,7 +67,7 @@ async def up_and_down(
         watch = Watch(instance, application, controllers, tally)
         async with asyncio.TaskGroup() as group:  # ends with an error when the watch dies
             watching = group.create_task(watch.run(report))
-            for number, replicas in ((FEW, LEAST), (MANY, MOST), (FEW, LEAST)):
+            for number, replicas in ((FEW, LEAST), (many, MOST), (FEW, LEAST)):
                 await controllers.become(number)
                 await _follow(watch, replicas)
                 await asyncio.sleep(calm_s)

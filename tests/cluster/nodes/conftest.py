@@ -24,7 +24,7 @@ def small_config() -> Config:
     return config
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # three Rays less while other tests measure
 def shared_cluster() -> Iterator[Cluster]:
     if reason := why_not():
         pytest.skip(reason)
