@@ -25,6 +25,7 @@ from serve_app.settings import Settings
 console = Console(highlight=False, soft_wrap=True)
 
 _REDIS = ("STORE_URL", "RAY_REDIS_ADDRESS")
+_NO_REDIS = f"Neither {' nor '.join(_REDIS)} is set: a cluster needs both."
 _REDIS_PORT = 6379
 _CONNECT_S = 3.0
 _MODEL_FILES = ("MAPPO_AGENT_PATH", "DENSITY_MODEL_PATH", "FLOW_MODEL_PATH")
@@ -40,7 +41,9 @@ def _check(options: argparse.Namespace) -> None:
     if silent := list(silent_stores(os.environ)):
         raise CommandError("\n".join(silent))
     if options.cluster is None:
-        console.print("Redis answers; there is no cluster yet to compare this machine with.")
+        named = [name for name in _REDIS if os.environ.get(name)]
+        console.print(f"What {' and '.join(named)} name takes connections." if named else _NO_REDIS)
+        console.print("There is no cluster yet to compare this machine with.")
         return
     applications = read_deployed(options.cluster.rstrip("/"))
     if refusals := list(refusals_of(applications)):
@@ -58,7 +61,11 @@ def silent_stores(environment: Mapping[str, str]) -> Iterator[str]:
         if not address or address.startswith("sqlite"):
             continue
         place = urlsplit(address if "://" in address else f"redis://{address}")
-        where = (place.hostname or "", place.port or _REDIS_PORT)
+        try:
+            where = (place.hostname or "", place.port or _REDIS_PORT)
+        except ValueError as error:
+            yield f"{name} names no Redis: {error}."
+            continue
         try:
             socket.create_connection(where, _CONNECT_S).close()
         except OSError as error:

@@ -19,6 +19,7 @@ from serve_app.launcher.deploy import (
 from serve_app.launcher.fit import limit, misfit, nodes_of
 from serve_app.launcher.releases import Releases
 from serve_app.launcher.steps import Config, steps
+from serve_app.launcher.trial import undone_by
 
 Report = Callable[[str, str, float], None]
 
@@ -65,7 +66,10 @@ class Rollout:
         with self.releases.rollout():
             prepared = self._prepare(config)
             self._refuse_what_does_not_fit(prepared)
-            is_new = prepared != self.releases.current()
+            current = self.releases.current()
+            is_new = prepared != current
+            for sentence in undone_by(prepared, current) if current else ():
+                self.say(sentence)
             self._try(prepared)
             return is_new
 

@@ -10,8 +10,13 @@ import hashlib
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
+from models.junctions import MAX_OBS, N_AGENTS
 from models.policy.file import read_weights
-from models.policy.form import InvalidPolicyFileError
+from models.policy.form import HIDDEN_DIM, InvalidPolicyFileError
+from models.policy.inputs import UNAVAILABLE, encode
+from models.policy.step import PolicyStep
 from serve_app.launcher.command_error import CommandError
 
 Config = dict[str, Any]
@@ -21,6 +26,7 @@ Mode = Literal["canary", "shadow"]
 _BUILDER = "serve_app.inference:build"
 _DEPLOYMENT = "Inference"
 _DIGEST_BYTES = 6
+_TRIED_STEPS = 4
 _NOTHING = "There is no candidate; `greenwave canary start FILE` begins a trial."
 
 
@@ -92,10 +98,11 @@ def states_of(file: Path, revision: str | None) -> str:
     """Return a name for the hidden states of a policy, which is that of no other.
 
     Raises:
-        CommandError: the file is no policy of this network.
+        CommandError: the file is no policy of this network, or one that can make no step.
     """
     try:
         weights = read_weights(file)
+        _refuse_what_makes_no_step(file)
     except InvalidPolicyFileError as error:
         raise CommandError(f"{error}.") from error
     digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
@@ -104,23 +111,35 @@ def states_of(file: Path, revision: str | None) -> str:
     return "-".join(filter(None, (digest.hexdigest(), revision)))
 
 
+def _refuse_what_makes_no_step(file: Path) -> None:
+    """Try a step of each junction on some observations, as a lone request is stepped."""
+    policy, chance = PolicyStep.load(file), np.random.default_rng(0)
+    hidden = np.zeros((1, HIDDEN_DIM), np.float32)
+    for agent in [*range(N_AGENTS)] * _TRIED_STEPS:
+        inputs = encode([agent], [chance.random(MAX_OBS, np.float32).round()])
+        with np.errstate(all="ignore"):
+            if not policy(inputs, hidden, UNAVAILABLE[[agent]]).finite.all():
+                raise CommandError(f"{file}: its weights are so large that a step is not finite.")
+
+
 def shared(config: Config, app: str, share: float) -> Config:
     """Give the candidate another share of the runs.
 
     Raises:
-        CommandError: there is no candidate.
+        CommandError: there is no candidate, or its file is not what it was.
     """
     now = user_config_of(config, app)
-    return _with(config, app, now | {"candidate": _candidate(now) | {"share": share}})
+    candidate = _unchanged(_candidate(now))
+    return _with(config, app, now | {"candidate": candidate | {"share": share}})
 
 
 def promoted(config: Config, app: str) -> Config:
     """Put the candidate in service, which keeps its hidden states.
 
     Raises:
-        CommandError: there is no candidate.
+        CommandError: there is no candidate, or its file is not what it was.
     """
-    candidate = _candidate(user_config_of(config, app))
+    candidate = _unchanged(_candidate(user_config_of(config, app)))
     kept = {key: candidate.get(key) for key in ("agent_path", "revision", "states")}
     return _with(config, app, kept)
 
@@ -134,6 +153,30 @@ def dropped(config: Config, app: str) -> Config:
     now = user_config_of(config, app)
     _candidate(now)
     return _with(config, app, {key: value for key, value in now.items() if key != "candidate"})
+
+
+def _unchanged(candidate: UserConfig) -> UserConfig:
+    """Refuse a file that the next replica to start would not find as the last one did."""
+    file = Path(candidate["agent_path"])
+    if states_of(file, candidate["revision"]) != candidate["states"]:
+        raise CommandError(f"{file} is another policy than the one on trial; drop that first.")
+    return candidate
+
+
+def undone_by(config: Config, present: Config) -> list[str]:
+    """Return a sentence for each trial or promotion of the present release that a config ends."""
+    after = {each["name"]: each for each in config["applications"]}
+    sentences = []
+    for name in [app["name"] for app in present["applications"] if app["import_path"] == _BUILDER]:
+        before = user_config_of(present, name)
+        now = user_config_of(config, name) if name in after else {}
+        if before.get("candidate") and not now.get("candidate"):
+            path = before["candidate"]["agent_path"]
+            sentences.append(f"The trial of {path} ends: the config has no candidate.")
+        if before.get("states") and before["states"] != now.get("states"):
+            path = before["agent_path"]
+            sentences.append(f"{path}, which was promoted, is replaced: the config has another.")
+    return sentences
 
 
 def _candidate(user_config: UserConfig) -> UserConfig:

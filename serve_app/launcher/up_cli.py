@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from dataclasses import replace
 from typing import Any
@@ -24,6 +25,7 @@ from serve_app.launcher.installation import edge_of, instance_of, journal_of
 from serve_app.launcher.instance import START_TIMEOUT_S, Instance, InstanceError
 from serve_app.launcher.keepers.supervisor import Supervisor
 from serve_app.launcher.marks import Part
+from serve_app.launcher.node_cli import silent_stores
 from serve_app.launcher.ports import add_port_base
 from serve_app.settings import Settings
 
@@ -74,6 +76,8 @@ def _up(options: argparse.Namespace) -> None:
 def _start(options: argparse.Namespace, config: dict[str, Any]) -> Instance:
     """Start Ray by its keeper; who loses patience leaves nothing behind."""
     _refuse_what_does_not_fit(config)
+    if silent := list(silent_stores(os.environ)):
+        raise CommandError("\n".join([*silent, "Nothing has been started."]))
     instance = instance_of(options.port_base)
     foreign = Supervisor(instance, options.port_base).is_foreign()
     try:

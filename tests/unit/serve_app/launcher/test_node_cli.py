@@ -124,3 +124,20 @@ def test_a_redis_that_is_gone_is_named_without_its_password(
 def test_an_embedded_store_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STORE_URL", "sqlite:////data/greenwave.db")
     assert main(["node"]) == 0
+
+
+def test_a_port_that_is_none_is_told_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("STORE_URL", "redis://localhost:99999/0")
+    assert main(["node"]) == 1
+    assert capsys.readouterr().err.startswith("STORE_URL names no Redis: ")
+
+
+def test_nothing_is_said_of_a_redis_that_nobody_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("STORE_URL", "RAY_REDIS_ADDRESS"):
+        monkeypatch.delenv(name, raising=False)
+    assert main(["node"]) == 0
+    assert "Neither STORE_URL nor RAY_REDIS_ADDRESS is set" in capsys.readouterr().out

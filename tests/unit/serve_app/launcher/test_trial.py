@@ -130,3 +130,34 @@ def test_a_deployment_without_a_user_config_gets_one(config, file):
     (application,) = [each for each in config["applications"] if each["name"] == APP]
     application["deployments"] = []
     assert user_config(start(config, file))["candidate"]["share"] == 0.1
+
+
+def test_a_policy_that_can_make_no_step_is_refused(config, file):
+    torch.save({name: 1e30 * value for name, value in random_state_dict().items()}, file)
+    with pytest.raises(CommandError, match="a step is not finite"):
+        start(config, file)
+
+
+@pytest.mark.parametrize(
+    "change", [lambda now: trial.shared(now, APP, 0.5), lambda now: trial.promoted(now, APP)]
+)
+def test_a_file_that_is_gone_or_another_one_is_neither_shared_nor_promoted(config, file, change):
+    now = start(config, file)
+    torch.save(random_state_dict(seed=9), file)
+    with pytest.raises(CommandError, match="is another policy than the one on trial"):
+        change(now)
+    file.unlink()
+    with pytest.raises(CommandError, match=r"new\.th"):
+        change(now)
+    assert trial.dropped(now, APP) == config
+
+
+def test_a_config_that_ends_a_trial_or_a_promotion_is_told_to(config, file):
+    tried = start(config, file)
+    promoted = trial.promoted(tried, APP)
+    assert trial.undone_by(config, config) == []
+    assert trial.undone_by(tried, tried) == []
+    (ends,) = trial.undone_by(config, tried)
+    assert ends.startswith(f"The trial of {file} ends")
+    (replaced,) = trial.undone_by(config, promoted)
+    assert replaced.startswith(f"{file}, which was promoted, is replaced")
