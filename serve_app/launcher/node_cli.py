@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import socket
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 from rich.console import Console
@@ -19,15 +17,13 @@ from rich.console import Console
 from serve_app.launcher import dashboard
 from serve_app.launcher.code_version import ROOTS, VARIABLE, code_version
 from serve_app.launcher.command_error import CommandError
+from serve_app.launcher.silent_stores import NAMES_OF_REDIS, silent_stores
 from serve_app.launcher.weights import faults_of_weights
 from serve_app.settings import Settings
 
 console = Console(highlight=False, soft_wrap=True)
 
-_REDIS = ("STORE_URL", "RAY_REDIS_ADDRESS")
-_NO_REDIS = f"Neither {' nor '.join(_REDIS)} is set: a cluster needs both."
-_REDIS_PORT = 6379
-_CONNECT_S = 3.0
+_NO_REDIS = f"Neither {' nor '.join(NAMES_OF_REDIS)} is set: a cluster needs both."
 _MODEL_FILES = ("MAPPO_AGENT_PATH", "DENSITY_MODEL_PATH", "FLOW_MODEL_PATH")
 
 
@@ -41,7 +37,7 @@ def _check(options: argparse.Namespace) -> None:
     if silent := list(silent_stores(os.environ)):
         raise CommandError("\n".join(silent))
     if options.cluster is None:
-        named = [name for name in _REDIS if os.environ.get(name)]
+        named = [name for name in NAMES_OF_REDIS if os.environ.get(name)]
         console.print(f"What {' and '.join(named)} name takes connections." if named else _NO_REDIS)
         console.print("There is no cluster yet to compare this machine with.")
         return
@@ -52,24 +48,6 @@ def _check(options: argparse.Namespace) -> None:
         if _version(config) is None:
             console.print(f"{name} was deployed without a version of its code.", style="yellow")
     console.print("This machine has the code and the model files that the cluster serves.")
-
-
-def silent_stores(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield a sentence for each Redis that the environment names and that nobody answers at."""
-    for name in _REDIS:
-        address = environment.get(name, "")
-        if not address or address.startswith("sqlite"):
-            continue
-        place = urlsplit(address if "://" in address else f"redis://{address}")
-        try:
-            where = (place.hostname or "", place.port or _REDIS_PORT)
-        except ValueError as error:
-            yield f"{name} names no Redis: {error}."
-            continue
-        try:
-            socket.create_connection(where, _CONNECT_S).close()
-        except OSError as error:
-            yield f"{name} names {where[0]}:{where[1]}, where no Redis answers: {error}."
 
 
 def read_deployed(dashboard_url: str) -> dict[str, dict[str, Any]]:

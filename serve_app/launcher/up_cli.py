@@ -25,8 +25,8 @@ from serve_app.launcher.installation import edge_of, instance_of, journal_of
 from serve_app.launcher.instance import START_TIMEOUT_S, Instance, InstanceError
 from serve_app.launcher.keepers.supervisor import Supervisor
 from serve_app.launcher.marks import Part
-from serve_app.launcher.node_cli import silent_stores
 from serve_app.launcher.ports import add_port_base
+from serve_app.launcher.silent_stores import silent_stores
 from serve_app.settings import Settings
 
 _GATEWAY = "serve_app.gateway:build"
