@@ -12,14 +12,12 @@ idle; from it, and from the part of each of them, follow the cores that a load n
 from __future__ import annotations
 
 import argparse
-import collections
 import statistics
 import sys
 import time
-from collections.abc import Mapping
+from collections import Counter
 
 import httpx
-from prometheus_client.parser import text_string_to_metric_families
 from rich.table import Table
 
 from load_tests import harness
@@ -27,6 +25,7 @@ from load_tests.cpu import PARTS, Cost, cost_of, idle_of
 from load_tests.harness import Bar, console
 from load_tests.wrk import Samples, Target, run_wrk
 from serve_app.launcher.instance import Instance
+from testbed.exporter import moves_in
 from testbed.shipped import shipped_application
 
 ONE, THREE, TURNS = "one replica", "three, routed by run", "three, in turn"
@@ -85,20 +84,14 @@ def _targets(instance: Instance) -> list[Target]:
     ]
 
 
-def _moves(instance: Instance) -> Mapping[str, float]:
-    """Return the states that each application's replicas have given back, from Ray's exporter."""
+def _moves(instance: Instance) -> Counter[str]:
     time.sleep(EXPORT_S)
-    text = httpx.get(f"http://127.0.0.1:{instance.ports.metrics}/metrics", timeout=10).text
-    moves: dict[str, float] = collections.defaultdict(float)
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            if sample.name.endswith("inference_recalls_total"):
-                moves[sample.labels["application"]] += sample.value
-    return moves
+    url = f"http://127.0.0.1:{instance.ports.metrics}/metrics"
+    return moves_in(httpx.get(url, timeout=10).raise_for_status().text)
 
 
 def _print_moves(
-    samples: Samples, before: Mapping[str, float], after: Mapping[str, float], seconds: float
+    samples: Samples, before: Counter[str], after: Counter[str], seconds: float
 ) -> None:
     for name, (app, _) in PLACES.items():
         requests = sum(
@@ -107,7 +100,7 @@ def _print_moves(
             for each in all_
             if target == name
         )
-        moves = (after.get(app, 0) - before.get(app, 0)) / requests * 1000
+        moves = (after[app] - before[app]) / requests * 1000
         bar = "" if name == TURNS else f" (bar: under {MOVES_BAR:g})"
         console.print(f"{name}: {moves:.2f} moves per 1,000 requests{bar}")
 

@@ -102,24 +102,24 @@ def states_of(file: Path, revision: str | None) -> str:
     """
     try:
         weights = read_weights(file)
-        _refuse_what_makes_no_step(file)
     except InvalidPolicyFileError as error:
         raise CommandError(f"{error}.") from error
+    if not _makes_steps(PolicyStep(weights)):
+        raise CommandError(f"{file}: its weights are so large that a step is not finite.")
     digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     for each in weights.values():
         digest.update(each.tobytes())
     return "-".join(filter(None, (digest.hexdigest(), revision)))
 
 
-def _refuse_what_makes_no_step(file: Path) -> None:
+def _makes_steps(policy: PolicyStep) -> bool:
     """Try a step of each junction on some observations, as a lone request is stepped."""
-    policy, chance = PolicyStep.load(file), np.random.default_rng(0)
-    hidden = np.zeros((1, HIDDEN_DIM), np.float32)
+    chance, hidden = np.random.default_rng(0), np.zeros((1, HIDDEN_DIM), np.float32)
     for agent in [*range(N_AGENTS)] * _TRIED_STEPS:
         inputs = encode([agent], [chance.random(MAX_OBS, np.float32).round()])
-        with np.errstate(all="ignore"):
-            if not policy(inputs, hidden, UNAVAILABLE[[agent]]).finite.all():
-                raise CommandError(f"{file}: its weights are so large that a step is not finite.")
+        if not policy(inputs, hidden, UNAVAILABLE[[agent]]).finite.all():
+            return False
+    return True
 
 
 def shared(config: Config, app: str, share: float) -> Config:

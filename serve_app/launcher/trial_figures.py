@@ -66,7 +66,6 @@ def figures_of(pages: Iterable[str], app: str) -> Mapping[Part, Figures]:
 
     Args:
         pages: one of each node, in Prometheus' format.
-
     """
     figures: defaultdict[Part, Figures] = defaultdict(Figures)
     for page in pages:

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import httpx
-from prometheus_client.parser import text_string_to_metric_families
 
 from serve_app.launcher import dashboard
 from serve_app.launcher.instance import Instance
 from testbed.autoscaling.controllers import Controllers, Tally
+from testbed.exporter import moves_in
 
 PERIOD_S = 1.0
 
@@ -84,11 +84,4 @@ class Watch:
 
     async def _moves(self, client: httpx.AsyncClient) -> int:
         url = f"http://127.0.0.1:{self._instance.ports.metrics}/metrics"
-        text = (await client.get(url)).raise_for_status().text
-        return sum(
-            int(sample.value)
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-            if sample.name.endswith("inference_recalls_total")
-            and sample.labels["application"] == self._application
-        )
+        return moves_in((await client.get(url)).raise_for_status().text)[self._application]
