@@ -4,6 +4,7 @@ SHELL := /bin/bash
 
 PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3,$(shell command -v $(p) 2>/dev/null)))
 VENV   := .venv
+AUDIT  := .venv-audit
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c requirements.lock
 ARGS   ?=
@@ -21,7 +22,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help up down status deploy rollback reference check test unit mutants soak lint demo bench autoscaling load chaos data train-density train-flow train-policy evaluate lock clean
+.PHONY: help up down status dashboards deploy rollback reference openapi check test test-nodes test-secure unit mutants soak lint demo bench bench-all autoscaling load chaos data train-density train-flow train-policy evaluate plan safety screenshots audit lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -35,16 +36,27 @@ down: $(VENV)/.serve  ## stop what `make up` started
 status: $(VENV)/.serve  ## show every application and its state, since when, and how often restarted
 	@$(BIN)/greenwave status $(ARGS)
 
+dashboards: $(VENV)/.serve  ## watch the running system with Prometheus and Grafana, until Ctrl-C
+	@$(BIN)/greenwave dashboards $(ARGS)
+
 deploy: $(VENV)/.serve  ## put new code, another config or new weights in service under load (ARGS=config.yaml)
 	@$(BIN)/greenwave deploy $(ARGS)
 
 rollback: $(VENV)/.serve  ## put the config before the present one in service again
 	@$(BIN)/greenwave rollback $(ARGS)
 
-test: lint  ## run every check and every test, on real Ray, Redis and SUMO
+test: lint  ## run every check and every test but test-nodes and test-secure, on real Ray, Redis and SUMO
 	@$(BIN)/python -m pytest -q -n 2 tests/unit tests/store
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/sim tests/training
-	@$(BIN)/python -m pytest -q tests/browser tests/cluster
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/edge tests/adversary
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not alone and not secure" tests/browser tests/cluster
+	@$(BIN)/python -m pytest -q -m alone tests/cluster
+
+test-nodes: $(VENV)/.dev  ## kill and cut off nodes of a cluster in network namespaces, scale replicas with load, and measure what each event costs (as root; nine minutes)
+	@$(BIN)/python -m pytest -q tests/nodes
+
+test-secure: $(VENV)/.dev  ## start a whole system with secrets, use and break it, and look at its ports, pages, processes and logs (four minutes)
+	@$(BIN)/python -m pytest -q -m secure tests/cluster
 
 unit: $(VENV)/.dev  ## run the fast tests only
 	@$(BIN)/python -m pytest -q -n 2 tests/unit
@@ -61,8 +73,12 @@ lint: $(VENV)/.dev  ## format check, lint, types, import rules
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-reference: $(VENV)/.serve  ## write docs/configuration.md anew from the models that read the configuration
+reference: $(VENV)/.serve  ## write docs/configuration.md and Grafana's dashboards anew from what describes them
 	@$(BIN)/python -m serve_app.launcher.configuration_reference
+	@$(BIN)/python -m serve_app.watch.dashboards
+
+openapi: $(VENV)/.serve  ## write docs/openapi anew from the routes (ARGS=--release promises it to clients)
+	@$(BIN)/python -m serve_app.openapi $(ARGS)
 
 check: $(VENV)/.serve  ## check the serve configs strictly
 	@$(BIN)/greenwave check serve_config.yaml configs/*.yaml
@@ -70,7 +86,10 @@ check: $(VENV)/.serve  ## check the serve configs strictly
 demo: $(VENV)/.sim  ## an hour of simulated traffic, controlled by the running system
 	@$(BIN)/python -m serve_app.demo $(ARGS)
 
-bench: bench-inference bench-gateway bench-forecasts bench-records bench-replicas  ## measure the figures of docs/speed.md (needs wrk)
+bench: $(VENV)/.dev  ## compare with FastAPI, LitServe, BentoML and bare Serve (needs wrk; ARGS="--help" for options)
+	@$(BIN)/python -m load_tests.bench $(ARGS)
+
+bench-all: bench bench-inference bench-gateway bench-forecasts bench-records bench-replicas bench-hostile  ## measure every figure of docs/speed.md
 
 autoscaling: $(VENV)/.dev  ## drive load up and down, and watch replicas follow (a cluster of its own)
 	@$(BIN)/python -m load_tests.autoscaling $(ARGS)
@@ -78,8 +97,8 @@ autoscaling: $(VENV)/.dev  ## drive load up and down, and watch replicas follow 
 bench-%: $(VENV)/.dev
 	@$(BIN)/python -m load_tests.bench_$* $(ARGS)
 
-load: $(VENV)/.load  ## load the running system with the journeys of clients (locust)
-	@$(BIN)/locust -f load_tests/locustfile.py --web-host 127.0.0.1 $(ARGS)
+load: $(VENV)/.load  ## load the running system with scenarios, and judge them by gates (ARGS="--help" for all)
+	@$(BIN)/python -m load_tests.run $(ARGS)
 
 chaos: $(VENV)/.dev  ## kill, pause and change parts of a system under load, and count what it costs
 	@$(BIN)/python -m load_tests.chaos $(ARGS)
@@ -99,14 +118,28 @@ train-policy: $(VENV)/.sim  ## train the policy with MAPPO (resumable; three qua
 evaluate: $(VENV)/.sim  ## compare the policy with its peers on unseen traffic (resumable)
 	@$(BIN)/python -m models.training.evaluate $(ARGS)
 
+safety: $(VENV)/.dev  ## let adversaries ask the safety layer a hundred million times (ARGS="--decisions N")
+	@$(BIN)/python -m tests.unit.models.signals.play $(ARGS)
+
+plan: $(VENV)/.sim  ## design the fixed-time plan that the gateway falls back to anew
+	@$(BIN)/python -m models.training.design_plan $(ARGS)
+
+screenshots: $(VENV)/.dev  ## take the pictures of Ray's dashboard in docs/ anew (needs Chromium)
+	@SCREENSHOTS=docs $(BIN)/python -m pytest -q tests/browser/test_ray_dashboard.py
+
+audit: $(AUDIT)/.done  ## look up what is known against the pinned packages, and write what is pinned to sbom.json (CycloneDX)
+	@$(AUDIT)/bin/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml \
+		--of JSON --output-reproducible --output-file sbom.json 2> /dev/null && echo "sbom.json has what is pinned."
+	@$(AUDIT)/bin/python -m testbed.vulnerabilities requirements.lock
+
 lock: $(VENV)/.dev  ## pin the newest versions that pyproject.toml allows
 	@$(PIP) pip-tools
 	@$(BIN)/pip-compile --quiet --upgrade --all-extras --strip-extras --no-header --no-annotate \
 		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o requirements.lock pyproject.toml
 	@sed -i 's/^\(torch==[0-9.]*\)+cpu/\1/' requirements.lock
 
-clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean:  ## remove the virtual environments and caches
+	rm -rf $(VENV) .venv-peers $(AUDIT) sbom.json .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # One stamp per set of packages; a stamp is renewed when the requirements change.
 $(BIN)/python:
@@ -120,6 +153,13 @@ define INSTALL
 @$(PIP) -e '$(2)' || { echo "The installation failed; the lines above say why." >&2; exit 1; }
 @touch $@
 endef
+
+# Apart from what it judges, and pinned by itself.
+$(AUDIT)/.done: Makefile
+	@$(PYTHON) -c "$$CHECK_PYTHON"
+	@$(PYTHON) -m venv $(AUDIT)
+	@$(AUDIT)/bin/python -m pip --disable-pip-version-check install --quiet pip-audit==2.10.1 cyclonedx-bom==7.5.0
+	@touch $@
 
 $(VENV)/.serve: pyproject.toml requirements.lock | $(BIN)/python
 	$(call INSTALL,what serving needs,.)

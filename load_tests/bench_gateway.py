@@ -1,8 +1,8 @@
 """Measures the gateway's decisions against the inference route that it calls, on a Ray cluster of
 its own.
 
-Two gateways: the shipped one, and one with nothing behind it, so that its breaker is open and every
-answer is the fallback.
+Three gateways: the shipped one, one with nothing behind it, so that its breaker is open and every
+answer is the fallback, and one with the safety layer.
 
     make bench-gateway ARGS="--rounds 7 --seconds 5"
 """
@@ -23,12 +23,16 @@ from serve_app.launcher.ports import Ports
 from testbed.shipped import shipped_application
 
 INFERENCE, GATEWAY, FALLBACK = "inference route", "gateway", "gateway, breaker open"
+SAFE = "gateway, safety layer"
 BARS = [
-    Bar(GATEWAY, "requests_per_s", 16, INFERENCE, ">=", 0.5),
-    Bar(GATEWAY, "p50_ms", 1, INFERENCE, "<=", 4.0),
+    Bar(GATEWAY, "requests_per_s", 16, INFERENCE, ">=", 0.7),
+    Bar(GATEWAY, "requests_per_s", 64, INFERENCE, ">=", 0.85),
+    Bar(GATEWAY, "p50_ms", 1, INFERENCE, "<=", 2.2),
     Bar(FALLBACK, "p50_ms", 1, GATEWAY, "<=", 1.0),
+    Bar(SAFE, "requests_per_s", 16, GATEWAY, ">=", 0.95),
 ]
-PREFIXES = {GATEWAY: "/api", FALLBACK: "/down/api"}
+CONNECTIONS = [1, 16, 64]
+PREFIXES = {GATEWAY: "/api", FALLBACK: "/down/api", SAFE: "/safe/api"}
 USER = {"username": "bench", "password": secrets.token_urlsafe()}
 
 
@@ -42,10 +46,11 @@ def _measure(options: argparse.Namespace) -> Samples:
         shipped_application("inference"),
         _gateway(GATEWAY),
         _gateway(FALLBACK, args={"inference_app": "none"}),
+        _gateway(SAFE, args={"safety": True}),
     ]
     with harness.serving(options.port_base, applications):
         targets = _targets(front)
-        return measure(targets, harness.CONNECTIONS, options.rounds, options.seconds, console.print)
+        return measure(targets, CONNECTIONS, options.rounds, options.seconds, console.print)
 
 
 def _gateway(name: str, **changes: Any) -> dict[str, Any]:
@@ -59,7 +64,8 @@ def _targets(front: str) -> list[Target]:
         login = httpx.post(f"{front}{prefix}/auth/login", json=USER).raise_for_status()
         bearer = f"Authorization: Bearer {login.json()['accessToken']}"
         url = f"{front}{prefix}/traffic/action"
-        targets.append(Target(name, url, "traffic_action.lua", (bearer,)))
+        script = "traffic_action_safe.lua" if name == SAFE else "traffic_action.lua"
+        targets.append(Target(name, url, script, (bearer,)))
         _check(name, url, bearer)
     return targets
 
@@ -67,7 +73,8 @@ def _targets(front: str) -> list[Target]:
 def _check(name: str, url: str, bearer: str) -> None:
     """Make sure that the target answers in its own way, and open the breaker of the last."""
     key, _, value = bearer.partition(": ")
-    body = {"junctionId": "300839359", "observations": [1, 0, 1]}
+    shown = {"phase": 0, "greenSeconds": 20, "redSeconds": [0, 34]}
+    body = {"junctionId": "300839359", "observations": [1, 0, 1], "shown": shown}
     wanted = "fallback_mode (inference service down)" if name == FALLBACK else "success"
     for _ in range(5):
         status = httpx.post(url, json=body, headers={key: value}, timeout=10).json()["status"]

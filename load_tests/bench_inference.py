@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
 
 from load_tests import harness
 from load_tests.harness import Bar, console
+from load_tests.peers.applications import no_op
 from load_tests.wrk import Samples, Target, measure
 from serve_app.launcher.instance import Instance
 from serve_app.settings import Settings
@@ -42,7 +42,7 @@ def _measure(options: argparse.Namespace) -> Samples:
         shipped_application("inference", called=mode, prefix=f"/{mode}", args=args)
         for mode, args in MODES.items()
     ]
-    applications = [inference, _no_op(inference), *modes]
+    applications = [inference, no_op("/no-op"), *modes]
     base, weights = options.port_base, str(Settings().mappo_agent_path)
     with (
         harness.serving(base, applications) as (instance, seconds),
@@ -63,19 +63,6 @@ def _measure(options: argparse.Namespace) -> Samples:
     console.print(f"memory of the inference replica: {memory >> 20} MB (bar: under 450 MB)")
     console.print(f"deploy of {len(applications)} to RUNNING: {seconds:.1f} s (bar: under 30 s)")
     return samples
-
-
-def _no_op(inference: dict[str, Any]) -> dict[str, Any]:
-    """Return the no-op ingress with the settings of the inference application."""
-    deployment = inference["deployments"][0]
-    same = {key: deployment[key] for key in deployment if key not in ("name", "user_config")}
-    return {
-        "name": "no-op",
-        "route_prefix": "/no-op",
-        "import_path": "load_tests.peers.serve_noop:app",
-        "runtime_env": inference["runtime_env"],
-        "deployments": [{"name": "NoOp", **same}],
-    }
 
 
 def _replica_memory(instance: Instance) -> int:

@@ -9,7 +9,6 @@ answer half of them, but not the default run of this load, so what is measured i
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 from typing import Any
 
@@ -44,7 +43,7 @@ def _measure(options: argparse.Namespace) -> Samples:
         )
     for mode in (SHADOW, CANARY):
         for n in harness.CONNECTIONS:
-            _print_pairs(samples, mode, n)
+            harness.print_pairs(samples, mode, ALONE, n)
     return samples
 
 
@@ -56,14 +55,6 @@ def _application(number: int, mode: dict[str, Any] | None) -> dict[str, Any]:
         prefix=f"/{number}",
         user_config={"candidate": candidate},
     )
-
-
-def _print_pairs(samples: Samples, mode: str, n: int) -> None:
-    """Compare within each round: what else the machine does changes from round to round."""
-    pairs = list(zip(samples[mode, n], samples[ALONE, n], strict=True))
-    for figure in ("p50_ms", "p99_ms", "requests_per_s"):
-        ratio = statistics.median(getattr(a, figure) / getattr(b, figure) for a, b in pairs)
-        console.print(f"{mode}, {figure} at {n}: {ratio:.3f} of one policy, median of the rounds")
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ import ray
 from ray.actor import ActorHandle
 from rich.table import Table
 
+from deployments.inference.garbage import look_for_garbage_seldom
 from deployments.inference.layout import Seat, agree_on_layout, table_of
 from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import HiddenStateError, Key
@@ -55,6 +56,7 @@ class Holder:
     async def start(
         self, name: str, app: str, options: InferenceOptions, open_it: OpenStore, seat: Seat
     ) -> None:
+        look_for_garbage_seldom()
         authority = RayAuthority(lambda: find_authority(app, options, open_it, seat))
         self.leases = StateLeases(authority, name, HIDDEN_DIM, options, seat.generation)
         await self.leases.start()

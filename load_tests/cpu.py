@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import statistics
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 import psutil
 
+from load_tests.harness import console
 from load_tests.wrk import Sample, Target, run_wrk
 from serve_app.launcher.instance import Instance
 from serve_app.launcher.marks import read_command
@@ -55,16 +57,52 @@ def cost_of(
     return Cost(**asdict(sample), cpu_us=sum(parts.values()), parts_us=parts)
 
 
-def cpu_seconds(instance: Instance) -> Mapping[str, float]:
-    """Return the CPU seconds that each kind of process has taken since it started."""
-    seconds: dict[str, float] = collections.defaultdict(float)
+def whole_cost_of(
+    instance: Instance,
+    target: Target,
+    connections: int,
+    seconds: float,
+    kinds: Mapping[str, str] = KINDS,
+) -> Cost:
+    """Run wrk, and return what a request took of all processes, whatever else they did meanwhile.
+
+    On a machine that others use too, this is steadier than rates are.
+    """
+    before = cpu_seconds(instance, kinds)
+    sample = run_wrk(target, connections, seconds)
+    after = cpu_seconds(instance, kinds)
+    requests = sample.requests_per_s * seconds
+    parts = {part: (taken - before[part]) / requests * 1e6 for part, taken in after.items()}
+    return Cost(**asdict(sample), cpu_us=sum(parts.values()), parts_us=parts)
+
+
+def cpu_seconds(
+    instance: Instance, kinds: Mapping[str, str] = KINDS
+) -> collections.defaultdict[str, float]:
+    """Return the CPU seconds that each kind of process has taken since it started.
+
+    Args:
+        kinds: by the start of a process' title.
+    """
+    seconds: collections.defaultdict[str, float] = collections.defaultdict(float)
     for process in instance.processes():
         with contextlib.suppress(psutil.Error):
             times = process.cpu_times()
-            seconds[_kind(process)] += times.user + times.system
+            seconds[_kind(process, kinds)] += times.user + times.system
     return seconds
 
 
-def _kind(process: psutil.Process) -> str:
+def _kind(process: psutil.Process, kinds: Mapping[str, str]) -> str:
     program = read_command(process)[0].rsplit("/", 1)[-1]
-    return next((kind for start, kind in KINDS.items() if program.startswith(start)), OTHERS)
+    return next((kind for start, kind in kinds.items() if program.startswith(start)), OTHERS)
+
+
+def print_costs(samples: Mapping[tuple[str, int], list[Cost]]) -> None:
+    """Print what a request takes in all, and of each part: medians, in microseconds."""
+    for (name, n), costs in samples.items():
+        parts = "  ".join(
+            f"{part} {statistics.median(cost.parts_us.get(part, 0) for cost in costs):.0f}"
+            for part in costs[-1].parts_us
+        )
+        whole = statistics.median(cost.cpu_us for cost in costs)
+        console.print(f"{name} at {n}: {whole:.0f} µs of CPU time a request:  {parts}")

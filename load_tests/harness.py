@@ -7,11 +7,12 @@ import contextlib
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from load_tests.wrk import BenchmarkError, Samples, median, wait_for
 from serve_app.launcher.deploy import deploy, wait_until_running
 from serve_app.launcher.instance import Instance
 from serve_app.launcher.ports import Ports
-from testbed.shipped import ROOT, shipped_config
+from testbed.shipped import ROOT, Config, shipped_config
 
 CONNECTIONS = [1, 16]
 
@@ -50,10 +51,20 @@ class Bar:
         return ratio, ratio >= self.ratio if self.comparison == ">=" else ratio <= self.ratio
 
 
+@dataclass(frozen=True)
+class PairedBar(Bar):
+    """The same within each round, of which the median counts: what else the machine does changes
+    from round to round."""
+
+    def verdict(self, samples: Samples) -> tuple[float, bool]:
+        ratio = paired(samples, self.target, self.peer, self.connections, self.figure)
+        return ratio, ratio >= self.ratio if self.comparison == ">=" else ratio <= self.ratio
+
+
 def run(
     description: str | None,
     port_base: int,
-    bars: list[Bar],
+    bars: Sequence[Bar],
     measure: Callable[[argparse.Namespace], Samples],
 ) -> int:
     """Read the options, measure, print every figure; return the status of the process."""
@@ -79,19 +90,29 @@ def run(
 
 @contextlib.contextmanager
 def serving(
-    port_base: int, applications: list[dict[str, Any]], **env: str
+    port_base: int,
+    applications: list[dict[str, Any]],
+    config: Config | None = None,
+    edge: bool = False,
+    **env: str,
 ) -> Iterator[tuple[Instance, float]]:
-    """Yield an instance with these applications, and the seconds from deploy to RUNNING."""
+    """Yield an instance with these applications, and the seconds from deploy to RUNNING.
+
+    Args:
+        config: what stands around the applications, as in serve_config.yaml by default.
+        edge: whether to leave the documents' ports to an edge.
+    """
     temp_dir = Path(tempfile.mkdtemp(prefix="gwb-", dir="/tmp"))
+    ports = Ports.from_base(port_base)
     instance = Instance(
         temp_dir / "data",
-        Ports.from_base(port_base).without_edge(),
+        ports if edge else ports.without_edge(),
         temp_dir=temp_dir,
         env={"PYTHONPATH": str(ROOT), **env},
     )
-    config = shipped_config()
-    config["http_options"]["port"] = instance.ports.front
-    config["applications"] = applications
+    config = config or shipped_config()
+    http_options = config["http_options"] | {"port": instance.ports.front}
+    config = config | {"http_options": http_options, "applications": applications}
     try:
         instance.start()
         started = time.monotonic()
@@ -117,6 +138,21 @@ def uvicorn(factory: str, port: int, **env: str) -> Iterator[str]:
         process.wait(10)
 
 
+def paired(samples: Samples, name: str, peer: str, connections: int, figure: str) -> float:
+    """Return the median of a figure's ratios within the rounds."""
+    pairs = zip(samples[name, connections], samples[peer, connections], strict=True)
+    return float(statistics.median(getattr(a, figure) / getattr(b, figure) for a, b in pairs))
+
+
+def print_pairs(samples: Samples, name: str, peer: str, connections: int) -> None:
+    """Compare within each round: what else the machine does changes from round to round."""
+    for figure in ("p50_ms", "p99_ms", "requests_per_s"):
+        ratio = paired(samples, name, peer, connections, figure)
+        console.print(
+            f"{name}, {figure} at {connections}: {ratio:.3f} of {peer}, median of the rounds"
+        )
+
+
 def print_figures(samples: Samples) -> None:
     table = Table("target", "connections", "requests/s", "p50 ms", "p99 ms", title="medians")
     for name, n in samples:
@@ -127,14 +163,14 @@ def print_figures(samples: Samples) -> None:
     console.print(table)
 
 
-def print_bars(samples: Samples, bars: list[Bar]) -> None:
+def print_bars(samples: Samples, bars: Sequence[Bar]) -> None:
     table = Table("target", "figure", "against", "ratio", "bar", "", title="ratios of medians")
     for bar in bars:
         ratio, met = bar.verdict(samples)
         verdict = "[green]met[/green]" if met else "[red]missed[/red]"
         figure = f"{bar.figure} at {bar.connections}"
         table.add_row(
-            bar.target, figure, bar.peer, f"{ratio:.2f}", f"{bar.comparison} {bar.ratio}", verdict
+            bar.target, figure, bar.peer, f"{ratio:.3f}", f"{bar.comparison} {bar.ratio}", verdict
         )
     console.print(table)
 

@@ -43,6 +43,7 @@ class Sample:
     requests_per_s: float
     p50_ms: float
     p99_ms: float
+    requests: int
 
 
 Samples = dict[tuple[str, int], list[Sample]]  # (target, connections)
@@ -88,6 +89,7 @@ def run_wrk(target: Target, connections: int, seconds: float) -> Sample:
         requests_per_s=result["requests"] / result["duration_us"] * 1e6,
         p50_ms=result["p50_us"] / 1000,
         p99_ms=result["p99_us"] / 1000,
+        requests=result["requests"],
     )
 
 

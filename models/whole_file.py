@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +19,12 @@ def whole_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
 
     Args:
         mode: its permissions, less those that the umask takes away.
+
+    Raises:
+        OSError: it cannot be written.
     """
+    if not path.name:  # '' and '.' are folders
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     part = path.with_name(f"{path.name}.part")
     try:
         with open(part, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:

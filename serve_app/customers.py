@@ -12,6 +12,7 @@ from deployments.customers.records.deployment import CustomerRecords
 from deployments.customers.records.options import RecordOptions
 from deployments.customers.records.record_type import RecordType
 from serve_app.configured_store import open_configured_store, require_shared_store
+from serve_app.configured_tracing import configured_tracing
 from serve_app.settings import Settings
 
 
@@ -19,8 +20,11 @@ def build(args: RecordOptions) -> Application:
     """Build the application; ``import_path`` in the serve config names this function."""
     require_shared_store()
     deployment: Deployment = CustomerRecords
-    record_type = configured(record_types()[args.record], Settings())
-    return deployment.bind(record_type, open_configured_store)
+    settings = Settings()
+    record_type = configured(record_types()[args.record], settings)
+    return deployment.bind(
+        record_type, open_configured_store, settings.access_log_share, configured_tracing()
+    )
 
 
 def configured(record_type: RecordType, settings: Settings) -> RecordType:

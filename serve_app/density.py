@@ -8,9 +8,12 @@ from ray.serve import Application
 from deployments.density.options import DensityOptions
 from deployments.density.variant import DENSITY
 from deployments.forecast.deployment import bind
+from serve_app.configured_tracing import configured_tracing
 from serve_app.settings import Settings
 
 
 def build(args: DensityOptions) -> Application:
     """Build the application; ``import_path`` in the serve config names this function."""
-    return bind(DENSITY, args, Settings().density_model_path)
+    settings = Settings()
+    path, share = settings.density_model_path, settings.access_log_share
+    return bind(DENSITY, args, path, share, configured_tracing())

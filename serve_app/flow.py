@@ -8,9 +8,12 @@ from ray.serve import Application
 from deployments.flow.options import FlowOptions
 from deployments.flow.variant import FLOW
 from deployments.forecast.deployment import bind
+from serve_app.configured_tracing import configured_tracing
 from serve_app.settings import Settings
 
 
 def build(args: FlowOptions) -> Application:
     """Build the application; ``import_path`` in the serve config names this function."""
-    return bind(FLOW, args, Settings().flow_model_path)
+    settings = Settings()
+    path, share = settings.flow_model_path, settings.access_log_share
+    return bind(FLOW, args, path, share, configured_tracing())

@@ -8,15 +8,25 @@ from ray.serve import Application
 from deployments.inference.deployment import Inference
 from deployments.inference.options import InferenceOptions
 from serve_app.configured_store import open_configured_store, require_shared_store
+from serve_app.configured_tracing import configured_tracing
+from serve_app.credentials.inference_token import configured_tokens
 from serve_app.settings import Settings
 
 
 def build(args: InferenceOptions) -> Application:
-    """Build the application; ``import_path`` in the serve config names this function."""
+    """Build the application; ``import_path`` in the serve config names this function.
+
+    Raises:
+        InsecureSettingsError: a token is asked for, and is not safe.
+    """
     require_shared_store()
+    settings = Settings()
     application: Application = Inference.bind(  # type: ignore[attr-defined]
         args,
-        agent_path=str(Settings().mappo_agent_path),
+        agent_path=str(settings.mappo_agent_path),
         open_store=open_configured_store,
+        access_log_share=settings.access_log_share,
+        tracing=configured_tracing(),
+        open_tokens=configured_tokens(settings),
     )
     return application

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from deployments.store import StoreUnavailable
@@ -13,8 +15,15 @@ from deployments.store import StoreUnavailable
 _WEIGHTS = Path(__file__).resolve().parent.parent / "models" / "weights"
 
 
-def _default_data_dir() -> Path:
+def _usual_data_dir() -> Path:
     return Path.home() / ".local" / "share" / "greenwave"
+
+
+def _collector(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise PydanticCustomError("collector", "a URL is http:// or https:// with a host")
+    return url
 
 
 class InsecureSettingsError(ValueError):
@@ -27,7 +36,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True)
 
     data_dir: Path = Field(
-        default_factory=_default_data_dir,
+        default_factory=_usual_data_dir,
         description="Folder of the embedded store and the secrets.",
     )
     store_url: str | None = Field(
@@ -61,6 +70,18 @@ class Settings(BaseSettings):
         "`/predict_action`.",
         json_schema_extra={"default": "the system's own"},
     )
+    inference_token: SecretStr | None = Field(
+        None,
+        description="Token that the inference service asks every client for, and that the gateway, "
+        "the demo and the load tests send.",
+        json_schema_extra={"default": "it asks for none", "range": "≥ 32 bytes of printable ASCII"},
+    )
+    inference_token_file: Path | None = Field(
+        None,
+        description="File with such a token in place of `INFERENCE_TOKEN`, with mode 0600 or 0440. "
+        "Of several, one a line, each is good, and the first is sent.",
+        json_schema_extra={"default": "no file"},
+    )
     jwt_secret: SecretStr | None = Field(
         None,
         description="Key that signs the access tokens.",
@@ -68,6 +89,12 @@ class Settings(BaseSettings):
             "default": "made on the first start, kept with mode 0600",
             "range": "≥ 32 bytes",
         },
+    )
+    jwt_keys_file: Path | None = Field(
+        None,
+        description="File with the keys that sign access tokens, where `greenwave keys` changes "
+        "them; a file that is there goes before `JWT_SECRET`.",
+        json_schema_extra={"default": "`jwt-keys.json` in `DATA_DIR`, if there is one"},
     )
     jwt_expiration_minutes: int = Field(
         60, ge=1, le=60 * 24 * 365, description="Lifetime of an access token."
@@ -87,6 +114,35 @@ class Settings(BaseSettings):
         description="Status that answers an update of a loan with invalid fields; the other record "
         "services answer 400.",
         json_schema_extra={"unit": "HTTP status"},
+    )
+
+    log_format: Literal["text", "json"] = Field(
+        "text",
+        description="Form of the lines in the logs. `json` has `make up` and `make deploy` put "
+        "`encoding: JSON` into the `logging_config` of the serve config, and the keepers write "
+        "JSON, too; `text` leaves the services to the config.",
+    )
+    access_log_share: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Share of the requests that get a line in their replica's log. Answers of 500 "
+        "and above always do, one a second of each replica at most.",
+        json_schema_extra={"unit": "of 1"},
+    )
+    otel_exporter_otlp_endpoint: Annotated[str, AfterValidator(_collector)] | None = Field(
+        None,
+        description="Base URL of an OpenTelemetry collector that takes OTLP over HTTP. With it, "
+        "requests are traced.",
+        json_schema_extra={"default": "no traces", "range": "`http://…`, `https://…`"},
+    )
+    otel_traces_sampler_arg: float = Field(
+        0.01,
+        ge=0,
+        le=1,
+        description="Share of the requests that are traced, of those that come without a "
+        "`traceparent` of their own.",
+        json_schema_extra={"unit": "share"},
     )
 
     edge_host: str = Field(
@@ -112,6 +168,11 @@ class Settings(BaseSettings):
         if port_base:
             return cls(data_dir=settings.data_dir / f"ports-{port_base}")
         return settings
+
+    @staticmethod
+    def usual_data_dir() -> Path:
+        """Return the folder where nobody names another."""
+        return _usual_data_dir()
 
     @property
     def resolved_store_url(self) -> str:

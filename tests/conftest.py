@@ -1,10 +1,14 @@
-"""Markers from the path: a test's folder says what it needs."""
+"""Markers from the path, as a folder says what its tests need, and which tests go together."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from xdist.scheduler import LoadFileScheduling, LoadScopeScheduling
+
+# Folders whose files share what takes a minute to start.
+TOGETHER = ("tests/browser/", "tests/cluster/client/")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -12,3 +16,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         kind = Path(item.path).relative_to(root).parts[0]
         item.add_marker(getattr(pytest.mark, kind))
+
+
+class ByFileOrFolder(LoadFileScheduling):  # type: ignore[misc]
+    """Gives a file to one process, as ``--dist loadfile`` does, and a folder of these."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        folders = (folder for folder in TOGETHER if nodeid.startswith(folder))
+        file: str = super()._split_scope(nodeid)
+        return next(folders, file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling | None:
+    return ByFileOrFolder(config, log) if config.getvalue("dist") == "loadfile" else None

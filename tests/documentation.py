@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -18,6 +19,7 @@ PAGES = sorted(
 _SHELL_BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_ASSIGNMENT = re.compile(r"[A-Z_]+=")
 _ANSWER = "# {"
 
 
@@ -44,12 +46,13 @@ def shell_blocks(page: str) -> list[str]:
 
 
 def commands(page: str) -> list[list[str]]:
-    """Split the shell blocks that call no service into the words of each command."""
+    """Split the shell blocks that call no service into each command's words, without variables."""
     lines = [
         line for block in shell_blocks(page) if "curl" not in block for line in block.split("\n")
     ]
     words = (shlex.split(each, comments=True) for line in lines for each in line.split("&&"))
-    return [each for each in words if each]
+    programs = (list(dropwhile(_ASSIGNMENT.match, each)) for each in words)
+    return [each for each in programs if each]
 
 
 @dataclass(frozen=True)

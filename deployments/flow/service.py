@@ -11,9 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from deployments.feed.messages import Forecast
 from deployments.flow.parsing import FlowQuestion, parse_question
 from deployments.flow.schemas import Health, ModelInfo
 from deployments.forecast.service import ForecastService
+from deployments.forecast.told import MAX_FORECASTS
 from models.flow.forecast import FlowForecaster, FlowForecasts
 from models.flow.window import FEATURES, HORIZON, MINUTE_S, WINDOW
 
@@ -52,6 +54,9 @@ class FlowService(ForecastService[FlowForecaster, FlowQuestion, _Inputs, FlowFor
         self, model: FlowForecaster, questions: list[FlowQuestion], outputs: FlowForecasts
     ) -> list[bytes]:
         flows, confidences = outputs.flows.tolist(), outputs.confidences.round(4).tolist()
+        if self.watched.watched:
+            for told in list(zip(questions, flows, confidences, strict=True))[-MAX_FORECASTS:]:
+                self.watched.note(_told(*told))
         return [
             json.dumps(
                 {
@@ -93,6 +98,12 @@ class FlowService(ForecastService[FlowForecaster, FlowQuestion, _Inputs, FlowFor
             target_accuracy=model.target_accuracy if model else "none",
             trained_on_junctions=list(model.rows) if model else [],
         )
+
+
+def _told(question: FlowQuestion, flow: float, confidence: float) -> Forecast:
+    counts = question.window.features[WINDOW - question.window.observed :, 0].tolist()
+    horizon_s = HORIZON * MINUTE_S
+    return Forecast(question.junction_id, question.newest, counts, flow, horizon_s, confidence)
 
 
 def _now_ms() -> int:

@@ -11,13 +11,19 @@ from deployments.forecast.options import ForecastOptions
 from deployments.forecast.routes import prediction
 from deployments.forecast.service import ForecastService
 from deployments.forecast.variant import Variant
+from deployments.http.access_log import AccessLog
 from deployments.http.detail_errors import render_error
 from deployments.http.docs import add_docs
 from deployments.http.fast_routes import FastRoutes
+from deployments.http.probes import Probes
 
 
 def create_app(
-    variant: Variant, service: ForecastService[Any, Any, Any, Any], options: ForecastOptions
+    variant: Variant,
+    service: ForecastService[Any, Any, Any, Any],
+    options: ForecastOptions,
+    probes: Probes | None = None,
+    access_log: AccessLog | None = None,
 ) -> FastAPI:
     """Build the ASGI application around a service of the variant."""
     app = FastAPI(
@@ -29,7 +35,9 @@ def create_app(
         redoc_url=None,
     )
     add_docs(app)
-    FastRoutes(app, render_error, options.max_waiting).add(
+    fast = FastRoutes(app, render_error, options.max_waiting, access_log=access_log)
+    (probes or Probes()).add_to(fast)
+    fast.add(
         "POST",
         variant.path,
         prediction(service.predict),

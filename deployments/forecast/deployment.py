@@ -9,13 +9,23 @@ from fastapi import FastAPI
 from ray import serve
 from ray.serve import Application, Deployment
 
+from deployments.feed.actor import start_publisher
 from deployments.forecast.api import create_app
 from deployments.forecast.metrics import ForecastMetrics
 from deployments.forecast.options import ForecastOptions, ForecastUserConfig
+from deployments.forecast.told import ToldForecasts
 from deployments.forecast.variant import Variant
+from deployments.http.access_log import AccessLog
+from deployments.http.lane import lane_of
+from deployments.http.probes import Check, Probes
 from deployments.metrics.publisher import Publisher
+from deployments.metrics.requests import RequestMetrics
 from deployments.model_slot import ConfiguredModel
+from deployments.ray_private.calls_server import keep_calls_inside
+from deployments.ray_private.http_server import speak_by
 from deployments.ray_private.serve import prepare_log
+from deployments.tracing.options import TracingOptions
+from deployments.tracing.replica import end_traces, trace_replica
 
 
 @serve.deployment(name="Forecast")
@@ -25,21 +35,36 @@ class ForecastReplica:
 
     Args:
         model_path: the model's file, unless ``user_config`` names another.
+        access_log_share: of the requests that get a line in the log, from 0 to 1.
     """
 
     async def __init__(  # type: ignore[misc]
-        self, variant: Variant, options: ForecastOptions, model_path: str
+        self,
+        variant: Variant,
+        options: ForecastOptions,
+        model_path: str,
+        access_log_share: float = 0.0,
+        tracing: TracingOptions | None = None,
     ) -> None:
         prepare_log()
+        keep_calls_inside()
+        trace_replica(tracing)
         self._variant = variant
         self._options = options
+        self._access_log = AccessLog(access_log_share)
         self._service = variant.service()
         self._model = ConfiguredModel(self._service.slot, model_path, ForecastUserConfig)
         await self._model.start()
         self._metrics = Publisher(ForecastMetrics(self._service.counts, variant).publish)
+        self._feed = start_publisher(ToldForecasts(self._service.counts, self._service.watched))
 
     def __serve_build_asgi_app__(self) -> FastAPI:
-        return create_app(self._variant, self._service, self._options)
+        model = Check(lambda: self._service.slot.model is not None, "No model is loaded.")
+        probes = Probes(self.check_health, {"model": model})
+        app = create_app(self._variant, self._service, self._options, probes, self._access_log)
+        self._metrics.add(RequestMetrics(app.state.request_times).publish)
+        speak_by(lane_of(app))
+        return app
 
     async def reconfigure(self, user_config: dict[str, Any]) -> None:
         """Swap the model; a file that cannot be served leaves the present one in place."""
@@ -47,12 +72,21 @@ class ForecastReplica:
 
     def check_health(self) -> None:
         self._metrics.check_health()
+        self._feed.check_health()
 
-    def __del__(self) -> None:
+    async def __del__(self) -> None:
         self._metrics.stop()
+        self._feed.stop()
+        await end_traces()
 
 
-def bind(variant: Variant, options: ForecastOptions, default_path: Path) -> Application:
+def bind(
+    variant: Variant,
+    options: ForecastOptions,
+    default_path: Path,
+    access_log_share: float,
+    tracing: TracingOptions | None = None,
+) -> Application:
     """Make the application of a variant.
 
     Args:
@@ -60,4 +94,6 @@ def bind(variant: Variant, options: ForecastOptions, default_path: Path) -> Appl
     """
     deployment: Deployment = ForecastReplica
     path = str(options.model_path or default_path)
-    return deployment.options(name=variant.deployment).bind(variant, options, path)
+    return deployment.options(name=variant.deployment).bind(
+        variant, options, path, access_log_share, tracing
+    )

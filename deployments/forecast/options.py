@@ -31,7 +31,7 @@ class ForecastOptions(BaseModel):
         1000,
         ge=1,
         description="Maximum number of requests that one replica works on at once; any further one "
-        "is answered 503.",
+        "is answered 503. It takes on fewer while requests wait longer than 80 ms for their turns.",
         json_schema_extra={"unit": "requests"},
     )
     max_body: MaxBody

@@ -10,9 +10,9 @@ from typing import Any
 from starlette.types import Scope
 
 from deployments.forecast.errors import PredictionFailedError
+from deployments.http.answers import JSON_HEADERS, Answer, Handle
 from deployments.http.detail_errors import declared_detail_errors
 from deployments.http.errors import RefusedError
-from deployments.http.fast_routes import JSON_HEADERS, Answer, Handle
 
 logger = logging.getLogger("ray.serve")
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from deployments.forecast.batcher import Batcher
 from deployments.forecast.counts import ForecastCounts
 from deployments.forecast.errors import ModelNotLoadedError
+from deployments.forecast.told import WatchedForecasts
 from deployments.model_slot import ModelSlot
 from models.artifacts import InvalidArtifactError
 
@@ -31,6 +32,7 @@ class ForecastService(ABC, Generic[Model, Question, Inputs, Outputs]):
     def __init__(self) -> None:
         self.slot: ModelSlot[Model] = ModelSlot("model", self.read, InvalidArtifactError)
         self.counts: ForecastCounts[Inputs] = ForecastCounts(self._drift_of_served)
+        self.watched = WatchedForecasts()
         self._batcher: Batcher[Question, bytes] = Batcher(self._run)
 
     async def predict(self, body: bytes) -> bytes:

@@ -10,19 +10,30 @@ from pydantic_core import from_json
 
 from deployments.gateway.errors import BadRequestError
 from deployments.gateway.observations import LaneCapacities, normalize_counts
+from deployments.gateway.shown import parse_shown
 from models.junctions import JUNCTIONS, MAX_OBS
+from models.signals.safety import Shown
 
 logger = logging.getLogger("ray.serve")
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
+MAX_SIMULATION_TIME_S = 10**9  # some thirty years
 NORMALIZED, VEHICLE_COUNTS = FORMATS = ("normalized", "vehicle_counts")
 
 
 class ActionQuery(NamedTuple):
-    """A valid request: a known junction, and at most 19 finite values for the policy."""
+    """A valid request: a known junction, and at most 19 finite values for the policy.
+
+    Attributes:
+        simulation_time_s: of the client's day, from its midnight on; None for the clock on the
+            wall.
+        shown: by the junction now, where the safety layer asks for it.
+    """
 
     junction_id: str
     obs: list[float]
+    simulation_time_s: float | None = None
+    shown: Shown | None = None
 
 
 def parse_json_object(body: bytes) -> dict[str, Any]:
@@ -38,8 +49,13 @@ def parse_json_object(body: bytes) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def parse_action_request(body: bytes, capacities: LaneCapacities) -> ActionQuery:
+def parse_action_request(
+    body: bytes, capacities: LaneCapacities, safely: bool = False
+) -> ActionQuery:
     """Validate a body and bring its observations into the policy's form.
+
+    Args:
+        safely: whether it has to say what the junction shows.
 
     Raises:
         BadRequestError: with the message of the first rule that is broken.
@@ -59,7 +75,19 @@ def parse_action_request(body: bytes, capacities: LaneCapacities) -> ActionQuery
         obs = normalize_counts(junction, obs, capacities)
     if "metadata" in fields:
         logger.info("Junction %s, metadata %.200r", junction_id, fields["metadata"])
-    return ActionQuery(junction_id, obs)
+    simulation_time_s = _simulation_time_s(fields.get("simulationTime"))
+    shown = parse_shown(junction, fields.get("shown")) if safely else None
+    return ActionQuery(junction_id, obs, simulation_time_s, shown)
+
+
+def _simulation_time_s(value: object) -> float | None:
+    if value is None:
+        return None
+    if type(value) not in (float, int) or not 0 <= value <= MAX_SIMULATION_TIME_S:  # type: ignore[operator]
+        raise BadRequestError(
+            f"simulationTime must be a number of seconds from 0 to {MAX_SIMULATION_TIME_S}"
+        )
+    return float(value)  # type: ignore[arg-type]
 
 
 def _finite_values(observations: object) -> list[float]:

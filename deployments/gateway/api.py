@@ -14,15 +14,18 @@ from deployments.gateway.schemas import (
     ActionResponse,
     ErrorBody,
     HealthResponse,
+    KeySet,
     LoginRequest,
     LoginResponse,
     ResetResponse,
 )
 from deployments.gateway.service import GatewayService
+from deployments.http.access_log import AccessLog
 from deployments.http.docs import add_docs
 from deployments.http.errors import declared_errors
 from deployments.http.fast_routes import FastRoutes
 from deployments.http.names import IdempotencyKey, Run
+from deployments.http.probes import Probes
 
 MAX_BODY = 64 * 1024  # bytes
 
@@ -37,6 +40,7 @@ def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     descriptions = {
         400: "The request breaks a rule, which `message` names",
         401: "Missing or invalid credentials",
+        403: "The token does not allow this",
         422: "The idempotency key was used with other observations",
         429: "Too many login attempts (with `Retry-After`)",
         500: "Internal error",
@@ -45,7 +49,12 @@ def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return declared_errors(ErrorBody, descriptions, *statuses)
 
 
-def create_app(service: GatewayService, options: GatewayOptions) -> FastAPI:
+def create_app(
+    service: GatewayService,
+    options: GatewayOptions,
+    probes: Probes | None = None,
+    access_log: AccessLog | None = None,
+) -> FastAPI:
     """Build the ASGI application around a service."""
     app = FastAPI(
         title="Traffic signal gateway",
@@ -57,8 +66,11 @@ def create_app(service: GatewayService, options: GatewayOptions) -> FastAPI:
         swagger_ui_parameters={"persistAuthorization": True},
     )
     add_docs(app)
-    fast = FastRoutes(app, render_error, options.max_waiting, counts_others=True)
+    fast = FastRoutes(
+        app, render_error, options.max_waiting, counts_others=True, access_log=access_log
+    )
     _add_routes(fast, Routes(service, options.trust_forwarded_for))
+    (probes or Probes()).add_to(fast)
 
     @app.get(
         "/traffic/health",
@@ -89,12 +101,21 @@ def _add_routes(fast: FastRoutes, routes: Routes) -> None:
     )
     fast.add(
         "GET",
+        "/.well-known/jwks.json",
+        routes.keys,
+        response_model=KeySet,
+        responses=_errors(500, 503),
+        summary="Keys to verify tokens with",
+        tags=["authentication"],
+    )
+    fast.add(
+        "GET",
         "/traffic/action",
         routes.demo,
-        check=routes.authenticate,
+        check=routes.may_act,
         takes={"run": (Run, None)},
         response_model=ActionResponse,
-        responses=_errors(400, 401, 500, 503),
+        responses=_errors(400, 401, 403, 500, 503),
         dependencies=[_BEARER],
         summary="A demonstration",
         tags=["traffic"],
@@ -103,7 +124,7 @@ def _add_routes(fast: FastRoutes, routes: Routes) -> None:
         "POST",
         "/traffic/action",
         routes.act,
-        check=routes.authenticate,
+        check=routes.may_act,
         max_body=MAX_BODY,
         takes={
             "request": (ActionRequest, ...),
@@ -111,7 +132,7 @@ def _add_routes(fast: FastRoutes, routes: Routes) -> None:
             "key": (IdempotencyKey, None),
         },
         response_model=ActionResponse,
-        responses=_errors(400, 401, 408, 413, 422, 500, 503),
+        responses=_errors(400, 401, 403, 408, 413, 422, 500, 503),
         dependencies=[_BEARER],
         summary="Decide for a junction",
         tags=["traffic"],
@@ -120,10 +141,10 @@ def _add_routes(fast: FastRoutes, routes: Routes) -> None:
         "POST",
         "/traffic/reset",
         routes.reset,
-        check=routes.authenticate,
+        check=routes.may_reset,
         takes={"run": (Run, None)},
         response_model=ResetResponse,
-        responses=_errors(400, 401, 500, 503),
+        responses=_errors(400, 401, 403, 500, 503),
         dependencies=[_BEARER],
         summary="Start a new simulation run",
         tags=["traffic"],

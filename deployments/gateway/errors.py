@@ -3,7 +3,6 @@
 GatewayError
 ├── BadRequestError          400
 │   └── KeyReusedError       422
-├── UnauthorizedError        401, with WWW-Authenticate
 ├── TooManyLoginsError       429, with Retry-After
 └── UnavailableError         503, with Retry-After
 """
@@ -29,12 +28,6 @@ class KeyReusedError(BadRequestError):
     """The idempotency key is that of a request with other observations."""
 
     status = 422
-
-
-class UnauthorizedError(GatewayError):
-    """No valid token, or wrong credentials."""
-
-    status = 401
 
 
 class TooManyLoginsError(GatewayError):

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 
-from deployments.gateway.errors import (
-    BadRequestError,
-    TooManyLoginsError,
-    UnauthorizedError,
-    UnavailableError,
-)
+from deployments.access.tokens import Tokens
+from deployments.gateway.errors import BadRequestError, TooManyLoginsError, UnavailableError
+from deployments.gateway.known_addresses import Addresses, KnownAddresses, place_of
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.passwords import PasswordVerifier
-from deployments.gateway.tokens import Tokens
-from deployments.gateway.users import Users
+from deployments.gateway.users import Account, Users
+from deployments.http.errors import RefusedError, UnauthorizedError
 from deployments.store import Store, StoreUnavailable
 
 
@@ -22,7 +20,9 @@ class Logins:
     """Turns credentials into tokens.
 
     Attempts are counted in the store before the password is looked at, so that neither many
-    requests at once nor many replicas allow more guesses.
+    requests at once nor many replicas allow more guesses. Those of a user name from an address
+    where the user has logged in before are counted apart: strangers use up the attempts of
+    strangers alone.
     """
 
     def __init__(
@@ -34,6 +34,7 @@ class Logins:
         passwords: PasswordVerifier | None = None,
     ) -> None:
         self._store = store
+        self._known = KnownAddresses(store)
         self._users = users
         self._tokens = tokens
         self._options = options
@@ -56,16 +57,39 @@ class Logins:
             raise UnavailableError("Logins are not possible at the moment") from error
 
     async def _login(self, username: str, password: str, address: str) -> str:
+        account, found = await asyncio.gather(
+            self._users.account(username), self._known.find(username)
+        )
+        try:
+            return await self._admit(account, found, username, password, place_of(address))
+        except RefusedError as error:
+            # what is no user's name may be a password that was typed into the wrong field
+            error.subject = username if account is not None else ""
+            raise
+
+    async def _admit(
+        self,
+        account: Account | None,
+        found: Addresses,
+        username: str,
+        password: str,
+        address: str,
+    ) -> str:
+        password_hash = account and account.password_hash
+        known = self._known.are_known(found, address, password_hash)
         user_counter = _counter("user", username)
+        if known:
+            user_counter = _counter("user at", json.dumps([address, username]))
         await asyncio.gather(
             self._count(user_counter, self._options.login_attempts_per_user),
             self._count(_counter("address", address), self._options.login_attempts_per_address),
         )
-        password_hash = await self._users.password_hash(username)
-        if not await self._passwords.verify(password_hash, password):
+        matches = await self._passwords.verify(password_hash, password, first=known)
+        if account is None or not matches:
             raise UnauthorizedError("Invalid username or password")
+        await self._known.remember(username, found, address, account.password_hash)
         await self._store.reset(user_counter)
-        return self._tokens.issue(username)
+        return self._tokens.issue(username, account.scopes, account.generation)
 
     async def _count(self, counter: str, limit: int) -> None:
         window_s = self._options.login_window_s

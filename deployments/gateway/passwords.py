@@ -15,9 +15,9 @@ from deployments.gateway.errors import UnavailableError
 _HASHER = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 
 
-def hash_password(password: str) -> str:
-    """Return the encoded hash, with its own salt and parameters in it."""
-    return _HASHER.hash(password)
+def hash_password(password: str, salt: bytes | None = None) -> str:
+    """Return the encoded hash, with its salt, by default one of its own, and parameters in it."""
+    return _HASHER.hash(password, salt=salt)
 
 
 def _matches(password_hash: str, password: str) -> bool:
@@ -32,7 +32,8 @@ class PasswordVerifier:
 
     Args:
         concurrency: hashes computed at once.
-        max_waiting: logins in work or waiting; one more is refused.
+        max_waiting: logins in work or waiting; one more is refused. A quarter of the places is for
+            those who go first.
     """
 
     def __init__(self, concurrency: int = 2, max_waiting: int = 32) -> None:
@@ -41,16 +42,20 @@ class PasswordVerifier:
         self._waiting = 0
         self._hash_of_nobody = hash_password("nobody has this password")
 
-    async def verify(self, password_hash: str | None, password: str) -> bool:
+    async def verify(
+        self, password_hash: str | None, password: str, *, first: bool = False
+    ) -> bool:
         """Tell whether the password is the right one.
 
         Args:
             password_hash: None for an unknown user, who takes as long as a wrong password.
+            first: whether somebody known asks, who finds a place when strangers have all theirs.
 
         Raises:
             UnavailableError: too many logins at once.
         """
-        if self._waiting >= self._max_waiting:
+        most = self._max_waiting if first else self._max_waiting - self._max_waiting // 4
+        if self._waiting >= most:
             raise UnavailableError("Too many logins at once")
         self._waiting += 1
         try:

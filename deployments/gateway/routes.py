@@ -9,16 +9,20 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
-from deployments.gateway.errors import UnauthorizedError, error_body
+from deployments.access import scopes as access
+from deployments.access.verified import Verified
+from deployments.gateway.errors import UnavailableError, error_body
 from deployments.gateway.service import GatewayService
-from deployments.http.errors import RefusedError
-from deployments.http.fast_routes import JSON, JSON_HEADERS, Answer
-from deployments.http.names import RAW_KEY_HEADER, RAW_RUN_HEADER
-from deployments.http.request import header
+from deployments.http.answers import JSON, JSON_HEADERS, Answer
+from deployments.http.errors import ForbiddenError, RefusedError, UnauthorizedError, challenge
+from deployments.http.names import DEFAULT_RUN, RAW_KEY_HEADER, RAW_RUN_HEADER
+from deployments.http.request import client_address, header
+from deployments.log import REQUEST_ID_HEADER
 
 logger = logging.getLogger("ray.serve")
 
-REQUEST_ID_HEADER = b"x-request-id"
+# shorter than a new key is shown before it signs (`greenwave keys rotate --after`)
+_KEYS_HEADERS = [*JSON_HEADERS, (b"cache-control", b"public, max-age=15")]
 
 
 def render_error(scope: Scope, error: Exception) -> Answer:
@@ -29,8 +33,8 @@ def render_error(scope: Scope, error: Exception) -> Answer:
             status, message = error.status, str(error)
             if error.retry_after_s is not None:
                 headers.append((b"retry-after", b"%d" % error.retry_after_s))
-            if isinstance(error, UnauthorizedError):
-                headers.append((b"www-authenticate", b"Bearer"))
+            if (wanted := challenge(error)) is not None:
+                headers.append((b"www-authenticate", wanted.encode()))
         case HTTPException():
             status, message = error.status_code, error.detail
         case _:
@@ -50,17 +54,30 @@ class Routes:
         self._service = service
         self._trust_forwarded_for = trust_forwarded_for
 
-    def authenticate(self, scope: Scope) -> None:
+    def may_act(self, scope: Scope) -> None:
         """Check the token, before anything else of a request is looked at.
 
         Raises:
             UnauthorizedError: there is no token, or it is not valid now.
+            ForbiddenError: it does not allow to ask for decisions.
         """
-        self._service.tokens.authenticate(header(scope, b"authorization"))
+        self._authenticate(scope, "act")
+
+    def may_reset(self, scope: Scope) -> None:
+        """Check the token likewise, for a reset."""
+        self._authenticate(scope, "reset")
 
     async def login(self, scope: Scope, body: bytes) -> Answer:
         """Exchange user name and password for an access token."""
-        return _success(await self._service.login(body, self._address(scope)))
+        status, grant, headers = _success(await self._service.login(body, self._address(scope)))
+        return status, grant, [*headers, (b"cache-control", b"no-store")]  # RFC 6749, section 5.1
+
+    async def keys(self, scope: Scope, body: bytes) -> Answer:
+        """Show the public keys that tokens are verified with, as a JWK Set (RFC 7517).
+
+        There are none while the tokens are signed with a shared secret, as they are by default.
+        """
+        return 200, self._service.public_keys(), _KEYS_HEADERS
 
     async def demo(self, scope: Scope, body: bytes) -> Answer:
         """Decide for a random junction with made-up observations."""
@@ -70,8 +87,9 @@ class Routes:
     async def act(self, scope: Scope, body: bytes) -> Answer:
         """Choose the signal of a junction from its observations.
 
-        When the inference service does not answer in time, the answer is RED with the status
-        `fallback_mode (inference service down)`; a step that was late may still have been made.
+        When the inference service does not answer in time, the answer is the fallback, with the
+        status `fallback_mode (inference service down)`: RED, or what a fixed-time plan says. A step
+        that was late may still have been made.
         A request that is repeated with its `Idempotency-Key` gets that step's decision.
         """
         run, request_id = header(scope, RAW_RUN_HEADER), header(scope, REQUEST_ID_HEADER)
@@ -81,15 +99,29 @@ class Routes:
     async def reset(self, scope: Scope, body: bytes) -> Answer:
         """Clear the hidden states of all junctions."""
         run, request_id = header(scope, RAW_RUN_HEADER), header(scope, REQUEST_ID_HEADER)
-        return _success(await self._service.reset(run, request_id))
+        who, where = self._authenticate(scope, "reset").subject, self._address(scope)
+        told = f"run {run or DEFAULT_RUN}"
+        try:
+            answer = await self._service.reset(run, request_id)
+        except UnavailableError:
+            self._service.trail.note("reset", who, where, f"{told}, not confirmed")
+            raise
+        self._service.trail.note("reset", who, where, told)
+        return _success(answer)
+
+    def _authenticate(self, scope: Scope, needed: access.Scope) -> Verified:
+        authorization = header(scope, b"authorization")
+        try:
+            return self._service.tokens.authenticate(authorization, needed)
+        except (UnauthorizedError, ForbiddenError) as error:
+            if authorization is not None:
+                where = self._address(scope)
+                self._service.trail.note("token refused", error.subject, where, str(error))
+            raise
 
     def _address(self, scope: Scope) -> str:
-        forwarded = header(scope, b"x-forwarded-for") if self._trust_forwarded_for else None
-        if forwarded:
-            return forwarded.rpartition(",")[2].strip()  # what the nearest proxy has seen
-        client = scope.get("client")
-        return str(client[0]) if client else "unknown"
+        return client_address(scope, self._trust_forwarded_for)
 
 
 def _success(response: BaseModel) -> Answer:
-    return 200, response.__pydantic_serializer__.to_json(response), JSON_HEADERS
+    return 200, response.__pydantic_serializer__.to_json(response, exclude_none=True), JSON_HEADERS

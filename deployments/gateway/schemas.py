@@ -6,13 +6,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from deployments.gateway.action_request import FLOAT32_MAX
+from deployments.gateway.action_request import FLOAT32_MAX, MAX_SIMULATION_TIME_S
+from deployments.gateway.shown import MAX_SECONDS
 from deployments.gateway.signals import FALLBACK_STATUS, SignalState
 from models.junctions import JUNCTIONS, MAX_OBS, N_ACTIONS
 
 JunctionId = Annotated[str, Field(json_schema_extra={"enum": list(JUNCTIONS)})]
 Timestamp = Annotated[int, Field(description="Milliseconds since the Unix epoch.")]
 ActionStatus = Literal["success", "fallback_mode (inference service down)"]
+SafetyRule = Literal["none", "no_such_phase", "change_under_way", "minimum_green", "maximum_red"]
 NotBlank = Annotated[str, Field(pattern=r"\S")]
 Value = Annotated[float, Field(ge=-FLOAT32_MAX, le=FLOAT32_MAX)]
 
@@ -27,6 +29,24 @@ class LoginResponse(BaseModel):
     accessToken: str = Field(description="JWT, for the header `Authorization: Bearer …`.")
     expiresIn: int = Field(description="Lifetime of the token in seconds.")
     timestamp: Timestamp
+
+
+class KeySet(BaseModel):
+    keys: list[dict[str, Any]] = Field(description="Public keys in the form of RFC 7517.")
+
+
+class Shown(BaseModel):
+    phase: Annotated[int, Field(ge=0, lt=N_ACTIONS)] = Field(
+        description="The phase that is green or, during a change, about to be."
+    )
+    greenSeconds: float = Field(
+        description="For how long it has been green; below zero, in how long it will be.",
+        ge=-MAX_SECONDS,
+        le=MAX_SECONDS,
+    )
+    redSeconds: list[Annotated[float, Field(ge=0, le=MAX_SECONDS)]] = Field(
+        description="For each phase, for how long it has not been green; 0 for one that is."
+    )
 
 
 class ActionRequest(BaseModel):
@@ -49,7 +69,35 @@ class ActionRequest(BaseModel):
         description="`vehicle_counts`: the lanes' values are vehicle counts, which the gateway "
         "divides by the lanes' capacities; then the vector has exactly the junction's own length.",
     )
+    simulationTime: Annotated[float, Field(ge=0, le=MAX_SIMULATION_TIME_S)] | None = Field(
+        None,
+        description="Seconds of the day, for a client with a clock of its own, such as a "
+        "simulation: a fallback by plan then goes by it. 27000 is 7:30.",
+    )
+    shown: Shown | None = Field(
+        None, description="What the junction shows; required while the safety layer is on."
+    )
     metadata: Any = Field(None, description="Free text label; logged and otherwise ignored.")
+
+
+class SafetyStep(BaseModel):
+    afterSeconds: float = Field(ge=0)
+    state: str = Field(
+        description="A letter for each link: `G` and `g` green, `y` yellow, `r` red."
+    )
+
+
+class Safety(BaseModel):
+    """What the safety layer says; all times count from the moment that `shown` describes."""
+
+    asked: int = Field(description="The action of the policy, or of the fallback.")
+    rule: SafetyRule = Field(description="Why `predictedAction` is another than `asked`.")
+    showAfterSeconds: float = Field(
+        ge=0, description="From when on `predictedAction` may be green; 0 if it is."
+    )
+    steps: list[SafetyStep] = Field(
+        description="What to show until then, and then; empty unless a change begins."
+    )
 
 
 class ActionResponse(BaseModel):
@@ -57,7 +105,15 @@ class ActionResponse(BaseModel):
     predictedAction: int = Field(ge=0, lt=N_ACTIONS)
     signalState: SignalState
     timestamp: Timestamp
-    status: ActionStatus = Field(description=f"`{FALLBACK_STATUS}` comes with action 0 and RED.")
+    status: ActionStatus = Field(
+        description=f"`{FALLBACK_STATUS}` comes with action 0 and RED, or with `fallbackPlan`."
+    )
+    fallbackPlan: str | None = Field(
+        None,
+        description="The fixed-time plan that the fallback's action is from, and its period. "
+        "Absent with RED, and from decisions of the policy.",
+    )
+    safety: Safety | None = Field(None, description="Absent while the safety layer is off.")
 
 
 class ResetResponse(BaseModel):

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import random
 import re
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 
+from deployments.access.keys import public_keys
+from deployments.access.tokens import Tokens
+from deployments.access.trail import Trail
 from deployments.gateway.action_request import ActionQuery, parse_action_request, parse_json_object
-from deployments.gateway.errors import BadRequestError, GatewayError, UnavailableError, now_ms
+from deployments.gateway.errors import BadRequestError, UnavailableError, now_ms
+from deployments.gateway.fallbacks import Fallback, Red
 from deployments.gateway.inference_calls.breaker import State
 from deployments.gateway.inference_calls.client import (
+    CAUSES,
     InferenceClient,
     InferenceUnavailableError,
     Step,
@@ -20,18 +27,23 @@ from deployments.gateway.inference_calls.client import (
 )
 from deployments.gateway.login import Logins
 from deployments.gateway.observations import LaneCapacities, random_observation
+from deployments.gateway.safety import SafetyGuard, made_up
 from deployments.gateway.schemas import (
     ActionResponse,
     ActionStatus,
     HealthResponse,
     LoginResponse,
     ResetResponse,
+    Safety,
 )
-from deployments.gateway.signals import FALLBACK_ACTION, FALLBACK_STATUS, SIGNAL_OF_ACTION
-from deployments.gateway.tokens import Tokens
+from deployments.gateway.signals import FALLBACK_STATUS, SIGNAL_OF_ACTION
+from deployments.gateway.watched_fallbacks import WatchedFallbacks
+from deployments.http.errors import RefusedError
 from deployments.http.names import NOT_A_KEY, NOT_A_RUN_ID, is_name
 from deployments.log import Seldom
 from deployments.metrics.sampled import Sampled
+from deployments.store import StoreError
+from deployments.trace_context import CURRENT
 from models.junctions import JUNCTIONS
 
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")
@@ -48,17 +60,23 @@ class GatewayCounts:
         latencies_s: of the inference service as seen from here, a sample.
     """
 
-    logins: Counter[str] = field(default_factory=Counter)
+    logins: Counter[str] = field(default_factory=lambda: Counter({"success": 0, "401": 0}))
     actions: Counter[tuple[str, str]] = field(default_factory=Counter)
-    fallbacks: Counter[str] = field(default_factory=Counter)
+    fallbacks: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(CAUSES, 0)))
     latencies_s: Sampled[float] = field(default_factory=Sampled)
 
 
 class GatewayService:
-    """Validates, forwards, and falls back to RED.
+    """Validates, forwards, and falls back.
 
     Args:
         capacities: vehicles that fit on each incoming lane, by junction.
+        fallback: answers while the inference service does not.
+        guard: says what may be shown of what is answered; None lets every answer pass.
+
+    Attributes:
+        trail: takes note of logins, resets and refusals for the audit log.
+        watched_fallbacks: takes note of answers without the policy while somebody watches.
     """
 
     def __init__(
@@ -68,12 +86,19 @@ class GatewayService:
         inference: InferenceClient,
         capacities: LaneCapacities,
         counts: GatewayCounts,
+        fallback: Fallback | None = None,
+        trail: Trail | None = None,
+        guard: SafetyGuard | None = None,
     ) -> None:
         self.tokens = tokens
         self.counts = counts
+        self.trail = trail or Trail()
+        self.watched_fallbacks = WatchedFallbacks()
         self._logins = logins
         self._inference = inference
         self._capacities = capacities
+        self._fallback = fallback or Red()
+        self._guard = guard
         self._random = random.Random()
         self._log = Seldom("Answers")
         self._health_probe: asyncio.Task[bool] | None = None
@@ -88,15 +113,22 @@ class GatewayService:
             fields = parse_json_object(body)
             credentials = fields.get("username"), fields.get("password")
             token = await self._logins.login(*credentials, address)
-        except GatewayError as error:
+        except RefusedError as error:
             self.counts.logins[str(error.status)] += 1
+            if error.status in (401, 429):
+                self.trail.note("login refused", error.subject, address, str(error))
             if error.retry_after_s is not None:
                 self._log.warning(f"login {error.status}", "Refused a login: %s", error)
             raise
         self.counts.logins["success"] += 1
+        self.trail.note("login", str(credentials[0]), address)
         return LoginResponse(
             accessToken=token, expiresIn=self.tokens.lifetime_s, timestamp=now_ms()
         )
+
+    def public_keys(self) -> bytes:
+        """Return the JWK Set of the keys that are no shared secrets."""
+        return public_keys(self.tokens.keys, time.time())
 
     async def act(
         self, body: bytes, run: str | None, key: str | None, request_id: str | None
@@ -112,28 +144,37 @@ class GatewayService:
         Raises:
             BadRequestError: the request breaks a rule; no state has changed.
         """
-        query = parse_action_request(body, self._capacities)
+        query = parse_action_request(body, self._capacities, self._guard is not None)
         return await self._decide(query, run, key, request_id)
 
     async def demo(self, run: str | None, request_id: str | None) -> ActionResponse:
         """Answer GET /traffic/action, for a random junction."""
         junction = self._random.choice(list(JUNCTIONS.values()))
-        query = ActionQuery(junction.id, random_observation(junction, self._random))
+        observation = random_observation(junction, self._random)
+        query = ActionQuery(junction.id, observation, None, made_up(junction, observation))
         return await self._decide(query, run, None, request_id)
 
     async def _decide(
         self, query: ActionQuery, run: str | None, key: str | None, request_id: str | None
     ) -> ActionResponse:
         run, key = _checked(run, NOT_A_RUN_ID), _checked(key, NOT_A_KEY)
-        step = Step(run, *query, key or new_key(), _sane(request_id))
+        asked = query.junction_id, query.obs
+        step = Step(run, *asked, key or new_key(), _sane(request_id), CURRENT.get())
         status: ActionStatus = "success"
+        plan: str | None = None
         try:
             action = await self._inference.act(step)
         except InferenceUnavailableError as error:
             self.counts.fallbacks[error.cause] += 1
             about = {"run": run, "junction": query.junction_id}
             self._log.warning(error.cause, "Answered without the policy: %s", error, **about)
-            action, status = FALLBACK_ACTION, FALLBACK_STATUS
+            action, plan = self._fallback.act(query.junction_id, query.simulation_time_s)
+            status = FALLBACK_STATUS
+            if self.watched_fallbacks.watched:
+                self.watched_fallbacks.note(run, query, action, error.cause)
+        safety: Safety | None = None
+        if self._guard is not None and query.shown is not None:
+            action, safety = self._guard.decide(query.junction_id, query.shown, action)
         signal = SIGNAL_OF_ACTION[action]
         self.counts.actions[query.junction_id, signal] += 1
         return ActionResponse.model_construct(
@@ -142,6 +183,8 @@ class GatewayService:
             signalState=signal,
             timestamp=now_ms(),
             status=status,
+            fallbackPlan=plan,
+            safety=safety,
         )
 
     async def reset(self, run: str | None, request_id: str | None) -> ResetResponse:
@@ -173,6 +216,8 @@ class GatewayService:
         if self._health_probe is not None:
             self._health_probe.cancel()
         await self._inference.close()
+        with contextlib.suppress(StoreError):
+            await self.trail.flush()
         await self._logins.close()
 
 

@@ -9,5 +9,4 @@ SignalState = Literal["RED", "YELLOW", "GREEN"]
 # The contract names no fourth state, so action 3 is green too; predictedAction tells them apart.
 SIGNAL_OF_ACTION: tuple[SignalState, ...] = ("RED", "YELLOW", "GREEN", "GREEN")
 
-FALLBACK_ACTION = 0
 FALLBACK_STATUS: Final = "fallback_mode (inference service down)"

@@ -1,20 +1,40 @@
-"""Who may log in: names and password hashes in the store."""
+"""Who may log in: names and password hashes in the store, and what each may do."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
+from deployments.access.revised import RevisedTable
+from deployments.access.revocations import USERS, generation_of
+from deployments.access.scopes import ALL, SCOPES, read_scopes
+from deployments.access.verified import SERVICE_PREFIX, Generation
+from deployments.gateway.known_addresses import KnownAddresses
 from deployments.gateway.passwords import hash_password
-from deployments.store import Document, DocumentNotFound, DuplicateDocument, Store
+from deployments.store import Store
 
-TABLE = "gateway_users"
 MAX_NAME_LENGTH = 64
 MIN_PASSWORD_LENGTH, MAX_PASSWORD_LENGTH = 8, 256
+# Longer than a token of a user can live (JWT_EXPIRATION_MINUTES), so that none comes back.
+REMEMBERED_S = 400 * 24 * 3600
 
 
 class UserError(Exception):
     """A user cannot be added, found or changed; the message says why."""
+
+
+class Account(NamedTuple):
+    """A user who may log in.
+
+    Attributes:
+        generation: that its tokens get; a new password makes another.
+    """
+
+    password_hash: str
+    scopes: tuple[str, ...]
+    generation: Generation
 
 
 class Users:
@@ -26,37 +46,106 @@ class Users:
     """
 
     def __init__(self, store: Store, configured: Mapping[str, str] | None = None) -> None:
-        self._store = store
+        self._table = RevisedTable(store, USERS)
+        self._addresses = KnownAddresses(store)
         self._configured = configured or {}
 
-    async def password_hash(self, name: str) -> str | None:
-        """Return the hash of the user's password, None when there is no such user."""
-        document = await self._store.get(TABLE, name)  # always: the time must not tell who exists
+    async def account(self, name: str) -> Account | None:
+        """Return the user's account, None when there is no such user."""
+        document = await self._table.get(name)  # always: the time must not tell who exists
         if name in self._configured:
-            return self._configured[name]
-        return None if document is None else str(json.loads(document)["password_hash"])
+            password_hash = self._configured[name]
+            return Account(password_hash, SCOPES, password_hash)
+        fields = _read(document)
+        if fields is None:
+            return None
+        scopes = tuple(fields.get("scopes", SCOPES))
+        return Account(fields["password_hash"], scopes, fields.get("generation", 0))
 
     async def names(self) -> list[str]:
         """Return the names of the users in the store, sorted."""
-        return sorted([name async for name, _ in self._store.scan(TABLE)])
+        return sorted([name async for name, value in self._table.entries() if _read(value)])
 
-    async def add(self, name: str, password: str) -> None:
+    async def scopes(self) -> dict[str, tuple[str, ...]]:
+        """Return what each user in the store may do, by name."""
+        users = {name: _read(value) async for name, value in self._table.entries()}
+        return {n: tuple(u.get("scopes", SCOPES)) for n, u in sorted(users.items()) if u}
+
+    async def add(self, name: str, password: str, scopes: Iterable[str] = SCOPES) -> None:
+        """Add a user.
+
+        Args:
+            scopes: what the user may do.
+        """
         _check_name(name)
-        try:
-            await self._store.create(TABLE, _document(name, password))
-        except DuplicateDocument:
-            raise UserError(f"There is a user '{name}' already.") from None
+        fields = {"password_hash": _hash(password), **_scopes(scopes)}
+        before = await self._table.get(name)
+        if _read(before) is not None:
+            raise UserError(f"There is a user '{name}' already.")
+        await self._change(name, before, fields if before is None else _next(before, fields))
 
     async def set_password(self, name: str, password: str) -> None:
-        try:
-            await self._store.replace(TABLE, _document(name, password))
-        except DocumentNotFound:
-            raise UserError(f"There is no user '{name}'.") from None
+        """Give a user another password, which revokes the tokens of the one before."""
+        password_hash = _hash(password)
+        before, fields = await self._existing(name)
+        changed = {**fields, "password_hash": password_hash}
+        await self._change(name, before, _next(before, changed))
+
+    async def set_scopes(self, name: str, scopes: Iterable[str]) -> None:
+        """Change what a user may do, which revokes the tokens that say otherwise."""
+        before, fields = await self._existing(name)
+        fields.pop("scopes", None)
+        await self._change(name, before, _next(before, {**fields, **_scopes(scopes)}))
 
     async def remove(self, name: str) -> None:
-        """Remove a user, whose tokens stay valid until they expire."""
-        if not await self._store.delete_many(TABLE, [name]):
+        """Remove a user, and revoke the user's tokens.
+
+        A document without a password stays, and says which tokens are revoked.
+        """
+        before, _ = await self._existing(name)
+        gone = {"password_hash": "", "removed_at": int(time.time())}
+        await self._change(name, before, _next(before, gone))
+        await self._addresses.forget(name)
+        await self._table.forget(
+            [other async for other, value in self._table.entries() if _is_long_gone(value)]
+        )
+
+    async def _existing(self, name: str) -> tuple[bytes, dict[str, Any]]:
+        if not name.isprintable():  # bytes of a command line that are no text reach no store
+            raise UserError("A user name is printable text.")
+        before = await self._table.get(name)
+        fields = _read(before)
+        if before is None or fields is None:
             raise UserError(f"There is no user '{name}'.")
+        return before, fields
+
+    async def _change(self, name: str, before: bytes | None, fields: dict[str, Any]) -> None:
+        if not await self._table.change(name, before, json.dumps(fields).encode()):
+            raise UserError(f"Somebody else has changed '{name}' at this moment; try again.")
+
+
+def _read(document: bytes | None) -> dict[str, Any] | None:
+    """Return what is kept of a user, None for one who is removed."""
+    fields: dict[str, Any] = {} if document is None else json.loads(document)
+    return fields if fields.get("password_hash") else None
+
+
+def _is_long_gone(document: bytes) -> bool:
+    removed_at = json.loads(document).get("removed_at")
+    return removed_at is not None and removed_at < time.time() - REMEMBERED_S
+
+
+def _next(before: bytes, fields: dict[str, Any]) -> dict[str, Any]:
+    """Add a generation that is later than the one before, and than all of a user long gone."""
+    return {**fields, "generation": max(generation_of(before) + 1, time.time_ns() // 1_000_000)}
+
+
+def _scopes(scopes: Iterable[str]) -> dict[str, Any]:
+    try:
+        named = read_scopes(scopes)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    return {} if named == ALL else {"scopes": sorted(named)}
 
 
 def _check_name(name: str) -> None:
@@ -64,9 +153,11 @@ def _check_name(name: str) -> None:
         raise UserError("A user name is printable text without spaces at its ends.")
     if len(name) > MAX_NAME_LENGTH:
         raise UserError(f"A user name has at most {MAX_NAME_LENGTH} characters.")
+    if name.startswith(SERVICE_PREFIX):
+        raise UserError(f"Names that begin with '{SERVICE_PREFIX}' are those of service accounts.")
 
 
-def _document(name: str, password: str) -> Document:
+def _hash(password: str) -> str:
     try:
         password.encode()
     except UnicodeEncodeError:  # standard input brings other bytes as lone surrogates
@@ -76,4 +167,4 @@ def _document(name: str, password: str) -> Document:
             f"A password has {MIN_PASSWORD_LENGTH} to {MAX_PASSWORD_LENGTH} characters, "
             "not all of them blank."
         )
-    return Document(name, json.dumps({"password_hash": hash_password(password)}).encode())
+    return hash_password(password)

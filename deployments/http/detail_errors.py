@@ -15,8 +15,8 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
-from deployments.http.errors import CODE_HEADER, Code, RefusedError, declared_errors
-from deployments.http.fast_routes import JSON, Answer
+from deployments.http.answers import JSON, Answer
+from deployments.http.errors import CODE_HEADER, Code, RefusedError, challenge, declared_errors
 
 logger = logging.getLogger("ray.serve")
 
@@ -40,6 +40,8 @@ def render_error(scope: Scope, error: Exception) -> Answer:
                 headers.append((_RAW_CODE_HEADER, error.code.encode()))
             if error.code in _CODES_IN_BODIES:
                 body["code"] = error.code
+            if (wanted := challenge(error)) is not None:
+                headers.append((b"www-authenticate", wanted.encode()))
         case HTTPException():
             status, body["detail"] = error.status_code, error.detail
         case _:

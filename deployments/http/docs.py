@@ -9,7 +9,11 @@ from __future__ import annotations
 from fastapi import FastAPI
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse
+from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from deployments.http.pages import GUARDED, page_headers
 
 # The package's files of Swagger UI 5 are all we use; swagger-ui-bundle stopped at version 4, which
 # cannot show OpenAPI 3.1.
@@ -41,9 +45,17 @@ def add_docs(app: FastAPI) -> None:
         swagger_favicon_url=_ICON,
         swagger_ui_parameters=app.swagger_ui_parameters,
     )
+    page.headers.update(page_headers(bytes(page.body).decode(), made_styles=True))
 
     @app.get(f"{folder}/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
         return page
 
-    app.mount(f"{folder}/{_ASSETS}", StaticFiles(packages=[_SWAGGER_UI]), name="docs assets")
+    app.mount(f"{folder}/{_ASSETS}", _Assets(packages=[_SWAGGER_UI]), name="docs assets")
+
+
+class _Assets(StaticFiles):
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers.update(GUARDED)
+        return response

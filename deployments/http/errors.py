@@ -1,8 +1,11 @@
 """What every service can refuse a request for.
 
 RefusedError                the base of the services' own refusals, too
+├── UnauthorizedError       401, with WWW-Authenticate
+├── ForbiddenError          403, with WWW-Authenticate
 ├── BodyTooSlowError        408
 ├── BodyTooLargeError       413
+├── UncheckedError          503, with Retry-After
 └── OverloadedError         503, with Retry-After
 """
 
@@ -31,11 +34,43 @@ class RefusedError(Exception):
         status: of the HTTP answer.
         retry_after_s: after which the same request may succeed.
         code: tells programs apart what has one status.
+        subject: whose request it was, where that is known; not for the answer.
     """
 
     status: int = 500
     retry_after_s: int | None = None
     code: Code | None = None
+    subject: str = ""
+
+
+class UnauthorizedError(RefusedError):
+    """No valid token, or wrong credentials."""
+
+    status = 401
+
+
+class ForbiddenError(RefusedError):
+    """The token is valid, and does not allow this.
+
+    Attributes:
+        scope: that it would need.
+    """
+
+    status = 403
+
+    def __init__(self, scope: str) -> None:
+        super().__init__(f"The token does not have the scope '{scope}'")
+        self.scope = scope
+
+
+class UncheckedError(RefusedError):
+    """Nobody can say at present whether the token was revoked."""
+
+    status = 503
+    retry_after_s = 1
+
+    def __init__(self) -> None:
+        super().__init__("Whether the token was revoked cannot be checked at the moment")
 
 
 class BodyTooSlowError(RefusedError):
@@ -62,6 +97,16 @@ class OverloadedError(RefusedError):
 
     def __init__(self) -> None:
         super().__init__("Too many requests are waiting")
+
+
+def challenge(error: Exception) -> str | None:
+    """Return the WWW-Authenticate header of a refusal that has one (RFC 6750, section 3)."""
+    match error:
+        case UnauthorizedError():
+            return "Bearer"
+        case ForbiddenError():
+            return f'Bearer error="insufficient_scope", scope="{error.scope}"'
+    return None
 
 
 def declared_errors(

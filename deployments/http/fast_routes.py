@@ -11,49 +11,61 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable
+from time import perf_counter
 from typing import Any, NamedTuple
 
 from fastapi import FastAPI, Request, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
-from starlette.routing import Route as StarletteRoute
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from deployments.http.errors import BodyTooSlowError, OverloadedError
+from deployments.http.access_log import AccessLog
+from deployments.http.answers import Answer, Handle, Headers, RenderError, SendAnswer
+from deployments.http.declared import Takes, methods_of, placeholder
+from deployments.http.errors import (
+    BodyTooLargeError,
+    BodyTooSlowError,
+    OverloadedError,
+    RefusedError,
+)
 from deployments.http.request import Bodies
-from deployments.log import Seldom
+from deployments.http.shedding import AdaptiveLimit
+from deployments.http.traced import covering, noting_the_status
+from deployments.log import Seldom, request_headers
+from deployments.request_times import CLIENT_GONE, RequestTimes, RouteTimes
 
-Headers = Sequence[tuple[bytes, bytes]]
-Answer = tuple[int, bytes, Headers]
-"""Status, body, and headers without the body's length."""
+Check = Callable[[Scope], object]
 
-Handle = Callable[[Scope, bytes], Awaitable[Answer]]
-RenderError = Callable[[Scope, Exception], Answer]
-Takes = Mapping[str, tuple[Any, Any]]
-"""Type and default of each parameter, ``...`` for none, as in pydantic's ``create_model``."""
-
-JSON = (b"content-type", b"application/json")
-JSON_HEADERS: Headers = (JSON,)
+OPEN_PATHS = frozenset({"/health"})  # which orchestrators ask, who have no token
 
 
-class _Route(NamedTuple):
+class Route(NamedTuple):
+    """What answers a request, and within which bounds."""
+
     handle: Handle
-    check: Callable[[Scope], object] | None
+    check: Check | None
     max_body: int | None
     counted: bool
+    times: RouteTimes
+    logged: bool
 
 
 class FastRoutes:
     """ASGI middleware with a table of routes, and what renders every error of the app.
 
+    It is ``app.state.fast_routes``, and the durations of all requests ``app.state.request_times``.
+
     Args:
         app: declares the routes, and answers all others.
         render_error: makes the answer to any error: a refusal, a defect, which it also logs, or an
             HTTPException, whose own headers are added here.
-        max_waiting: counted requests at work at once; one more is refused, so that no queue grows.
-            A request is at work from when its body is there: who sends slowly takes nobody's place.
+        max_waiting: counted requests at work at once; one more is refused, so that no queue grows,
+            and already below that where they wait too long for their turns. A request is at work
+            from when its body is there: who sends slowly takes nobody's place.
         counts_others: whether requests of other routes count as well.
+        access_log: told of every answer.
+        guard: raises what a request can be refused for on every route but those that are open.
     """
 
     def __init__(
@@ -63,16 +75,23 @@ class FastRoutes:
         max_waiting: float = math.inf,
         *,
         counts_others: bool = False,
+        access_log: AccessLog | None = None,
+        guard: Check | None = None,
     ) -> None:
         self._declared: FastAPI = app
         self._others: ASGIApp = app
         self._render_error = render_error
-        self._max_waiting = max_waiting
+        self._limit = AdaptiveLimit(max_waiting)
         self._counts_others = counts_others
-        self._waiting = 0
+        self._access_log = access_log or AccessLog()
+        self._guard = guard
+        self._times: RequestTimes = RequestTimes()
+        self._times_of_others = self._times.of_others()
         self._bodies = Bodies()
         self._log = Seldom("Refusals for load")
-        self._routes: dict[tuple[str, str], _Route] = {}
+        self._routes: dict[tuple[str, str], Route] = {}
+        app.state.request_times = self._times
+        app.state.fast_routes = self
         app.add_middleware(self._stand_before)
         app.add_exception_handler(HTTPException, self._respond_to)
         app.add_exception_handler(Exception, self._respond_to)
@@ -83,9 +102,11 @@ class FastRoutes:
         path: str,
         handle: Handle,
         *,
-        check: Callable[[Scope], object] | None = None,
+        check: Check | None = None,
         max_body: int | None = None,
         counted: bool = True,
+        logged: bool = True,
+        is_open: bool = False,
         takes: Takes | None = None,
         **declaration: Any,
     ) -> None:
@@ -97,13 +118,18 @@ class FastRoutes:
                 of the operation.
             check: raises what a request can be refused for before its body is read.
             max_body: bytes; None for a route that does not read the body.
+            logged: whether the access log and traces may tell of it.
+            is_open: whether it is answered without a look at the guard.
             takes: the parameters, for the document.
             declaration: further arguments of ``FastAPI.add_api_route``.
         """
-        route = self._routes[method, path] = _Route(handle, check, max_body, counted)
+        if self._guard is not None and not is_open:
+            check = _both(self._guard, check)
+        times = self._times.of(method, path)
+        route = self._routes[method, path] = Route(handle, check, max_body, counted, times, logged)
         self._declared.add_api_route(
             path,
-            _placeholder(takes or {}),
+            placeholder(takes or {}),
             methods=[method],
             **{
                 "name": handle.__name__,
@@ -115,64 +141,129 @@ class FastRoutes:
         assert isinstance(declared, APIRoute)
 
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-            await self._answer(route, scope, receive, send)
+            await self.answer(route, scope, receive, _by_messages(send))
 
         declared.app = answer  # there is no second way to answer, should a request come so far
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
+            request_headers.set(scope["headers"])
             path = scope["path"].removeprefix(scope.get("root_path", ""))
-            route = self._routes.get((scope["method"], path))
+            route = self.route_of(scope["method"], path)
             if route is not None:
-                await self._answer(route, scope, receive, send)
-                return
-            if self._counts_others:
-                await self._pass_on_counted(scope, receive, send)
-                return
+                await self.answer(route, scope, receive, _by_messages(send))
+            else:
+                await self._pass_on(scope, receive, send)
+            return
         await self._others(scope, receive, send)
 
     def _stand_before(self, others: ASGIApp) -> ASGIApp:
         self._others = others
         return self
 
-    async def _answer(self, route: _Route, scope: Scope, receive: Receive, send: Send) -> None:
-        handle, check, max_body, counted = route
-        at_work, sent = 0, b""
+    def route_of(self, method: str, path: str) -> Route | None:
+        """Return what answers a request, or None when it is not in the table.
+
+        Args:
+            path: below the prefix of the application.
+        """
+        return self._routes.get((method, path))
+
+    async def answer(
+        self,
+        route: Route,
+        scope: Scope,
+        receive: Receive,
+        send: SendAnswer,
+        body: bytes | None = None,
+        arrived_s: float | None = None,
+    ) -> None:
+        """Answer a request.
+
+        Args:
+            receive: where the body is read from, unless it is there.
+            body: of the request, if all of it has arrived.
+            arrived_s: when its headers were there, by ``perf_counter``, if that is known: how long
+                requests wait for their turn decides how many may be at work.
+        """
+        if arrived_s is not None and route.counted:
+            now_s = perf_counter()
+            self._limit.note(now_s - arrived_s, self._times.at_work, now_s)
+        traced = covering(scope) if route.logged else None
+        if traced is None:
+            await self._answer(route, scope, receive, send, body)
+        else:
+            with traced as span:
+                await self._answer(route, scope, receive, noting_the_status(span, send), body)
+
+    async def _answer(
+        self, route: Route, scope: Scope, receive: Receive, send: SendAnswer, sent: bytes | None
+    ) -> None:
+        handle, check, max_body, counted, times, logged = route
+        at_work, status, began = 0, CLIENT_GONE, perf_counter()
         try:
-            if counted and self._waiting >= self._max_waiting:
+            if counted and self._times.at_work >= self._limit.now:
                 raise OverloadedError
             if check is not None:
                 check(scope)
-            if max_body is not None:
+            if max_body is None:
+                sent = b""
+            elif sent is None:
                 sent = await self._bodies.read(receive, max_body)
-                if counted and self._waiting >= self._max_waiting:
+                if counted and self._times.at_work >= self._limit.now:
                     raise OverloadedError
+            elif len(sent) > max_body:
+                raise BodyTooLargeError(max_body)
             at_work = int(counted)
-            self._waiting += at_work
+            self._times.at_work += at_work
             status, body, headers = await handle(scope, sent)
         except Exception as error:
             status, body, headers = self._refuse(scope, error)
         finally:
-            self._waiting -= at_work
-        raw = [*headers, (b"content-length", b"%d" % len(body))]
-        await send({"type": "http.response.start", "status": status, "headers": raw})
-        await send({"type": "http.response.body", "body": body})
+            self._times.at_work -= at_work
+            seconds = perf_counter() - began
+            times.observe(status, seconds)
+        await send(status, body, headers)
+        if logged:
+            self._access_log.note(scope, sent or b"", status, seconds)
 
-    async def _pass_on_counted(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._waiting >= self._max_waiting:
-            response = await self._respond_to(Request(scope), OverloadedError())
-            await response(scope, receive, send)
-            return
-        self._waiting += 1
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        status, began, counted = CLIENT_GONE, perf_counter(), int(self._counts_others)
+
+        async def note(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        answer = self._others
+        if (refusal := self._refusal_of(scope)) is not None:
+            answer, counted = await self._respond_to(Request(scope), refusal), 0
+        elif counted and self._times.at_work >= self._limit.now:
+            answer, counted = await self._respond_to(Request(scope), OverloadedError()), 0
+        self._times.at_work += counted
         try:
-            await self._others(scope, receive, send)
+            await answer(scope, receive, note)
         finally:
-            self._waiting -= 1
+            self._times.at_work -= counted
+            seconds = perf_counter() - began
+            self._times_of_others.observe(status, seconds)
+            self._access_log.note(scope, b"", status, seconds)
+
+    def _refusal_of(self, scope: Scope) -> Exception | None:
+        """Return why a request of no fast route is refused before anybody looks at it."""
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if self._guard is None or path in OPEN_PATHS:
+            return None
+        try:
+            self._guard(scope)
+        except RefusedError as refusal:
+            return refusal
+        return None
 
     def _refuse(self, scope: Scope, error: Exception) -> Answer:
         if isinstance(error, OverloadedError | BodyTooSlowError):
             message = "Answered %d: %s; %d are at work"
-            self._log.warning(str(error), message, error.status, error, self._waiting)
+            self._log.warning(str(error), message, error.status, error, self._times.at_work)
         return self._render_error(scope, error)
 
     async def _respond_to(self, request: Request, error: Exception) -> Response:
@@ -182,30 +273,25 @@ class FastRoutes:
         if isinstance(error, HTTPException):
             response.headers.update(error.headers or {})
         if status == 405:  # Starlette names the methods of one route of the path alone
-            response.headers["Allow"] = ", ".join(_methods_of(self._declared, request.scope))
+            response.headers["Allow"] = ", ".join(methods_of(self._declared, request.scope))
         return response
 
 
-def _placeholder(takes: Takes) -> Callable[..., None]:
-    """Make what FastAPI reads the parameters of an operation from; it is never called."""
+def _both(first: Check, second: Check | None) -> Check:
+    if second is None:
+        return first
 
-    def operation() -> None: ...
+    def check(scope: Scope) -> None:
+        first(scope)
+        second(scope)
 
-    parameters = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            annotation=annotation,
-            default=inspect.Parameter.empty if default is ... else default,
-        )
-        for name, (annotation, default) in takes.items()
-    ]
-    operation.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return operation
+    return check
 
 
-def _methods_of(app: FastAPI, scope: Scope) -> list[str]:
-    path = scope["path"].removeprefix(scope.get("root_path", ""))
-    routes = [route for route in app.routes if isinstance(route, StarletteRoute)]
-    methods = {method for route in routes if route.path == path for method in route.methods or ()}
-    return sorted(methods or {"GET", "HEAD"})  # the files of the docs page are no routes
+def _by_messages(send: Send) -> SendAnswer:
+    async def send_answer(status: int, body: bytes, headers: Headers) -> None:
+        raw = [*headers, (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": status, "headers": raw})
+        await send({"type": "http.response.body", "body": body})
+
+    return send_answer

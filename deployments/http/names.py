@@ -19,7 +19,8 @@ _FORM = "1 to 64 characters of A-Z a-z 0-9 . _ : -"
 NOT_A_RUN_ID = f"A run id is {_FORM}"
 NOT_A_KEY = f"An idempotency key is {_FORM}"
 
-RUN_DESCRIPTION = "Simulation run, 1 to 64 of `A-Z a-z 0-9 . _ : -`; `default` when missing."
+DEFAULT_RUN = "default"
+RUN_DESCRIPTION = f"Simulation run, 1 to 64 of `A-Z a-z 0-9 . _ : -`; `{DEFAULT_RUN}` when missing."
 KEY_DESCRIPTION = (
     "Idempotency key, 1 to 64 of `A-Z a-z 0-9 . _ : -`: a request that is repeated with its key, "
     "for the same run and junction, gets the first answer again and makes no further step."

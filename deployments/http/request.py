@@ -18,15 +18,28 @@ MAX_UNFINISHED_BYTES = 64 << 20
 def header(scope: Scope, name: bytes) -> str | None:
     """Return a header by its name in lower case.
 
-    Different values of one name are joined by commas (RFC 9110, 5.3): no one of them may count
-    for both.
+    Different values of one name are joined by commas in their order (RFC 9110, 5.3): no one of
+    them may count for both, and the last stays the last.
     """
     values = [value for key, value in scope["headers"] if key == name]
     if not values:
         return None
-    if len(values) > 1:
-        values = [b", ".join(dict.fromkeys(values))]
+    if len(values) > 1 and len(set(values)) > 1:
+        values = [b", ".join(values)]
     return str(values[0], "latin-1")
+
+
+def client_address(scope: Scope, trust_forwarded_for: bool) -> str:
+    """Return the address that a request comes from.
+
+    Args:
+        trust_forwarded_for: take what the nearest proxy has seen, from ``X-Forwarded-For``.
+    """
+    forwarded = header(scope, b"x-forwarded-for") if trust_forwarded_for else None
+    if forwarded:
+        return forwarded.rpartition(",")[2].strip()
+    client = scope.get("client")
+    return str(client[0]) if client else "unknown"
 
 
 class Bodies:

@@ -8,10 +8,14 @@ from typing import Annotated, Any
 from fastapi import Body, FastAPI
 from fastapi.responses import HTMLResponse
 
+from deployments.http.access_log import AccessLog
+from deployments.http.bearer import BearerGuard
 from deployments.http.detail_errors import ErrorBody, declared_code, declared_detail_errors
 from deployments.http.docs import add_docs
 from deployments.http.fast_routes import FastRoutes
 from deployments.http.names import IdempotencyKey, Run
+from deployments.http.pages import page_headers
+from deployments.http.probes import Probes
 from deployments.inference.options import InferenceOptions
 from deployments.inference.routes import Routes, render_error
 from deployments.inference.schemas import (
@@ -59,8 +63,18 @@ def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return errors
 
 
-def create_app(service: InferenceService, options: InferenceOptions) -> FastAPI:
-    """Build the ASGI application around a service."""
+def create_app(
+    service: InferenceService,
+    options: InferenceOptions,
+    probes: Probes | None = None,
+    access_log: AccessLog | None = None,
+    guard: BearerGuard | None = None,
+) -> FastAPI:
+    """Build the ASGI application around a service.
+
+    Args:
+        guard: asks for a token on every route but the probes and ``/health``.
+    """
     app = FastAPI(
         title="Inference service",
         version="2.0.0",
@@ -69,8 +83,11 @@ def create_app(service: InferenceService, options: InferenceOptions) -> FastAPI:
         redoc_url=None,
     )
     add_docs(app)
-    _add_prediction_routes(app, service, options.max_waiting)
+    fast = FastRoutes(app, render_error, options.max_waiting, access_log=access_log, guard=guard)
+    _add_prediction_routes(fast, Routes(service))
+    (probes or Probes()).add_to(fast)
     landing_page = _LANDING_PAGE.read_text(encoding="utf-8")
+    guarded = page_headers(landing_page)
 
     @app.get("/health", response_model_exclude_none=True, tags=["status"])
     async def health() -> Health:
@@ -82,15 +99,14 @@ def create_app(service: InferenceService, options: InferenceOptions) -> FastAPI:
         """Tell the network's sizes and the junction table."""
         return service.model_info()
 
-    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
-    async def landing() -> str:
-        return landing_page
+    @app.get("/", include_in_schema=False)
+    async def landing() -> HTMLResponse:
+        return HTMLResponse(landing_page, headers=guarded)
 
     return app
 
 
-def _add_prediction_routes(app: FastAPI, service: InferenceService, max_waiting: int) -> None:
-    routes, fast = Routes(service), FastRoutes(app, render_error, max_waiting)
+def _add_prediction_routes(fast: FastRoutes, routes: Routes) -> None:
     errors_of_a_step = _errors(400, 404, 408, 413)
     errors_of_a_step[422] |= {
         "model": InvalidBody | KeyReused | ErrorBody,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ray
@@ -11,7 +11,13 @@ from fastapi import FastAPI
 from ray import serve
 from ray.actor import ActorHandle
 
+from deployments.feed.actor import start_publisher
+from deployments.http.access_log import AccessLog
+from deployments.http.bearer import BearerGuard
+from deployments.http.lane import lane_of
+from deployments.http.probes import Probes, store_check
 from deployments.inference.api import create_app
+from deployments.inference.garbage import look_for_garbage_seldom
 from deployments.inference.layout import Layout, Seat, agree_on_layout, table_of
 from deployments.inference.metrics import InferenceMetrics
 from deployments.inference.occupancy import occupy
@@ -19,14 +25,18 @@ from deployments.inference.options import InferenceOptions
 from deployments.inference.replica.leases import StateLeases
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.service import InferenceService
+from deployments.inference.told import ToldInference
 from deployments.inference.wire.actor import OpenStore, find_authority
 from deployments.inference.wire.client import RayAuthority
 from deployments.metrics.publisher import Publisher
-from deployments.ray_private.serve import prepare_log
+from deployments.metrics.requests import RequestMetrics
+from deployments.ray_private.calls_server import keep_calls_inside
+from deployments.ray_private.http_server import speak_by
+from deployments.ray_private.serve import prepare_log, writes_json
 from deployments.store import Store, StoreUnavailable
+from deployments.tracing.options import TracingOptions
+from deployments.tracing.replica import end_traces, trace_replica
 from models.policy.form import HIDDEN_DIM
-
-logger = logging.getLogger("ray.serve")
 
 _STORE_PATIENCE_S = 60.0
 _STORE_PAUSE_S = 0.5
@@ -40,20 +50,42 @@ class Inference:
     Args:
         agent_path: policy file, unless ``user_config`` names another.
         open_store: opens the store in which the layout, resets and copies of hidden states are.
+        access_log_share: of the requests that get a line in the log, from 0 to 1.
+        open_tokens: reads, where they are used, the tokens of which clients must send one; None
+            asks for none.
     """
 
     async def __init__(  # type: ignore[misc]
-        self, options: InferenceOptions, agent_path: str, open_store: OpenStore
+        self,
+        options: InferenceOptions,
+        agent_path: str,
+        open_store: OpenStore,
+        access_log_share: float = 0.0,
+        tracing: TracingOptions | None = None,
+        open_tokens: Callable[[], Sequence[str]] | None = None,
     ) -> None:
         prepare_log()
+        keep_calls_inside()
+        look_for_garbage_seldom()
+        trace_replica(tracing)
         self._options = options
-        self._leases = ShardedLeases(await _connect(options, open_store))
+        self._guard = open_tokens and BearerGuard(open_tokens())
+        self._store = open_store()
+        leases = await _connect(options, open_store, self._store, tracing)
+        self._leases = ShardedLeases(leases)
         self._service = InferenceService(self._leases, options)
         await asyncio.gather(self._leases.start(), self._service.policies.start(agent_path))
         self._metrics = Publisher(InferenceMetrics(self._service).publish)
+        checks = {**self._service.checks(), "store": store_check(self._store)}
+        self._probes = Probes(self.check_health, checks)
+        self._access_log = AccessLog(access_log_share)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
-        return create_app(self._service, self._options)
+        app = create_app(self._service, self._options, self._probes, self._access_log, self._guard)
+        self._metrics.add(RequestMetrics(app.state.request_times).publish)
+        self._feed = start_publisher(ToldInference(self._service, app.state.request_times))
+        speak_by(lane_of(app))
+        return app
 
     async def reconfigure(self, user_config: dict[str, Any]) -> None:
         """Swap the policies; a file that cannot be served leaves the present one in place."""
@@ -62,19 +94,25 @@ class Inference:
     def check_health(self) -> None:
         self._leases.check_health()
         self._metrics.check_health()
+        self._feed.check_health()
 
     async def __del__(self) -> None:
         self._metrics.stop()
+        self._feed.stop()
         await self._service.close()
+        await self._store.close()
+        await end_traces()
 
 
-async def _connect(options: InferenceOptions, open_store: OpenStore) -> list[StateLeases]:
+async def _connect(
+    options: InferenceOptions, open_store: OpenStore, store: Store, tracing: TracingOptions | None
+) -> list[StateLeases]:
     app = serve.get_replica_context().app_name
     replica = ray.get_runtime_context().get_actor_name() or ""
-    layout = await _enter(open_store(), table_of(app), options)
+    layout = await _enter(store, table_of(app), options)
 
     def connect(seat: Seat) -> StateLeases:
-        authority = RayAuthority(lambda: _find(app, options, open_store, seat))
+        authority = RayAuthority(lambda: _find(app, options, open_store, seat, tracing))
         return StateLeases(authority, replica, HIDDEN_DIM, options, seat.generation)
 
     return [connect(seat) for seat in layout.seats]
@@ -83,20 +121,23 @@ async def _connect(options: InferenceOptions, open_store: OpenStore) -> list[Sta
 async def _enter(store: Store, table: str, options: InferenceOptions) -> Layout:
     """Agree on the layout of this cluster's states, waiting for a store that does not serve yet."""
     cluster = ray.get_runtime_context().gcs_address
-    try:
-        async with asyncio.timeout(_STORE_PATIENCE_S):
-            while True:
-                try:
-                    await occupy(store, table, cluster)
-                    return await agree_on_layout(store, table, options)
-                except StoreUnavailable as error:
-                    logger.warning("Waiting for the store: %s", error)
-                    await asyncio.sleep(_STORE_PAUSE_S)
-    finally:
-        await store.close()
+    async with asyncio.timeout(_STORE_PATIENCE_S):
+        while True:
+            try:
+                await occupy(store, table, cluster)
+                return await agree_on_layout(store, table, options)
+            except StoreUnavailable:  # which the store tells the log
+                await asyncio.sleep(_STORE_PAUSE_S)
 
 
-def _find(app: str, options: InferenceOptions, open_store: OpenStore, seat: Seat) -> ActorHandle:
-    actor = find_authority(app, options, open_store, seat)
-    actor.configure.remote(options)  # an actor that is there already has those of its creator
+def _find(
+    app: str,
+    options: InferenceOptions,
+    open_store: OpenStore,
+    seat: Seat,
+    tracing: TracingOptions | None,
+) -> ActorHandle:
+    actor = find_authority(app, options, open_store, seat, writes_json())
+    # an actor that is there already has the options of its creator
+    actor.configure.remote(options, tracing)
     return actor

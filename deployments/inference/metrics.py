@@ -79,6 +79,10 @@ class InferenceMetrics:
         self._commit_lag_ms = metrics.Gauge(
             "inference_commit_lag_ms", "From a step to the acknowledgement of its commit, latest"
         )
+        self._uncommitted_ms = metrics.Gauge(
+            "inference_oldest_uncommitted_ms",
+            "Age of the oldest step that is not committed, 0 when there is none",
+        )
 
     def publish(self) -> None:
         """Publish what has come since the last call."""
@@ -94,6 +98,7 @@ class InferenceMetrics:
         for name, total in self._leases.items():
             total.publish({(): leases[name]})
         self._commit_lag_ms.set(leases["commit_lag_s"] * 1000)
+        self._uncommitted_ms.set(self._service.leases.uncommitted_s * 1000)
 
     def _publish_steps(self, part: Part, counts: StepCounts) -> None:
         predictions = {(*part, *what): n for what, n in counts.predictions.items()}

@@ -25,7 +25,7 @@ class InferenceOptions(BaseModel):
         1000,
         ge=1,
         description="Maximum number of requests that one replica works on at once; any further one "
-        "is answered 503.",
+        "is answered 503. It takes on fewer while requests wait longer than 80 ms for their turns.",
         json_schema_extra={"unit": "requests"},
     )
     strict: bool = Field(

@@ -19,6 +19,7 @@ from deployments.inference.replica.counts import StepCounts
 from deployments.inference.replica.shadow import Shadow
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.replica.stepper import Stepper
+from deployments.inference.replica.watched_steps import WatchedSteps
 from deployments.model_slot import ModelSlot
 from models.policy.form import InvalidPolicyFileError
 from models.policy.step import PolicyStep
@@ -95,11 +96,13 @@ class Policies:
         candidate: the one beside it.
         counts: of each policy in each part that it has had.
         outcomes: of the steps of shadows, by the name of their states.
+        watched_steps: of all that answer.
     """
 
     def __init__(self, leases: ShardedLeases, options: InferenceOptions) -> None:
         self.counts: defaultdict[Part, StepCounts] = defaultdict(StepCounts)
         self.outcomes: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self.watched_steps = WatchedSteps()
         self._leases = leases
         self._options = options
         self._path = ""
@@ -125,6 +128,12 @@ class Policies:
     def problem(self) -> str | None:
         """Why a file that is configured is not served, None if all are."""
         return self.primary.slot.problem or self._candidate_problem
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The file of each policy that answers, by the name of its hidden states."""
+        sources = [line.source for line in self._lines.values()]
+        return {source.states: source.path for source in sources if source is not None}
 
     @property
     def lacks_places(self) -> bool:
@@ -156,7 +165,9 @@ class Policies:
             self._serve(primary, candidate)
 
     def _new_line(self, kind: str, states: str) -> Line:
-        return Line(kind, states, self._leases, self._options)
+        line = Line(kind, states, self._leases, self._options)
+        line.stepper.watched_steps = self.watched_steps
+        return line
 
     async def _load_candidate(self, wanted: CandidateConfig | None) -> Candidate | None:
         """Return the candidate that is configured; the one before, when its file is refused."""

@@ -64,8 +64,8 @@ Invariants; assertions in the code name the one that they check
        until every member of it has claimed what it holds, is known to be dead, or is at the end of
        its lease while the cluster knows no later life that it may be talking to. Of several claims
        to a state the one with the latest version counts.
-    9. An answer leaves while every step before it is committed, or is younger than
-       ``loss_bound_s``; otherwise it waits for its commit.
+    9. An answer leaves while every step before it, of states under the same authority, is
+       committed, or is younger than ``loss_bound_s``; otherwise it waits for its commit.
     10. A seat is given up only by its holder, after its last state was given back and written; the
        next layout begins after that.
 
@@ -75,8 +75,9 @@ What a fault costs
     it pauses, or is cut    as above: answers wait from ``loss_bound_s`` on, and what was not
     off                     committed when its lease ran out is void once another was granted it
     the authority dies      nothing. Answers wait until the next life has heard its members
-    a message is lost,      a new session; a step is never made twice, because only its owner steps,
-    late, or comes twice    and no call that changes an owner is carried out twice
+    a message is lost,      a new session, or a claim that is sent again within the same lease; a
+    late, or comes twice    step is never made twice, because only its owner steps, and no call that
+                            changes an owner is carried out twice
     the store fails         nothing; owners go on stepping and states move. Resets, new members and
                             a new life of the authority wait for the store
     authority and replica   what the replica's states have been stepped since their last copy,
@@ -101,7 +102,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-PROTOCOL = 3
+PROTOCOL = 4
 """Version of the messages. Replicas and authorities of different ones never share a seat."""
 
 MAX_RECEIPTS = 64
@@ -190,8 +191,8 @@ class StateBatch:
             keys, versions, receipts = json.loads(bytes(packed[_LENGTH.size : start]))
             hidden = np.frombuffer(packed, np.float32, offset=start)
             return cls(
-                [Key(*key) for key in keys],
-                [Version(*each) for each in versions],
+                list(map(Key._make, keys)),
+                list(map(Version._make, versions)),
                 hidden.reshape(len(keys), -1 if keys else 0),
                 {Key(*key): tuple(Receipt(*one) for one in each) for key, each in receipts},
             )

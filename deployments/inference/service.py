@@ -6,7 +6,8 @@ import asyncio
 import math
 from collections.abc import Sequence
 
-from deployments.http.names import NOT_A_RUN_ID, RUN_HEADER, is_name
+from deployments.http.names import DEFAULT_RUN, NOT_A_RUN_ID, RUN_HEADER, is_name
+from deployments.http.probes import Check
 from deployments.inference.errors import (
     InferenceError,
     InvalidKeyError,
@@ -25,7 +26,6 @@ from deployments.inference.schemas import Health, JunctionInfo, ModelInfo
 from models.junctions import JUNCTIONS, MAX_OBS, N_ACTIONS, N_AGENTS
 from models.policy.form import HIDDEN_DIM, INPUT_DIM
 
-DEFAULT_RUN = "default"
 _RESET_TIMEOUT_S = 10.0
 
 Submitted = asyncio.Future[Decision] | InferenceError
@@ -153,6 +153,13 @@ class InferenceService:
                 "detail": detail,
             }
         )
+
+    def checks(self) -> dict[str, Check]:
+        """Return what a replica needs for a step, by name."""
+        return {
+            "model": Check(lambda: self.policies.loaded, "No policy is loaded; /health says why."),
+            "hidden_states": Check(lambda: self.leases.connected, "A state actor does not answer."),
+        }
 
     def model_info(self) -> ModelInfo:
         return ModelInfo(

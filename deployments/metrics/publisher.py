@@ -12,9 +12,13 @@ class Publisher:
     """Calls ``publish`` once a second until it is stopped; to be created in an event loop."""
 
     def __init__(self, publish: Callable[[], None], period_s: float = PERIOD_S) -> None:
-        self._publish = publish
+        self._publish = [publish]
         self._period_s = period_s
         self._task = asyncio.create_task(self._run(), name="metrics")
+
+    def add(self, publish: Callable[[], None]) -> None:
+        """Have something else published as well."""
+        self._publish.append(publish)
 
     def check_health(self) -> None:
         """Raise when the task has died.
@@ -32,4 +36,5 @@ class Publisher:
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(self._period_s)
-            self._publish()
+            for publish in self._publish:
+                publish()

@@ -8,6 +8,8 @@ from typing import Any
 
 from ray.serve import metrics
 
+from deployments.ray_private.metrics import count_nothing
+
 
 class Total:
     """To be created in the replica's constructor, like every metric of Serve.
@@ -22,11 +24,18 @@ class Total:
         self._published: Counter[Any] = Counter()
 
     def publish(self, totals: Mapping[Any, int]) -> None:
-        """Add what has come since the last call."""
+        """Add what has come since the last call; a key that is new is told at 0, too.
+
+        So nothing that is counted is ever absent, and Prometheus sees the first rise.
+        """
         for key, total in list(totals.items()):
             new = total - self._published[key]
             if new:
-                values = key if isinstance(key, tuple) else (key,)
-                named = zip(self._tags, map(str, values), strict=True)
-                self._counter.inc(new, dict(named))
-                self._published[key] = total
+                self._counter.inc(new, self._named(key))
+            elif key not in self._published:
+                count_nothing(self._counter, self._named(key))
+            self._published[key] = total
+
+    def _named(self, key: Any) -> dict[str, str]:
+        values = key if isinstance(key, tuple) else (key,)
+        return dict(zip(self._tags, map(str, values), strict=True))

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # The strict check of a config has to find a builder exactly as Serve will find it.
+from ray._common.formatters import JSONFormatter
 from ray._common.utils import import_attr as import_attr
+from ray.serve._private.common import ReplicaState as State
 from ray.serve._private.constants import SERVE_LOGGER_NAME
 from ray.serve._private.logging_utils import ServeContextFilter
-from ray.serve.context import _get_global_client
+from ray.serve.context import _get_global_client, _get_internal_replica_context
+
+from deployments.log import Fields, NoFloods
 
 
 class Front(NamedTuple):
@@ -39,12 +43,49 @@ async def read_front() -> Front:
 
 
 def prepare_log() -> None:
-    """Have the lines of this replica's log name their request, and let no line fail its writer.
+    """Have the lines of this replica's log name what they are about, and let none fail its writer.
 
-    Serve itself names requests only where it logs every access. And where a line cannot be written,
-    as on a full disk, logging tells so on stderr, which Serve writes to the same log, without end.
+    Serve itself names requests only where it logs every access, and an application only within a
+    request. And where a line cannot be written, as on a full disk, logging tells so on stderr,
+    which Serve writes to the same log, without end.
     """
     logging.raiseExceptions = False
     logger = logging.getLogger(SERVE_LOGGER_NAME)
-    if not any(isinstance(each, ServeContextFilter) for each in logger.filters):
-        logger.addFilter(ServeContextFilter())
+    if any(isinstance(each, ServeContextFilter) for each in logger.filters):
+        return
+    replica = _get_internal_replica_context()
+    fields = {"application": replica.app_name} if replica else {}
+    for each in (NoFloods(), ServeContextFilter(), Fields(writes_json, **fields)):
+        logger.addFilter(each)
+
+
+def writes_json() -> bool:
+    """Return whether Serve writes the lines of this replica as JSON: ``encoding: JSON``."""
+    handlers = logging.getLogger(SERVE_LOGGER_NAME).handlers
+    forms = [getattr(each, "target", each).formatter for each in handlers]
+    return any(isinstance(form, JSONFormatter) for form in forms)
+
+
+class ReplicaState(NamedTuple):
+    """A replica, as the controller knows it; ``state`` is a name of Serve's ``ReplicaState``."""
+
+    app: str
+    deployment: str
+    id: str
+    state: str
+
+
+async def read_replicas() -> list[ReplicaState]:
+    """Ask Serve's controller for each replica; ``serve.status`` only counts them."""
+    client = await asyncio.to_thread(_get_global_client)
+    return replicas_of(await client._controller.get_serve_instance_details.remote())
+
+
+def replicas_of(details: Mapping[str, Any]) -> list[ReplicaState]:
+    """Return the replicas in what the controller tells of Serve."""
+    return [
+        ReplicaState(app, deployment, replica["replica_id"], State(replica["state"]).value)
+        for app, application in details["applications"].items()
+        for deployment, deployed in application["deployments"].items()
+        for replica in deployed["replicas"]
+    ]

@@ -14,6 +14,7 @@ from redis.exceptions import RedisError
 
 from deployments.log import Outages
 from deployments.store.errors import InvalidStoreUrl, StoreUnavailable
+from deployments.tracing import process as tracing
 
 CONNECT_TIMEOUT_S = 1.0
 DEADLINE_S = 1.5
@@ -68,7 +69,8 @@ class RedisConnection:
             StoreUnavailable: Redis refused, failed, or did not answer within the deadline.
         """
         try:
-            answer = await self._run(call, deadline_s)
+            with tracing.covering("redis", tracing.current(), "client"):
+                answer = await self._run(call, deadline_s)
         except StoreUnavailable as error:
             self._outages.failed(error)
             raise

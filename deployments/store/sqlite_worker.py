@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from deployments.log import Outages
 from deployments.store.errors import StoreUnavailable
+from deployments.tracing import process as tracing
 
 T = TypeVar("T")
 
@@ -73,7 +74,8 @@ class SqliteWorker:
             raise StoreUnavailable(f"sqlite: {MAX_WAITING} operations are waiting already")
         self._waiting += 1
         try:
-            result = await within_deadline(self._submit(lambda: self._attempt(work)))
+            with tracing.covering("sqlite", tracing.current(), "client"):
+                result = await within_deadline(self._submit(lambda: self._attempt(work)))
         except StoreUnavailable as error:
             self._outages.failed(error)
             raise

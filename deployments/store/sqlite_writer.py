@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import fcntl
 import os
 import sqlite3
@@ -21,6 +22,7 @@ from deployments.store.sqlite_worker import (
     transaction,
     within_deadline,
 )
+from deployments.tracing import process as tracing
 
 T = TypeVar("T")
 Change = Callable[[sqlite3.Connection], Any]
@@ -51,8 +53,11 @@ class SqliteWriter:
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._waiting.append(((change, time.monotonic() + LATEST_CHANGE_S), answer))
         if self._committing is None:
-            self._committing = asyncio.create_task(self._commit_all())
-        return await within_deadline(answer)
+            # in no caller's context: it commits for others as well
+            context = contextvars.Context()
+            self._committing = asyncio.create_task(self._commit_all(), context=context)
+        with tracing.covering("sqlite commit", tracing.current(), "client"):
+            return await within_deadline(answer)
 
     async def close(self) -> None:
         """Finish what waits, close the connection and let the thread end."""

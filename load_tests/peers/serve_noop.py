@@ -2,20 +2,10 @@
 the engine."""
 
 from fastapi import FastAPI
-from pydantic import BaseModel
 from ray import serve
 from ray.serve import Application
 
-
-class PredictionRequest(BaseModel):
-    junction_id: str
-    obs_data: list[float]
-
-
-class Prediction(BaseModel):
-    junction_id: str
-    action: int
-    confidence: float
+from load_tests.peers.bodies import Prediction, PredictionRequest
 
 
 @serve.deployment(name="NoOp")

@@ -1,4 +1,7 @@
 -- What every script ends with: one line for load_tests/wrk.py, and requests that take turns.
+local token = os.getenv("INFERENCE_TOKEN")
+if token and not wrk.headers["Authorization"] then wrk.headers["Authorization"] = "Bearer " .. token end
+
 function done(summary, latency, requests)
   local e = summary.errors
   io.write(string.format('RESULT {"requests":%d,"duration_us":%d,"p50_us":%d,"p99_us":%d,"errors":%d}\n',

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from models.network import NETWORK_FILE
 from models.network.layout import EDGES, MOVEMENTS, NODES, SPEED_LIMIT, Movement
-from models.network.signal_states import yellow_state
+from models.network.signal_states import YELLOW_S, yellow_state
 
 GREEN_SECONDS = 27  # of the network's own program, which runs when nothing controls the signals
-YELLOW_SECONDS = 3
 
 
 def build_network(target: Path = NETWORK_FILE) -> None:
@@ -82,7 +81,7 @@ def _signal_programs() -> ET.Element:
         for phase, following in zip(phases, phases[1:] + phases[:1], strict=True):
             ET.SubElement(logic, "phase", duration=f"{GREEN_SECONDS}", state=phase)
             yellow = yellow_state(phase, following)
-            ET.SubElement(logic, "phase", duration=f"{YELLOW_SECONDS}", state=yellow)
+            ET.SubElement(logic, "phase", duration=f"{YELLOW_S}", state=yellow)
         controlled += [
             {**link, "tl": node.id, "linkIndex": f"{index}"} for index, link in enumerate(links)
         ]

@@ -112,18 +112,27 @@ class PolicyStep:
         """Return the entropy (B,) in nats of the distributions over actions, for metrics.
 
         Args:
+            hidden, unavailable: as for ``probabilities``.
+        """
+        weights = self.probabilities(hidden, unavailable)
+        surprises = np.zeros_like(weights)
+        np.log(weights, out=surprises, where=weights > 0)
+        entropies: Floats = -(weights * surprises).sum(axis=1)
+        return entropies
+
+    def probabilities(self, hidden: Floats, unavailable: NDArray[np.bool_]) -> Floats:
+        """Return the distributions (B, 4) over actions that a step has drawn its maximum from.
+
+        Args:
             hidden: (B, 128) finite hidden states after the step.
             unavailable: (B, 4) as for the step.
         """
         logits: Floats = np.dot(hidden, self._fc2) + self._fc2_bias
         logits[unavailable] = -np.inf
         logits -= logits.max(axis=1, keepdims=True)
-        weights = np.exp(logits)
+        weights: Floats = np.exp(logits)
         weights /= weights.sum(axis=1, keepdims=True)
-        surprises = np.zeros_like(weights)
-        np.log(weights, out=surprises, where=weights > 0)
-        entropies: Floats = -(weights * surprises).sum(axis=1)
-        return entropies
+        return weights
 
     def _gru(self, features: Floats, hidden: Floats) -> Floats:
         from_input, from_hidden = features @ self._ih, hidden @ self._hh

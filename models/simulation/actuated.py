@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 
-from models.network.signal_states import yellow_state
+from models.network.signal_states import MIN_GREEN_S, YELLOW_S, yellow_state
 from models.simulation.road_network import JunctionLayout
-from models.simulation.signals import MIN_GREEN_S, YELLOW_S
 
 MAX_GREEN_S = 50  # SUMO's default for the networks that it builds
 

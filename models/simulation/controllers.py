@@ -121,28 +121,3 @@ class PolicyController:
         logits, self._hidden = self._policy(inputs, self._hidden)
         actions = mask_logits(logits, self._avail_actions).argmax(1).tolist()
         return dict(zip(JUNCTIONS, actions, strict=True))
-
-
-class WithLosses:
-    """A controller some of whose answers are lost; the gateway then answers with phase 0.
-
-    Args:
-        share: of a junction's decisions that are lost, 0 to 1.
-    """
-
-    def __init__(self, controller: Controller, share: float, seed: int) -> None:
-        self._controller = controller
-        self._share = share
-        self._seed = seed
-        self.reset()
-
-    def reset(self) -> None:
-        self._rng = np.random.default_rng(self._seed)
-        self._controller.reset()
-
-    def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
-        actions = self._controller.act(observations)
-        return {
-            each: 0 if self._rng.random() < self._share else action
-            for each, action in actions.items()
-        }

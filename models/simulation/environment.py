@@ -26,6 +26,7 @@ from models.simulation.demand import HOUR_S, WEEKDAY, DayProfile, make_demand, w
 from models.simulation.metrics import Metrics, read_trip_metrics
 from models.simulation.observation import Observation, encode_observation
 from models.simulation.road_network import RoadNetwork, read_network
+from models.simulation.safe_signals import SafeSignal, make_safe_signal
 from models.simulation.signals import Signal
 
 DECISION_S = 5
@@ -43,6 +44,7 @@ class Scenario:
         demand_scale: factor on all flows; 1 brings rush hours close to the capacity.
         profile: course of the demand over the day.
         breakdowns: vehicles that stop and close a lane, on top of the demand.
+        safe: signals are behind the safety layer; it decides at each step, asked or not.
         actuated: SUMO's actuated control decides; actions are ignored.
         sumo_elements: further elements of SUMO's additional file, such as outputs, in XML.
     """
@@ -52,6 +54,7 @@ class Scenario:
     demand_scale: float = 1.0
     profile: DayProfile = WEEKDAY
     breakdowns: tuple[Breakdown, ...] = ()
+    safe: bool = False
     actuated: bool = False
     sumo_elements: tuple[str, ...] = ()
 
@@ -130,8 +133,10 @@ class TrafficEnvironment:
         )
         self.time_s = scenario.begin_s
         self._states = dict.fromkeys(JUNCTIONS, "")
-        self._signals = {
-            junction_id: Signal(self.network.junctions[junction_id].phases)
+        self._signals: dict[str, Signal | SafeSignal] = {
+            junction_id: make_safe_signal(junction_id)
+            if scenario.safe
+            else Signal(self.network.junctions[junction_id].phases)
             for junction_id in JUNCTIONS
         }
         self._queue_sums = dict.fromkeys(JUNCTIONS, 0.0)
@@ -147,7 +152,8 @@ class TrafficEnvironment:
             ValueError: an action that the junction does not have.
             KeyError: an unknown junction.
         """
-        for junction_id, action in actions.items():
+        kept = {junction_id: signal.phase for junction_id, signal in self._signals.items()}
+        for junction_id, action in (kept | dict(actions)).items():
             self._signals[junction_id].request(action)
         for _ in range(DECISION_S):
             if not self.scenario.actuated:

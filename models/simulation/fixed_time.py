@@ -5,14 +5,14 @@ Source: F. V. Webster, "Traffic Signal Settings", Road Research Technical Paper 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 import numpy as np
 
 from models.junctions import JUNCTIONS
+from models.signals.clock_plan import phase_at
 from models.simulation.demand import HOUR_S, DayProfile, expected_rate, make_flows
 from models.simulation.environment import DECISION_S, Scenario
 from models.simulation.observation import Observation
@@ -65,27 +65,27 @@ def flow_ratios(junction: JunctionLayout, volumes: MovementVolumes) -> list[floa
     return ratios
 
 
-def webster_cycle_s(ratios: Sequence[float]) -> float:
-    """Return the cycle of least delay, (1.5 L + 5) / (1 - Y)."""
-    lost = LOST_S_PER_PHASE * len(ratios)
+def webster_cycle_s(ratios: Sequence[float], lost_s: float = LOST_S_PER_PHASE) -> float:
+    """Return the cycle of least delay, (1.5 L + 5) / (1 - Y), where each phase loses some time."""
+    lost = lost_s * len(ratios)
     cycle = (1.5 * lost + 5) / (1 - min(MAX_FLOW_RATIO, sum(ratios)))
     return float(np.clip(cycle, MIN_CYCLE_S, MAX_CYCLE_S))
 
 
-def split_cycle(ratios: Sequence[float], cycle_s: float) -> tuple[int, ...]:
+def split_cycle(
+    ratios: Sequence[float],
+    cycle_s: float,
+    lost_s: float = LOST_S_PER_PHASE,
+    fewest_decisions: int = 2,
+) -> tuple[int, ...]:
     """Return the seconds of each phase, yellow included: green in proportion to the flow ratios.
 
-    Rounded to whole decisions, of which every phase gets at least two.
+    Rounded to whole decisions, of which every phase gets some.
     """
-    green = cycle_s - LOST_S_PER_PHASE * len(ratios)
-    wished = LOST_S_PER_PHASE + green * np.array(ratios) / sum(ratios)
-    decisions = np.maximum(2, np.round(wished / DECISION_S)).astype(int)
+    green = cycle_s - lost_s * len(ratios)
+    wished = lost_s + green * np.array(ratios) / sum(ratios)
+    decisions = np.maximum(fewest_decisions, np.round(wished / DECISION_S)).astype(int)
     return tuple((DECISION_S * decisions).tolist())
-
-
-def phase_at(second: float, durations_s: Sequence[int]) -> int:
-    """Return the phase that a repeating plan shows a number of seconds after its start."""
-    return bisect_right(list(accumulate(durations_s)), second % sum(durations_s))
 
 
 class FixedTime:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models.network.signal_states import yellow_state
-
-YELLOW_S = 3
-MIN_GREEN_S = 5
+from models.network.signal_states import MIN_GREEN_S, YELLOW_S, yellow_state
 
 
 class Signal:

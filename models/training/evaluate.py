@@ -23,35 +23,43 @@ from tqdm import tqdm
 
 from models.policy.form import SHIPPED_POLICY, InvalidPolicyFileError
 from models.policy.network import read_state_dict
+from models.signals.clock_plan import SAFE_PLAN, SHIPPED_PLAN, read_plan
 from models.simulation.controllers import (
     Controller,
     KeepPhase,
     MaxPressure,
     PolicyController,
     RandomPhases,
-    WithLosses,
 )
 from models.simulation.environment import Scenario
 from models.simulation.episode import run_episode
 from models.simulation.fixed_time import FixedTime
+from models.simulation.outages import ByClock
 from models.simulation.road_network import RoadNetwork, read_network
 from models.training.evaluation_report import REPORTS, Run, write_report
 from models.training.imitate import IMITATION_POLICY
+from models.training.outage_levels import (
+    OUTAGE_LEVEL,
+    PLAN,
+    outage_runs,
+    with_outage,
+)
 from models.training.processes import make_pool
 from models.training.traffic_levels import TEST_LEVELS, TEST_SEEDS
 from models.whole_file import whole_file
 
 MakeController = Callable[[RoadNetwork, Scenario, int], Controller]
 
+SAFE_POLICY, SAFE_PLAN_BY_CLOCK = "policy behind the safety layer", "plan behind the safety layer"
 PEERS: dict[str, MakeController] = {
     "random": lambda network, scenario, seed: RandomPhases(seed),
     "fixed time": lambda network, scenario, seed: FixedTime(network, scenario),
     "actuated": lambda network, scenario, seed: KeepPhase(),
     "max pressure": lambda network, scenario, seed: MaxPressure(network),
+    SAFE_PLAN_BY_CLOCK: lambda network, scenario, seed: ByClock(
+        read_plan(SAFE_PLAN), scenario.begin_s
+    ),
 }
-# What it costs when answers do not arrive, as shares of all decisions.
-LOSSES = {"policy, 1 % lost": 0.01, "policy, all lost": 1.0}
-LOSSES_LEVEL, LOSSES_SEEDS = "rush hour, 7:30", TEST_SEEDS[:5]
 RUNS_FILE = REPORTS / "policy_runs.csv"
 
 
@@ -71,6 +79,7 @@ def plan_jobs(policies: dict[str, Path], seeds: range) -> list[Job]:
     Raises:
         InvalidPolicyFileError: a policy's file cannot be used.
     """
+    policies = policies | {SAFE_POLICY: policies["policy"]}
     versions = {name: _version(path) for name, path in policies.items()}
     jobs = [
         Job(name, str(policies.get(name, "")), versions.get(name, ""), level, seed)
@@ -78,16 +87,21 @@ def plan_jobs(policies: dict[str, Path], seeds: range) -> list[Job]:
         for level in TEST_LEVELS
         for name in (*PEERS, *policies)
     ]
+    alone, with_plan = versions["policy"], f"{versions['policy']} {_digest(SHIPPED_PLAN)}"
     return jobs + [
-        Job(name, str(policies["policy"]), versions["policy"], LOSSES_LEVEL, seed)
+        Job(name, str(policies["policy"]), version, OUTAGE_LEVEL, seed)
         for seed in seeds
-        if seed in LOSSES_SEEDS
-        for name in LOSSES
+        for name in outage_runs()
+        for version in [with_plan if name.endswith(PLAN) else alone]
     ]
 
 
 def _version(path: Path) -> str:
     read_state_dict(path)
+    return _digest(path)
+
+
+def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
 
 
@@ -98,11 +112,15 @@ def run_job(job: Job) -> Run:
     scenario = TEST_LEVELS[job.level](job.seed)
     if job.policy:
         controller: Controller = PolicyController.from_file(job.policy)
-        if job.controller in LOSSES:
-            controller = WithLosses(controller, LOSSES[job.controller], job.seed)
+        if job.controller in outage_runs():
+            controller = with_outage(controller, job.controller, job.seed)
     else:
         controller = PEERS[job.controller](network, scenario, job.seed)
-    scenario = replace(scenario, actuated=job.controller == "actuated")
+    scenario = replace(
+        scenario,
+        actuated=job.controller == "actuated",
+        safe=job.controller in (SAFE_POLICY, SAFE_PLAN_BY_CLOCK),
+    )
     metrics = run_episode(controller, scenario, job.seed, network)
     return Run(
         controller=job.controller,
@@ -172,7 +190,7 @@ def main() -> None:
         jobs = [job for job in jobs if job.controller in arguments.only]
     runs = evaluate(jobs, arguments.runs, arguments.workers)
     if not arguments.only:
-        write_report(runs, list(LOSSES))
+        write_report(runs)
         tqdm.write(f"Tables and plots: {REPORTS / 'policy.md'}")
 
 

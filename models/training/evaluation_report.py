@@ -13,6 +13,12 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from models.training.evaluation_plots import plot_comparison, plot_training
+from models.training.outage_levels import (
+    FALLBACKS,
+    OUTAGE_LEVEL,
+    OUTAGES,
+    outage_runs,
+)
 
 REPORTS = Path(__file__).parents[1] / "reports"
 CONFIDENCE = 0.95
@@ -83,15 +89,12 @@ def estimate(values: ArrayLike) -> Estimate:
 Cells = Mapping[tuple[str, str], Estimate]  # by level and controller
 
 
-def write_report(runs: Sequence[Run], losses: Sequence[str], folder: Path = REPORTS) -> None:
+def write_report(runs: Sequence[Run], folder: Path = REPORTS) -> None:
     """Write ``policy.md``, ``policy.png``, and ``policy_training.png`` from the training's logs.
 
     The logs, ``policy_training/NAME.csv``, are copies of the ``log.csv`` of the runs to show.
-
-    Args:
-        losses: names of the controllers that lose answers; they have a table of their own.
     """
-    compared = [run for run in runs if run.controller not in losses]
+    compared = [run for run in runs if run.controller not in outage_runs()]
     levels, controllers = (
         list(dict.fromkeys(getattr(run, part) for run in compared))
         for part in ("level", "controller")
@@ -115,20 +118,7 @@ def write_report(runs: Sequence[Run], losses: Sequence[str], folder: Path = REPO
         levels,
         peers,
     )
-    lost = [run for run in runs if run.controller in losses]
-    if lost:
-        seeds = {run.seed for run in lost}
-        whole = [
-            run
-            for run in runs
-            if (run.controller, run.level) == ("policy", lost[0].level) and run.seed in seeds
-        ]
-        lines += _table(
-            f"Time loss when answers are lost, s per vehicle, {len(seeds)} seeds",
-            _estimates([*whole, *lost], "time_loss_s"),
-            [lost[0].level],
-            ["policy", *losses],
-        )
+    lines += _outages(runs)
     folder.mkdir(parents=True, exist_ok=True)
     Path(folder, "policy.md").write_text("\n".join([*lines, ""]), encoding="utf-8")
     plotted = {MEASURES[name]: tables[name] for name in ("time_loss_s", "waiting_s")}
@@ -136,6 +126,25 @@ def write_report(runs: Sequence[Run], losses: Sequence[str], folder: Path = REPO
     curves = {log.stem: _read_curve(log) for log in sorted(folder.glob("policy_training/*.csv"))}
     if curves:
         plot_training(folder / "policy_training.png", curves)
+
+
+def _outages(runs: Sequence[Run]) -> list[str]:
+    """Return the table of what an outage costs with either fallback, between what it may cost."""
+    runs = [run for run in runs if run.level == OUTAGE_LEVEL]
+    measured: dict[str, list[float]] = defaultdict(list)
+    for run in runs:
+        measured[run.controller].append(run.time_loss_s)
+    if not measured.keys() >= set(outage_runs()):
+        return []
+    always = {"no outage": "policy", "fixed time all the time": "fixed time"}
+    rows = ["no outage", *OUTAGES, "fixed time all the time"]
+    cells = {
+        (row, fallback): estimate(measured[always.get(row, f"{row}, {fallback}")])
+        for row in rows
+        for fallback in FALLBACKS
+    }
+    title = f"Time loss in outages by what the gateway falls back to, {OUTAGE_LEVEL}, s per vehicle"
+    return _table(title, cells, rows, list(FALLBACKS))
 
 
 def _read_curve(log: Path) -> dict[str, list[float]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import secrets
 from pathlib import Path
@@ -36,7 +37,10 @@ def configured_users(settings: Settings) -> dict[str, str]:
         raise InsecureSettingsError(
             "JWT_AUTH_USERNAME and JWT_AUTH_PASSWORD must be set together, and not blank."
         )
-    return {str(username): hash_password(password.get_secret_value())}
+    # The salt is that of the name: every process gets the same hash, by which the tokens of another
+    # password are told from those of this one.
+    salt = hashlib.sha256(f"greenwave {username}".encode()).digest()[:16]
+    return {str(username): hash_password(password.get_secret_value(), salt)}
 
 
 def create_first_user(settings: Settings) -> Credentials | None:

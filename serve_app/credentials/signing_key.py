@@ -6,7 +6,7 @@ import os
 import secrets
 from pathlib import Path
 
-from deployments.gateway.tokens import MIN_SECRET_BYTES
+from deployments.access.keys import MIN_SECRET_BYTES
 from serve_app.credentials.private_file import create_private
 from serve_app.settings import InsecureSettingsError, Settings
 
@@ -41,13 +41,13 @@ def signing_key(settings: Settings) -> bytes:
     return key
 
 
-def configured_signing_key() -> bytes:
+def configured_signing_key(settings: Settings | None = None) -> bytes:
     """Return the key for a replica, which never makes one.
 
     Raises:
         InsecureSettingsError: as above, and when no key was made on this machine.
     """
-    settings = Settings()
+    settings = settings or Settings()
     if settings.jwt_secret is None and not (settings.data_dir / FILE_NAME).exists():
         raise InsecureSettingsError(
             "This machine has no generated signing key; set the same JWT_SECRET on every node."

@@ -13,19 +13,27 @@ import getpass
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-import httpx
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 from tqdm import tqdm
 
+from greenwave.client import (
+    Client,
+    GreenwaveError,
+    UnauthorizedError,
+    UnavailableError,
+    UnusableAnswerError,
+)
 from serve_app.credentials.first_user import FIRST_USER, Credentials, known_credentials
-from serve_app.demo.gateway_controller import GATEWAY_TIMEOUT, GatewayController, Login
-from serve_app.demo.inference_controller import INFERENCE_TIMEOUT, InferenceController
+from serve_app.credentials.inference_token import inference_tokens
+from serve_app.demo.flow_forecasts import FlowForecasts
+from serve_app.demo.gateway_controller import GatewayController
+from serve_app.demo.inference_controller import INFERENCE_TIMEOUTS, InferenceController
 from serve_app.demo.outages import Outage, OutageLog
 from serve_app.launcher.ports import Ports, add_port_base
 from serve_app.settings import Settings
@@ -90,36 +98,44 @@ def run_demo(arguments: argparse.Namespace) -> int:
     """
     if find_spec("libsumo") is None:
         raise DemoError("SUMO is not installed. Install it with: pip install 'greenwave[sim]'")
+    from models.simulation.detectors import Detectors
     from models.simulation.environment import Scenario
     from models.simulation.fixed_time import FixedTime
     from models.simulation.road_network import read_network
 
+    network = read_network()
     scenario = Scenario(begin_s=arguments.begin, duration_s=arguments.seconds)
     run_id = arguments.run_id or f"demo-{uuid.uuid4().hex[:12]}"
     with make_client(arguments) as client:
         policy = make_remote(client, run_id, scenario, arguments.direct)
-        prepare(client, policy)
+        prepare(policy, arguments.url)
         console.print(f"Run [bold]{run_id}[/bold] at {arguments.url}, seed {arguments.seed}")
         controllers: Mapping[str, Controller] = {
             "policy": policy,
-            "fixed time": FixedTime(read_network(), scenario),
+            "fixed time": FixedTime(network, scenario),
         }
         results: dict[str, Metrics] = {}
         interrupted = False
         for name, controller in controllers.items():
-            results[name], interrupted = drive(name, controller, scenario, arguments.seed)
+            watching = [FlowForecasts(client, Detectors(network)).after_step] * (name == "policy")
+            results[name], interrupted = drive(
+                name, controller, scenario, arguments.seed, *watching
+            )
             if interrupted:
                 break
     report(results, policy, interrupted)
     return INTERRUPTED if interrupted else 0
 
 
-def make_client(arguments: argparse.Namespace) -> httpx.Client:
-    """Make a client of the gateway that logs in by itself, or one of the inference service."""
+def make_client(arguments: argparse.Namespace) -> Client:
+    """Make a client of the gateway, which needs a login, or one of the inference service."""
+    settings = Settings.of_instance(arguments.port_base)
     if arguments.direct:
-        return httpx.Client(base_url=arguments.url, timeout=INFERENCE_TIMEOUT)
-    login = Login(credentials_of(Settings.of_instance(arguments.port_base)))
-    return httpx.Client(base_url=arguments.url, timeout=GATEWAY_TIMEOUT, auth=login)
+        tokens = inference_tokens(settings)
+        token = tokens[0] if tokens else None
+        return Client(arguments.url, inference_token=token, timeouts=INFERENCE_TIMEOUTS)
+    credentials = credentials_of(settings)
+    return Client(arguments.url, credentials.username, credentials.password)
 
 
 def credentials_of(settings: Settings) -> Credentials:
@@ -140,7 +156,7 @@ def credentials_of(settings: Settings) -> Credentials:
     return credentials
 
 
-def make_remote(client: httpx.Client, run_id: str, scenario: Scenario, direct: bool) -> Remote:
+def make_remote(client: Client, run_id: str, scenario: Scenario, direct: bool) -> Remote:
     """Make the controller that asks the running system."""
     from models.simulation.environment import DECISION_S
     from models.simulation.fixed_time import FixedTime
@@ -152,34 +168,37 @@ def make_remote(client: httpx.Client, run_id: str, scenario: Scenario, direct: b
     return GatewayController(client, run_id, FixedTime(read_network(), scenario), outages)
 
 
-def prepare(client: httpx.Client, policy: Remote) -> None:
+def prepare(policy: Remote, url: str) -> None:
     """Make sure that the policy can be had, and reset the run.
 
     Raises:
         DemoError: nothing answers, it is not healthy, or it refuses the login or the reset.
     """
     try:
-        answer = client.get(policy.HEALTH_PATH, auth=None)
-        status = answer.json()["status"]
+        status = policy.health()
         if status != "healthy":
-            raise DemoError(f"The service at {client.base_url} is not ready: status {status}")
+            raise DemoError(f"The service at {url} is not ready: status {status}")
         policy.reset()
-    except httpx.HTTPStatusError as error:
-        if error.response.status_code == 401:
-            raise DemoError(
-                f"The gateway at {client.base_url} refuses this user and password. Set"
-                " JWT_AUTH_USERNAME and JWT_AUTH_PASSWORD to those of one of its users."
-            ) from error
-        raise DemoError(f"The service at {client.base_url} refused: {error}") from error
-    except httpx.HTTPError as error:
+    except UnauthorizedError as error:
         raise DemoError(
-            f"No service answers at {client.base_url} ({type(error).__name__}). Start it first."
+            f"The gateway at {url} refuses this user and password. Set JWT_AUTH_USERNAME and"
+            " JWT_AUTH_PASSWORD to those of one of its users."
         ) from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise DemoError(f"What answers at {client.base_url} is not this service") from error
+    except UnusableAnswerError as error:
+        raise DemoError(f"What answers at {url} is not this service") from error
+    except UnavailableError as error:
+        raise DemoError(f"No service answers at {url}. Start it first. ({error})") from error
+    except GreenwaveError as error:
+        raise DemoError(f"The service at {url} refused: {error}") from error
 
 
-def drive(name: str, controller: Controller, scenario: Scenario, seed: int) -> tuple[Metrics, bool]:
+def drive(
+    name: str,
+    controller: Controller,
+    scenario: Scenario,
+    seed: int,
+    after_step: Callable[[int], None] = lambda time_s: None,
+) -> tuple[Metrics, bool]:
     """Run one controller; Ctrl-C ends it early. Return the metrics and whether that happened."""
     from models.simulation.environment import TrafficEnvironment
 
@@ -188,6 +207,7 @@ def drive(name: str, controller: Controller, scenario: Scenario, seed: int) -> t
         try:
             for _ in tqdm(range(scenario.n_decisions), desc=f"{name:>10}", unit="decision"):
                 observations = environment.step(controller.act(observations))
+                after_step(environment.time_s)
         except KeyboardInterrupt:
             return environment.metrics(), True
         return environment.metrics(), False

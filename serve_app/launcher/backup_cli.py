@@ -17,6 +17,7 @@ from rich.console import Console
 
 from deployments.store.url import SQLITE_PREFIX
 from serve_app.launcher.command_error import CommandError
+from serve_app.launcher.copied import make_command
 from serve_app.launcher.file_arguments import add_file_arguments
 from serve_app.launcher.instance import Instance
 from serve_app.settings import Settings
@@ -47,7 +48,8 @@ def _backup(options: argparse.Namespace) -> None:
 def _restore(options: argparse.Namespace) -> None:
     settings = Settings.of_instance(options.port_base)
     if Instance(settings.data_dir).processes():
-        raise BackupError("The system is running; stop it first (make down). Nothing was changed.")
+        down = make_command("down", options.port_base)
+        raise BackupError(f"The system is running; stop it first ({down}). Nothing was changed.")
     store = _embedded(settings.resolved_store_url)
     kept = replace(store, options.file)
     what = f"; the one before is in {kept}" if kept else ""

@@ -32,6 +32,7 @@ COMMANDS = {
         "deploy a config, and the code as it is now, while the old version serves",
     ),
     "rollback": ("deploy_cli", "deploy the config before the present one again"),
+    "dashboards": ("dashboards_cli", "start Prometheus and Grafana to watch what runs"),
     "canary": (
         "canary_cli",
         "try a policy beside the one in service, on a share of the runs or as a shadow",
@@ -46,6 +47,9 @@ COMMANDS = {
         "users_cli",
         "list, add and remove the gateway's users, and change their passwords",
     ),
+    "tokens": ("tokens_cli", "make, list and revoke long-lived tokens of service accounts"),
+    "keys": ("keys_cli", "list, rotate and retire the keys that sign access tokens"),
+    "audit": ("audit_cli", "show who logged in, and what was reset, refused and changed"),
     "export": ("records_cli", "write all customer records of the store (STORE_URL) to a file"),
     "import": ("records_cli", "create the customer records of a file in the store (STORE_URL)"),
     "backup": ("backup_cli", "copy the whole embedded store to a file, while the system runs"),

@@ -21,6 +21,7 @@ from deployments.inference.options import InferenceOptions
 from deployments.ray_private.serve import import_attr
 from serve_app.launcher.command_error import CommandError, place
 from serve_app.launcher.services import SERVICES
+from serve_app.settings import Settings
 
 # Fields that Ray's schema leaves as raw dictionaries although a model exists.
 _RAW_FIELDS: dict[str, type[BaseModel]] = {
@@ -35,7 +36,7 @@ class InvalidServeConfigError(CommandError):
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read a serve config and check every key of it.
+    """Read a serve config and check every key of it; the form of the logs is as the settings say.
 
     Raises:
         InvalidServeConfigError: unreadable, unknown keys, or values that Ray or a builder refuses.
@@ -47,6 +48,8 @@ def read_config(path: Path) -> dict[str, Any]:
     faults = list(find_faults(config))
     if faults:
         raise InvalidServeConfigError(f"{path} is not valid:\n  " + "\n  ".join(faults))
+    if Settings().log_format == "json":
+        config["logging_config"] = {**(config.get("logging_config") or {}), "encoding": "JSON"}
     return typing.cast(dict[str, Any], config)
 
 

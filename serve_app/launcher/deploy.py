@@ -35,6 +35,13 @@ def statuses(dashboard_url: str) -> dict[str, tuple[str, str]]:
     return {name: (each["status"], _message(each)) for name, each in applications.items()}
 
 
+def routes(dashboard_url: str) -> dict[str, str]:
+    """Return the route prefix of every application that has one."""
+    applications = _applications(dashboard_url)
+    prefixes = {name: each.get("route_prefix") for name, each in applications.items()}
+    return {name: prefix for name, prefix in prefixes.items() if prefix}
+
+
 def is_building(dashboard_url: str) -> bool:
     """Return whether an application has yet to be imported: it has no deployments then."""
     return any(

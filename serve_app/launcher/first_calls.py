@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -15,12 +16,20 @@ _NO_INFERENCE = (
     "the gateway does not reach a healthy inference service, and answers with its fallback; "
     "see inference_app and RL_INFERENCE_SERVICE_URL"
 )
+_OTHER_TOKEN = (
+    "The applications run, but the inference service refuses a prediction without its token: set "
+    "INFERENCE_TOKEN or INFERENCE_TOKEN_FILE here as where the system was started."
+)
+_NO_TOKEN: Mapping[str, str] = MappingProxyType({})
 _RUN = {"X-Simulation-Run": "first-prediction"}
 _BODY = {"junction_id": "300839359", "obs_data": [1, 0, 1, 0.4, 0.2, 0, 0, 0.1]}
 
 
-def make_first_prediction(base_url: str) -> str:
+def make_first_prediction(base_url: str, token: Mapping[str, str] = _NO_TOKEN) -> str:
     """Prove the way of a request from end to end, in a run of its own, which is then cleared.
+
+    Args:
+        token: the header that bears the token of the inference service, if it asks for one.
 
     Returns:
         The answer's body.
@@ -29,12 +38,17 @@ def make_first_prediction(base_url: str) -> str:
         DeployError: no prediction succeeds.
     """
     deadline = time.monotonic() + TIMEOUT_S
+    headers = {**_RUN, **token}
     while True:
         try:
-            answer = httpx.post(f"{base_url}/predict_action", json=_BODY, headers=_RUN, timeout=5)
+            answer = httpx.post(
+                f"{base_url}/predict_action", json=_BODY, headers=headers, timeout=5
+            )
             if answer.is_success:
-                httpx.post(f"{base_url}/reset_hidden", headers=_RUN, timeout=15)
+                httpx.post(f"{base_url}/reset_hidden", headers=headers, timeout=15)
                 return answer.text
+            if answer.status_code == httpx.codes.UNAUTHORIZED:
+                raise DeployError(_OTHER_TOKEN)
             trouble = f"{answer.status_code} {answer.text[:200]}"
         except httpx.HTTPError as error:
             trouble = str(error)
@@ -52,7 +66,10 @@ def doubts(
         patience_s: how long the gateway may take to find the inference service.
     """
     for application in applications:
-        url = base_url + application["route_prefix"].rstrip("/")
+        prefix = application["route_prefix"]
+        url = base_url + prefix.rstrip("/")
+        for trouble in lacks(url):
+            yield f"{prefix} is not ready: {trouble}"
         match application["import_path"]:
             case "serve_app.inference:build":
                 detail = _ask(f"{url}/health").get("detail")
@@ -61,6 +78,12 @@ def doubts(
             case "serve_app.gateway:build":
                 if not _becomes_healthy(f"{url}/traffic/health", patience_s):
                     yield _NO_INFERENCE
+
+
+def lacks(url: str) -> list[str]:
+    """Return the sentences with which a replica of a service says that it is not ready."""
+    checks = _ask(f"{url}/readyz").get("checks")
+    return [said for said in checks.values() if said != "ok"] if isinstance(checks, dict) else []
 
 
 def _becomes_healthy(url: str, patience_s: float) -> bool:

@@ -25,8 +25,10 @@ import psutil
 
 from deployments.gateway.edge_variable import EDGE_VARIABLE
 from serve_app.launcher import dashboard
+from serve_app.launcher.haproxy import front_environment
 from serve_app.launcher.marks import MARK, PART, Part, is_marked, part_of
 from serve_app.launcher.ports import Ports, holder, is_free
+from serve_app.launcher.ray_token import token_mode
 
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 5.0  # replicas and state actors end within one; what stays are Ray's own, for ever
@@ -95,10 +97,12 @@ class Instance:
         self.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._check_disk()
         self._check_ports()
+        environment = os.environ | self._environment() | self._token_mode()
+        self._close_haproxy_dir()
         with self.log.open("wb") as log:
             head = subprocess.Popen(
                 self._command(),
-                env=os.environ | self._environment(),
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -217,10 +221,29 @@ class Instance:
             options["temp-dir"] = str(self.temp_dir)
         return command + [f"--{name}={value}" for name, value in options.items()]
 
+    @property
+    def _haproxy_dir(self) -> Path:
+        # Serve adds the node's id, and a socket's path may have 97 bytes: hence the short name.
+        return self.temp_dir / "ha" if self.temp_dir else Path("/tmp/haproxy-serve")
+
+    def _close_haproxy_dir(self) -> None:
+        """Keep others from HAProxy's socket, which would obey anybody."""
+        self._haproxy_dir.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(PermissionError):  # another user's; Serve says so
+            self._haproxy_dir.chmod(0o700)
+
+    def _token_mode(self) -> dict[str, str]:
+        try:
+            return token_mode()
+        except OSError as error:
+            raise InstanceError(
+                f"Ray's token cannot be kept at {error.filename}: {error.strerror}; set"
+                " RAY_AUTH_TOKEN."
+            ) from error
+
     def _environment(self) -> dict[str, str]:
         ports = self.ports
-        # Serve adds the node's id, and a socket's path may have 97 bytes: hence the short name.
-        haproxy = self.temp_dir / "ha" if self.temp_dir else Path("/tmp/haproxy-serve")
+        haproxy = self._haproxy_dir
         return {
             MARK: self.mark,
             **({} if ports.front == ports.http else {EDGE_VARIABLE: self.base_url}),
@@ -240,8 +263,14 @@ class Instance:
             # In Serve's 5 s a busy machine does not start a proxy, which is then killed, and the
             # deploy with it.
             "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
+            # Ray's 15 would let everything else on the machine go before who serves.
+            "RAY_worker_niceness": "0",
             # Workers without the environment of any application, which nobody would ever use.
             "RAY_prestart_worker_first_driver": "0",
+            # All of Ray's ports on the loopback, as where nobody makes clusters; else it takes the
+            # machine's own address instead of 127.0.0.1, and listens on every one.
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+            **front_environment(),
             **self.env,
         }
 
@@ -256,7 +285,7 @@ class Instance:
     def _check_ports(self) -> None:
         deadline = time.monotonic() + PORT_TIMEOUT_S
         ports = self.ports.single()
-        del ports["http"]  # the edge's, or the front's
+        del ports["http"], ports["edge_metrics"]  # the edge's, or the front's
         for name, port in ports.items():
             while not is_free(port):
                 who = holder(port)

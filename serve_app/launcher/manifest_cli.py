@@ -19,12 +19,18 @@ def add_manifest(manifest: argparse.ArgumentParser) -> None:
         ("name", "greenwave", "of the RayServices"),
         ("image", f"greenwave:{version('greenwave')}", "with this version in it"),
         ("redis", "redis:6379", "host and port of Redis, for Ray's own state"),
-        ("secret", "greenwave", "Secret with redis-password, store-url and jwt-secret"),
+        (
+            "secret",
+            "greenwave",
+            "Secret with redis-password, store-url, jwt-secret, inference-token",
+        ),
         ("gateway-class", "istio", "of the Gateway API, for upgrades by degrees"),
     ):
         manifest.add_argument(f"--{name}", default=value, help=f"{help} (default: {value})")
     cpus = "CPUs of each worker (default: 2)"
     manifest.add_argument("--worker-cpus", type=int, default=2, help=cpus)
+    keys = "Secret with jwt-keys.json, which `greenwave keys` has written (default: none)"
+    manifest.add_argument("--signing-keys", metavar="SECRET", help=keys)
     manifest.set_defaults(run=_manifest)
 
 

@@ -31,6 +31,7 @@ class Ports:
     fallback_http: int = 8500  # Ray's Python proxy, behind HAProxy
     fallback_grpc: int = 9500
     front: int = 8100
+    edge_metrics: int = 9102
     workers: tuple[int, int] = (20000, 20999)
     replicas: tuple[int, int] = (30000, 30999)
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel
 
+from deployments.console.options import ConsoleOptions
 from deployments.customers.records.options import RecordOptions
 from deployments.density.options import DensityOptions
 from deployments.flow.options import FlowOptions
@@ -37,4 +38,5 @@ SERVICES = (
     Service("Density", "serve_app.density", DensityOptions, "Density", ForecastUserConfig),
     Service("Flow", "serve_app.flow", FlowOptions, "Flow", ForecastUserConfig),
     Service("Customer records", "serve_app.customers", RecordOptions, "CustomerRecords"),
+    Service("Console", "serve_app.console", ConsoleOptions, "Console"),
 )

@@ -7,7 +7,9 @@ import time
 
 from rich.console import Console
 
-from serve_app.launcher.deploy import RUNNING, statuses
+from serve_app.launcher.copied import make_command
+from serve_app.launcher.deploy import RUNNING, routes, statuses
+from serve_app.launcher.first_calls import lacks
 from serve_app.launcher.installation import edge_of, instance_of, journal_of
 from serve_app.launcher.instance import Instance, InstanceError
 from serve_app.launcher.keepers.supervisor import Supervisor, living_keepers
@@ -53,27 +55,33 @@ def running(options: argparse.Namespace) -> Instance:
     if instance.processes(Part.NODE):
         raise InstanceError(f"Ray is being started again. {trouble or ''}".strip())
     raise InstanceError(
-        f"Greenwave is not running {_where(options)}. Start it with `make up`, or name the"
+        f"Greenwave is not running {_where(options)}. Start it with"
+        f" `{make_command('up', options.port_base)}`, or name the"
         " --port-base and the DATA_DIR of the one that runs."
     )
 
 
 def _status(options: argparse.Namespace) -> None:
     instance = running(options)
+    prefixes = routes(instance.dashboard_url)
     for name, (status, message) in statuses(instance.dashboard_url).items():
-        console.print(f"{name:<14} {status} {message}".rstrip(), markup=False)
+        lacking = lacks(instance.front_url + prefixes[name].rstrip("/")) if name in prefixes else ()
+        words = [f"{name:<14} {status}", message, *(f"(not ready: {each})" for each in lacking)]
+        console.print(" ".join(filter(None, words)), markup=False)
     edge = edge_of(instance, options.port_base)
-    _print_life("edge", edge.is_running(), instance, Part.EDGE)
-    _print_life("Ray", True, instance, Part.NODE)
+    up = make_command("up", options.port_base)
+    _print_life("edge", edge.is_running(), instance, Part.EDGE, up)
+    _print_life("Ray", True, instance, Part.NODE, up)
     supervisor = Supervisor(instance, options.port_base)
     if not supervisor.is_running() and not supervisor.is_foreign():
-        console.print("no supervisor: a keeper that dies stays dead; `make up` starts one")
+        said = f"no supervisor: a keeper that dies stays dead; `{up}` starts one"
+        console.print(said, markup=False)
     for name, url in edge.urls().items():
         console.print(f"{name + ' edge':<14} {url}")
     console.print(f"{'Serve itself':<14} {instance.front_url}")
 
 
-def _print_life(name: str, runs: bool, instance: Instance, part: Part) -> None:
+def _print_life(name: str, runs: bool, instance: Instance, part: Part, up: str) -> None:
     entry = journal_of(instance, part).read()
     words = [f"{name:<14} {RUNNING if runs else 'STOPPED'}"]
     if runs and entry.since:
@@ -82,5 +90,5 @@ def _print_life(name: str, runs: bool, instance: Instance, part: Part) -> None:
     if entry.trouble:
         words.append(f"(last trouble: {entry.trouble})")
     if not living_keepers(instance, part):
-        words.append("(nothing keeps it: `make up`)")
+        words.append(f"(nothing keeps it: `{up}`)")
     console.print(" ".join(words), markup=False)

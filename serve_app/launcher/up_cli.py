@@ -8,8 +8,10 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from serve_app.credentials.inference_token import token_headers
 from serve_app.launcher import fit, kept_edge
 from serve_app.launcher.command_error import CommandError
+from serve_app.launcher.copied import make_command, same_folder
 from serve_app.launcher.deploy_cli import (
     add_config,
     add_timeout,
@@ -18,7 +20,7 @@ from serve_app.launcher.deploy_cli import (
     read,
     rollout_of,
 )
-from serve_app.launcher.edge import Edge, EdgeError
+from serve_app.launcher.edge import Edge, EdgeError, behind_edge
 from serve_app.launcher.first_calls import make_first_prediction
 from serve_app.launcher.foreground import heed_sigterm, stay
 from serve_app.launcher.installation import edge_of, instance_of, journal_of
@@ -26,6 +28,7 @@ from serve_app.launcher.instance import START_TIMEOUT_S, Instance, InstanceError
 from serve_app.launcher.keepers.supervisor import Supervisor
 from serve_app.launcher.marks import Part
 from serve_app.launcher.ports import add_port_base
+from serve_app.launcher.ray_token import asks_for_token
 from serve_app.launcher.silent_stores import silent_stores
 from serve_app.settings import Settings
 
@@ -49,18 +52,21 @@ def _up(options: argparse.Namespace) -> None:
         heed_sigterm()
     config = read(options)
     instance = instance_of(options.port_base)
+    settings = Settings.of_instance(options.port_base)
     has_gateway = any(each["import_path"] == _GATEWAY for each in config["applications"])
     if has_gateway:  # refuses unsafe settings before anything is started
-        from serve_app.credentials.signing_key import signing_key  # the gateway's code: read by now
+        from serve_app.credentials.key_ring import check_keys  # the gateway's code: read by now
 
-        signing_key(Settings.of_instance(options.port_base))
+        check_keys(settings)
+    token = token_headers(settings)
     if instance.is_running():
         console.print("Ray is running already.")
         _supervise(options, instance)
-        rollout_of(options, instance).deploy(config)
+        rollout_of(options, instance).deploy(behind_edge(config, instance))
     else:
         instance = _start(options, config)
-    console.print(f"First prediction: {make_first_prediction(instance.front_url)}")
+    config = behind_edge(config, instance)
+    console.print(f"First prediction: {make_first_prediction(instance.front_url, token)}")
     edge = None if options.no_edge else _bring_up_edge(options, instance)
     _print_summary(instance, config["applications"], edge, time.monotonic() - started)
     print_doubts(instance, config)
@@ -69,8 +75,7 @@ def _up(options: argparse.Namespace) -> None:
     if options.foreground:
         stay(instance, Supervisor(instance, options.port_base))
     else:
-        arguments = f' ARGS="{_same_ports(options).strip()}"' if options.port_base else ""
-        console.print(f"\nStop it with: make down{arguments}")
+        print_stop(options)
 
 
 def _start(options: argparse.Namespace, config: dict[str, Any]) -> Instance:
@@ -86,6 +91,7 @@ def _start(options: argparse.Namespace, config: dict[str, Any]) -> Instance:
         for part in (Part.NODE, Part.EDGE):
             journal_of(instance, part).clear()
         instance = place_front(options)
+        config = behind_edge(config, instance)
         console.print("Starting Ray ...")
         rollout = rollout_of(options, instance)
         rollout.announce(config)
@@ -159,20 +165,26 @@ def _print_summary(
     for name, url in edge.urls().items() if edge else ():
         console.print(f"  {name + ' edge':<14} {url}")
     console.print(f"  {'Serve itself':<14} {instance.front_url}")
-    console.print(f"  {'dashboard':<14} {instance.dashboard_url}")
+    asks = "  (asks for what `.venv/bin/ray get-auth-token` prints)" if asks_for_token() else ""
+    console.print(f"  {'dashboard':<14} {instance.dashboard_url}{asks}")
     console.print(f"  {'metrics':<14} http://127.0.0.1:{instance.ports.metrics}/metrics")
+
+
+def print_stop(options: argparse.Namespace) -> None:
+    console.print(f"\nStop it with: {make_command('down', options.port_base)}", markup=False)
 
 
 def _introduce_first_user(options: argparse.Namespace) -> None:
     from serve_app.credentials.first_user import FILE_NAME, FIRST_USER, create_first_user
 
     settings = Settings.of_instance(options.port_base)
+    demo = make_command("demo", options.port_base)
     if credentials := create_first_user(settings):
         console.print(
             f"\nUser of the gateway: {credentials.username}, password: {credentials.password}\n"
-            f"Shown only once, and kept in {settings.data_dir / FILE_NAME} for `make demo`\n"
-            f"until you change it with: .venv/bin/greenwave users passwd{_same_ports(options)}"
-            f" {FIRST_USER}",
+            f"Shown only once, and kept in {settings.data_dir / FILE_NAME} for `{demo}`\n"
+            f"until you change it with: {same_folder()}.venv/bin/greenwave users passwd"
+            f"{_same_ports(options)} {FIRST_USER}",
             markup=False,
         )
     elif (kept := settings.data_dir / FILE_NAME).exists():

@@ -8,14 +8,24 @@ import getpass
 import sys
 from collections.abc import Awaitable, Callable
 
+from deployments.access.scopes import ALL, SCOPES
 from deployments.gateway.users import UserError, Users
 from deployments.store import open_store
 from serve_app.credentials.first_user import forget_first_user
 from serve_app.launcher.command_error import CommandError
+from serve_app.launcher.operator_audit import note_change
 from serve_app.launcher.ports import add_port_base
 from serve_app.settings import Settings
 
-Work = Callable[[Users], Awaitable[None]]
+Work = Callable[[Users], Awaitable[str]]
+"""Does what it is asked; returns what was changed, empty for nothing."""
+
+_NOTED = {
+    "add": "added",
+    "passwd": "got another password",
+    "scopes": "got other scopes",
+    "remove": "removed",
+}
 
 
 def add_users(users: argparse.ArgumentParser) -> None:
@@ -31,7 +41,7 @@ def add_users(users: argparse.ArgumentParser) -> None:
             settings = Settings.of_instance(options.port_base)
             url = settings.resolved_store_url if name == "add" else settings.existing_store_url()
             try:
-                asyncio.run(_with_users(url, work(options)))
+                asyncio.run(_with_users(url, work(options), f"user {_NOTED.get(name)}"))
             except UserError as error:
                 raise CommandError(str(error)) from error
             if name in ("passwd", "remove"):
@@ -39,46 +49,71 @@ def add_users(users: argparse.ArgumentParser) -> None:
 
         added.set_defaults(run=run)
 
+    def with_scopes(name: str, number: str) -> None:
+        help = f"what the user may do: {', '.join(SCOPES)} (default: all)"
+        actions.choices[name].add_argument("scopes", nargs=number, metavar="SCOPE", help=help)
+
     password_help = "; the password is asked for, or read from standard input"
     action("add", _add, "add a user" + password_help)
-    action("passwd", _passwd, "change a user's password" + password_help)
-    action("remove", _remove, "remove a user; tokens already issued stay valid until they expire")
-    action("list", _list, "list the users")
+    action(
+        "passwd", _passwd, "change a user's password, and revoke the user's tokens" + password_help
+    )
+    action("scopes", _scopes, "change what a user may do, and revoke the user's tokens")
+    action("remove", _remove, "remove a user and revoke the user's tokens")
+    action("list", _list, "list the users, and what those may do who may not do everything")
+    with_scopes("add", "*")
+    with_scopes("scopes", "+")
 
 
-async def _with_users(store_url: str, work: Work) -> None:
+async def _with_users(store_url: str, work: Work, event: str) -> None:
     store = open_store(store_url)
     try:
-        await work(Users(store))
+        changed = await work(Users(store))
+        if changed:
+            await note_change(store, event, changed)
     finally:
         await store.close()
 
 
 def _add(options: argparse.Namespace) -> Work:
     password = read_password()
-    return lambda users: _tell(users.add(options.name, password), f"Added '{options.name}'.")
+    scopes = options.scopes or SCOPES
+    added = f"Added '{options.name}'."
+    noted = f"{options.name}: {' '.join(scopes)}"
+    return lambda users: _tell(users.add(options.name, password, scopes), added, noted)
 
 
 def _passwd(options: argparse.Namespace) -> Work:
     password = read_password()
     changed = f"Changed the password of '{options.name}'."
-    return lambda users: _tell(users.set_password(options.name, password), changed)
+    return lambda users: _tell(users.set_password(options.name, password), changed, options.name)
+
+
+def _scopes(options: argparse.Namespace) -> Work:
+    changed = f"Changed what '{options.name}' may do."
+    noted = f"{options.name}: {' '.join(options.scopes)}"
+    return lambda users: _tell(users.set_scopes(options.name, options.scopes), changed, noted)
 
 
 def _remove(options: argparse.Namespace) -> Work:
-    return lambda users: _tell(users.remove(options.name), f"Removed '{options.name}'.")
+    removed = f"Removed '{options.name}'."
+    return lambda users: _tell(users.remove(options.name), removed, options.name)
 
 
 def _list(options: argparse.Namespace) -> Work:
-    async def write(users: Users) -> None:
-        sys.stdout.writelines(f"{name}\n" for name in await users.names())
+    async def write(users: Users) -> str:
+        for name, scopes in (await users.scopes()).items():
+            limited = "" if set(scopes) == ALL else f"  {' '.join(scopes)}"
+            sys.stdout.write(f"{name}{limited}\n")
+        return ""
 
     return write
 
 
-async def _tell(work: Awaitable[None], success: str) -> None:
+async def _tell(work: Awaitable[None], success: str, noted: str) -> str:
     await work
     sys.stdout.write(f"{success}\n")
+    return noted
 
 
 def read_password() -> str:

@@ -14,7 +14,7 @@ from selenium.webdriver.chrome.service import Service
 from serve_app.launcher.edge import Edge, EdgePorts
 from testbed.shipped import shipped_application
 from testbed.system import System, application, make_instance
-from tests.cluster.gateway.conftest import gateway
+from tests.cluster.gateway.conftest import ENVIRONMENT, gateway
 
 QUIET = [
     "--headless",
@@ -50,6 +50,7 @@ def edge(chromium: tuple[str, str]) -> Iterator[Edge]:
     try:
         system.instance.start()
         others = [shipped_application(name) for name in ("density", "flow", "loans")]
+        others.append(shipped_application("console", env=ENVIRONMENT))
         system.deploy(application("inference", "/"), gateway("gateway", "/api"), *others)
         edge.start()
         yield edge

@@ -12,6 +12,8 @@ from testbed.chaos.stage import MODES, Stage
 from testbed.chaos.trial import run_trial
 from testbed.system import System
 
+pytestmark = pytest.mark.alone
+
 SECONDS = 5.0
 SLACK_S = 0.25  # the tests have no machine of their own
 

@@ -280,13 +280,13 @@ MUTANTS = [
     Mutant(
         "an older copy takes the place of a newer one",
         RECOVERY,
-        " and record.version <= version\n",
+        " and record.version < version\n",
         "\n",
     ),
     Mutant(
         "an outline is taken for the state that it names",
         RECOVERY,
-        "            if len(hidden) or self._table.has(key, version):\n",
+        "            if len(hidden):\n",
         "            if len(hidden) or self._table.get(key):\n",
     ),
     Mutant(

@@ -19,6 +19,30 @@ CHANNEL = "wire/commit_channel.py"
 
 MUTANTS = [
     Mutant(
+        "a claim that is lost is not sent again",
+        SESSION,
+        "CLAIMS_IN_A_LEASE = 3\n",
+        "CLAIMS_IN_A_LEASE = 1\n",
+    ),
+    Mutant(
+        "the refusal of a repeated claim counts, and not the answer to it",
+        SESSION,
+        "                return min(answered, key=_has_failed).result()\n",
+        "                return max(answered, key=_has_failed).result()\n",
+    ),
+    Mutant(
+        "a listen that hangs outlives its session",
+        LEASES,
+        "        self._stop_listening_to_ended_sessions()\n",
+        "",
+    ),
+    Mutant(
+        "a replaced session ends the listening to the new one",
+        LEASES,
+        "            if session != self._session.number and not patience.expired():\n",
+        "            if not patience.expired():\n",
+    ),
+    Mutant(
         "nothing is ever overdue",
         COMMITS,
         "        return self._loop.time() - oldest > self._loss_bound_s\n",

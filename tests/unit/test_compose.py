@@ -74,16 +74,26 @@ def test_the_ports_are_those_of_the_edge():
     assert published == edge | {PROMETHEUS}
 
 
-def test_each_waits_until_what_it_needs_is_healthy():
+def test_each_waits_until_what_it_needs_is_healthy_but_who_watches_the_system():
     for service in SERVICES.values():
         for needed, how in service.get("depends_on", {}).items():
-            has_check = "healthcheck" in SERVICES[needed]
-            assert how["condition"] == ("service_healthy" if has_check else "service_started")
+            watched = needed == "greenwave"  # also while it cannot start
+            assert how["condition"] == ("service_started" if watched else "service_healthy")
 
 
-def test_everything_that_is_not_ours_has_a_healthcheck():
-    """Ours has it in its image."""
-    assert {name for name, each in SERVICES.items() if "healthcheck" not in each} == {"greenwave"}
+def test_everything_has_a_healthcheck():
+    assert [name for name, each in SERVICES.items() if "healthcheck" not in each] == []
+
+
+def test_the_system_is_healthy_when_every_service_is_ready():
+    """Its two applications of the accounts are one service."""
+    *_, program = SERVICES["greenwave"]["healthcheck"]["test"]
+    asked: list[str] = []
+    opened = {"urlopen": lambda url, timeout: asked.append(url)}
+    exec(program.replace("from urllib.request import urlopen", ""), opened)
+    prefixes = {each["route_prefix"].rstrip("/") for each in shipped_config()["applications"]}
+    prefixes.remove("/api/account")
+    assert set(asked) == {f"http://127.0.0.1:8000{prefix}/readyz" for prefix in prefixes}
 
 
 def test_every_secret_comes_from_outside_and_has_no_default():
@@ -132,11 +142,25 @@ def test_prometheus_asks_where_the_metrics_are():
     assert targets == {
         "ray": [f"127.0.0.1:{ports.metrics}"],
         "haproxy": [f"127.0.0.1:{ports.haproxy_metrics}"],
+        "edge": [f"127.0.0.1:{ports.edge_metrics}"],
     }
+    assert prometheus["rule_files"] == ["rules/*.yml"]
+    assert "./configs/rules:/etc/prometheus/rules:ro" in SERVICES["prometheus"]["volumes"]
     assert SERVICES["prometheus"]["network_mode"] == "service:greenwave"
 
 
-def test_grafana_asks_prometheus_where_it_listens():
-    (source,) = yaml.safe_load((ROOT / "configs" / "grafana.yml").read_text())["datasources"]
-    assert source["url"] == f"http://greenwave:{PROMETHEUS}"
-    assert set(SERVICES["grafana"]["networks"]) <= set(SERVICES["greenwave"]["networks"])
+def test_grafana_asks_prometheus_where_it_listens_and_finds_the_dashboards():
+    grafana = SERVICES["grafana"]
+    provisioning = ROOT / "configs" / "grafana" / "provisioning"
+    source = (provisioning / "datasources" / "greenwave.yml").read_text()
+    (provider,) = yaml.safe_load((provisioning / "dashboards" / "greenwave.yml").read_text())[
+        "providers"
+    ]
+    environment, mounted = grafana["environment"], grafana["volumes"]
+    assert "url: $GREENWAVE_PROMETHEUS" in source
+    assert environment["GREENWAVE_PROMETHEUS"] == f"http://greenwave:{PROMETHEUS}"
+    assert provider["options"]["path"] == "$GREENWAVE_DASHBOARDS"
+    place = environment["GREENWAVE_DASHBOARDS"]
+    assert f"./configs/grafana/dashboards:{place}:ro" in mounted
+    assert "./configs/grafana/provisioning:/etc/grafana/provisioning:ro" in mounted
+    assert set(grafana["networks"]) <= set(SERVICES["greenwave"]["networks"])

@@ -87,7 +87,7 @@ def test_the_variables_are_ones_that_are_read(final):
 
 
 def test_it_says_whether_it_is_healthy(final):
-    assert "http://127.0.0.1:8000/health" in final["HEALTHCHECK"]
+    assert "http://127.0.0.1:8000/livez" in final["HEALTHCHECK"]
 
 
 def test_its_command_is_one_of_the_command_line(final):

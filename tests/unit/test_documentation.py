@@ -13,9 +13,10 @@ import pytest
 
 from tests.documentation import PAGES, ROOT, anchors, commands, links, read
 
-FOLDERS = "configs|deployments|docs|load_tests|models|serve_app|testbed|tests"
+FOLDERS = "configs|deployments|docs|greenwave|load_tests|models|serve_app|testbed|tests"
 PATH = re.compile(rf"(?<![\w/.~-])(?:{FOLDERS})/[\w*./-]*[\w*]")
-MODULE = re.compile(rf"(?<![\w/.-])(?:{FOLDERS})(?:\.\w+)+")
+# greenwave.db and greenwave.service are files of a running system
+MODULE = re.compile(rf"(?<![\w/.-])(?!greenwave\.(?!client))(?:{FOLDERS})(?:\.\w+)+")
 INLINE_MAKE = re.compile(r"`(?:[A-Z_]+=\S+ )?(make [a-z][^`]*)`")
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 README_WORDS = 900
@@ -86,7 +87,7 @@ def test_make_knows_every_command_of_the_page(page):
             ["make", "-n", *command[1:]], cwd=ROOT, capture_output=True, text=True, timeout=60
         )
         assert plan.returncode == 0, plan.stderr
-        assert all(map(find_spec, re.findall(r" -m ([\w.]+)", plan.stdout))), command
+        assert all(map(find_spec, re.findall(r"python -m ([\w.]+)", plan.stdout))), command
 
 
 def test_every_module_that_make_runs_can_be_run():
@@ -101,6 +102,14 @@ def test_every_module_that_make_runs_can_be_run():
         assert found.origin is not None
         source = Path(found.origin).read_text()
         assert "__main__" in source + found.name, f"python -m {module} does nothing"
+
+
+def test_the_readme_leads_to_the_index_and_to_what_shows_the_system_at_work():
+    led_to = {str(path.resolve().relative_to(ROOT)) for path, _ in links("README.md")}
+    assert "docs/README.md" in led_to
+    (row,) = [line for line in read("README.md").splitlines() if "| see what it does |" in line]
+    for word in ("console", "dashboards", "logs", "traces"):
+        assert re.search(rf"\[[^]]*{word}", row), word
 
 
 def test_the_readme_is_short_and_its_figures_are_those_of_the_pages():

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import io
+import json
 import logging
+import time
 from pathlib import Path
 
 import pytest
 
-from deployments.log import Outages, Seldom, about, logger, write_to
+from deployments.log import (
+    NoFloods,
+    Outages,
+    Seldom,
+    about,
+    line_handler,
+    logger,
+    request_headers,
+    write_to,
+)
+from deployments.trace_context import CURRENT, NOT_TRACED, Trace
 from tests.unit.inference.virtual_time import virtual_time
 
 
@@ -18,9 +31,116 @@ def _every_level(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="ray.serve")
 
 
-def test_a_line_names_what_is_known() -> None:
-    assert about(run="morning", junction=None, request="r1") == " [run=morning request=r1]"
-    assert about(run=None) == ""
+def lines_of(*, is_json: bool, **fields: str) -> tuple[logging.Logger, io.StringIO]:
+    """Make a logger of its own with a handler as a process that is no replica has."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    line_handler(handler, "%(levelname)s %(message)s", is_json, **fields)
+    made = logging.Logger("test")
+    made.addHandler(handler)
+    return made, stream
+
+
+class TestForms:
+    def test_text_ends_with_what_is_known(self) -> None:
+        made, stream = lines_of(is_json=False, application="inference")
+        made.warning("refused %d", 1, extra=about(run="morning", junction=None, request="r1"))
+        made.warning("refused", extra=about(run=None))
+        assert stream.getvalue() == "WARNING refused 1 [run=morning request=r1]\nWARNING refused\n"
+
+    def test_json_has_it_in_fields_beside_those_of_the_process(self) -> None:
+        made, stream = lines_of(is_json=True, application="inference")
+        made.warning("refused %d", 1, extra={"ms": 2.5, **about(run="morning", junction=None)})
+        line = json.loads(stream.getvalue())
+        assert line["message"] == "refused 1"
+        assert (line["application"], line["run"], line["ms"]) == ("inference", "morning", 2.5)
+        assert {"about", "junction", "args", "msg"}.isdisjoint(line)
+        assert line["levelname"] == "WARNING"
+        assert line["timestamp_ns"] == pytest.approx(time.time_ns(), abs=60e9)
+
+    def test_a_traceback_is_part_of_its_one_line(self) -> None:
+        made, stream = lines_of(is_json=True)
+        try:
+            raise KeyError("x\ny")
+        except KeyError as error:
+            made.error("A request failed", exc_info=error, extra={"odd": object()})
+        (line,) = stream.getvalue().splitlines()
+        assert "Traceback" in json.loads(line)["exc_text"]
+
+    @pytest.mark.parametrize(
+        ("header", "trace"),
+        [
+            (f"00-{'ab' * 16}-{'cd' * 8}-01", "ab" * 16),
+            (f"cc-{'ab' * 16}-{'cd' * 8}-01-what-comes-later", "ab" * 16),
+            (f"00-{'ab' * 16}-{'cd' * 8}-01-more", None),
+            (f"ff-{'ab' * 16}-{'cd' * 8}-01", None),
+            (f"00-{'00' * 16}-{'cd' * 8}-01", None),
+            (f"00-{'AB' * 16}-{'cd' * 8}-01", None),
+            ("nonsense\n", None),
+            (NOT_TRACED, None),
+        ],
+    )
+    def test_a_line_names_the_trace_of_its_request(self, header: str, trace: str | None) -> None:
+        made, stream = lines_of(is_json=True)
+        sent = [(b"host", b"x"), (b"traceparent", header.encode())]
+
+        def act() -> None:
+            request_headers.set(sent)
+            made.warning("of a request")
+
+        contextvars.Context().run(act)
+        made.warning("of none")
+        first, second = map(json.loads, stream.getvalue().splitlines())
+        assert first.get("trace_id") == trace
+        assert "trace_id" not in second
+
+    def test_a_line_has_the_id_of_its_request_as_a_field(self) -> None:
+        made, stream = lines_of(is_json=True)
+
+        def act() -> None:
+            request_headers.set([(b"x-request-id", b"r-1")])
+            made.warning("of a request")
+            made.warning("of another", extra={"request_id": "r-2"})
+
+        contextvars.Context().run(act)
+        made.warning("of none")
+        ids = [json.loads(line).get("request_id") for line in stream.getvalue().splitlines()]
+        assert ids == ["r-1", "r-2", None]
+
+    def test_a_line_of_a_trace_that_is_recorded_here_names_that_one(self) -> None:
+        made, stream = lines_of(is_json=True)
+        token = CURRENT.set(Trace(0xAB, 0xCD))
+        made.warning("of a request")
+        CURRENT.reset(token)
+        assert json.loads(stream.getvalue())["trace_id"] == f"{0xAB:032x}"
+
+
+class TestNoFloods:
+    def test_few_warnings_of_a_place_pass_and_the_next_tells_of_the_others(self) -> None:
+        now = 0.0
+        logger, stream = lines_of(is_json=False)
+        (handler,) = logger.handlers
+        handler.filters[0] = NoFloods(most=3, period_s=10, clock=lambda: now)
+        for n in range(1000):
+            logger.error("failed %d", n)
+            logger.info("done")
+            now += 0.009
+        logger.warning("another place")
+        lines = stream.getvalue().splitlines()
+        assert [each for each in lines if each.startswith("ERROR")] == [
+            f"ERROR failed {n}" for n in range(3)
+        ]
+        assert lines.count("INFO done") == 1000, "what is no warning is bounded where it is written"
+        assert "WARNING another place" in lines
+
+    def test_what_was_left_out_is_told_by_the_next_that_passes(self) -> None:
+        now = 0.0
+        filter = NoFloods(most=1, period_s=10, clock=lambda: now)
+        record = logging.LogRecord("x", logging.ERROR, "a.py", 1, "failed %d", (1,), None)
+        assert [filter.filter(record) for _ in range(5)] == [True] + [False] * 4
+        now = 10.0
+        assert filter.filter(record)
+        assert record.getMessage() == "failed 1 (and 4 times more before)"
 
 
 def test_the_first_of_a_kind_is_written_at_once_and_the_others_are_counted(caplog) -> None:
@@ -30,7 +150,8 @@ def test_the_first_of_a_kind_is_written_at_once_and_the_others_are_counted(caplo
         for n in range(1000):
             seldom.warning("fallback", "without the policy: %d", n, run="r", key=None)
         seldom.warning("refusal", "refused")
-        assert caplog.messages == ["without the policy: 0 [run=r]", "refused"]
+        assert caplog.messages == ["without the policy: 0", "refused"]
+        assert [each.about for each in caplog.records] == [{"run": "r"}, {}]
         await asyncio.sleep(11)
         assert caplog.messages[2:] == ["Answers, fallback: 999 more within 10 s"]
         seldom.warning("fallback", "again")
@@ -76,6 +197,18 @@ def test_a_process_of_its_own_has_a_file_of_its_own(tmp_path: Path) -> None:
     line = (tmp_path / "states.log").read_text()
     assert line.startswith("INFO 2")
     assert line.endswith(" hidden_states 1/0 -- heard 2\n")
+
+
+def test_the_lines_of_a_process_are_json_where_those_of_serve_are(tmp_path: Path) -> None:
+    before = logger.handlers[:], logger.propagate
+    try:
+        write_to(tmp_path / "states.log", "hidden_states 1/0", True, shard="0")
+        logger.info("heard %d", 2)
+        logger.handlers[-1].close()
+    finally:
+        logger.handlers[:], logger.propagate = before
+    line = json.loads((tmp_path / "states.log").read_text())
+    assert (line["message"], line["shard"]) == ("heard 2", "0")
 
 
 class TestOutages:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import pytest
 import ray
+from ray.serve._private.common import ReplicaState
 from ray.serve._private.constants import SERVE_NAMESPACE
 from ray.serve._private.logging_utils import StreamToLogger, get_serve_logs_dir
 from ray.serve.context import _RequestContext, _serve_request_context
@@ -25,6 +26,7 @@ from deployments.ray_private.serve import (
     Front,
     prepare_log,
     read_front,
+    replicas_of,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,7 +53,10 @@ def test_only_one_package_imports_what_is_private_to_ray() -> None:
         for path in (ROOT / package).rglob("*.py")
         if any(map(is_private, imports_of(path)))
     }
-    assert users == {"deployments/ray_private/core.py", "deployments/ray_private/serve.py"}
+    assert users == {
+        f"deployments/ray_private/{name}.py"
+        for name in ("calls_server", "core", "http_server", "serve")
+    }
 
 
 def test_it_was_read_in_the_installed_version() -> None:
@@ -122,7 +127,7 @@ def test_a_line_of_a_replicas_log_names_its_request_once(
     try:
         prepare_log()
         prepare_log()
-        assert len(logger.filters) == len(before) + 1
+        assert len(logger.filters) == len(before) + 3
         context = contextvars.Context()
         context.run(_serve_request_context.set, _RequestContext(request_id="r-1"))
         context.run(logger.warning, "of a request")
@@ -166,3 +171,15 @@ async def test_the_state_actors_lines_are_beside_those_of_serve(
     node = SimpleNamespace(get_logs_dir_path=lambda: "/ray/logs")
     monkeypatch.setattr(ray._private.worker, "_global_node", node)
     assert core.logs_folder() / "serve" == Path(get_serve_logs_dir())
+
+
+def test_the_state_of_a_replica_has_the_name_that_people_know() -> None:
+    states = [ReplicaState.RUNNING, "STARTING"]
+    replicas = [{"replica_id": f"r{n}", "state": state} for n, state in enumerate(states)]
+    deployed = {"Inference": {"replicas": replicas}}
+    told = replicas_of({"applications": {"inference": {"deployments": deployed}}})
+    assert told == [
+        ("inference", "Inference", "r0", "RUNNING"),
+        ("inference", "Inference", "r1", "STARTING"),
+    ]
+    assert [f"{each.state}" for each in told] == ["RUNNING", "STARTING"]

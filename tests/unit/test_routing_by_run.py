@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import http.client
-import socket
 import subprocess
 import time
 import timeit
@@ -17,21 +16,25 @@ import yaml
 
 from serve_app.launcher.edge import binary
 from serve_app.launcher.ports import is_free
+from testbed.free_ports import free_port
 from testbed.shipped import ROOT
 
 SIZES = (2, 3, 4)
 APPLICATIONS = {"i": "inference", "n": "inference-north", "d": "density"}
 
 
-def balance_of(config: str) -> str:
+def words_of(config: str) -> tuple[str, str]:
+    """Return what the config puts into HAProxy's: in ``log``, and in ``balance``."""
     text = (ROOT / config).read_text(encoding="utf-8")
     env = yaml.safe_load(text)["controller_options"]["runtime_env"]["env_vars"]
-    return str(env["RAY_SERVE_HAPROXY_BALANCE_ALGORITHM"])
+    names = ("RAY_SERVE_HAPROXY_LOG_TARGET", "RAY_SERVE_HAPROXY_BALANCE_ALGORITHM")
+    return str(env[names[0]]), str(env[names[1]])
 
 
-def configuration(balance: str, port: int, folder: Path) -> str:
+def configuration(log: str, balance: str, port: int, folder: Path) -> str:
     """Return what Serve writes in essence: a variable for the application, and backends."""
-    lines = ["defaults", "mode http", "timeout client 5s", "timeout server 5s"]
+    lines = ["global", f"    log {log} local0 info", "    maxconn 2000"]
+    lines += ["defaults", "mode http", "timeout client 5s", "timeout server 5s"]
     lines += ["timeout connect 1s", f"balance {balance}", "frontend front"]
     lines += [f"bind 127.0.0.1:{port}"]
     for path, name in APPLICATIONS.items():
@@ -62,11 +65,9 @@ class Front:
 @pytest.fixture(scope="module")
 def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     folder = tmp_path_factory.mktemp("haproxy")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     file = folder / "haproxy.cfg"
-    file.write_text(configuration(balance_of("serve_config.yaml"), port, folder))
+    file.write_text(configuration(*words_of("serve_config.yaml"), port, folder))
     haproxy = subprocess.Popen([binary(), "-db", "-f", str(file)])
     try:
         deadline = time.monotonic() + 10
@@ -80,11 +81,19 @@ def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
         haproxy.wait(10)
 
 
+def test_requests_are_not_logged_to_syslog_but_what_becomes_of_servers_is():
+    log, _ = words_of("serve_config.yaml")
+    first, *others, last = (line.split() for line in log.splitlines())
+    assert first == ["127.0.0.1:514", "local0", "notice"]  # a request's line is of level info
+    assert dict(others) == {"tune.pool-low-fd-ratio": "80", "tune.pool-high-fd-ratio": "90"}
+    assert last == ["#"]  # before the words that Serve adds
+
+
 RUNS = [f"simulation-{number}" for number in range(400)]
 
 
 def test_every_shipped_config_for_several_replicas_routes_alike():
-    assert balance_of("serve_config.yaml") == balance_of("configs/cluster.yaml")
+    assert words_of("serve_config.yaml") == words_of("configs/cluster.yaml")
 
 
 @pytest.mark.parametrize("place", ["/3/i", "/3/n"])

@@ -23,8 +23,10 @@ from deployments.customers.records.responses import (
 )
 from deployments.customers.records.routes import Routes
 from deployments.customers.records.service import RecordService
+from deployments.http.access_log import AccessLog
 from deployments.http.docs import add_docs
 from deployments.http.fast_routes import FastRoutes
+from deployments.http.probes import Probes
 
 
 class AbsolutePaths:
@@ -41,7 +43,9 @@ class AbsolutePaths:
         await self._app({**scope, "root_path": ""}, receive, send)
 
 
-def create_app(service: RecordService) -> FastAPI:
+def create_app(
+    service: RecordService, probes: Probes | None = None, access_log: AccessLog | None = None
+) -> FastAPI:
     """Build the app of a record service: operations on its base path and aliases, and docs."""
     record_type = service.record_type
 
@@ -52,6 +56,7 @@ def create_app(service: RecordService) -> FastAPI:
 
     app = FastAPI(
         title=f"{record_type.name.capitalize()} service",
+        version="1.0.0",
         openapi_url=f"{record_type.base_path}/openapi.json",
         docs_url=None,
         redoc_url=None,
@@ -60,11 +65,16 @@ def create_app(service: RecordService) -> FastAPI:
     )
     add_docs(app)
     app.get(f"{record_type.base_path}/sayHello", summary="Liveness", tags=["liveness"])(say_hello)
-    fast, routes = FastRoutes(app, error_renderer(record_type)), Routes(service)
+    fast = FastRoutes(app, error_renderer(record_type), access_log=access_log)
+    routes = Routes(service)
     for path in (record_type.base_path, *record_type.aliases):
         _add_create(fast, path, routes, record_type)
         _add_fetch_and_delete(fast, path, routes, record_type)
         _add_update(fast, path, routes, record_type)
+    probes = probes or Probes()
+    probes.add_to(fast, record_type.base_path)
+    for path in record_type.aliases:  # an application may have one for its route prefix
+        probes.add_to(fast, path, documented=False)
     app.add_middleware(AbsolutePaths)  # last, so that it comes before the table
     return app
 

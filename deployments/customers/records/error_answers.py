@@ -15,8 +15,8 @@ from starlette.types import Scope
 from deployments.customers.records.errors import InvalidFields, RecordError, UnexpectedError
 from deployments.customers.records.record_type import RecordType
 from deployments.customers.records.responses import PROBLEM_JSON, ErrorResponse, Problem
+from deployments.http.answers import JSON_HEADERS, Answer, Headers, RenderError
 from deployments.http.errors import BodyTooLargeError, BodyTooSlowError, RefusedError
-from deployments.http.fast_routes import JSON_HEADERS, Answer, Headers, RenderError
 
 logger = logging.getLogger("ray.serve")
 

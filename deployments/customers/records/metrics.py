@@ -6,10 +6,12 @@ from collections import Counter
 
 from ray.serve import metrics
 
-from deployments.customers.records.errors import InvalidMobileNumber
+from deployments.customers.records.errors import InvalidMobileNumber, RecordsUnavailable
 from deployments.metrics.sampled import Sampled
 from deployments.metrics.total import Total
 
+OPERATIONS = ("create", "fetch", "update", "delete")
+_EXPECTED = ("ok", RecordsUnavailable.outcome)  # sooner or later, and told of from the start
 SAMPLE = 200  # latencies a second; recording each would cost more than a look-up
 LATENCY_BUCKETS_MS = [0.25, 0.5, 1, 2, 5, 10, 25, 50, 100, 250, 1000, 5000]
 
@@ -32,7 +34,9 @@ class RecordMetrics:
             tag_keys=("service", "operation"),
         )
         self._latency_ms.set_default_tags({"service": service})
-        self._counts: Counter[tuple[str, str, str]] = Counter()
+        self._counts: Counter[tuple[str, str, str]] = Counter(
+            {(service, each, outcome): 0 for each in OPERATIONS for outcome in _EXPECTED}
+        )
         self._sample: Sampled[tuple[str, float]] = Sampled(SAMPLE)
 
     def observe(self, operation: str, outcome: str, latency_ms: float) -> None:

@@ -12,7 +12,7 @@ from deployments.customers.records.errors import InvalidFields, MissingParameter
 from deployments.customers.records.json_body import read_json_object
 from deployments.customers.records.responses import StatusResponse
 from deployments.customers.records.service import RecordService
-from deployments.http.fast_routes import JSON_HEADERS, Answer
+from deployments.http.answers import JSON_HEADERS, Answer
 
 
 class Routes:

@@ -9,10 +9,11 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, get_args
 
 from deployments.gateway.errors import BadRequestError, KeyReusedError
 from deployments.gateway.inference_calls.breaker import BreakerOpenError, CircuitBreaker
+from deployments.trace_context import Trace
 from models.junctions import N_ACTIONS
 
 Cause = Literal[
@@ -26,6 +27,7 @@ Cause = Literal[
     "unusable",
     "breaker_open",
 ]
+CAUSES: tuple[Cause, ...] = get_args(Cause)
 
 RETRY_PAUSE_S = 0.05
 _RETRIED: frozenset[Cause] = frozenset({"unreachable", "failing", "overloaded", "outcome_unknown"})
@@ -39,6 +41,7 @@ class Step(NamedTuple):
         obs: at most 19 finite values.
         key: idempotency key, with which a repeated call makes no second step.
         request_id: of the request that asks, for the inference service's log.
+        trace: that the request belongs to.
     """
 
     run: str | None
@@ -46,6 +49,7 @@ class Step(NamedTuple):
     obs: list[float]
     key: str
     request_id: str | None = None
+    trace: Trace | None = None
 
 
 def new_key() -> str:

@@ -8,8 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-import aiohttp
-
 from deployments.gateway.errors import BadRequestError
 from deployments.gateway.inference_calls.client import (
     InferenceUnavailableError,
@@ -17,14 +15,17 @@ from deployments.gateway.inference_calls.client import (
     checked_action,
     error_of,
 )
+from deployments.gateway.inference_calls.connections import Connections
 from deployments.gateway.inference_calls.shared_calls import Outcome, SharedCalls
 from deployments.http.errors import CODE_HEADER
 from deployments.http.names import KEY_HEADER, RUN_HEADER
+from deployments.trace_context import traces_of
+from deployments.tracing import process as tracing
 
 _ROUTE = "/predict_action"
+_SHARED_ROUTE = "/predict_actions"
 _JSON = {"Content-Type": "application/json"}
-_CONNECTIONS = 256  # kept open at most; more calls wait, within their deadline
-_IDLE_S = 4.0  # uvicorn closes idle connections after 5 s, and a POST may not be sent twice
+_CODE = CODE_HEADER.lower()
 
 
 def base_of(url: str) -> str:
@@ -51,16 +52,22 @@ class HttpTransport:
         deadline_s: for finding it, connection, queue and answer together.
         shares_calls: whether steps that arrive together go in one call of ``/predict_actions``,
             which is not part of the contract.
+        token: that the service asks for, if it does.
     """
 
     def __init__(
-        self, find_base: Callable[[], Awaitable[str]], deadline_s: float, shares_calls: bool
+        self,
+        find_base: Callable[[], Awaitable[str]],
+        deadline_s: float,
+        shares_calls: bool,
+        token: str | None = None,
     ) -> None:
         self._find_base = find_base
         self._deadline_s = deadline_s
         self._shared = SharedCalls(self._act_together) if shares_calls else None
         self._base: str | None = None
-        self._opened: aiohttp.ClientSession | None = None
+        self._token = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._connections = Connections()
 
     async def act(self, step: Step) -> int:
         if self._shared is not None:
@@ -76,13 +83,14 @@ class HttpTransport:
     async def close(self) -> None:
         if self._shared is not None:
             self._shared.close()
-        if self._opened is not None:
-            await self._opened.close()
+        self._connections.close()
 
     async def _act_alone(self, step: Step) -> int:
         body = {"junction_id": step.junction_id, "obs_data": step.obs}
         headers = {KEY_HEADER: step.key, **_headers(step.run, step.request_id)}
-        return checked_action((await self._call("POST", _ROUTE, headers, body)).get("action"))
+        with tracing.covering(f"POST {_ROUTE}", traces_of([step.trace]), "client"):
+            answer = await self._call("POST", _ROUTE, headers, body)
+        return checked_action(answer.get("action"))
 
     async def _act_together(self, steps: Sequence[Step]) -> Sequence[Outcome]:
         if len(steps) == 1:
@@ -92,8 +100,10 @@ class HttpTransport:
             for step in steps
         ]
         headers = _headers(steps[0].run, steps[0].request_id)
+        traces = traces_of(step.trace for step in steps)
         try:
-            answer = await self._call("POST", "/predict_actions", headers, {"items": items})
+            with tracing.covering(f"POST {_SHARED_ROUTE}", traces, "client", {"steps": len(steps)}):
+                answer = await self._call("POST", _SHARED_ROUTE, headers, {"items": items})
             return [_read_item(item) for item in answer["items"]]
         except BadRequestError as error:  # not for what one of the clients has sent
             raise InferenceUnavailableError("unusable", str(error)) from error
@@ -103,6 +113,7 @@ class HttpTransport:
     async def _call(
         self, method: str, path: str, headers: Mapping[str, str], body: object = None
     ) -> dict[str, Any]:
+        headers = {**headers, **self._token, **tracing.headers()}
         try:
             async with asyncio.timeout(self._deadline_s):
                 if self._base is None:
@@ -126,24 +137,9 @@ class HttpTransport:
         self, method: str, url: str, headers: Mapping[str, str], body: object
     ) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()
-        async with self._session().request(
-            method,
-            url,
-            data=data,
-            headers=headers if data is None else {**_JSON, **headers},
-            allow_redirects=False,
-        ) as response:
-            code = response.headers.get(CODE_HEADER)
-            return _object(response.status, await response.read(), code)
-
-    def _session(self) -> aiohttp.ClientSession:
-        if self._opened is None:
-            self._opened = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=_IDLE_S),
-                timeout=aiohttp.ClientTimeout(),
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
-        return self._opened
+        headers = headers if data is None else {**_JSON, **headers}
+        response = await self._connections.exchange(method, url, headers, data)
+        return _object(response.status, response.body, response.headers.get(_CODE))
 
 
 def _headers(run: str | None, request_id: str | None) -> dict[str, str]:

@@ -11,11 +11,14 @@ from deployments.gateway.inference_calls.local_front import find_base_url
 from deployments.gateway.options import GatewayOptions
 
 
-def make_transport(options: GatewayOptions, inference_url: str | None) -> Transport:
+def make_transport(
+    options: GatewayOptions, inference_url: str | None, token: str | None = None
+) -> Transport:
     """Return a transport that opens its connections when they are first needed.
 
     Args:
         inference_url: full ``/predict_action`` URL; None calls ``options.inference_app``.
+        token: that the inference service asks for, if it does.
     """
     application, deadline_s = options.inference_app, options.deadline_s
     if inference_url is not None:
@@ -24,8 +27,8 @@ def make_transport(options: GatewayOptions, inference_url: str | None) -> Transp
         async def configured() -> str:
             return base
 
-        return HttpTransport(configured, deadline_s, shares_calls=False)
+        return HttpTransport(configured, deadline_s, shares_calls=False, token=token)
     edge_url = os.environ.get(EDGE_VARIABLE)
     return HttpTransport(
-        lambda: find_base_url(application, edge_url), deadline_s, shares_calls=True
+        lambda: find_base_url(application, edge_url), deadline_s, shares_calls=True, token=token
     )

@@ -60,6 +60,9 @@ class HiddenStateAuthority:
         cluster: asked which processes live.
         on_end: told when this life must end: it was succeeded, its seat was given up, or a
             background loop has died.
+
+    Attributes:
+        recovery_s: from the start of this life to when it acted, 0 until then.
     """
 
     def __init__(
@@ -95,6 +98,7 @@ class HiddenStateAuthority:
         )
         self._on_end = on_end
         self._log = Seldom("New hidden states")
+        self.recovery_s = 0.0
         self._starting: asyncio.Task[None] | None = None
         self._giving_up: asyncio.Task[None] | None = None
 
@@ -105,6 +109,15 @@ class HiddenStateAuthority:
     @property
     def n_states(self) -> int:
         return len(self._table)
+
+    @property
+    def life(self) -> int:
+        """How many lives this seat has had, this one included; 0 before it was taken."""
+        return self._office.ledger.row.incarnation
+
+    @property
+    def max_states(self) -> int:
+        return self._options.max_states_per_shard
 
     def configure(self, options: InferenceOptions) -> None:
         """Take over new bounds; the terms of the layout stay, because replicas count on them."""
@@ -145,10 +158,11 @@ class HiddenStateAuthority:
 
     async def _tell_of_recovery(self, started_at: float) -> None:
         await self._recovery.over()
+        self.recovery_s = self._clock() - started_at
         logger.info(
             "Life %d of the state actor acts %.2f s after its start: %s; %d hidden states",
-            self._office.ledger.row.incarnation,
-            self._clock() - started_at,
+            self.life,
+            self.recovery_s,
             self._recovery,
             self.n_states,
         )

@@ -154,21 +154,21 @@ class Recovery:
         wanted = []
         for key, version, hidden in zip(states.keys, states.versions, states.hidden, strict=True):
             named[key] = version
-            if not self._is_newest(session, key, version):
+            if not self._is_newer(session, key, version):
                 continue
-            if len(hidden) or self._table.has(key, version):
+            if len(hidden):
                 self._table.adopt(key, Copy(version, hidden, states.receipts.get(key, ())))
             else:
                 wanted.append(key)
         return wanted
 
-    def _is_newest(self, session: Session, key: Key, version: Version) -> bool:
+    def _is_newer(self, session: Session, key: Key, version: Version) -> bool:
         if self._resets.voids(key.run, version.epoch):
             return False
         record = self._table.get(key)
         if record is None:
             return True
-        return record.owner in (None, session) and record.version <= version
+        return record.owner in (None, session) and record.version < version
 
     def settle(self, session: Session) -> list[Key]:
         """Begin a session's normal life; return the keys of its claim that it has not got."""

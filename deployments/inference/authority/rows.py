@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,7 @@ _HEADER = struct.Struct(f"<{_STAMP_BYTES}s{_EPOCH_BYTES}sq")  # start of the clu
 _HIDDEN_END = _HEADER.size + HIDDEN_DIM * np.dtype(np.float32).itemsize
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(NamedTuple):
     """A state as it was committed. ``hidden`` (128,) is never written into."""
 
     version: Version
@@ -40,7 +39,7 @@ def key_of(row: str) -> Key | None:
     """Return the key of a copy's row; None for another kind of row."""
     if not row.startswith(_COPY):
         return None
-    run, junction = row.removeprefix(_COPY).split("/", 1)
+    _, run, junction = row.split("/", 2)
     return Key(run, junction)
 
 

@@ -77,7 +77,7 @@ class StateRecord:
 
     @property
     def wanted(self) -> bool:
-        return any(not turn.granted.done() for turn in self.waiters)
+        return bool(self.waiters) and any(not turn.granted.done() for turn in self.waiters)
 
     @property
     def copy(self) -> Copy | None:
@@ -111,7 +111,10 @@ class StateTable:
         record = self._records.get(key)
         if record is None:
             record = self._records[key] = StateRecord(key)
-            self._runs.setdefault(key.run, _Run(self._clock())).records[key] = record
+            run = self._runs.get(key.run)
+            if run is None:
+                run = self._runs[key.run] = _Run(self._clock())
+            run.records[key] = record
         return record
 
     def remove(self, record: StateRecord) -> None:
@@ -128,20 +131,12 @@ class StateTable:
         self.last_epoch = max(self.last_epoch, copy.version.epoch)
 
     def adopt(self, key: Key, copy: Copy) -> StateRecord:
-        """Take over a copy that a replica has kept."""
+        """Take over a newer copy that a replica has kept."""
         record = self.obtain(key)
-        if self.has(key, copy.version):
-            return record  # the store has kept the same
         record.receipts = ()  # the claim names them all
         self.commit(record, copy)
         self.last_epoch = max(self.last_epoch, copy.version.epoch)
         return record
-
-    def has(self, key: Key, version: Version) -> bool:
-        """Tell whether the very state is here that has a version; without ``hidden`` it is zeros,
-        and so it is wherever it has that version."""
-        record = self._records.get(key)
-        return record is not None and record.version == version
 
     def next_epoch(self) -> int:
         """Return a number higher than every epoch so far."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import Protocol
 
 from deployments.inference.authority.ledger import Ledger, SupersededError
 from deployments.inference.authority.rows import Copy, copy_row, pack_copy
 from deployments.inference.protocol import AuthorityUnavailableError, Key
 from deployments.log import Seldom
+from deployments.trace_context import MOST_LINKED, Trace, traces_of
+from deployments.tracing import process as tracing
 
 ROWS_PER_WRITE = 1000
 RETRY_PAUSE_S = 0.05
@@ -61,6 +64,7 @@ class WriteBehind:
         self._urgent: dict[Key, Copy | None] = {}
         self._pending: dict[Key, Copy | None] = {}
         self._flushing: list[asyncio.Future[None]] = []
+        self._traces: deque[Trace] = deque(maxlen=MOST_LINKED)  # of what is noted
         self._wake = asyncio.Event()
         self._log = Seldom("Copies of hidden states")
 
@@ -72,6 +76,7 @@ class WriteBehind:
 
     def _note(self, key: Key, copy: Copy | None) -> None:
         self._pending[key] = copy
+        self._traces.extend(tracing.current())
         if self._every_put_is_urgent or key in self._urgent:
             self.hurry(key)
 
@@ -126,10 +131,11 @@ class WriteBehind:
     async def _write_urgent(self) -> None:
         rows, self._urgent = self._urgent, {}
         flushing, self._flushing = self._flushing, []
+        traces = traces_of(self._traces)
+        self._traces.clear()
         try:
-            keys = list(rows)
-            for start in range(0, len(keys), ROWS_PER_WRITE):
-                await self._write({key: rows[key] for key in keys[start : start + ROWS_PER_WRITE]})
+            with tracing.covering("write copies", traces, attributes={"states": len(rows)}):
+                await self._write_in_parts(rows)
         except BaseException:
             self._urgent = rows | self._urgent  # what came meanwhile is newer
             self._flushing = flushing + self._flushing
@@ -137,6 +143,11 @@ class WriteBehind:
         for flushed in flushing:
             if not flushed.done():
                 flushed.set_result(None)
+
+    async def _write_in_parts(self, rows: dict[Key, Copy | None]) -> None:
+        keys = list(rows)
+        for start in range(0, len(keys), ROWS_PER_WRITE):
+            await self._write({key: rows[key] for key in keys[start : start + ROWS_PER_WRITE]})
 
     async def _write(self, rows: dict[Key, Copy | None]) -> None:
         puts = {copy_row(key): pack_copy(copy, self._stamp) for key, copy in rows.items() if copy}

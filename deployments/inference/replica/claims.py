@@ -17,6 +17,8 @@ from deployments.inference.replica.held_states import HeldStates, LeaseCounts
 from deployments.inference.replica.recent import RecentPast
 
 STATES_PER_PART = 1000
+NAMES_PER_PART = 5000
+"""Each part costs a call; one of names alone is still smaller than one of states."""
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -62,7 +64,7 @@ class Claims:
         if max(len(owned), len(given_back)) <= STATES_PER_PART:
             self._owned, self._given_back = self._copy(owned, True), self._copy(given_back, False)
             return
-        for some_owned, some_given_back in _slices(owned, given_back):
+        for some_owned, some_given_back in _slices(owned, given_back, NAMES_PER_PART):
             own, other = self._copy(some_owned, True), self._copy(some_given_back, False)
             yield Part(ClaimPart(outline_of(own), outline_of(other), last=False), own, other)
 
@@ -81,7 +83,7 @@ class Claims:
 
     def details(self) -> Iterator[Part]:
         """Yield what is to be claimed in full; when the outlines are settled."""
-        slices = _slices(self._owned, self._given_back)
+        slices = _slices(self._owned, self._given_back, STATES_PER_PART)
         for number, (own, other) in enumerate(slices, start=1):
             last = number == len(slices)
             yield Part(ClaimPart(batch_of(own), batch_of(other), last), own, other)
@@ -128,10 +130,7 @@ class Claims:
         self._recent.prune()
 
 
-def _slices(owned: list[T], given_back: list[U]) -> list[tuple[list[T], list[U]]]:
+def _slices(owned: list[T], given_back: list[U], in_each: int) -> list[tuple[list[T], list[U]]]:
     """Divide both into parts, at least one."""
-    most = max(1, len(owned), len(given_back))
-    starts = range(0, most, STATES_PER_PART)
-    return [
-        (owned[at : at + STATES_PER_PART], given_back[at : at + STATES_PER_PART]) for at in starts
-    ]
+    starts = range(0, max(1, len(owned), len(given_back)), in_each)
+    return [(owned[at : at + in_each], given_back[at : at + in_each]) for at in starts]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import deque
 
 from deployments.inference.protocol import Authority, Key, StateBatch
 from deployments.inference.replica.claims import Claims
 from deployments.inference.replica.held_state import HeldState, batch_of
 from deployments.inference.replica.held_states import HeldStates, LeaseCounts
 from deployments.inference.replica.session import Session
+from deployments.trace_context import MOST_LINKED, Trace, traces_of
+from deployments.tracing import process as tracing
 
 STATES_PER_COMMIT = 5000
 
@@ -21,6 +24,9 @@ class Commits:
         claims: takes leave of the states that are given back or refused.
         delay_s: for so long the steps that follow join a commit; 0 sends each at once.
         loss_bound_s: age of the oldest step not committed, from which on it is overdue.
+
+    Attributes:
+        traces: of steps that the next commit brings.
     """
 
     def __init__(
@@ -46,6 +52,7 @@ class Commits:
         self._oldest_unsent = math.inf
         self._oldest_sent = math.inf  # of the commit under way
         self._sending = False
+        self.traces: deque[Trace] = deque(maxlen=MOST_LINKED)
 
     def schedule(self) -> None:
         """Note that there is a step to send."""
@@ -61,6 +68,11 @@ class Commits:
         """Whether answers must wait for their commits (invariant 9)."""
         oldest = min(self._oldest_sent, self._oldest_unsent)
         return self._loop.time() - oldest > self._loss_bound_s
+
+    @property
+    def age_s(self) -> float:
+        """Age of the oldest step that is not acknowledged, 0 when there is none."""
+        return max(0.0, self._loop.time() - min(self._oldest_sent, self._oldest_unsent))
 
     def hurry(self) -> None:
         self._due.set()
@@ -93,9 +105,12 @@ class Commits:
         else:
             self._oldest_unsent = math.inf
         try:
-            refused = await self._authority.commit(
-                number, batch, [each.key for each in leaving], next(self._session.calls)
-            )
+            with tracing.covering(
+                "commit", self._take_traces(), attributes={"states": len(stepped)}
+            ):
+                refused = await self._authority.commit(
+                    number, batch, [each.key for each in leaving], next(self._session.calls)
+                )
         except BaseException:
             self._oldest_unsent = min(self._oldest_sent, self._oldest_unsent)
             self._oldest_sent = math.inf
@@ -109,6 +124,11 @@ class Commits:
         self._counts.commit_lag_s = max(0.0, self._loop.time() - self._oldest_sent)
         self._oldest_sent = math.inf
         self._settle(stepped, leaving, batch, set(refused))
+
+    def _take_traces(self) -> list[Trace]:
+        traces = traces_of(self.traces)
+        self.traces.clear()
+        return traces
 
     def _settle(
         self,

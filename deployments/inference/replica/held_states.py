@@ -132,8 +132,9 @@ class HeldStates:
             if key not in kept:
                 self.fire(key, Event.NOT_KEPT)
         for key, state in kept.items():
-            state.phase = self._next(key, Event.KEPT)
-            self._held[key] = state
+            if state.phase is not Phase.OWNED or self._held.get(key) is not state:
+                state.phase = self._next(key, Event.KEPT)
+                self._held[key] = state
         return [state for key, state in before.items() if self._held.get(key) is not state]
 
     # From a step to its commit

@@ -36,6 +36,7 @@ from deployments.inference.replica.session import (
     AbandonedError,
     Session,
 )
+from deployments.trace_context import Trace
 
 logger = logging.getLogger("ray.serve")
 
@@ -90,6 +91,7 @@ class StateLeases:
             options.loss_bound_s,
         )
         self._given_back = asyncio.Event()
+        self._listening: tuple[int, asyncio.Timeout] | None = None  # in which session
         self._tasks: list[asyncio.Task[None]] = []
         self._defect: BaseException | None = None
         self._closing = False
@@ -111,6 +113,10 @@ class StateLeases:
         """
         self._held.advance(state, hidden, receipt)
         self._commits.schedule()
+
+    def trace_commit(self, traces: list[Trace]) -> None:
+        """Have the next commit belong to the traces of its steps."""
+        self._commits.traces.extend(traces)
 
     def answers_wait(self) -> bool:
         """Tell whether an answer must wait for the commit of its step (invariant 9)."""
@@ -186,6 +192,11 @@ class StateLeases:
     def connected(self) -> bool:
         return self._session.valid
 
+    @property
+    def uncommitted_s(self) -> float:
+        """Age of the oldest step that is not committed, 0 when there is none."""
+        return self._commits.age_s
+
     # Life
 
     async def start(self) -> None:
@@ -246,8 +257,7 @@ class StateLeases:
             session, sent_at = self._session.number, self._now()
             assert session is not None, "listening begins with a session"
             try:
-                async with asyncio.timeout(self._options.listen_s + CALL_TIMEOUT_S):
-                    recalls = await self._authority.listen(session)
+                recalls = await self._hear(session)
             except (HiddenStateError, TimeoutError) as error:
                 await self._replace_session(session, error)
                 continue
@@ -256,6 +266,21 @@ class StateLeases:
                 self._session.renew(session, sent_at)
                 for key in recalls:
                     self._give_back(key)
+
+    async def _hear(self, session: int) -> list[Key]:
+        try:
+            async with asyncio.timeout(self._options.listen_s + CALL_TIMEOUT_S) as patience:
+                self._listening = session, patience
+                return await self._authority.listen(session)
+        finally:
+            self._listening = None
+
+    def _stop_listening_to_ended_sessions(self) -> None:
+        """End a call that hangs: while it is waited for, nobody would renew the new lease."""
+        if self._listening is not None:
+            session, patience = self._listening
+            if session != self._session.number and not patience.expired():
+                patience.reschedule(self._loop.time())
 
     def _give_back(self, key: Key) -> None:
         if self._held.recall(key):
@@ -276,4 +301,5 @@ class StateLeases:
 
     async def _replace_session(self, broken: int | None, error: Exception | None = None) -> None:
         await self._session.replace(broken, error)
+        self._stop_listening_to_ended_sessions()
         self._given_back.set()

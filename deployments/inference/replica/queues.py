@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from deployments.inference.protocol import Key, OutcomeUnknownError
 from deployments.log import Seldom
+from deployments.trace_context import Trace
 
 
 class Decision(NamedTuple):
@@ -31,6 +32,7 @@ class Request:
         stepped: the step was made, and its answer may wait for the commit.
         timed: somebody looks whether its patience is at an end.
         impatient: it is; the request waits for its turn, but for no state any more.
+        trace: that the request belongs to.
     """
 
     key: Key
@@ -42,6 +44,7 @@ class Request:
     stepped: bool = False
     timed: bool = False
     impatient: bool = False
+    trace: Trace | None = None
 
 
 class Queues:

@@ -15,12 +15,16 @@ from deployments.inference.protocol import (
     DismissedError,
     Hello,
     HiddenStateError,
+    OpenedSession,
     StaleSessionError,
 )
 from deployments.log import Outages
 
 RECONNECT_PAUSE_S = 0.05
 CALL_TIMEOUT_S = 5.0
+CLAIMS_IN_A_LEASE = 3
+
+Attempts = set[asyncio.Task[Claimed]]
 
 
 class AbandonedError(HiddenStateError):
@@ -151,8 +155,8 @@ class Session:
         async with asyncio.timeout(self._open_timeout_s):
             opened = await self._authority.open_session(hello)
         expired = sent_at - self._lease_until > self._forget_after_s
-        await self._claim(opened.session, self._claimant.outlines(expired))
-        sent_at = await self._claim(opened.session, self._claimant.details())
+        await self._claim(opened, self._claimant.outlines(expired))
+        sent_at = await self._claim(opened, self._claimant.details())
         self.number = opened.session
         self._ended = False
         self._claimant.settle()
@@ -160,19 +164,49 @@ class Session:
         self._lease_s = opened.lease_s
         self._lease_until = sent_at + opened.lease_s
 
-    async def _claim(self, session: int, parts: Iterator[Part]) -> float:
+    async def _claim(self, opened: OpenedSession, parts: Iterator[Part]) -> float:
         """Send parts, each while the next one is made; return when the last was sent."""
         sent_at = self._now()
         part = next(parts, None)
         while part is not None:
             sent_at = self._now()
-            answering = asyncio.create_task(self._send(session, part.message))
+            answering = asyncio.create_task(self._send(opened, part.message))
             await asyncio.sleep(0)  # let it go out
             following = next(parts, None)
             self._claimant.settle_part(part, await answering)
             part = following
         return sent_at
 
-    async def _send(self, session: int, message: ClaimPart) -> Claimed:
-        async with asyncio.timeout(CALL_TIMEOUT_S):
-            return await self._authority.claim(session, message)
+    async def _send(self, opened: OpenedSession, message: ClaimPart) -> Claimed:
+        """Send a part, and again while no answer comes.
+
+        Were a claim to be lost on its way to a new life, the lease would run out before anybody
+        noticed. One that comes twice is as good as once; when it is settled, it is refused.
+        """
+        attempts: Attempts = set()
+        try:
+            async with asyncio.timeout(CALL_TIMEOUT_S):
+                for _ in range(CLAIMS_IN_A_LEASE):
+                    attempts.add(self._attempt(opened.session, message))
+                    answered, _ = await _first(attempts, opened.lease_s / CLAIMS_IN_A_LEASE)
+                    if answered:
+                        break
+                else:
+                    answered, _ = await _first(attempts)
+                return min(answered, key=_has_failed).result()
+        finally:
+            for attempt in attempts:
+                attempt.cancel()
+
+    def _attempt(self, session: int, message: ClaimPart) -> asyncio.Task[Claimed]:
+        attempt = asyncio.create_task(self._authority.claim(session, message))
+        attempt.add_done_callback(_has_failed)  # or a failure behind an answer would be reported
+        return attempt
+
+
+async def _first(attempts: Attempts, timeout_s: float | None = None) -> tuple[Attempts, Attempts]:
+    return await asyncio.wait(attempts, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+
+
+def _has_failed(attempt: asyncio.Task[Claimed]) -> bool:
+    return attempt.cancelled() or attempt.exception() is not None

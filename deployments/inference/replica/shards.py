@@ -11,6 +11,7 @@ from deployments.inference.protocol import Floats, Key, Receipt
 from deployments.inference.replica.held_state import HeldState
 from deployments.inference.replica.held_states import LeaseCounts
 from deployments.inference.replica.leases import StateLeases
+from deployments.trace_context import Trace
 
 
 class ShardedLeases:
@@ -28,6 +29,9 @@ class ShardedLeases:
     def advance(self, state: HeldState, hidden: Floats, receipt: Receipt | None = None) -> None:
         self._of(state.key).advance(state, hidden, receipt)
 
+    def trace_commit(self, key: Key, traces: list[Trace]) -> None:
+        self._of(key).trace_commit(traces)
+
     def answers_wait(self, key: Key) -> bool:
         return self._of(key).answers_wait()
 
@@ -40,6 +44,11 @@ class ShardedLeases:
     @property
     def connected(self) -> bool:
         return all(shard.connected for shard in self._shards)
+
+    @property
+    def uncommitted_s(self) -> float:
+        """Age of the oldest step that is not committed, 0 when there is none."""
+        return max(shard.uncommitted_s for shard in self._shards)
 
     @property
     def counts(self) -> LeaseCounts:

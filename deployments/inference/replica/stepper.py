@@ -30,7 +30,11 @@ from deployments.inference.replica.queues import HeldAnswers, Queues, Request
 from deployments.inference.replica.receipts import fingerprint_of
 from deployments.inference.replica.shadow import PolicySource, Seen, Shadow
 from deployments.inference.replica.shards import ShardedLeases
+from deployments.inference.replica.traced import covering_step, traces_of_requests
+from deployments.inference.replica.watched_steps import Made, WatchedSteps
 from deployments.log import Seldom
+from deployments.trace_context import CURRENT, Trace
+from deployments.tracing import process as tracing
 from models.junctions import JUNCTIONS
 from models.policy.form import HIDDEN_DIM
 from models.policy.inputs import UNAVAILABLE, encode
@@ -55,6 +59,7 @@ class Stepper:
     Attributes:
         shadow: another policy that steps beside this one.
         fallback: makes the steps that this policy cannot make; the others are refused.
+        watched_steps: takes note of the steps while somebody watches.
     """
 
     def __init__(
@@ -67,6 +72,7 @@ class Stepper:
         self.counts = StepCounts()
         self.shadow: Shadow | None = None
         self.fallback: Stepper | None = None
+        self.watched_steps = WatchedSteps()
         self._states = states
         self._agents = {
             Key("", junction.id).among(states).junction: junction.agent_index
@@ -103,7 +109,9 @@ class Stepper:
         """
         answer: asyncio.Future[Decision] = self._loop.create_future()
         patience_s = min(patience_s, self._options.checkout_timeout_s)
-        self._queue(Request(key.among(self._states), obs, answer, patience_s, request_id))
+        request = Request(key.among(self._states), obs, answer, patience_s, request_id)
+        request.trace = CURRENT.get()
+        self._queue(request)
         return answer
 
     def _queue(self, request: Request) -> None:
@@ -125,7 +133,8 @@ class Stepper:
             batch, states = self._next_batch()
             if batch:
                 try:
-                    self._step(batch, states)
+                    with covering_step(batch, self._leases):
+                        self._step(batch, states)
                 except Exception as error:  # a defect; no request may hang on it
                     for request in batch:
                         _fail(request.answer, error)
@@ -182,6 +191,11 @@ class Stepper:
             steps = [state.version.step for state in states]
             seen = Seen(keys, steps, agents, inputs, step.actions, step.finite)
             self.shadow.follow(seen, batch[-1].answer)
+        if self.watched_steps.watched:
+            runs = [request.key.run for request in batch]
+            steps = [state.version.step for state in states]
+            made = Made(runs, agents, steps, inputs, hidden, step, policy, self._states)
+            self.watched_steps.note(made)
 
     def _settle(
         self, batch: list[Request], states: list[HeldState], agents: list[int], step: Step
@@ -232,11 +246,13 @@ class Stepper:
 
     def _park(self, key: Key) -> None:
         """Hold a key's requests until its state is here, but none longer than its patience."""
-        for request in self._queues.park(key):
+        parked = self._queues.park(key)
+        for request in parked:
             self._be_patient(request)
         # In the context of no request: Ray cancels the calls of one whose client goes, and others
         # wait for this state as well.
-        task = self._loop.create_task(self._acquire(key), context=contextvars.Context())
+        acquiring = self._acquire(key, traces_of_requests(parked))
+        task = self._loop.create_task(acquiring, context=contextvars.Context())
         self._acquiring.add(task)
         task.add_done_callback(self._acquiring.discard)
 
@@ -259,9 +275,10 @@ class Stepper:
             request.answer.set_exception(error)
             self._log.warning("out of reach", "%s", error, **request.key._asdict())
 
-    async def _acquire(self, key: Key) -> None:
+    async def _acquire(self, key: Key, traces: list[Trace]) -> None:
         try:
-            await self._leases.acquire(key)
+            with tracing.covering("wait for the hidden state", traces):
+                await self._leases.acquire(key)
         except asyncio.CancelledError:  # or the key would stay parked for ever
             self._refuse(key, OutOfReachError())
             raise

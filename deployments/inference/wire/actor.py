@@ -10,26 +10,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 from collections.abc import Callable
 
 import ray
 from ray.actor import ActorHandle
-from ray.util import metrics
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from deployments.channel import Address
 from deployments.inference.authority.authority import HiddenStateAuthority
 from deployments.inference.authority.ledger import SeatGivenUpError
+from deployments.inference.garbage import look_for_garbage_seldom
 from deployments.inference.layout import Seat, table_of
 from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import HiddenStateError, Key
-from deployments.inference.wire.commit_channel import (
-    ChannelAddress,
-    CommitServer,
-    decode_commit,
-)
+from deployments.inference.wire.commit_channel import CommitServer, take_commit
+from deployments.inference.wire.metrics import AuthorityMetrics
 from deployments.inference.wire.placement import (
     choose_node,
     ought_to_move,
@@ -38,8 +35,11 @@ from deployments.inference.wire.placement import (
 )
 from deployments.inference.wire.ray_cluster import RayCluster
 from deployments.log import write_to
+from deployments.metrics.publisher import Publisher
 from deployments.ray_private.core import logs_folder
 from deployments.store import Store
+from deployments.tracing import process
+from deployments.tracing.options import TracingOptions
 
 logger = logging.getLogger("ray.serve")
 
@@ -58,25 +58,41 @@ class HiddenStates(HiddenStateAuthority):
     Args:
         app: the application, whose states are its own.
         open_store: opens the store.
+        json_lines: whether its log is JSON, as that of the replicas was that created it.
     """
 
     def __init__(
-        self, app: str, options: InferenceOptions, open_store: OpenStore, seat: Seat
+        self,
+        app: str,
+        options: InferenceOptions,
+        open_store: OpenStore,
+        seat: Seat,
+        json_lines: bool = False,
     ) -> None:
-        # A hundred thousand states are many objects and no garbage; to look through them again
-        # and again would double the time of a restart.
-        gc.set_threshold(100_000, 50, 100)
+        look_for_garbage_seldom()
         name = f"hidden_states_{app}_{seat.generation}_{seat.shard}"
-        write_to(logs_folder() / "serve" / f"{name}.log", name)
-        cluster = RayCluster(lambda other: find_authority(app, options, open_store, other))
+        self._name = name
+        place = {"application": app, "component_name": "hidden_states", "shard": str(seat.shard)}
+        write_to(logs_folder() / "serve" / f"{name}.log", name, json_lines, **place)
+        self._title = f"HiddenStates({app}, layout {seat.generation}, shard {seat.shard})"
+        cluster = RayCluster(
+            lambda other: find_authority(app, options, open_store, other, json_lines)
+        )
         super().__init__(options, open_store(), table_of(app), seat, cluster, on_end=_restart)
         self._commits = CommitServer(self)
-        self._address: ChannelAddress | None = None
-        self._n_states = metrics.Gauge("hidden_states", "Hidden states kept", tag_keys=("shard",))
-        self._n_states.set_default_tags({"shard": str(seat.shard)})
+        self._address: Address | None = None
+        self._metrics = Publisher(AuthorityMetrics(self, app, seat.shard).publish)
         # Reading many copies takes about as long as it takes replicas to find this process.
         self._starting_early = asyncio.ensure_future(self._start_early())
         self._moving = asyncio.ensure_future(self._move_when_misplaced(app, seat))
+
+    def configure(self, options: InferenceOptions, tracing: TracingOptions | None = None) -> None:
+        super().configure(options)
+        process.start(tracing, "hidden-states", self._name)
+
+    def __repr__(self) -> str:
+        """Name the actor as Ray's dashboard shall show it."""
+        return self._title
 
     async def _start_early(self) -> None:
         with contextlib.suppress(HiddenStateError):  # whoever calls tries again
@@ -118,21 +134,21 @@ class HiddenStates(HiddenStateAuthority):
                 n_misplaced = 0
                 logger.warning("The state actor stays where it is: %r", error)
 
-    async def commit_address(self) -> ChannelAddress | None:
+    async def commit_address(self) -> Address | None:
         """Return where commits are taken, None when the actor cannot listen or has not started."""
         return self._address
 
     async def commit_message(self, payload: bytes) -> list[Key]:
         """Take the commit of a replica that cannot reach the address."""
-        return await self.commit(*decode_commit(payload))
-
-    def sweep(self) -> None:
-        super().sweep()
-        self._n_states.set(self.n_states)
+        return await take_commit(self, payload)
 
 
 def find_authority(
-    app: str, options: InferenceOptions, open_store: OpenStore, seat: Seat
+    app: str,
+    options: InferenceOptions,
+    open_store: OpenStore,
+    seat: Seat,
+    json_lines: bool = False,
 ) -> ActorHandle:
     """Return the named actor of a seat, created by whoever comes first."""
     name = _name(app, seat)
@@ -153,7 +169,7 @@ def find_authority(
             num_cpus=0,
             scheduling_strategy=_place(name, seat),
         )
-        .remote(app, options, open_store, seat)
+        .remote(app, options, open_store, seat, json_lines)
     )
     return actor
 

@@ -22,6 +22,7 @@ from deployments.inference.protocol import (
     StateBatch,
 )
 from deployments.inference.wire.commit_channel import CommitChannel, encode_commit
+from deployments.trace_context import CURRENT
 
 logger = logging.getLogger("ray.serve")
 
@@ -83,7 +84,7 @@ class RayAuthority:
     async def commit(
         self, session: int, states: StateBatch, released: list[Key], call: int
     ) -> list[Key]:
-        payload = encode_commit(session, states, released, call)
+        payload = encode_commit(session, states, released, call, CURRENT.get())
         if self._channel is not None:
             return await self._channel.commit(payload)
         refused: list[Key] = await self._call("commit_message", payload)

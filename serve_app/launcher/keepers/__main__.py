@@ -12,6 +12,7 @@ from typing import NoReturn
 
 import psutil
 
+from deployments.log import line_handler
 from serve_app.launcher.installation import (
     as_released,
     edge_of,
@@ -27,6 +28,7 @@ from serve_app.launcher.keepers.sessions import Sessions
 from serve_app.launcher.keepers.supervisor import MODULE, living_keepers
 from serve_app.launcher.marks import MARK, PART, Part
 from serve_app.launcher.ports import add_port_base
+from serve_app.settings import Settings
 
 
 def main() -> None:
@@ -37,15 +39,21 @@ def main() -> None:
     instance = instance_of(options.port_base)
     part: Part = options.part
     _bear_marks(instance, part)
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s"
-    )
+    _log_to_stderr(part)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
     _take_over(instance, part)
     instance.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     with contextlib.suppress(Stopped):
         keep(_charge(part, options.port_base, instance), journal_of(instance, part))
+
+
+def _log_to_stderr(part: Part) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    is_json = Settings().log_format == "json"
+    text = "%(asctime)s %(levelname)s %(message)s"
+    line_handler(handler, text, is_json, component_name=f"keeper_{part}")
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 
 def _charge(part: Part, port_base: int | None, instance: Instance) -> Charge:

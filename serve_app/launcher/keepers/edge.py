@@ -6,12 +6,14 @@ import contextlib
 import re
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 
 import psutil
 
 from serve_app.launcher.edge import Edge, EdgeError
+from serve_app.launcher.keepers.haproxy_words import pass_on
 from serve_app.launcher.keepers.keeping import CannotRunError
 from serve_app.launcher.ports import holder, is_free
 
@@ -38,8 +40,14 @@ class KeptEdge:
         try:
             check_ports(self._edge.config.read_text(encoding="utf-8"))
             haproxy = subprocess.Popen(
-                self._edge.command(), stdin=subprocess.DEVNULL, start_new_session=True
+                self._edge.command(),
+                stdin=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
             )
+            threading.Thread(
+                target=pass_on, args=[haproxy.stderr], name="haproxy", daemon=True
+            ).start()
             return psutil.Process(haproxy.pid)
         except (EdgeError, OSError, psutil.NoSuchProcess) as error:
             raise CannotRunError(str(error)) from error

@@ -14,6 +14,7 @@ DASHBOARD_PORT = 8265
 OBJECT_STORE_BYTES = 256 << 20  # nothing of ours travels through the object store
 DRAIN_S = 60  # beyond the 30 s for which a replica ends what it has begun
 TMP: Document = {"name": "tmp", "mountPath": "/tmp"}  # all that is written to
+_KEYS_FOLDER, _KEYS_FILE = "/etc/greenwave", "jwt-keys.json"
 _SETTINGS = {"STORE_URL": "store-url", "JWT_SECRET": "jwt-secret"}
 
 
@@ -25,6 +26,7 @@ class Pods(NamedTuple):
         secret: name of the Secret.
         variables: for every process of Ray on every node.
         port: Serve's.
+        signing_keys: name of a Secret with the file that `greenwave keys` writes, if there is one.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Pods(NamedTuple):
     secret: str
     variables: Mapping[str, str]
     port: int
+    signing_keys: str | None = None
 
     def secret_key(self, key: str) -> Document:
         return {"secretKeyRef": {"name": self.secret, "key": key}}
@@ -45,9 +48,27 @@ class Pods(NamedTuple):
             "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
         }
         given: list[Document] = [{"name": name, "value": value} for name, value in plain.items()]
-        return given + [
+        given += [
             {"name": name, "valueFrom": self.secret_key(key)} for name, key in _SETTINGS.items()
         ]
+        token = self.secret_key("inference-token")
+        token["secretKeyRef"]["optional"] = True
+        given.append({"name": "INFERENCE_TOKEN", "valueFrom": token})
+        if self.signing_keys:
+            given.append({"name": "JWT_KEYS_FILE", "value": f"{_KEYS_FOLDER}/{_KEYS_FILE}"})
+        return given
+
+    def volumes(self) -> list[Document]:
+        tmp: Document = {"name": "tmp", "emptyDir": {"sizeLimit": "4Gi"}}
+        if not self.signing_keys:
+            return [tmp]
+        # read again by every replica when the Secret changes; of its group, not of everybody
+        secret = {"secretName": self.signing_keys, "defaultMode": 0o440}
+        return [tmp, {"name": "signing-keys", "secret": secret}]
+
+    def mounts(self) -> list[Document]:
+        keys = {"name": "signing-keys", "mountPath": _KEYS_FOLDER, "readOnly": True}
+        return [TMP, keys] if self.signing_keys else [TMP]
 
     def confinement(self) -> Document:
         return {
@@ -65,7 +86,11 @@ def head_template(pods: Pods, resources: Document) -> Document:
 
 
 def worker_template(pods: Pods, resources: Document) -> Document:
-    """Return a worker's pod: ready when Serve's front has replicas to send requests to."""
+    """Return a worker's pod: ready when Serve's front has replicas to send requests to.
+
+    Not when ``/readyz`` says so: it speaks of the store that all pods share, and without it the
+    Service would lose every one of them, and with them the answers that need no store.
+    """
     ready = _probe("/-/healthz", pods.port, failures=1)
     template = _template(pods, "worker", resources, {"serve": pods.port}, ready)
     template["spec"]["topologySpreadConstraints"] = [
@@ -102,7 +127,7 @@ def _template(
         "livenessProbe": _probe("/api/local_raylet_healthz", AGENT_PORT, failures=40),
         "lifecycle": {"preStop": {"exec": {"command": ["/bin/sh", "-c", "ray stop"]}}},
         "securityContext": pods.confinement(),
-        "volumeMounts": [TMP],
+        "volumeMounts": pods.mounts(),
     }
     spec: Document = {
         "terminationGracePeriodSeconds": DRAIN_S,
@@ -114,7 +139,7 @@ def _template(
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [container],
-        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "4Gi"}}],
+        "volumes": pods.volumes(),
     }
     return {"metadata": {"labels": label(pods.name, component)}, "spec": spec}
 

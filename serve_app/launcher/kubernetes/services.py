@@ -55,6 +55,7 @@ class Wishes(NamedTuple):
         secret: name of the Secret.
         worker_cpus: CPUs of each worker.
         gateway_class: of the Gateway API, through which traffic moves to another version.
+        signing_keys: name of the Secret with `jwt-keys.json`, if there is one.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Wishes(NamedTuple):
     secret: str
     worker_cpus: int
     gateway_class: str
+    signing_keys: str | None = None
 
 
 def documents(config: Config, wishes: Wishes) -> list[Document]:
@@ -104,7 +106,9 @@ def _service(
 ) -> list[Document]:
     part = dict(config) | {"applications": applications}
     fewest, largest = _workers(part, wishes.worker_cpus)
-    pods = Pods(name, wishes.image, wishes.secret, variables(config) | dict(added), _port(config))
+    named = variables(config) | dict(added)
+    keys = wishes.signing_keys
+    pods = Pods(name, wishes.image, wishes.secret, named, _port(config), keys)
     cluster: Document = {
         "rayVersion": ray.__version__,
         "enableInTreeAutoscaling": True,

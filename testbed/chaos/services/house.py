@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ class House:
         code: where the copy is.
         env: of every command.
         served: the configs that were deployed, the present one last.
+        said: what the commands wrote.
     """
 
     system: System
@@ -56,13 +57,17 @@ class House:
     code: Path
     env: dict[str, str]
     served: list[Config] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
 
     @property
     def instance(self) -> Instance:
         return self.system.instance
 
-    def run(self, *command: str) -> None:
-        """Run one of greenwave's commands on this system.
+    def run(self, *command: str, given: str = "") -> str:
+        """Run one of greenwave's commands on this system, and return what it wrote.
+
+        Args:
+            given: on its standard input.
 
         Raises:
             Mishap: it failed; with what it said.
@@ -74,11 +79,13 @@ class House:
             env=os.environ | self.env,
             capture_output=True,
             text=True,
-            stdin=subprocess.DEVNULL,
+            input=given,
             timeout=_UP_S,
         )
+        self.said.append(done.stderr)
         if done.returncode:
             raise Mishap(f"{command[0]}: {done.stderr.strip() or done.stdout.strip()}")
+        return done.stdout
 
     def deploy(self, config: Config, command: str = "deploy") -> None:
         """Deploy a config, and the code as it is."""
@@ -154,16 +161,23 @@ def _wait(condition: Callable[[], bool], timeout_s: float) -> bool:
 
 
 @contextlib.contextmanager
-def open_house() -> Iterator[House]:
+def open_house(
+    settings: Mapping[str, str] | None = None, redis: RedisServer | None = None
+) -> Iterator[House]:
     """Start a system as `make up` does, and stop it.
+
+    Args:
+        settings: environment variables for all of it.
+        redis: in place of one without a password.
 
     Raises:
         Mishap: it does not start; with what it said.
     """
     folder = Path(tempfile.mkdtemp(prefix="gwd-", dir="/tmp"))
     base, code = free_port_base(), folder / "code"
-    redis = RedisServer(folder / "redis")
+    redis = redis or RedisServer(folder / "redis")
     env = {"DATA_DIR": str(folder / "data"), "STORE_URL": redis.url, "PYTHONPATH": str(code)}
+    env |= settings or {}
     data_dir = folder / "data" / f"ports-{base}"  # as Settings.of_instance has it
     instance = Instance(data_dir, Ports.from_base(base), Path(f"/tmp/greenwave-{base}"))
     edge = Edge(instance, EdgePorts.from_base(base))

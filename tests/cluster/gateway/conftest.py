@@ -50,6 +50,7 @@ def gateways(system: System, fake: FakeInference) -> System:
             breaker_pause_s=0.2,
         ),
         gateway("gateway-late", "/late/api", inference_app="late", breaker_pause_s=0.2),
+        gateway("gateway-safe", "/safe/api", inference_app="none", fallback="plan", safety=True),
     )
     return system
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-import httpx
 import pytest
 
-from deployments.gateway.tokens import Tokens
+from deployments.access.keys import Keys
+from deployments.access.tokens import Tokens
+from greenwave.client import Client
+from greenwave.client.core.login import Login
 from models.simulation.environment import DECISION_S, Scenario
 from models.simulation.observation import Observation
-from serve_app.credentials.first_user import Credentials
 from serve_app.demo import cli as demo
-from serve_app.demo.gateway_controller import GATEWAY_TIMEOUT, GatewayController, Login
+from serve_app.demo.gateway_controller import GatewayController
 from testbed.system import System, application
 from tests.cluster.gateway.conftest import ENVIRONMENT, USER, wait_for
 
@@ -47,23 +48,19 @@ def late(gateways: System) -> Iterator[System]:
 
 
 @pytest.fixture
-def login() -> Login:
-    return Login(Credentials(**USER))
-
-
-@pytest.fixture
-def client(late: System, login: Login) -> Iterator[httpx.Client]:
-    url = f"{late.url}/late"
-    with httpx.Client(base_url=url, timeout=GATEWAY_TIMEOUT, auth=login) as client:
+def client(late: System) -> Iterator[Client]:
+    with Client(f"{late.url}/late", USER["username"], USER["password"]) as client:
         yield client
 
 
 @pytest.mark.timeout(300)
 def test_the_junctions_go_on_without_the_policy_and_recover_by_themselves(
-    late, login, client, run_id, capsys
+    late, client, run_id, capsys
 ):
     policy = demo.make_remote(client, run_id, SCENARIO, direct=False)
     assert isinstance(policy, GatewayController)
+    login = client._performer._login
+    assert isinstance(login, Login)
 
     def kill() -> None:
         (replica,) = late.replicas("late")
@@ -82,9 +79,9 @@ def test_the_junctions_go_on_without_the_policy_and_recover_by_themselves(
         wait_until_back()
 
     wait_until_back()
-    demo.prepare(client, policy)
+    demo.prepare(policy, late.url)
     events: dict[int, Callable[[], object]] = {
-        10: lambda: setattr(login, "_token", expired_token()),
+        10: lambda: setattr(login, "token", expired_token()),
         20: take_away,
         40: bring_back,
         60: kill,
@@ -112,13 +109,13 @@ def decision_of(simulated_s: int) -> int:
     return (simulated_s - BEGIN_S) // DECISION_S
 
 
-def status_of(client: httpx.Client) -> str:
+def status_of(client: Client) -> str:
     """Return the status of a decision in a run that is not the test's."""
-    return str(client.get("/api/traffic/action").json()["status"])
+    return client.run().demo().status
 
 
 def expired_token() -> str:
     secret = ENVIRONMENT["JWT_SECRET"].encode()
-    return Tokens(secret, lifetime_s=1, clock_skew_s=5, clock=lambda: time.time() - 3600).issue(
-        USER["username"]
-    )
+    return Tokens(
+        Keys.of_secret(secret), lifetime_s=1, clock_skew_s=5, clock=lambda: time.time() - 3600
+    ).issue(USER["username"])

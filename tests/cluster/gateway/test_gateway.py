@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 import httpx
 import pytest
 
 from deployments.gateway.signals import FALLBACK_STATUS
+from deployments.gateway.users import Users
+from deployments.store import open_store
 from testbed.system import System, application
 from tests.cluster.gateway.conftest import USER, gateway, wait_for
 
@@ -100,6 +103,34 @@ class TestDefault:
 
         statuses = [login(n) for n in range(14)]
         assert statuses == [401] * 10 + [429] * 4
+
+    def test_a_new_password_revokes_tokens_on_every_replica_within_seconds(self, gateways):
+        carol = {"username": "carol", "password": "first password"}
+        base = f"{gateways.url}/api"
+
+        async def change(work: Callable[[Users], Awaitable[None]]) -> None:
+            store = open_store(f"sqlite:///{gateways.instance.data_dir}/greenwave.db")
+            await work(Users(store))
+            await store.close()
+
+        def log_in() -> dict[str, str]:
+            answer = httpx.post(f"{base}/auth/login", json=carol, timeout=10).raise_for_status()
+            return {"Authorization": f"Bearer {answer.json()['accessToken']}"}
+
+        def statuses(token: dict[str, str]) -> set[int]:
+            # a connection each, so that both replicas are asked
+            return {
+                httpx.get(f"{base}/traffic/action", headers=token, timeout=10).status_code
+                for _ in range(8)
+            }
+
+        asyncio.run(change(lambda users: users.add(carol["username"], carol["password"])))
+        token = log_in()
+        assert statuses(token) == {200}
+        carol["password"] = "second password"
+        asyncio.run(change(lambda users: users.set_password("carol", carol["password"])))
+        wait_for(lambda: statuses(token) == {401}, timeout_s=10)
+        assert statuses(log_in()) == {200}
 
     def test_the_metrics_tell_of_decisions_and_logins(self, client, gateways):
         status_of(client)
@@ -233,3 +264,41 @@ def test_the_configured_user_is_the_only_way_in(gateways):
         f"{gateways.url}/api/auth/login", json=USER | {"password": "no"}, timeout=10
     )
     assert answer.status_code == 401
+
+
+class TestFallbackByPlanBehindTheSafetyLayer:
+    """A gateway without an inference service."""
+
+    @pytest.fixture
+    def client(self, connect):
+        return connect("/safe/api")
+
+    def test_the_town_goes_on_by_the_plan_of_the_clients_clock(self, client):
+        shown = {"phase": 0, "greenSeconds": 30, "redSeconds": [0, 30]}
+        body = BODY | {"shown": shown}
+        answers = [
+            client.post("/traffic/action", json=body | {"simulationTime": second}).json()
+            for second in range(27000, 27200, 5)
+        ]
+        assert {each["status"] for each in answers} == {FALLBACK_STATUS}
+        (plan,) = {each["fallbackPlan"] for each in answers}
+        assert plan.endswith(" 07:00")
+        assert {each["predictedAction"] for each in answers} == {0, 1}
+        for each in answers:
+            changes = each["predictedAction"] != shown["phase"]
+            assert (each["safety"]["showAfterSeconds"] >= 3) == changes
+            assert (each["safety"]["steps"] != []) == changes
+
+    def test_a_short_green_is_kept_whatever_is_asked_for(self, client):
+        shown = {"phase": 1, "greenSeconds": 1, "redSeconds": [1, 0]}
+        for second in range(27000, 27200, 5):
+            body = BODY | {"shown": shown, "simulationTime": second}
+            answer = client.post("/traffic/action", json=body).json()
+            assert answer["predictedAction"] == 1
+            kept = answer["safety"]["asked"] != 1
+            assert answer["safety"]["rule"] == ("minimum_green" if kept else "none")
+
+    def test_who_does_not_say_what_is_shown_is_told_to(self, client):
+        answer = client.post("/traffic/action", json=BODY)
+        assert answer.status_code == 400
+        assert "shown is required" in answer.text

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+import uuid
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -77,19 +78,25 @@ class Load:
     async def predict_until_answered(
         self, junction: str, obs: tuple[float, ...], timeout_s: float = 40
     ) -> Answer:
-        """Ask again after a refusal, as a 503 with Retry-After tells a client to."""
+        """Ask again after a refusal, as a 503 with Retry-After tells a client to.
+
+        Every try has the same key: the outcome of a try may be unknown, and it steps once.
+        """
+        key = uuid.uuid4().hex
         async with asyncio.timeout(timeout_s):
-            while (answer := await self.predict(junction, obs)) is None:
+            while (answer := await self.predict(junction, obs, key)) is None:
                 pass
         return answer
 
-    async def predict(self, junction: str, obs: tuple[float, ...]) -> Answer | None:
+    async def predict(
+        self, junction: str, obs: tuple[float, ...], key: str | None = None
+    ) -> Answer | None:
         sent = time.monotonic()
         try:
             response = await self._client.post(
                 f"{self.url}/predict_action",
                 json={"junction_id": junction, "obs_data": obs},
-                headers={"X-Simulation-Run": self.run},
+                headers={"X-Simulation-Run": self.run} | ({"Idempotency-Key": key} if key else {}),
             )
         except httpx.HTTPError as error:
             self.failures.append((junction, repr(error)))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import httpx
 import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
+from greenwave.client import Client
 from models.policy.form import SHIPPED_POLICY
 from models.simulation.controllers import Controller, PolicyController
 from models.simulation.environment import DECISION_S, Observations, Scenario
@@ -40,7 +40,7 @@ def drive(controller: Controller, seed: int) -> tuple[list[dict[str, int]], Metr
 
 
 def test_actions_and_figures_over_http_are_those_in_process(trained_url: str, run_id: str) -> None:
-    with httpx.Client(base_url=trained_url, timeout=10) as client:
+    with Client(trained_url) as client:
         outages = OutageLog(RUSH.begin_s, DECISION_S)
         service = InferenceController(client, run_id, outages)
         served, served_metrics = drive(service, seed=1)

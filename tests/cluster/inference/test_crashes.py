@@ -1,22 +1,16 @@
-"""kill -9 of replicas and of the state actor under load; a full restart of Ray."""
+"""kill -9 of replicas and of the state actor under load."""
 
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
 import time
 from collections import defaultdict
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
-import httpx
 import psutil
 import pytest
 
-from deployments.inference.authority.rows import key_of, unpack_copy
-from deployments.inference.layout import table_of
-from deployments.store import open_store
-from testbed.system import System, application, make_instance
+from testbed.system import System, application
 from tests.cluster.conftest import Weights
 from tests.cluster.inference.load import (
     Answer,
@@ -88,63 +82,27 @@ async def test_killed_state_actors_lose_nothing_and_come_back_by_themselves(
     assert_is_serial_history(load.answers, weights, allowed_gaps=len(unknown))
 
 
-async def test_states_without_an_owner_survive_the_state_actor(system: System, run_id: str) -> None:
+@pytest.fixture
+def one_replica(system: System) -> Iterator[Callable[[], None]]:
+    """Give a function that leaves ``many`` with one replica; after the test it has three again."""
+    yield lambda: system.deploy(application("many", "/many", replicas=1))
+    system.deploy(application("many", "/many", replicas=3))
+
+
+async def test_states_without_an_owner_survive_the_state_actor(
+    system: System, run_id: str, one_replica: Callable[[], None]
+) -> None:
     """Kill the actor after a scale-down has given it states that only the store backs up."""
     async with Load(system.url + "/many", run_id, n_clients=6) as load:
         await load.more(100)
-    await asyncio.to_thread(system.deploy, application("many", "/many", replicas=1))
+    await asyncio.to_thread(one_replica)
     await load.until(lambda: len(system.replicas("many")) == 1)
     for actor in state_actors(system):
         system.kill(actor)
     last = dict.fromkeys(JUNCTIONS, 0)
     for answer in load.answers:
         last[answer.junction] = max(last[answer.junction], answer.step)
-    after = Load(system.url + "/many", run_id, n_clients=0)
-    async with after:
+    async with Load(system.url + "/many", run_id, n_clients=0) as after:
         for junction, step in last.items():
             answer = await after.predict_until_answered(junction, (0.1,))
             assert answer.step == step + 1
-    await asyncio.to_thread(system.deploy, application("many", "/many", replicas=3))
-
-
-def test_a_full_restart_continues_from_the_copy_if_the_configuration_says_so(
-    tmp_path: Path, policy_file: Path
-) -> None:
-    temp_dir = Path(tempfile.mkdtemp(prefix="gw-", dir="/tmp"))
-    instance = make_instance(tmp_path, temp_dir, MAPPO_AGENT_PATH=str(policy_file))
-    system = System(instance)
-    body = {"junction_id": JUNCTIONS[2], "obs_data": [1.0, 0.5]}
-
-    def step(prefix: str) -> int:
-        answer = httpx.post(f"{system.url}{prefix}/predict_action", json=body, timeout=10)
-        return int(answer.headers["x-hidden-state-step"])
-
-    async def saved_steps(app: str) -> list[int]:
-        store = open_store(f"sqlite:///{tmp_path / 'greenwave.db'}")
-        try:
-            rows = [row async for row in store.scan(table_of(app))]
-            copies = [unpack_copy(value, stamp=None) for row, value in rows if key_of(row)]
-            return [copy.version.step for copy in copies if copy is not None]
-        finally:
-            await store.close()
-
-    try:
-        instance.start()
-        system.deploy(
-            application("restored", "/restored", restore_after_restart=True),
-            application("forgotten", "/forgotten", restore_after_restart=False),
-        )
-        for prefix in ("/restored", "/forgotten"):
-            assert [step(prefix) for _ in range(3)] == [1, 2, 3]
-        deadline = time.monotonic() + 20
-        while any(asyncio.run(saved_steps(app)) != [3] for app in ("restored", "forgotten")):
-            assert time.monotonic() < deadline, "the newest state was not saved"
-            time.sleep(0.1)
-        system.kill_everything()
-        instance.stop()
-        instance.start()
-        system.deploy()
-        assert (step("/restored"), step("/forgotten")) == (4, 1)
-    finally:
-        instance.stop()
-        shutil.rmtree(temp_dir, ignore_errors=True)

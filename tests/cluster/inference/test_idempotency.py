@@ -34,7 +34,7 @@ async def test_there_are_as_many_steps_as_requests_however_often_each_is_sent(
     steps = sum(max(each.step for each in asked) for asked in states)
     requests = sum(len({each.request or each.sent for each in asked}) for asked in states)
     assert requests - result.verdict.steps(Harm.LOST) <= steps <= requests
-    assert requests > 1000
+    assert requests > 200  # a twentieth of what a quiet machine makes
     assert result.history.count(Outcome.ANSWERED) > 1.15 * requests
 
 

@@ -16,6 +16,8 @@ from testbed.shipped import shipped_application, shipped_config
 from testbed.system import free_port_base
 from tests.cluster.launcher.kept import Kept
 
+pytestmark = pytest.mark.alone
+
 BROKEN = "tests.cluster.launcher.broken:build"
 
 

@@ -13,7 +13,13 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> RecordedMetrics:
 
 
 def operations(recorded: RecordedMetrics) -> dict[tuple[str, ...], float]:
-    return {key[1:]: value for key, value in recorded.counted.items()}
+    return {key[1:]: value for key, value in recorded.counted.items() if value}
+
+
+def test_refusals_of_the_store_are_told_before_the_first(recorded: RecordedMetrics) -> None:
+    RecordMetrics("loans").publish()
+    told = {key[2:]: value for key, value in recorded.counted.items()}
+    assert told["fetch", "unavailable"] == told["create", "ok"] == 0
 
 
 def test_operations_are_counted_by_service_operation_and_outcome(recorded: RecordedMetrics) -> None:

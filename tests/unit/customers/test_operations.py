@@ -299,6 +299,12 @@ class TestMobileNumberQuery:
 
 
 class TestAliases:
+    @pytest.mark.parametrize("probe", ["livez", "readyz"])
+    async def test_have_the_probes_too_for_the_application_at_one_of_them(
+        self, accounts: Service, probe: str
+    ):
+        assert (await accounts.client.get(f"/api/account/{probe}")).status_code == 200
+
     @pytest.mark.parametrize("path", ["/api/accounts/account", "/api/account"])
     async def test_answer_like_the_base_path_themselves(self, accounts: Service, path: str):
         query = {"mobileNumber": MOBILE}

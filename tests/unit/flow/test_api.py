@@ -10,11 +10,13 @@ from typing import Any
 import httpx
 import pytest
 
+from deployments.feed.messages import NOBODY, Demand
 from deployments.flow.options import FlowOptions
 from deployments.flow.parsing import parse_question
 from deployments.flow.service import FlowService
 from deployments.flow.variant import FLOW
 from deployments.forecast.api import create_app
+from deployments.forecast.told import ToldForecasts
 from models.junctions import JUNCTIONS
 from tests.unit.forecasters import CARD, write_flow
 
@@ -331,3 +333,19 @@ async def test_drift_is_the_share_of_values_outside_the_training_range(
     _, drift = service.counts.take_batches()
     assert drift == pytest.approx({"vehicle_count": 0, "avg_speed": 0.1, "occupancy": 0})
     assert service.counts.predictions == {JUNCTION: 1}
+
+
+async def test_a_watched_forecast_is_told_with_the_counts_it_was_made_from(service, client):
+    told = ToldForecasts(service.counts, service.watched)
+    await client.post("/forecast", json=body())
+    told.heed(Demand(True))
+    answer = (await client.post("/forecast", json=body(n_samples=10))).json()
+    contents = told.take()
+    assert contents.requests == 2
+    (forecast,) = contents.forecasts
+    assert forecast.counts == [float(20 + minute % 7) for minute in range(10)]
+    assert forecast.newest + forecast.horizon_s == answer["forecast_timestamp"]
+    assert round(forecast.flow) == answer["predicted_flow"]
+    told.heed(NOBODY)
+    await client.post("/forecast", json=body())
+    assert told.take().forecasts == []

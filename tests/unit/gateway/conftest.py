@@ -11,7 +11,12 @@ import pytest
 import pytest_asyncio
 from fastapi import FastAPI
 
+from deployments.access.audit import AuditLog
+from deployments.access.keys import Keys
+from deployments.access.tokens import Tokens
+from deployments.access.trail import Trail
 from deployments.gateway.api import create_app
+from deployments.gateway.fallbacks import Fallback, Red
 from deployments.gateway.inference_calls.breaker import CircuitBreaker
 from deployments.gateway.inference_calls.client import (
     InferenceClient,
@@ -21,8 +26,8 @@ from deployments.gateway.inference_calls.client import (
 from deployments.gateway.login import Logins
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.passwords import hash_password
+from deployments.gateway.safety import SafetyGuard
 from deployments.gateway.service import GatewayCounts, GatewayService
-from deployments.gateway.tokens import Tokens
 from deployments.gateway.users import Users
 from deployments.store import Store, open_store
 from models.lane_capacities import LANE_CAPACITIES
@@ -34,7 +39,7 @@ OPTIONS = GatewayOptions(login_attempts_per_user=3, login_attempts_per_address=6
 
 
 def make_tokens() -> Tokens:
-    return Tokens(SECRET, lifetime_s=3600, clock_skew_s=OPTIONS.clock_skew_s)
+    return Tokens(Keys.of_secret(SECRET), lifetime_s=3600, clock_skew_s=OPTIONS.clock_skew_s)
 
 
 def make_breaker() -> CircuitBreaker:
@@ -89,16 +94,31 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     await opened.close()
 
 
+@pytest.fixture
+def fallback() -> Fallback:
+    return Red()
+
+
+@pytest.fixture
+def guard() -> SafetyGuard | None:
+    return None
+
+
 @pytest_asyncio.fixture
 async def service(
-    store: Store, tokens: Tokens, inference: FakeInference
+    store: Store,
+    tokens: Tokens,
+    inference: FakeInference,
+    fallback: Fallback,
+    guard: SafetyGuard | None,
 ) -> AsyncIterator[GatewayService]:
     logins = Logins(store, Users(store, {"ann": PASSWORD_HASH}), tokens, OPTIONS)
     counts = GatewayCounts()
     client = InferenceClient(
         inference, make_breaker(), OPTIONS.deadline_s, counts.latencies_s.observe
     )
-    made = GatewayService(logins, tokens, client, LANE_CAPACITIES, counts)
+    trail = Trail(AuditLog(store))
+    made = GatewayService(logins, tokens, client, LANE_CAPACITIES, counts, fallback, trail, guard)
     yield made
     await made.close()
 

@@ -19,8 +19,8 @@ SMALL = "300839359"
 
 def parse(body: object) -> tuple[str, list[float]]:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    junction_id, obs = parse_action_request(raw, CAPACITIES)
-    return junction_id, obs
+    query = parse_action_request(raw, CAPACITIES)
+    return query.junction_id, query.obs
 
 
 def message_of(body: object) -> str:

@@ -12,7 +12,11 @@ import pytest
 
 from deployments.gateway.api import create_app
 from deployments.gateway.errors import BadRequestError, KeyReusedError
-from deployments.gateway.inference_calls.client import InferenceClient, InferenceUnavailableError
+from deployments.gateway.inference_calls.client import (
+    InferenceClient,
+    InferenceUnavailableError,
+    Step,
+)
 from deployments.gateway.login import Logins
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.passwords import PasswordVerifier
@@ -56,6 +60,7 @@ class TestLogin:
     async def test_right_credentials_give_a_token_that_opens_the_gateway(self, login, client):
         answer = await login()
         assert answer.status_code == 200
+        assert answer.headers["cache-control"] == "no-store"
         body = answer.json()
         token = body.pop("accessToken")
         assert_now(body.pop("timestamp"))
@@ -168,6 +173,38 @@ class TestToken:
         assert not inference.resets
 
 
+@pytest.mark.parametrize(
+    ("scopes", "method", "path", "status"),
+    [
+        (["act"], "POST", ACTION, 200),
+        (["act"], "GET", ACTION, 200),
+        (["act"], "POST", "/traffic/reset", 403),
+        (["reset"], "POST", "/traffic/reset", 200),
+        (["reset"], "POST", ACTION, 403),
+        (["read"], "GET", ACTION, 403),
+        (["read"], "POST", "/traffic/reset", 403),
+    ],
+)
+async def test_a_token_opens_what_its_scopes_say(client, tokens, scopes, method, path, status):
+    headers = {"Authorization": f"Bearer {tokens.issue('ann', scopes)}"}
+    answer = await client.request(method, path, json=BODY, headers=headers)
+    assert answer.status_code == status
+    if status == 403:
+        missing = "reset" if path.endswith("reset") else "act"
+        body = answer.json()
+        assert body["message"] == f"The token does not have the scope '{missing}'"
+        assert set(body) == {"status", "message", "timestamp"}
+        challenge = f'Bearer error="insufficient_scope", scope="{missing}"'
+        assert answer.headers["www-authenticate"] == challenge
+
+
+async def test_what_a_token_does_not_allow_is_not_done(client, tokens, inference):
+    headers = {"Authorization": f"Bearer {tokens.issue('ann', ['read'])}"}
+    await client.post(ACTION, json=BODY, headers=headers)
+    await client.post("/traffic/reset", headers=headers)
+    assert (inference.steps, inference.resets) == ([], [])
+
+
 async def test_the_token_is_looked_at_before_the_body(client):
     assert_error(
         await client.post(ACTION, content=b"{" * 100_000), 401, "A bearer token is required"
@@ -206,7 +243,8 @@ class TestAction:
     async def test_observations_run_and_request_id_are_forwarded(self, act, inference):
         await act(**{"X-Simulation-Run": "run-7", "x-request-id": "abc"})
         (step,) = inference.steps
-        assert step._replace(key="") == ("run-7", "300839359", [1.0, 0.0, 1.0, 0.5], "", "abc")
+        expected = Step("run-7", "300839359", [1.0, 0.0, 1.0, 0.5], "", "abc")
+        assert step._replace(key="") == expected
 
     async def test_no_run_stays_no_run(self, act, inference):
         await act(**{"x-request-id": "not sane"})
@@ -270,17 +308,14 @@ class TestAction:
         answers = [await act() for _ in range(20)]
         assert {answer.json()["status"] for answer in answers} == {FALLBACK_STATUS}
         assert len(inference.steps) == 5 * 2  # each is tried twice, and fails once
-        assert service.counts.fallbacks == {"unreachable": 5, "breaker_open": 15}
+        assert +service.counts.fallbacks == {"unreachable": 5, "breaker_open": 15}
 
     async def test_fallbacks_are_a_line_of_each_cause_and_no_flood(self, act, inference, caplog):
         inference.error = DOWN
         for _ in range(20):
             await act(**{"X-Simulation-Run": "morning"})
         told = [line for line in caplog.messages if line.startswith("Answered")]
-        assert told == [
-            f"Answered without the policy: {cause} [run=morning junction=300839359]"
-            for cause in (DOWN, "breaker_open")
-        ]
+        assert told == [f"Answered without the policy: {cause}" for cause in (DOWN, "breaker_open")]
 
     async def test_a_defect_tells_nothing_of_the_inside(self, act, inference):
         inference.error = KeyError("secret detail")

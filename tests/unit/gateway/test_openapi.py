@@ -14,12 +14,13 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from deployments.access.tokens import Tokens
 from deployments.gateway.api import create_app
-from deployments.gateway.errors import KeyReusedError, UnauthorizedError
+from deployments.gateway.errors import KeyReusedError
 from deployments.gateway.inference_calls.client import InferenceClient, InferenceUnavailableError
 from deployments.gateway.login import Logins
 from deployments.gateway.service import GatewayCounts, GatewayService
-from deployments.gateway.tokens import Tokens
+from deployments.http.errors import UnauthorizedError
 from models.lane_capacities import LANE_CAPACITIES
 from tests.unit.gateway.conftest import OPTIONS, FakeInference, make_breaker, make_tokens
 

@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
+from deployments.access.scopes import SCOPES
 from deployments.gateway.errors import UnavailableError
 from deployments.gateway.passwords import PasswordVerifier
-from deployments.gateway.users import UserError, Users
+from deployments.gateway.users import Account, UserError, Users
 from tests.unit.gateway.conftest import PASSWORD, PASSWORD_HASH
 
 
@@ -24,9 +25,14 @@ def verifier():
     verifier.close()
 
 
+async def password_hash(users: Users, name: str) -> str | None:
+    account = await users.account(name)
+    return account and account.password_hash
+
+
 async def test_a_user_is_added_changed_and_removed(users, verifier):
     async def can_log_in(password: str) -> bool:
-        return bool(await verifier.verify(await users.password_hash("ann"), password))
+        return bool(await verifier.verify(await password_hash(users, "ann"), password))
 
     assert not await can_log_in("first password")
     await users.add("ann", "first password")
@@ -63,6 +69,30 @@ async def test_odd_names_are_refused(users, name):
         await users.add(name, "some password")
 
 
+async def test_a_name_of_a_service_account_is_no_user_name(users):
+    with pytest.raises(UserError, match="those of service accounts"):
+        await users.add("service:ann", "some password")
+
+
+async def test_a_user_may_do_everything_unless_told_otherwise(users):
+    await users.add("ann", "some password")
+    await users.add("bob", "some password", ["act", "read"])
+    assert await users.scopes() == {"ann": SCOPES, "bob": ("act", "read")}
+    await users.set_scopes("bob", SCOPES)
+    assert (await users.account("bob")).scopes == SCOPES
+    for scopes in ([], ["everything"], ["act", ""]):
+        with pytest.raises(UserError, match="one or more of act, reset, read"):
+            await users.set_scopes("bob", scopes)
+
+
+async def test_a_user_of_an_earlier_release_is_found_as_before(users, store, verifier):
+    await store.put_many(
+        "gateway_users", {"ann": f'{{"password_hash": "{PASSWORD_HASH}"}}'.encode()}
+    )
+    assert await users.account("ann") == Account(PASSWORD_HASH, SCOPES, 0)
+    assert await users.names() == ["ann"]
+
+
 @pytest.mark.parametrize("password", ["", "short", " " * 12, "x" * 257])
 async def test_weak_passwords_are_refused(users, password):
     with pytest.raises(UserError, match="A password has 8 to 256 characters"):
@@ -71,7 +101,7 @@ async def test_weak_passwords_are_refused(users, password):
 
 async def test_the_store_never_sees_a_password(users, store):
     await users.add("ann", "some password")
-    (stored,) = [value async for _, value in store.scan("gateway_users")]
+    stored = b"".join([value async for _, value in store.scan("gateway_users")])
     assert b"some password" not in stored
     assert b"$argon2id$v=19$m=19456,t=2,p=1$" in stored
 
@@ -79,7 +109,7 @@ async def test_the_store_never_sees_a_password(users, store):
 async def test_a_configured_user_goes_before_one_of_the_store(store, verifier):
     users = Users(store, {"ann": PASSWORD_HASH})
     await users.add("ann", "another password")
-    assert await verifier.verify(await users.password_hash("ann"), PASSWORD)
+    assert await verifier.verify(await password_hash(users, "ann"), PASSWORD)
 
 
 async def test_an_unknown_user_costs_a_hash_as_well(verifier, monkeypatch):

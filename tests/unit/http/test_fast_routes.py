@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
+import time
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
@@ -12,9 +15,13 @@ from fastapi import FastAPI, Header
 from pydantic import BaseModel
 from starlette.types import Scope
 
+from deployments.http.answers import JSON_HEADERS, Answer
 from deployments.http.detail_errors import render_error
 from deployments.http.errors import RefusedError
-from deployments.http.fast_routes import JSON_HEADERS, Answer, FastRoutes
+from deployments.http.fast_routes import FastRoutes
+from deployments.trace_context import Trace
+from deployments.tracing import process as tracing
+from tests.unit.tracing.recorded import parent_of, recording, trace_of
 
 PATH = "/echo"
 
@@ -280,7 +287,8 @@ class TestBound:
         admitted = await held.fill(client, 2)
         for _ in range(50):
             assert (await client.post(PATH)).status_code == 503
-        assert caplog.messages == ["Answered 503: Too many requests are waiting; 2 are at work"]
+        warnings = [each.getMessage() for each in caplog.records if each.levelno > logging.INFO]
+        assert warnings == ["Answered 503: Too many requests are waiting; 2 are at work"]
         held.go_on.set()
         await asyncio.gather(*admitted)
 
@@ -354,3 +362,83 @@ class TestDeclaration:
         app = app_with(takes={"question": (Question, ...)})
         answer = await client_of(app.router).post(PATH, content=b"not a question")
         assert (answer.status_code, answer.content) == (200, b"not a question")
+
+
+class TestTimes:
+    """Of requests, by route and status."""
+
+    @staticmethod
+    def counted(app: FastAPI) -> dict[tuple[str, str, int], int]:
+        return {
+            (*route, status): count
+            for route, times in app.state.request_times.routes.items()
+            for status, bound, count in times.cumulative()
+            if bound == math.inf
+        }
+
+    async def test_each_request_counts_once_under_its_route_and_status(self):
+        app = app_with(max_body=3, max_waiting=1)
+        client = client_of(app)
+        for body in (b"a", b"b", b"too long"):
+            await client.post(PATH, content=body)
+        assert self.counted(app) == {("POST", PATH, 200): 2, ("POST", PATH, 413): 1}
+
+    async def test_no_path_that_a_client_makes_up_becomes_a_label(self):
+        app = app_with(counts_others=True)
+        client = client_of(app)
+        for path in ("/status", "/nothing", f"{PATH}/7"):
+            await client.get(path)
+        assert self.counted(app) == {("", "other", 200): 1, ("", "other", 404): 2}
+
+    async def test_refusals_of_other_routes_count_too(self):
+        app = app_with(counts_others=True, max_waiting=0)
+        await client_of(app).get("/status")
+        assert self.counted(app) == {("", "other", 503): 1}
+
+    async def test_who_has_gone_counts_as_499(self):
+        held = Held()
+        app = app_with(held.handle)
+        (request,) = await held.fill(client_of(app), 1)
+        request.cancel()
+        await asyncio.gather(request, return_exceptions=True)
+        assert self.counted(app) == {("POST", PATH, 499): 1}
+        assert app.state.request_times.at_work == 0
+
+
+class TestTraces:
+    async def test_a_request_of_a_trace_is_a_part_of_it(self):
+        async def handle(scope: Scope, body: bytes) -> Answer:
+            return 200, str(tracing.current()[0]).encode(), JSON_HEADERS
+
+        with recording(share=0.0) as recorded:
+            headers = {"traceparent": str(Trace(1, 2))}
+            answer = await client_of(app_with(handle)).post(PATH, headers=headers)
+            span = recorded.one(f"POST {PATH}")
+        assert (parent_of(span), answer.text) == (Trace(1, 2), str(trace_of(span)))
+        assert span.attributes == {"http.response.status_code": 200}
+
+    async def test_a_route_that_is_not_logged_is_not_traced(self):
+        with recording() as recorded:
+            await client_of(app_with(logged=False)).post(PATH)
+            assert recorded.all() == []
+
+    async def test_a_refusal_is_told_by_its_status(self):
+        with recording() as recorded:
+            await client_of(app_with()).post(PATH, content=b"x" * 101)
+            span = recorded.one(f"POST {PATH}")
+        assert span.attributes == {"http.response.status_code": 413}
+
+    async def test_the_way_from_the_edge_belongs_to_it(self):
+        with recording() as recorded:
+            headers = {"x-request-start": str(int((time.time() - 0.5) * 1e6))}
+            await client_of(app_with()).post(PATH, headers=headers)
+            edge, request = recorded.one("edge"), recorded.one(f"POST {PATH}")
+        assert parent_of(request) == trace_of(edge)
+
+    @pytest.mark.parametrize("arrived", ["soon", "-1", "9" * 5000, "\u0663" * 16])
+    async def test_rubbish_is_no_time_of_arrival(self, arrived: str):
+        with recording() as recorded:
+            headers = {b"x-request-start": arrived.encode()}
+            answer = await client_of(app_with()).post(PATH, content=b"{}", headers=headers)
+            recorded.one(f"POST {PATH}")
+        assert answer.status_code == 200

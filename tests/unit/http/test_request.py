@@ -19,6 +19,7 @@ from tests.unit.inference.virtual_time import virtual_time
         ([b"one", b"one"], "one"),
         ([b"one", b"two"], "one, two"),
         ([b"one, two", b"three"], "one, two, three"),
+        ([b"one", b"two", b"one"], "one, two, one"),  # the last is whom the nearest proxy saw
     ],
     ids=str,
 )

@@ -27,7 +27,7 @@ from tests.unit.inference.options import FAST
 
 TABLE = "states:test"
 
-_CALLS = count(1)
+CALLS = count(1)
 
 
 class FakeCluster:
@@ -79,15 +79,15 @@ class NumberingAuthority(HiddenStateAuthority):
     """Numbers the calls of whoever does not do so."""
 
     async def checkout(self, session: int, key: Key, call: int | None = None) -> Grant:
-        return await super().checkout(session, key, call or next(_CALLS))
+        return await super().checkout(session, key, call or next(CALLS))
 
     async def commit(
         self, session: int, states: StateBatch, released: list[Key], call: int | None = None
     ) -> list[Key]:
-        return await super().commit(session, states, released, call or next(_CALLS))
+        return await super().commit(session, states, released, call or next(CALLS))
 
     async def reset(self, session: int, run: str, call: int | None = None) -> None:
-        await super().reset(session, run, call or next(_CALLS))
+        await super().reset(session, run, call or next(CALLS))
 
 
 async def make_authority(

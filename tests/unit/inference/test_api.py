@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from typing import Any
 
 import httpx
 import pytest
 
+from deployments.http.probes import Probes
 from deployments.inference.api import create_app
 from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import Key, StateBatch
@@ -454,6 +456,32 @@ class TestStatus:
         assert answer.status_code == 200
         assert answer.json()["status"] == "unhealthy"
 
+    async def test_who_has_a_policy_and_a_state_actor_is_ready(self, empty_service, policy_file):
+        probes = Probes(checks=empty_service.checks())
+        transport = httpx.ASGITransport(create_app(empty_service, InferenceOptions(), probes))
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+
+            async def checks() -> Any:
+                probes._readiness._looked_at = -math.inf
+                answer = await client.get("/readyz")
+                assert answer.status_code == (
+                    200 if {"ok"} == {*answer.json()["checks"].values()} else 503
+                )
+                return answer.json()["checks"]
+
+            assert await checks() == {
+                "model": "No policy is loaded; /health says why.",
+                "hidden_states": "ok",
+            }
+            await empty_service.policies.primary.slot.load(str(policy_file))
+            assert await checks() == {"model": "ok", "hidden_states": "ok"}
+            for shard in empty_service.leases._shards:
+                shard._session.abandon()
+            assert await checks() == {
+                "model": "ok",
+                "hidden_states": "A state actor does not answer.",
+            }
+
     async def test_the_schema_lists_every_route_and_its_errors(self, client):
         paths = (await client.get("/openapi.json")).json()["paths"]
         assert set(paths) == {
@@ -462,6 +490,8 @@ class TestStatus:
             "/reset_hidden",
             "/health",
             "/model_info",
+            "/livez",
+            "/readyz",
         }
         assert {"200", "400", "404", "422", "503"} <= paths["/predict_action"]["post"][
             "responses"

@@ -94,7 +94,7 @@ async def test_the_cap_refuses_new_states_clearly_and_serves_the_old_ones(caplog
     _, answer = world.ask(world.replicas[1], Key("one too many", JUNCTION))
     with pytest.raises(TooManyStatesError, match="3 hidden states are kept already"):
         await answer
-    assert caplog.messages[-1].endswith(f"[run=one too many junction={JUNCTION}]")
+    assert caplog.records[-1].about == {"run": "one too many", "junction": JUNCTION}
     for key in keys:
         assert (await world.predict(world.replicas[1], key)).step == 2
     await world.reset(world.replicas[0], "run-0")

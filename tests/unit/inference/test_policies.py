@@ -432,6 +432,7 @@ async def test_the_metrics_tell_the_policies_apart(replicas, service, monkeypatc
     assert values == {
         ("primary", "", "outside"): 2,
         ("primary", "", "inside"): 4 * 8 - 2,
+        ("candidate", "new", "outside"): 0,
         ("candidate", "new", "inside"): 2 * 8,
     }
     for metric in ("inference_entropy", "inference_step_ms"):

@@ -27,6 +27,15 @@ async def test_it_publishes_again_and_again_until_it_is_stopped() -> None:
     assert calls == seen
 
 
+async def test_what_is_added_later_is_published_too() -> None:
+    added = asyncio.Event()
+    publisher = Publisher(lambda: None, period_s=0.001)
+    publisher.add(added.set)
+    async with asyncio.timeout(5):
+        await added.wait()
+    publisher.stop()
+
+
 async def test_a_failure_is_told_by_the_health_check_with_its_cause() -> None:
     def publish() -> None:
         raise ValueError("no such tag")

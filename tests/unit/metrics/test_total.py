@@ -34,3 +34,13 @@ def test_a_total_without_tags(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in (4, 6):
         total.publish({(): number})
     assert recorded.counted == {("commits",): 6}
+
+
+def test_what_has_not_happened_yet_is_told_once_at_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = RecordedMetrics(monkeypatch)
+    total = Total("logins", "", ("outcome",))
+    total.publish({"success": 0})
+    assert recorded.counted == {("logins", "success"): 0}
+    recorded.counted.clear()
+    total.publish({"success": 0})
+    assert recorded.counted == {}

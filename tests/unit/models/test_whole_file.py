@@ -28,6 +28,16 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["report.csv"]
 
 
+@pytest.mark.parametrize("name", ["", "."])
+def test_a_folder_is_no_file_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(IsADirectoryError, match="Is a directory"), whole_file(Path(name)):
+        pass
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_private_file_is_never_readable_by_others(tmp_path: Path) -> None:
     path = tmp_path / "records"
     with whole_file(path, mode=0o600) as file:

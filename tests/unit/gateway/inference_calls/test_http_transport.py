@@ -18,8 +18,11 @@ from deployments.gateway.inference_calls.client import (
     Step,
 )
 from deployments.gateway.inference_calls.http_transport import HttpTransport, base_of
+from deployments.trace_context import NOT_TRACED, Trace
+from tests.unit.tracing.recorded import links_of, parent_of, recording, trace_of
 
-DEADLINE_S = 0.3
+DEADLINE_S = 1.0
+TRACE, OTHER_TRACE = Trace(1, 2), Trace(3, 4)
 STEP = Step("run-7", "300839359", [1.0, 0.5], "key-1", "abc")
 
 
@@ -62,11 +65,13 @@ async def server() -> AsyncIterator[Server]:
     await runner.cleanup()
 
 
-def transport_to(base: str, *, shares_calls: bool = False) -> HttpTransport:
+def transport_to(
+    base: str, *, shares_calls: bool = False, token: str | None = None
+) -> HttpTransport:
     async def find_base() -> str:
         return base
 
-    return HttpTransport(find_base, DEADLINE_S, shares_calls)
+    return HttpTransport(find_base, DEADLINE_S, shares_calls, token)
 
 
 @pytest_asyncio.fixture
@@ -92,6 +97,24 @@ async def test_a_step_is_sent_as_the_contract_words_it(transport, server):
     assert headers["idempotency-key"] == "key-1"
     assert headers["content-type"] == "application/json"
     assert json.loads(body) == {"junction_id": "300839359", "obs_data": [1.0, 0.5]}
+
+
+async def test_the_services_token_goes_with_every_call(server):
+    transport = transport_to(server.base, token="secret")
+    await transport.act(STEP)
+    await transport.reset("run-7", None)
+    await transport.health()
+    given = [headers.get("authorization") for _, _, headers, _ in server.requests]
+    assert given == ["Bearer secret"] * 3
+    server.answer = lambda: web.json_response({"detail": "The token is not valid"}, status=401)
+    with pytest.raises(InferenceUnavailableError, match="unusable: 401 The token"):
+        await transport.act(STEP)
+    await transport.close()
+
+
+async def test_without_a_token_no_such_header_is_sent(transport, server):
+    await transport.act(STEP)
+    assert "authorization" not in server.requests[0][2]
 
 
 async def test_a_step_of_no_run_names_none(transport, server):
@@ -362,3 +385,32 @@ class TestSharing:
 def test_what_is_no_full_url_is_refused(url):
     with pytest.raises(ValueError, match="RL_INFERENCE_SERVICE_URL"):
         base_of(url)
+
+
+class TestTraces:
+    async def test_a_call_is_a_part_of_its_requests_trace_and_tells_so(self, transport, server):
+        with recording() as recorded:
+            await transport.act(STEP._replace(trace=TRACE))
+            call = recorded.one("POST /predict_action")
+        assert parent_of(call) == TRACE
+        assert server.requests[0][2]["traceparent"] == str(trace_of(call))
+
+    async def test_a_shared_call_is_linked_to_the_traces_of_its_requests(self, sharing, server):
+        steps = [STEP, STEP._replace(trace=TRACE), STEP._replace(trace=OTHER_TRACE)]
+        server.answer = lambda: web.json_response({"items": [{"action": 1}] * 3})
+        with recording() as recorded:
+            await outcomes_of(sharing, steps)
+            call = recorded.one("POST /predict_actions")
+        assert (parent_of(call), links_of(call)) == (TRACE, [OTHER_TRACE])
+        assert call.attributes == {"steps": 3}
+        assert server.requests[0][2]["traceparent"] == str(trace_of(call))
+
+    async def test_a_call_for_nobody_who_is_traced_keeps_out_of_it(self, transport, server):
+        with recording() as recorded:
+            await transport.act(STEP)
+            assert recorded.all() == []
+        assert server.requests[0][2]["traceparent"] == NOT_TRACED
+
+    async def test_off_a_call_tells_nothing(self, transport, server):
+        await transport.act(STEP)
+        assert "traceparent" not in server.requests[0][2]

@@ -206,6 +206,7 @@ async def test_of_an_outline_only_what_the_store_does_not_have_is_asked_for():
 @virtual_time
 async def test_many_states_are_claimed_over_a_network_that_is_slower_than_the_lease(monkeypatch):
     monkeypatch.setattr(claims, "STATES_PER_PART", 20)
+    monkeypatch.setattr(claims, "NAMES_PER_PART", 20)
     slow = settings(lease_s=0.5)
     world = await World(settings=slow).start(2)
     owner, other = world.replicas
@@ -298,6 +299,30 @@ async def test_nothing_is_reset_while_a_claim_is_on_its_way():
     assert await second.listen(opened.session) == [KEY]
     await second.commit(opened.session, StateBatch(), [KEY])
     await resetting
+
+
+@virtual_time
+async def test_nothing_is_granted_between_the_last_claim_and_its_settlement():
+    """Whoever waits longest would be first, and take the state from a replica that steps it."""
+    store = MemoryStore()
+    first = await make_authority(store=store)
+    owner, _ = [await join(first, name) for name in ("owner", "another")]
+    epoch = (await first.checkout(owner, KEY)).version.epoch
+    second = await restart(store)
+    newcomer = await join(second, "newcomer")  # after the members' leases
+    owner, another = [
+        (await second.open_session(Hello(name, 1))).session for name in ("owner", "another")
+    ]
+    granting = asyncio.create_task(second.checkout(newcomer, KEY))
+    await asyncio.sleep(0.01)
+    claiming = asyncio.create_task(second.claim(owner, ClaimPart(batch(KEY, Version(epoch, 9)))))
+    await asyncio.sleep(0.01)
+    await second.claim(another, ClaimPart())
+    assert await claiming == Claimed()
+    assert await second.listen(owner) == [KEY]
+    assert not granting.done()
+    await second.commit(owner, batch(KEY, Version(epoch, 10)), [KEY])
+    assert (await granting).version.step == 10
 
 
 @virtual_time

@@ -15,6 +15,7 @@ from deployments.inference.protocol import (
     ClaimPart,
     Hello,
     Key,
+    Receipt,
     StateBatch,
     Version,
 )
@@ -123,6 +124,22 @@ async def test_it_is_in_the_store_before_it_is_answered():
     await authority.reset(session, KEY.run)
     assert unpack_epoch(store.tables[TABLE][ROW]) > granted.version.epoch
     assert not any(row.startswith("copy/") for row in store.tables[TABLE])
+
+
+@virtual_time
+async def test_whoever_waits_for_a_state_meanwhile_gets_zeros_without_receipts():
+    """A key that was used before it would be answered with a step that is not in the state."""
+    authority = await make_authority()
+    owner, other = [await join(authority, name) for name in ("owner", "other")]
+    epoch = (await authority.checkout(owner, KEY)).version.epoch
+    stepped = batch(KEY, Version(epoch, 1), 1.0, Receipt("key", "print", 1, 1, 0.5))
+    granting = asyncio.create_task(authority.checkout(other, KEY))
+    resetting = asyncio.create_task(authority.reset(other, KEY.run))
+    assert await authority.listen(owner) == [KEY]
+    await authority.commit(owner, stepped, [KEY])
+    await resetting
+    granted = await granting
+    assert (granted.version.step, granted.hidden, granted.receipts) == (0, None, ())
 
 
 @virtual_time

@@ -437,6 +437,24 @@ async def test_a_seat_of_a_later_layout_acts_when_the_earlier_ones_are_given_up(
 
 
 @virtual_time
+async def test_a_new_life_on_an_earlier_seat_waits_for_no_seat_of_its_own_layout():
+    """The later layout waits for it; were it to wait for itself, nobody would ever act."""
+    store, two = MemoryStore(), settings(shards=2)
+    earlier = await agree_on_layout(store, TABLE, two)
+    for seat in earlier.seats:
+        first = await make_authority(two, store, seat=seat)
+        await first.start()
+        first.stop()
+    assert (await agree_on_layout(store, TABLE, FAST)).earlier == tuple(earlier.seats)
+    cluster = FakeCluster(process="node/2/2")
+    cluster.ended = {"node/1/1"}
+    again = await make_authority(two, store, cluster, earlier.seats[0])
+    async with asyncio.timeout(FAST.tenure_s):
+        await again.start()
+    assert cluster.asked_to_give_up == []
+
+
+@virtual_time
 async def test_seats_that_another_cluster_has_left_are_not_waited_for():
     store = MemoryStore()
     await (await make_authority(store=store)).start()

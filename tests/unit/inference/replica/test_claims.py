@@ -88,6 +88,7 @@ def test_what_a_claim_named_that_failed_on_its_way_has_expired_with_the_rest() -
 
 def test_of_many_states_only_those_are_sent_that_the_authority_asks_for(monkeypatch) -> None:
     monkeypatch.setattr(module, "STATES_PER_PART", 3)
+    monkeypatch.setattr(module, "NAMES_PER_PART", 3)
     held = HeldStates()
     claims = Claims(held, LeaseCounts(), now=lambda: 0.0)
     keys = owning(held, 8)
@@ -105,6 +106,16 @@ def test_of_many_states_only_those_are_sent_that_the_authority_asks_for(monkeypa
     assert [state.key for state in held.in_phase(Phase.OWNED)] == keys
 
 
+def test_only_the_last_part_of_a_claim_says_that_nothing_follows(monkeypatch) -> None:
+    monkeypatch.setattr(module, "STATES_PER_PART", 2)
+    held = HeldStates()
+    claims = Claims(held, LeaseCounts(), now=lambda: 0.0)
+    keys = owning(held, 5)
+    for part in claims.outlines():
+        claims.settle_part(part, Claimed(keys))
+    assert [part.message.last for part in claims.details()] == [False, False, True]
+
+
 def test_few_states_are_claimed_in_one_message() -> None:
     held = HeldStates()
     claims = Claims(held, LeaseCounts(), now=lambda: 0.0)
@@ -119,6 +130,7 @@ def test_a_state_recalled_between_two_parts_is_owned_when_it_was_claimed_as_owne
     monkeypatch,
 ) -> None:
     monkeypatch.setattr(module, "STATES_PER_PART", 1)
+    monkeypatch.setattr(module, "NAMES_PER_PART", 1)
     held = HeldStates()
     claims = Claims(held, LeaseCounts(), now=lambda: 0.0)
     keys = owning(held, 2)

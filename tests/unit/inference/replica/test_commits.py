@@ -74,6 +74,23 @@ async def test_answers_stop_at_the_loss_bound_and_fail_when_nobody_confirms_them
 
 
 @virtual_time
+@pytest.mark.parametrize("part", ["hangs", "answers_hang"])
+async def test_the_age_of_the_oldest_step_that_is_not_acknowledged_rises_until_it_is(part):
+    world = World(settings=LONG)
+    wire = await hanging(world)
+    leases = world.replicas[0].leases
+    assert leases.uncommitted_s == 0
+    setattr(wire, part, True)
+    for _ in range(2):
+        world.ask(world.replicas[0], KEY)
+        await asyncio.sleep(0.2)
+    assert leases.uncommitted_s == pytest.approx(0.4, abs=0.02)
+    setattr(wire, part, False)
+    wire.breaks.set()
+    await until(lambda: leases.uncommitted_s == 0)
+
+
+@virtual_time
 async def test_an_answer_that_was_waited_for_too_long_has_an_unknown_outcome():
     world = World(settings=settings(lease_s=30.0, tenure_s=30.0, strict=True))
     wire = await hanging(world)

@@ -270,6 +270,31 @@ async def test_a_state_whose_commit_is_refused_is_not_held_any_more():
 
 
 @virtual_time
+async def test_a_listen_that_hangs_does_not_outlive_its_session():
+    """Nobody would renew the new lease, and with it the steps end whose commit hangs as well."""
+
+    class Deaf(Scripted):
+        async def listen(self, session: int) -> list[Key]:
+            listened.append(session)
+            await asyncio.Event().wait()
+            return []
+
+    listened: list[int] = []
+    clock = asyncio.get_running_loop().time
+    authority = Deaf()
+    leases = StateLeases(authority, "replica", 128, settings(lease_s=1.0), clock=clock)
+    await leases.start()
+    await leases.acquire(KEY)
+    authority.commit_fails = StaleSessionError("the session was succeeded")
+    step(leases)
+    async with asyncio.timeout(0.1):
+        await until(lambda: listened == [1, 2])
+    await leases._replace_session(1)  # by one who has noticed late
+    await asyncio.sleep(0.1)
+    assert (listened, len(authority.hellos)) == ([1, 2], 2)
+
+
+@virtual_time
 async def test_a_state_that_was_to_be_given_back_and_is_refused_is_not_offered_again():
     authority, leases = await start()
     await leases.acquire(KEY)

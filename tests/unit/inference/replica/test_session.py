@@ -7,12 +7,22 @@ import asyncio
 import numpy as np
 import pytest
 
-from deployments.inference.protocol import Grant, Hello, Key, OpenedSession, Version
+from deployments.inference.protocol import (
+    Claimed,
+    ClaimPart,
+    Grant,
+    Hello,
+    Key,
+    OpenedSession,
+    StaleSessionError,
+    Version,
+)
 from deployments.inference.replica.claims import Claims
 from deployments.inference.replica.held_states import HeldStates, LeaseCounts
-from deployments.inference.replica.session import Session
+from deployments.inference.replica.session import CALL_TIMEOUT_S, CLAIMS_IN_A_LEASE, Session
 from tests.unit.inference.replica.test_leases import Scripted
 from tests.unit.inference.virtual_time import virtual_time
+from tests.unit.inference.world import until
 
 
 def session_with(authority: Scripted, held: HeldStates | None = None, **times: float) -> Session:
@@ -48,6 +58,60 @@ async def test_a_process_that_hangs_is_asked_for_no_longer_than_the_time_to_open
     session = session_with(HangingOnce(), open_timeout_s=0.5)
     await asyncio.wait_for(session.replace(None), 0.6)
     assert session.valid
+
+
+class LosingClaims(Scripted):
+    """Hears of the first claims nothing, and of one that comes again only after another answer."""
+
+    n_lost = 1
+
+    async def claim(self, session: int, part: ClaimPart) -> Claimed:
+        self.claims.append(part)
+        if len(self.claims) <= self.n_lost:
+            await asyncio.Event().wait()
+        return Claimed()
+
+
+@virtual_time
+async def test_a_claim_that_is_lost_is_sent_again_while_its_lease_lasts():
+    authority = LosingClaims()
+    session = session_with(authority)
+    await asyncio.wait_for(session.replace(None), 0.5)
+    assert session.valid
+    assert (len(authority.hellos), len(authority.claims)) == (1, 2)
+
+
+@virtual_time
+async def test_a_claim_is_not_sent_for_ever_where_nobody_answers():
+    authority = LosingClaims()
+    authority.n_lost = 99
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(session_with(authority).replace(None), CALL_TIMEOUT_S - 0.1)
+    assert len(authority.claims) == CLAIMS_IN_A_LEASE
+
+
+class RefusingTheSecond(Scripted):
+    """Settles the first claim while the second one is on its way, and answers both at once."""
+
+    async def claim(self, session: int, part: ClaimPart) -> Claimed:
+        self.claims.append(part)
+        second = len(self.claims) == 2
+        await self.open_gate.wait()
+        if second:
+            raise StaleSessionError("the session has claimed already")
+        return Claimed()
+
+
+@virtual_time
+async def test_the_answer_to_a_claim_counts_and_not_the_refusal_of_its_repetition():
+    authority = RefusingTheSecond()
+    authority.open_gate.clear()
+    session = session_with(authority)
+    opening = asyncio.create_task(session.replace(None))
+    await until(lambda: len(authority.claims) == 2)
+    authority.open_gate.set()
+    await opening
+    assert len(authority.hellos) == 1
 
 
 @virtual_time

@@ -234,7 +234,10 @@ class Excuses:
     def _goes_with(self, other: Lost, lost: Lost) -> bool:
         """Whether another step waited for its commit when a lost one was answered."""
         one, replica = other.step, lost.step.replica
-        if one.replica != replica or not self._world.same_shard(other.key, lost.key):
+        if one.replica != replica:
+            return False
+        shards = self._history.shards_of[replica]
+        if shard_of(other.key, shards) != shard_of(lost.key, shards):
             return False
         void = (one.refused_at or inf, *self._history.sessions.get(replica, ()))
         if one is lost.step:

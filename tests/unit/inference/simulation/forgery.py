@@ -40,7 +40,7 @@ class Forgery:
         self.world = World(loop, OPTIONS.model_copy(update=options), seed=0)
         self.world.seats.update({SEAT: None, OTHER_SEAT: None})
         self.history = self.world.history
-        self.history.shards_used.add(SEAT.shards)
+        self.history.shards_of = dict.fromkeys((HERE, THERE), SEAT.shards)
 
     def ask(
         self, at: float, key: Key = KEY, *, replica: str = HERE, request_id: str | None = None

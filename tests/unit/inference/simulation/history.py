@@ -112,7 +112,11 @@ class History:
     sessions: dict[str, list[float]] = field(default_factory=dict)
     restarts: list[float] = field(default_factory=list)  # of everything
     defects: list[str] = field(default_factory=list)
-    shards_used: set[int] = field(default_factory=set)
+    shards_of: dict[str, int] = field(default_factory=dict)  # by replica: of its layout
+
+    @property
+    def shards_used(self) -> set[int]:
+        return set(self.shards_of.values())
 
     def made(self, number: int) -> Made:
         return self.states[number - 1]

@@ -54,7 +54,7 @@ class Replica:
                 break
             except (StoreUnavailable, AuthorityUnavailableError):
                 await asyncio.sleep(0.05)
-        world.history.shards_used.add(layout.shards)
+        world.history.shards_of[self.name] = layout.shards
         self.generation = layout.generation
         world.generation = max(world.generation, layout.generation)
         self._wires = [Wire(world, world.actor_of(seat), self.process) for seat in layout.seats]

@@ -58,12 +58,12 @@ def test_a_run_expires_after_its_time_to_live(until: float, excuse: str | None) 
 
 def test_only_what_the_same_authority_keeps_of_a_run_keeps_it_from_expiring() -> None:
     for key, shards, excuse in [
-        (MATE, {1}, None),
-        (STRANGER, {1}, "expired"),
-        (MATE, {1, 2}, "expired"),
+        (MATE, (1, 1), None),
+        (STRANGER, (1, 1), "expired"),
+        (MATE, (1, 2), "expired"),
     ]:
         loss = Loss(until=2.7, run_ttl_s=0.6)
-        loss.history.shards_used = shards
+        loss.history.shards_of = dict(zip((HERE, THERE), shards, strict=True))
         loss.step(2.35, key=key)
         assert loss.excuse() == excuse
     loss = Loss(until=2.7, run_ttl_s=0.6)

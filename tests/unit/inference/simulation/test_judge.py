@@ -210,6 +210,25 @@ def test_steps_that_did_not_wait_for_one_commit_are_bound_each_by_itself() -> No
     assert _lose_two(1.5 * BOUND_S, replica=THERE)[0].judge().total() == 2
 
 
+@pytest.mark.parametrize(("shards", "bound_together"), [(1, True), (2, False)])
+def test_steps_are_bound_together_that_one_authority_of_their_replica_commits(
+    shards: int, bound_together: bool
+) -> None:
+    forged = Forgery()
+    forged.history.shards_of[HERE] = shards
+    kept, other = forged.step(1.0), forged.step(1.0, key=MATE)
+    forged.step(2.0, kept, committed=False)
+    forged.step(2.0 + 1.5 * BOUND_S, other, key=MATE, committed=False)
+    forged.step(3.0, kept, replica=THERE)
+    forged.step(3.0, other, key=MATE, replica=THERE)
+    forged.fault("dead", HERE, 2.1, 2.1)
+    if bound_together:
+        with pytest.raises(Breach, match="after the oldest step that was lost with it"):
+            forged.judge()
+    else:
+        assert forged.judge().total() == 2
+
+
 def test_recovery_is_an_answer_from_everybody_and_a_copy_of_it() -> None:
     forged = Forgery()
     last = forged.history.asked

@@ -48,6 +48,7 @@ _CONSTANTS: list[tuple[Any, str, object]] = [
     (succession, "_PAUSE_S", 0.02),
     (recovery, "_PAUSE_S", 0.02),
     (claims, "STATES_PER_PART", 2),
+    (claims, "NAMES_PER_PART", 2),
     (commits, "STATES_PER_COMMIT", 3),
     (write_behind, "ROWS_PER_WRITE", 2),
     (office, "ROWS_PER_WRITE", 2),

@@ -100,10 +100,6 @@ class World:
         """Return the seats, of every layout so far, that a key belongs to."""
         return [seat for seat in self.seats if seat.has(key)]
 
-    def same_shard(self, one: Key, other: Key) -> bool:
-        """Whether one authority was over both, in any layout."""
-        return any(shard_of(one, n) == shard_of(other, n) for n in self.history.shards_used)
-
     # What clients do
 
     def ask(

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from deployments.inference.wire.commit_channel import ChannelAddress, CommitServer
+from deployments.channel import Address
+from deployments.inference.wire.commit_channel import CommitServer
 
 
 @asynccontextmanager
-async def serving(server: CommitServer) -> AsyncIterator[ChannelAddress]:
+async def serving(server: CommitServer) -> AsyncIterator[Address]:
     """Start the server; at the end, with all clients gone, wait for its connections to end."""
     before = asyncio.all_tasks()
     yield await server.start("127.0.0.1")

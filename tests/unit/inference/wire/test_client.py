@@ -12,6 +12,7 @@ import pytest
 import ray.exceptions
 from ray.actor import ActorHandle
 
+from deployments.channel import Address
 from deployments.inference.authority.authority import HiddenStateAuthority
 from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import (
@@ -24,7 +25,7 @@ from deployments.inference.protocol import (
 )
 from deployments.inference.replica.leases import StateLeases
 from deployments.inference.wire.client import RayAuthority
-from deployments.inference.wire.commit_channel import ChannelAddress, CommitServer, decode_commit
+from deployments.inference.wire.commit_channel import CommitServer, decode_commit
 from tests.unit.inference.authorities import join, make_authority
 from tests.unit.inference.wire.serving import serving
 
@@ -114,7 +115,7 @@ class Handle:
     def __init__(self, authority: HiddenStateAuthority) -> None:
         self._authority = authority
         self.server = CommitServer(cast(Authority, self))
-        self.address: ChannelAddress
+        self.address: Address
 
     async def commit(self, *arguments: Any) -> list[Key]:
         await asyncio.sleep(0.002)
@@ -130,7 +131,7 @@ class Handle:
     async def _commit_message(self, payload: bytes) -> list[Key]:
         return await self.commit(*decode_commit(payload))
 
-    async def _commit_address(self) -> ChannelAddress:
+    async def _commit_address(self) -> Address:
         return self.address
 
 

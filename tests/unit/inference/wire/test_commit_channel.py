@@ -4,11 +4,11 @@ import asyncio
 import contextlib
 import struct
 from collections.abc import AsyncIterator
-from itertools import count
 
 import numpy as np
 import pytest
 
+from deployments.channel import Address
 from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import (
     AuthorityUnavailableError,
@@ -19,36 +19,36 @@ from deployments.inference.protocol import (
     Version,
 )
 from deployments.inference.wire.commit_channel import (
-    ChannelAddress,
     CommitChannel,
     CommitServer,
     decode_commit,
     encode_commit,
 )
-from tests.unit.inference.authorities import NumberingAuthority, join, make_authority
+from deployments.trace_context import Trace
+from tests.unit.inference.authorities import CALLS, NumberingAuthority, join, make_authority
 from tests.unit.inference.wire.serving import serving
 
-CALLS = count(1)
 KEYS = [Key("default", "a"), Key('run "7"', "b")]
 HIDDEN = np.arange(256, dtype=np.float32).reshape(2, 128)
 
 
 @pytest.fixture
 async def authority() -> AsyncIterator[NumberingAuthority]:
-    authority = await make_authority(InferenceOptions())
+    # a machine that is busy for a second ends no lease here
+    authority = await make_authority(InferenceOptions(lease_s=30))
     await authority.start()
     yield authority
     authority.stop()
 
 
 @pytest.fixture
-async def address(authority: NumberingAuthority) -> AsyncIterator[ChannelAddress]:
+async def address(authority: NumberingAuthority) -> AsyncIterator[Address]:
     async with serving(CommitServer(authority)) as address:
         yield address
 
 
 @pytest.fixture
-async def channel(address: ChannelAddress) -> AsyncIterator[CommitChannel]:
+async def channel(address: Address) -> AsyncIterator[CommitChannel]:
     channel = await CommitChannel.open(address)
     yield channel
     channel.close()
@@ -68,8 +68,10 @@ async def owned(authority: NumberingAuthority) -> tuple[int, list[Version]]:
 def test_a_commit_survives_its_encoding() -> None:
     receipts = (Receipt("first", "f" * 16, 3, 1, 0.1), Receipt("second", "", 4, 0, 1 / 3))
     batch = StateBatch(KEYS, [Version(2**60, 1), Version(2, 4)], HIDDEN, {KEYS[1]: receipts})
-    session, decoded, released, call = decode_commit(encode_commit(5, batch, KEYS[:1], 9))
-    assert (session, released, call) == (5, KEYS[:1], 9)
+    trace = Trace(2**127, 2**63)
+    encoded = encode_commit(5, batch, KEYS[:1], 9, trace)
+    (session, decoded, released, call), traces = decode_commit(encoded)
+    assert (session, released, call, traces) == (5, KEYS[:1], 9, [trace])
     assert (decoded.keys, decoded.versions) == (batch.keys, batch.versions)
     assert np.array_equal(decoded.hidden, HIDDEN)
     assert decoded.receipts == {KEYS[1]: receipts}
@@ -77,8 +79,8 @@ def test_a_commit_survives_its_encoding() -> None:
 
 
 def test_a_commit_of_nothing_survives_its_encoding() -> None:
-    session, decoded, released, _ = decode_commit(encoded(5, StateBatch(), []))
-    assert (session, decoded.keys, released) == (5, [], [])
+    (session, decoded, released, _), traces = decode_commit(encoded(5, StateBatch(), []))
+    assert (session, decoded.keys, released, traces) == (5, [], [], [])
 
 
 async def test_committed_states_are_what_the_next_owner_gets(
@@ -139,7 +141,7 @@ async def test_an_authority_that_may_not_act_says_so_and_the_channel_goes_on(
 
 
 async def test_without_the_token_nothing_is_committed(
-    authority: NumberingAuthority, address: ChannelAddress
+    authority: NumberingAuthority, address: Address
 ) -> None:
     session, versions = await owned(authority)
     intruder = await CommitChannel.open(address._replace(token=bytes(32)))
@@ -163,7 +165,7 @@ async def test_without_the_token_nothing_is_committed(
 )
 async def test_garbage_ends_its_connection_alone(
     authority: NumberingAuthority,
-    address: ChannelAddress,
+    address: Address,
     channel: CommitChannel,
     garbage: bytes,
 ) -> None:

@@ -12,7 +12,6 @@ from models.simulation.controllers import (
     MaxPressure,
     PolicyController,
     RandomPhases,
-    WithLosses,
 )
 from models.simulation.observation import Observation, encode_observation
 from models.simulation.road_network import read_network
@@ -75,18 +74,3 @@ def test_random_phases_are_all_drawn_and_repeat_after_a_reset() -> None:
         assert {actions[junction.id] for actions in first} == set(range(junction.n_phases))
     controller.reset()
     assert [controller.act(observe()) for _ in range(100)] == first
-
-
-class AlwaysPhaseOne:
-    def reset(self) -> None:
-        pass
-
-    def act(self, observations: object) -> dict[str, int]:
-        return dict.fromkeys(JUNCTIONS, 1)
-
-
-def test_lost_answers_become_phase_0_as_often_as_said() -> None:
-    controller = WithLosses(AlwaysPhaseOne(), share=0.1, seed=1)
-    actions = [action for _ in range(400) for action in controller.act({}).values()]
-    assert 0.07 < actions.count(0) / len(actions) < 0.13
-    assert set(WithLosses(AlwaysPhaseOne(), share=1.0, seed=1).act({}).values()) == {0}

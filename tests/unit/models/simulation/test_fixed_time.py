@@ -8,7 +8,6 @@ from models.simulation.fixed_time import (
     MAX_CYCLE_S,
     MIN_CYCLE_S,
     flow_ratios,
-    phase_at,
     split_cycle,
     webster_cycle_s,
 )
@@ -32,10 +31,6 @@ def test_every_phase_keeps_its_minimum() -> None:
     assert split_cycle([0.5, 0.0], 30)[1] == 10
 
 
-def test_plan_repeats() -> None:
-    assert [phase_at(second, (20, 10)) for second in (0, 19, 20, 29, 30, 50)] == [0, 0, 1, 1, 0, 1]
-
-
 def test_flow_ratio_is_that_of_the_busiest_lane_of_the_phase() -> None:
     through = Approach("a", "c", ("a_0", "a_1"), "Gr")
     opposite = Approach("c", "a", ("c_0",), "Gr")
@@ -43,3 +38,8 @@ def test_flow_ratio_is_that_of_the_busiest_lane_of_the_phase() -> None:
     junction = JunctionLayout("j", ("GGr", "rrG"), (), (through, opposite, side))
     volumes = {("a", "c"): 900.0, ("c", "a"): 360.0, ("s", "c"): 180.0}
     assert flow_ratios(junction, volumes) == pytest.approx([0.25, 0.1])
+
+
+def test_longer_changes_lead_to_longer_cycles_and_phases() -> None:
+    assert webster_cycle_s([0.3, 0.3], lost_s=8) > webster_cycle_s([0.3, 0.3])
+    assert split_cycle([0.5, 0.0], 60, lost_s=8, fewest_decisions=3) == (50, 15)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.network.signal_states import yellow_state
-from models.simulation.signals import MIN_GREEN_S, YELLOW_S, Signal
+from models.network.signal_states import MIN_GREEN_S, YELLOW_S, yellow_state
+from models.simulation.signals import Signal
 
 PHASES = ("GGrr", "rrGG", "rGrG")
 

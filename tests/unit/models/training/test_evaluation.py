@@ -10,9 +10,11 @@ import pytest
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from models.policy.form import InvalidPolicyFileError
+from models.simulation.controllers import KeepPhase
 from models.training import evaluate
 from models.training.evaluation_report import Run, estimate, write_report
 from models.training.imitate import IMITATION_POLICY
+from models.training.outage_levels import OUTAGE_LEVEL, outage_runs, with_outage
 from models.training.traffic_levels import TEST_LEVELS
 
 
@@ -39,13 +41,33 @@ def test_interval_holds_the_truth_19_times_of_20() -> None:
 def test_report_shows_means_with_intervals_and_paired_differences(tmp_path: Path) -> None:
     runs = [make_run("policy", seed, 40.0 + seed) for seed in range(1, 6)]
     runs += [make_run("fixed time", seed, 50.0 + seed) for seed in range(1, 6)]
-    runs += [make_run("all lost", seed, 400.0) for seed in (1, 2)]
-    write_report(runs, ["all lost"], tmp_path)
+    write_report(runs, tmp_path)
     text = (tmp_path / "policy.md").read_text()
     assert "| | policy | fixed time |\n|---|---:|---:|\n| rush | 43.0 ± 2.0 | 53.0 ± 2.0 |" in text
     assert "| | fixed time |\n|---|---:|\n| rush | -10.0 ± 0.0 |" in text
-    assert "| | policy | all lost |\n|---|---:|---:|\n| rush | 41.5 ± " in text  # the same seeds
+    assert "outages" not in text  # none was simulated
     assert (tmp_path / "policy.png").stat().st_size > 5_000
+
+
+def test_report_shows_outages_with_either_fallback_beside_policy_and_fixed_time(
+    tmp_path: Path,
+) -> None:
+    losses = {"policy": 45.0, "fixed time": 60.0}
+    losses |= {name: 100.0 * number for number, name in enumerate(outage_runs(), 1)}
+    runs = [
+        make_run(name, seed, loss + seed, OUTAGE_LEVEL)
+        for name, loss in losses.items()
+        for seed in (1, 2)
+    ]
+    write_report(runs, tmp_path)
+    text = (tmp_path / "policy.md").read_text()
+    assert "| | RED | plan |\n|---|---:|---:|\n| no outage | 46.5 ± 6.4 | 46.5 ± 6.4 |" in text
+    assert "| dead all the time | 701.5 ± 6.4 | 801.5 ± 6.4 |\n| fixed time all" in text
+
+
+def test_every_run_with_an_outage_has_a_controller() -> None:
+    for name in outage_runs():
+        with_outage(KeepPhase(), name, seed=1).reset()
 
 
 def test_runs_survive_their_file(tmp_path: Path) -> None:
@@ -64,9 +86,9 @@ def test_finished_runs_are_not_repeated(tmp_path: Path) -> None:
 def test_every_controller_meets_every_level_and_seed() -> None:
     policies = {"imitation": IMITATION_POLICY, "policy": IMITATION_POLICY}
     jobs = evaluate.plan_jobs(policies, range(1, 4))
-    compared = [job for job in jobs if job.controller not in evaluate.LOSSES]
-    assert len(set(compared)) == len(compared) == 3 * 5 * 6
-    assert len(jobs) - len(compared) == 3 * 2
+    compared = [job for job in jobs if job.controller not in outage_runs()]
+    assert len(set(compared)) == len(compared) == 3 * 5 * 8
+    assert len(jobs) - len(compared) == 3 * 4 * 2
 
 
 def test_runs_of_other_weights_do_not_count(tmp_path: Path) -> None:

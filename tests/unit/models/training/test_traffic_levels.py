@@ -11,6 +11,7 @@ from models.simulation.environment import Scenario
 from models.training.forecasts.days import draw_day
 from models.training.traffic_levels import (
     IMITATION_SEED,
+    PLAN_SEEDS,
     TEST_LEVELS,
     TEST_SEEDS,
     TRAINING_SEED,
@@ -31,7 +32,8 @@ def draw(progress: float, number: int = 400) -> list[Scenario]:
 
 def test_seeds_of_test_validation_and_training_are_apart() -> None:
     assert TEST_SEEDS.stop <= VALIDATION_SEEDS.start
-    assert VALIDATION_SEEDS.stop <= IMITATION_SEED < IMITATION_SEED + 10_000 <= TRAINING_SEED
+    assert VALIDATION_SEEDS.stop <= PLAN_SEEDS.start < PLAN_SEEDS.stop <= IMITATION_SEED
+    assert IMITATION_SEED < IMITATION_SEED + 10_000 <= TRAINING_SEED
     assert draw_day(0).seed >= 1_000_000  # where the days of the forecasts begin
 
 

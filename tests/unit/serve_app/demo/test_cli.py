@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-import httpx
 import pytest
 
+from greenwave.client import Client
+from greenwave.client.core.call import Reply, Send
 from models.simulation.metrics import Metrics
 from serve_app.credentials.first_user import Credentials
 from serve_app.demo.cli import (
@@ -22,50 +23,49 @@ from serve_app.demo.cli import (
 from serve_app.demo.inference_controller import InferenceController
 from serve_app.demo.outages import Outage, OutageLog
 from serve_app.settings import Settings
+from tests.unit.greenwave.client.play import REFUSED, answer, text
+from tests.unit.serve_app.demo.test_inference_controller import Handler, Service
+
+HEALTHY = {"status": "healthy", "model_loaded": True, "junctions": []}
 
 
-def prepare_with(transport: httpx.MockTransport) -> None:
-    with httpx.Client(base_url="http://service", transport=transport) as client:
-        prepare(client, InferenceController(client, "run", OutageLog(0, 5)))
+def prepare_with(handler: Handler) -> None:
+    with Client("http://service", exchange=Service(handler)) as client:
+        prepare(InferenceController(client, "run", OutageLog(0, 5)), "http://service")
 
 
 def test_unreachable_service_is_named() -> None:
-    def refuse(request: httpx.Request) -> httpx.Response:
-        raise httpx.ConnectError("refused", request=request)
-
     with pytest.raises(DemoError, match=r"No service answers at http://service.*Start it first"):
-        prepare_with(httpx.MockTransport(refuse))
+        prepare_with(lambda _: REFUSED)
 
 
 def test_service_without_a_model_is_not_ready() -> None:
-    response = httpx.Response(200, json={"status": "no_model"})
     with pytest.raises(DemoError, match="not ready: status no_model"):
-        prepare_with(httpx.MockTransport(lambda _: response))
+        prepare_with(lambda _: answer(body={**HEALTHY, "status": "no_model"}))
 
 
 def test_another_server_is_recognised() -> None:
     with pytest.raises(DemoError, match="not this service"):
-        prepare_with(httpx.MockTransport(lambda _: httpx.Response(200, text="<html>")))
+        prepare_with(lambda _: text(200))
 
 
 def test_healthy_service_is_reset_before_the_run() -> None:
-    paths: list[str] = []
+    asked: list[str] = []
 
-    def handler(request: httpx.Request) -> httpx.Response:
-        paths.append(request.url.path)
-        return httpx.Response(200, json={"status": "healthy"})
+    def handler(send: Send) -> Reply:
+        asked.append(send.url.removeprefix("http://service"))
+        return answer(body=HEALTHY)
 
-    prepare_with(httpx.MockTransport(handler))
-    assert paths == ["/health", "/reset_hidden"]
+    prepare_with(handler)
+    assert asked == ["/health", "/reset_hidden"]
 
 
 def test_refused_login_names_the_variables() -> None:
-    def handler(request: httpx.Request) -> httpx.Response:
-        healthy = request.url.path == "/health"
-        return httpx.Response(200, json={"status": "healthy"}) if healthy else httpx.Response(401)
+    def handler(send: Send) -> Reply:
+        return answer(body=HEALTHY) if send.url.endswith("/health") else answer(401)
 
     with pytest.raises(DemoError, match="JWT_AUTH_USERNAME"):
-        prepare_with(httpx.MockTransport(handler))
+        prepare_with(handler)
 
 
 def test_demo_without_a_user_says_what_to_set(

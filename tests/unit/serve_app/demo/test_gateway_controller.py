@@ -7,16 +7,17 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import httpx
 import numpy as np
 import pytest
 
 from deployments.gateway.signals import FALLBACK_STATUS
+from greenwave.client import Client, GreenwaveError
+from greenwave.client.core.call import NoReply, Reply, Send
 from models.junctions import JUNCTIONS
 from models.simulation.observation import Observation
-from serve_app.credentials.first_user import Credentials
-from serve_app.demo.gateway_controller import GatewayController, Login
+from serve_app.demo.gateway_controller import GatewayController
 from serve_app.demo.outages import OutageLog
+from tests.unit.greenwave.client.play import REFUSED, answer, granted
 
 PASSWORD = "secret"
 
@@ -27,31 +28,36 @@ class FakeGateway:
 
     tokens: int = 0
     expired: bool = False
+    away: bool = False
     status: str = "success"
     action: object = 1
     code: int = 200
     refuses: set[str] = field(default_factory=set)
-    requests: list[httpx.Request] = field(default_factory=list)
+    requests: list[Send] = field(default_factory=list)
 
-    def __call__(self, request: httpx.Request) -> httpx.Response:
-        self.requests.append(request)
-        if request.url.path == "/api/auth/login":
-            if json.loads(request.content) != {"username": "ann", "password": PASSWORD}:
-                return httpx.Response(401)
+    def __call__(self, send: Send, /) -> Reply | NoReply:
+        self.requests.append(send)
+        if self.away:
+            return REFUSED
+        sent = json.loads(send.body or b"{}")
+        if send.url.endswith("/api/auth/login"):
+            if sent != {"username": "ann", "password": PASSWORD}:
+                return answer(401)
             self.tokens += 1
             self.expired = False
-            return httpx.Response(200, json={"accessToken": f"token-{self.tokens}"})
-        if self.expired or request.headers["Authorization"] != f"Bearer token-{self.tokens}":
-            return httpx.Response(401)
-        if request.url.path == "/api/traffic/reset":
-            return httpx.Response(self.code)
-        junction_id = json.loads(request.content)["junctionId"]
-        status = FALLBACK_STATUS if junction_id in self.refuses else self.status
-        body = {"junctionId": junction_id, "predictedAction": self.action, "status": status}
-        return httpx.Response(self.code, json=body)
+            return granted(f"token-{self.tokens}")
+        if self.expired or send.headers["authorization"] != f"Bearer token-{self.tokens}":
+            return answer(401)
+        if send.url.endswith("/api/traffic/reset"):
+            return answer(self.code)
+        status = FALLBACK_STATUS if sent["junctionId"] in self.refuses else self.status
+        body = {"junctionId": sent["junctionId"], "predictedAction": self.action}
+        return answer(self.code, {**body, "signalState": "RED", "timestamp": 1, "status": status})
+
+    def close(self) -> None: ...
 
     def paths(self) -> Counter[str]:
-        return Counter(request.url.path for request in self.requests)
+        return Counter(send.url.removeprefix("http://gateway") for send in self.requests)
 
 
 class Plan:
@@ -68,11 +74,7 @@ class Plan:
 
 
 def make_controller(gateway: FakeGateway, password: str = PASSWORD) -> GatewayController:
-    client = httpx.Client(
-        base_url="http://gateway",
-        transport=httpx.MockTransport(gateway),
-        auth=Login(Credentials("ann", password)),
-    )
+    client = Client("http://gateway", "ann", password, exchange=gateway)
     return GatewayController(client, "run-1", Plan(), OutageLog(0, 5))
 
 
@@ -90,9 +92,9 @@ def test_each_junction_asks_for_itself_in_the_run_with_one_login_for_all():
         "/api/traffic/reset": 1,
         "/api/traffic/action": 5,
     }
-    asked = [r for r in gateway.requests if r.url.path != "/api/auth/login"]
-    assert {r.headers["X-Simulation-Run"] for r in asked} == {"run-1"}
-    sent = [json.loads(r.content) for r in asked if r.url.path == "/api/traffic/action"]
+    asked = [each for each in gateway.requests if not each.url.endswith("/login")]
+    assert {each.headers["x-simulation-run"] for each in asked} == {"run-1"}
+    sent = [json.loads(each.body or b"") for each in asked if each.url.endswith("/action")]
     assert {each["junctionId"]: len(each["observations"]) for each in sent} == {
         junction.id: junction.obs_size for junction in JUNCTIONS.values()
     }
@@ -147,27 +149,19 @@ def test_the_plan_runs_on_while_the_policy_decides():
 
 
 def test_a_gateway_that_is_away_costs_decisions_and_comes_back():
-    def away(request: httpx.Request) -> httpx.Response:
-        raise httpx.ConnectError("refused", request=request)
-
-    gateway = FakeGateway()
-    answers = [away] * 5 + [gateway] * 20
-    client = httpx.Client(
-        base_url="http://gateway",
-        transport=httpx.MockTransport(lambda request: answers.pop(0)(request)),
-        auth=Login(Credentials("ann", PASSWORD)),
-    )
-    controller = GatewayController(client, "run-1", Plan(), OutageLog(0, 5))
+    gateway = FakeGateway(away=True)
+    controller = make_controller(gateway)
     assert controller.act(observe()) == dict.fromkeys(JUNCTIONS, 0)
+    gateway.away = False
     assert controller.act(observe()) == dict.fromkeys(JUNCTIONS, 1)
     (outage,) = controller.outages.outages
     assert outage.decisions == 5
-    assert outage.reason.startswith("ConnectError")
+    assert outage.reason.startswith("UnavailableError")
 
 
 @pytest.mark.parametrize("trouble", ["login", "reset"])
 def test_a_run_does_not_start_from_a_stale_state(trouble):
     gateway = FakeGateway(code=503 if trouble == "reset" else 200)
     controller = make_controller(gateway, "wrong" if trouble == "login" else PASSWORD)
-    with pytest.raises(httpx.HTTPStatusError):
+    with pytest.raises(GreenwaveError):
         controller.reset()

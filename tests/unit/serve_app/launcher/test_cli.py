@@ -19,6 +19,8 @@ from serve_app.launcher.instance import Instance
         ("JWT_EXPIRATION_MINUTES", "0"),
         ("LOANS_UPDATE_VALIDATION_STATUS", "abc"),
         ("ENVIRONMENT", "staging"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "127.0.0.1:4318"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"),
     ],
 )
 def test_a_variable_that_is_not_valid_is_named_in_one_sentence(

@@ -23,6 +23,18 @@ def shipped() -> dict[str, Any]:
     return read_config(ROOT / "serve_config.yaml")
 
 
+@pytest.mark.parametrize(
+    ("variable", "encoding"), [("json", "JSON"), ("text", "TEXT"), ("", "TEXT")]
+)
+def test_one_variable_makes_the_logs_json(
+    monkeypatch: pytest.MonkeyPatch, variable: str, encoding: str
+) -> None:
+    monkeypatch.setenv("LOG_FORMAT", variable)
+    config = read_config(ROOT / "serve_config.yaml")
+    assert config["logging_config"] == {"encoding": encoding, "enable_access_log": False}
+    assert list(find_faults(config)) == []
+
+
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
 def test_shipped_configs_are_valid(path: Path) -> None:
     read_config(path)

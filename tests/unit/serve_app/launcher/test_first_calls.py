@@ -60,6 +60,15 @@ def test_a_policy_file_that_is_not_served_is_told(system):
     assert list(doubts(url, [INFERENCE])) == ["the inference service says: new.th: not a policy"]
 
 
+def test_who_is_not_ready_is_told_with_what_is_missing(system):
+    url, answers = system
+    checks = {"model": "No model is loaded.", "store": "ok"}
+    answers["/flow/readyz"] = (503, {"status": "not ready", "checks": checks})
+    assert list(doubts(url, [OTHER])) == ["/flow is not ready: No model is loaded."]
+    answers["/flow/readyz"] = (200, {"status": "ready", "checks": {"model": "ok"}})
+    assert list(doubts(url, [OTHER])) == []
+
+
 @pytest.mark.parametrize("answer", [(503, {"status": "degraded"}), (404, []), (200, "healthy")])
 def test_a_gateway_without_inference_is_told(system, answer):
     url, answers = system
@@ -75,4 +84,11 @@ def test_the_first_prediction_is_returned_and_a_lasting_failure_says_why(system,
     monkeypatch.setattr(first_calls, "TIMEOUT_S", 0.0)
     answers["/predict_action"] = (503, {"detail": "Model not loaded"})
     with pytest.raises(DeployError, match=r"503.*Model not loaded"):
+        make_first_prediction(url)
+
+
+def test_a_token_that_is_missing_or_another_is_told_at_once(system):
+    url, answers = system
+    answers["/predict_action"] = (401, {"detail": "A bearer token is required"})
+    with pytest.raises(DeployError, match="set INFERENCE_TOKEN"):
         make_first_prediction(url)

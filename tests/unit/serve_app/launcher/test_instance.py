@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -62,7 +63,7 @@ def taken_port() -> Iterator[int]:
 def test_a_taken_port_is_refused_in_one_sentence_and_nothing_is_started(
     tmp_path: Path, taken_port: int
 ) -> None:
-    instance = Instance(tmp_path, Ports(front=taken_port))
+    instance = Instance(tmp_path, replace(Ports.from_base(26500), front=taken_port))
     with pytest.raises(InstanceError, match=rf"Port {taken_port} \(for front\) is taken") as error:
         instance.start()
     assert "\n" not in str(error.value)

@@ -86,7 +86,7 @@ def test_the_shipped_config_fits_into_two_cores_and_the_memory_that_was_measured
     shipped = shipped_config()
     assert least(shipped).cpus + surge(shipped).cpus <= 2
     assert most(shipped).cpus <= 2
-    measured = 2400
+    measured = 2550
     assert least(shipped).megabytes + resources.megabytes_of_ray(1) == pytest.approx(measured, 0.1)
 
 
@@ -102,7 +102,9 @@ def test_the_config_of_a_cluster_says_what_it_needs():
 
 def test_in_a_cluster_no_application_finds_place_for_all_of_its_replicas_on_one_node():
     cluster = yaml.safe_load((ROOT / "configs" / "cluster.yaml").read_text())
-    assert {scale.nodes(scale.least) for scale in resources.scales(cluster)} == {2}
+    nodes = {scale.application: scale.nodes(scale.least) for scale in resources.scales(cluster)}
+    assert nodes.pop("console") == 1, "only who looks on feels its death"
+    assert set(nodes.values()) == {2}
 
 
 def test_it_is_said_in_one_line():

@@ -16,7 +16,7 @@ from serve_app.launcher.marks import KEPT_BY, MARK, PART, Part
 
 Process = subprocess.Popen[bytes]
 ORPHAN = "nothing keeps it"
-NO_SUPERVISOR = "no supervisor: a keeper that dies stays dead; `make up` starts one"
+NO_SUPERVISOR = "no supervisor: a keeper that dies stays dead; `{}` starts one"
 
 
 @pytest.fixture
@@ -24,7 +24,9 @@ def play(tmp_path, monkeypatch) -> Iterator[Callable[..., Process]]:
     """Let a process bear the marks of a part, and a keeper's command line."""
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     monkeypatch.setattr(status_cli, "running", lambda options: instance_of(None))
-    monkeypatch.setattr(status_cli, "statuses", lambda url: {})
+    monkeypatch.setattr(status_cli, "statuses", lambda url: {"probed": ("RUNNING", "")})
+    monkeypatch.setattr(status_cli, "routes", lambda url: {"probed": "/probed"})
+    monkeypatch.setattr(status_cli, "lacks", lambda url: [])
     started: list[Process] = []
 
     def start(part: Part, *words: str, **marks: str) -> Process:
@@ -62,15 +64,24 @@ def end(process: Process) -> None:
     process.wait()
 
 
-def test_a_dead_supervisor_is_said(play, status):
+def test_a_dead_supervisor_is_said(play, status, tmp_path):
     supervisor = play(Part.SUPERVISOR)
     for part in (Part.NODE, Part.EDGE):
         play(part, MODULE)
     assert "no" not in status()
     end(supervisor)
     lines = status()
-    assert lines["no"] == NO_SUPERVISOR
+    assert lines["no"] == NO_SUPERVISOR.format(f"DATA_DIR={tmp_path} make up")
     assert ORPHAN not in lines["edge"] + lines["Ray"]
+
+
+def test_a_service_that_runs_and_is_not_ready_says_what_is_missing(play, status, monkeypatch):
+    assert status()["probed"].split() == ["probed", "RUNNING"]
+    missing = {"/probed": "The store does not serve."}
+    monkeypatch.setattr(
+        status_cli, "lacks", lambda url: [said for path, said in missing.items() if path in url]
+    )
+    assert status()["probed"].endswith("RUNNING (not ready: The store does not serve.)")
 
 
 @pytest.mark.parametrize(("part", "name"), [(Part.NODE, "Ray"), (Part.EDGE, "edge")])

@@ -36,10 +36,20 @@ def test_users_are_added_listed_changed_and_removed(users):
     assert users("list") == (0, "bob\n")
 
 
+def test_a_user_may_do_what_the_operator_says(users):
+    users("add", "ann", "act", "read", typed="some password\n")
+    assert users("list") == (0, "ann  act read\n")
+    assert users("scopes", "ann", "reset") == (0, "Changed what 'ann' may do.\n")
+    assert users("list") == (0, "ann  reset\n")
+    code, output = users("scopes", "ann", "everything")
+    assert (code, output) == (1, "Scopes are one or more of act, reset, read.\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "typed", "message"),
     [
         (("remove", "nobody"), "", "There is no user 'nobody'."),
+        (("remove", "\udcff"), "", "A user name is printable text."),
         (("passwd", "nobody"), "some password\n", "There is no user 'nobody'."),
         (("add", "ann"), "short\n", "A password has 8 to 256 characters, not all of them blank."),
         (("add", "ann"), "", "A password has 8 to 256 characters, not all of them blank."),
@@ -92,5 +102,6 @@ def test_an_impossible_port_base_is_refused(command, base, capsys):
 
 def test_a_password_is_no_argument(users, capsys):
     with pytest.raises(SystemExit):
-        users("add", "ann", "some password")
+        users("passwd", "ann", "some password")
     assert "unrecognized arguments" in capsys.readouterr().err
+    assert users("add", "ann", "some password", typed="another one\n")[0] == 1

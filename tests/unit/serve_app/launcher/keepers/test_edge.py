@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
+import time
 from collections.abc import Callable
 
 import psutil
@@ -17,18 +19,14 @@ from serve_app.launcher.keepers.edge import KeptEdge
 from serve_app.launcher.keepers.keeping import CannotRunError
 from serve_app.launcher.marks import MARK, PART, Part
 from serve_app.launcher.ports import Ports
+from testbed.free_ports import free_ports
 
 
 @pytest.fixture
 def edge(tmp_path, monkeypatch):
     """Name an edge on free ports; what its keeper starts bears the marks of its environment."""
-    sockets = [socket.socket() for _ in range(6)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    http, front, *others = (each.getsockname()[1] for each in sockets)
-    for each in sockets:
-        each.close()
-    instance = Instance(tmp_path, Ports(http=http, front=front))
+    http, front, metrics, *others = free_ports(7)
+    instance = Instance(tmp_path, Ports(http=http, front=front, edge_metrics=metrics))
     monkeypatch.setenv(MARK, instance.mark)
     monkeypatch.setenv(PART, str(Part.EDGE))
     edge = Edge(instance, EdgePorts(*others))
@@ -45,6 +43,10 @@ def in_background(work: Callable[[], object]) -> threading.Thread:
     thread = threading.Thread(target=work)
     thread.start()
     return thread
+
+
+def notices(caplog) -> list[logging.LogRecord]:
+    return [each for each in caplog.records if each.getMessage().startswith("HAProxy: [NOTICE]")]
 
 
 def test_there_is_no_edge_before_up_has_written_its_configuration(edge, journal):
@@ -67,6 +69,17 @@ def test_a_killed_edge_is_noticed_and_started_again(edge):
     assert keeper.wait() == "The edge has ended."
     keeper.begin()
     assert edge.master() != master
+
+
+def test_what_haproxy_says_is_in_lines_of_the_keeper(edge, caplog):
+    caplog.set_level(logging.INFO, logger="greenwave.keeper")
+    edge.check()
+    keeper = KeptEdge(edge)
+    keeper.begin()
+    deadline = time.monotonic() + 30
+    while not notices(caplog) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert {each.levelname for each in notices(caplog)} == {"INFO"}
 
 
 def test_an_edge_that_runs_is_taken_over(edge, journal):

@@ -115,6 +115,29 @@ def test_every_node_has_serves_variables_and_the_secrets_by_reference(services):
                 assert environment(group)[name] == {"secretKeyRef": secret}
 
 
+def test_the_inference_asks_for_a_token_if_there_is_one(services):
+    secret = {"name": "greenwave", "key": "inference-token", "optional": True}
+    for service in services.values():
+        for group in groups(service):
+            assert environment(group)["INFERENCE_TOKEN"] == {"secretKeyRef": secret}
+            assert "JWT_KEYS_FILE" not in environment(group)
+
+
+def test_signing_keys_are_mounted_where_they_are_asked_for(capsys):
+    assert main(["manifest", str(CONFIG), "--signing-keys", "keys"]) == 0
+    documents = yaml.safe_load_all(capsys.readouterr().out)
+    for service in (each for each in documents if each["kind"] == "RayService"):
+        for group in groups(service):
+            (container,) = pod(group)["containers"]
+            (mount,) = [each for each in container["volumeMounts"] if each["name"] != "tmp"]
+            (volume,) = [each for each in pod(group)["volumes"] if each["name"] == mount["name"]]
+            assert environment(group)["JWT_KEYS_FILE"] == f"{mount['mountPath']}/jwt-keys.json"
+            assert mount["readOnly"] is True
+            # 0o007 would be refused; the group is that of the pod
+            assert volume["secret"] == {"secretName": "keys", "defaultMode": 0o440}
+            assert pod(group)["securityContext"]["fsGroup"] == USER
+
+
 def test_nobody_is_root_and_nothing_but_tmp_is_written_to(services):
     for service in services.values():
         for group in groups(service):

@@ -1,0 +1,174 @@
+"""Tokens of service accounts: made on the command line for a machine, long-lived, revocable.
+
+The store has a token's name (``jti``) and whose it is, never the token itself. One that was revoked
+stays in the store until it would have expired.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+
+from deployments.access.keys import Keys
+from deployments.access.revised import RevisedTable
+from deployments.access.revocations import TableRule
+from deployments.access.scopes import SCOPES, read_scopes
+from deployments.access.tokens import Tokens
+from deployments.access.verified import SERVICE_PREFIX, Verified
+from deployments.store import Store
+
+TABLE = "gateway_service_tokens"
+MAX_TOKENS = 1000
+MAX_DAYS = 3650
+MAX_NAME_LENGTH = 64
+_DAY_S = 24 * 3600
+_SKEW_S = 60.0  # the longest that two nodes' clocks may be said to differ
+
+
+class ServiceTokenError(Exception):
+    """A token cannot be made or found; the message says why."""
+
+
+@dataclass(frozen=True)
+class ServiceToken:
+    """What is kept of a token. Times are seconds since the Unix epoch.
+
+    Attributes:
+        kid: the key that has signed it.
+        revoked_at: None while it counts.
+    """
+
+    name: str
+    scopes: tuple[str, ...]
+    kid: str
+    created_at: int
+    expires_at: int
+    revoked_at: int | None = None
+
+
+class ServiceTokens:
+    """The tokens of service accounts in a store.
+
+    Args:
+        clock: seconds since the Unix epoch.
+    """
+
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self._table = RevisedTable(store, TABLE)
+        self._clock = clock
+
+    async def all(self) -> dict[str, ServiceToken]:
+        """Return those that have not expired, by their names, the oldest first."""
+        tokens = {key: _read(value) async for key, value in self._table.entries()}
+        living = [each for each in tokens.items() if not self._has_expired(each[1])]
+        return dict(sorted(living, key=lambda each: (each[1].created_at, each[0])))
+
+    async def create(
+        self, keys: Keys, name: str, days: int, scopes: Iterable[str] = ("act",)
+    ) -> tuple[str, str]:
+        """Make a token; return its name and the token, which nobody can show again.
+
+        Args:
+            name: of the service account.
+            days: until it expires.
+
+        Raises:
+            ServiceTokenError: an argument is wrong, there are too many, or the key ends before.
+        """
+        _check_name(name)
+        if not 1 <= days <= MAX_DAYS:
+            raise ServiceTokenError(f"A token lives 1 to {MAX_DAYS} days.")
+        named = _check_scopes(scopes)
+        await self._forget_expired()
+        if len(await self.all()) >= MAX_TOKENS:
+            raise ServiceTokenError(f"There are {MAX_TOKENS} tokens already; revoked ones count.")
+        now = int(self._clock())
+        key = keys.signing(now)
+        if key.verifies_until < now + days * _DAY_S:
+            raise ServiceTokenError(
+                "The key that signs at present ends before the token would; a new one signs soon "
+                "(`greenwave keys list`). Try again then."
+            )
+        tokens = Tokens(keys, days * _DAY_S, _SKEW_S, lambda: now)
+        token = tokens.issue(SERVICE_PREFIX + name, named)
+        token_id = str(tokens.verify(token).token_id)
+        kept = ServiceToken(name, named, key.kid, now, now + days * _DAY_S)
+        if not await self._table.change(token_id, None, _write(kept)):
+            raise ServiceTokenError("Somebody else has made that token at this moment; try again.")
+        return token_id, token
+
+    async def revoke(self, which: str) -> int:
+        """Revoke a token by its name, or all of a service account; return how many there were.
+
+        Raises:
+            ServiceTokenError: there is none that counts.
+        """
+        living = {key: token for key, token in (await self.all()).items() if not token.revoked_at}
+        chosen = [which] if which in living else [k for k, t in living.items() if t.name == which]
+        if not chosen:
+            raise ServiceTokenError(f"There is no token, and no service account, '{which}'.")
+        for token_id in chosen:
+            before, now = living[token_id], int(self._clock())
+            changed = _write(replace(before, revoked_at=now))
+            await self._table.change(token_id, _write(before), changed)  # or somebody else has
+        await self._forget_expired()
+        return len(chosen)
+
+    async def ends_of_keys(self) -> dict[str, float]:
+        """Return by key when the last of its tokens that count ends."""
+        ends: dict[str, float] = {}
+        for token in (await self.all()).values():
+            if not token.revoked_at:
+                ends[token.kid] = max(ends.get(token.kid, 0.0), token.expires_at + _SKEW_S)
+        return ends
+
+    async def _forget_expired(self) -> None:
+        await self._table.forget(
+            [key async for key, value in self._table.entries() if self._has_expired(_read(value))]
+        )
+
+    def _has_expired(self, token: ServiceToken) -> bool:
+        return token.expires_at + _SKEW_S < self._clock()
+
+
+class ServiceTokenRule(TableRule):
+    """Revokes the tokens that the store says are revoked."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, TABLE)
+        self._revoked: frozenset[str] = frozenset()
+
+    def learn(self, documents: dict[str, bytes]) -> None:
+        revoked = (key for key, value in documents.items() if _read(value).revoked_at)
+        self._revoked = frozenset(revoked)
+
+    def revokes(self, token: Verified) -> bool:
+        return token.token_id in self._revoked
+
+
+def _read(document: bytes) -> ServiceToken:
+    fields = json.loads(document)
+    return ServiceToken(**{**fields, "scopes": tuple(fields["scopes"])})
+
+
+def _write(token: ServiceToken) -> bytes:
+    return json.dumps(asdict(token)).encode()
+
+
+def _check_name(name: str) -> None:
+    if not name.strip() or name != name.strip() or not name.isprintable():
+        raise ServiceTokenError(
+            "A service account has a printable name without spaces at its ends."
+        )
+    if len(name) > MAX_NAME_LENGTH:
+        raise ServiceTokenError(f"A name has at most {MAX_NAME_LENGTH} characters.")
+
+
+def _check_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
+    try:
+        named = read_scopes(scopes)
+    except ValueError as error:
+        raise ServiceTokenError(str(error)) from None
+    return tuple(scope for scope in SCOPES if scope in named)

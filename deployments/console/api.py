@@ -1,0 +1,139 @@
+"""Routes of the console, and its page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Header, Query, Request, Response
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from deployments.console.service import ConsoleService
+from deployments.console.stream import write_events
+from deployments.http.detail_errors import render_error
+from deployments.http.errors import RefusedError
+from deployments.http.fast_routes import FastRoutes
+from deployments.http.names import NOT_A_RUN_ID, is_name
+from deployments.http.pages import page_headers
+from deployments.http.probes import Check, Probes
+from deployments.http.request import client_address
+from models.network.road_map import read_road_map
+
+_STATIC = Path(__file__).with_name("static")
+_HEADERS = page_headers()
+
+Authorization = Annotated[str | None, Header()]
+Run = Annotated[str | None, Query()]
+
+
+def create_app(service: ConsoleService, *, trust_forwarded_for: bool = True) -> FastAPI:
+    """Build the ASGI application around a service.
+
+    Args:
+        trust_forwarded_for: whether an address is that of ``X-Forwarded-For``.
+    """
+    app = FastAPI(title="Live console", openapi_url=None)
+    feed = Check(service.check_feed, "The feed of reports does not answer.")
+    Probes(service.check_health, {"feed": feed}).add_to(FastRoutes(app, render_error))
+    app.add_exception_handler(RefusedError, _respond_to)
+    app.add_middleware(_Guarded)
+    road_map = asdict(read_road_map())
+
+    def address_of(request: Request) -> str:
+        return client_address(request.scope, trust_forwarded_for)
+
+    @app.get("/health")
+    async def health() -> dict[str, str]:
+        return {"status": "healthy"}
+
+    @app.get("/map")
+    async def network() -> dict[str, Any]:
+        return road_map
+
+    @app.get("/stream")
+    async def stream(
+        request: Request, authorization: Authorization = None, run: Run = None
+    ) -> Response:
+        authenticate = partial(service.authenticate, authorization, address_of(request))
+        authenticate()
+        return _Stream(service, _checked(run), authenticate)
+
+    @app.get("/what_if")
+    async def what_if(
+        request: Request,
+        response: Response,
+        run: str,
+        junction: str,
+        lane: int,
+        authorization: Authorization = None,
+    ) -> dict[str, Any]:
+        service.authenticate(authorization, address_of(request))
+        response.headers["cache-control"] = "no-store"
+        return await service.what_if(run, junction, lane)
+
+    app.mount("/", StaticFiles(directory=_STATIC, html=True))
+    return app
+
+
+class _Stream(Response):
+    """The events of one open console, which has its place before the answer begins."""
+
+    def __init__(
+        self, service: ConsoleService, run: str | None, authenticate: Callable[[], None]
+    ) -> None:
+        super().__init__()
+        self._service = service
+        self._run = run
+        self._authenticate = authenticate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._service.audience.member(self._run) as client:
+
+            async def following() -> bytes:
+                event = await self._service.next_event(client)
+                self._authenticate()  # may have been revoked meanwhile
+                return event
+
+            await write_events(receive, send, following)
+
+
+class _Guarded:
+    """Adds the headers that keep a browser to this page's own files."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        prefix = scope.get("root_path", "")
+        if scope["type"] == "http" and scope["path"] == prefix:  # its files lie below
+            app: ASGIApp = RedirectResponse(prefix.rpartition("/")[2] + "/")
+            await app(scope, receive, send_guarded)
+            return
+        await self._app(scope, receive, send_guarded)
+
+
+async def _respond_to(request: Request, error: Exception) -> Response:
+    status, body, headers = render_error(request.scope, error)
+    response = Response(body, status)
+    response.raw_headers += headers
+    return response
+
+
+def _checked(run: str | None) -> str | None:
+    if run and not is_name(run):
+        raise HTTPException(400, NOT_A_RUN_ID)
+    return run or None

@@ -1,0 +1,213 @@
+"""The console without HTTP and without Ray: who looks, and what they are shown."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol
+
+from deployments.access.tokens import Tokens
+from deployments.access.trail import Trail
+from deployments.console.audience import Audience, Client
+from deployments.console.errors import NoDecisionError
+from deployments.console.options import ConsoleOptions
+from deployments.console.replicas import Replica
+from deployments.console.view import View
+from deployments.console.what_if import WhatIf
+from deployments.feed.watch import Watch
+from deployments.http.errors import ForbiddenError, UnauthorizedError
+from deployments.log import Seldom
+from deployments.store import StoreError
+
+SHOW_S = 0.3
+CROWD_SHOW_S = 0.55  # with the period of reports still below a second
+CROWD = 20  # browsers
+UNSHOWN_S = 1.0  # where there is no news; the feed forgets who asks for nothing
+LOOK_S = 1.0
+REPLICAS_S = 2.0
+SETTLED_S = 10.0
+LINGER_S = 5.0
+_PAUSE_S = 0.5
+_DEADLINE_S = 5.0
+
+
+class WatchedFeed(Protocol):
+    async def check(self) -> None: ...
+
+    async def watch(self) -> Watch: ...
+
+
+class ConsoleService:
+    """Watches while somebody looks, and for LINGER_S longer: a page that is loaded anew comes back.
+
+    Args:
+        tokens: verifies those of the gateway's users; None where no login is asked for.
+        open_feed: returns the feed, creating it when there is none.
+        read_replicas: asks Serve for its replicas.
+        trail: where refused tokens are noted.
+    """
+
+    def __init__(
+        self,
+        options: ConsoleOptions,
+        tokens: Tokens | None,
+        open_feed: Callable[[], Awaitable[WatchedFeed]],
+        read_replicas: Callable[[], Awaitable[list[Replica]]],
+        trail: Trail | None = None,
+    ) -> None:
+        self.view = View()
+        self.audience = Audience(options.max_clients)
+        self._tokens = tokens
+        self._open_feed = open_feed
+        self._read_replicas = read_replicas
+        self._trail = trail or Trail()
+        self._what_if = WhatIf()
+        self._log = Seldom("The console")
+        self._feed: WatchedFeed | None = None
+        self._asked: Watch | None = None
+        self._news = asyncio.Event()
+        self._watching: asyncio.Task[None] | None = None
+        self._looked = 0.0
+
+    async def start(self) -> None:
+        """Open the feed, so that it is there when the first browser comes."""
+        await self._hold_feed()
+
+    async def _hold_feed(self) -> WatchedFeed:
+        """Open the feed, and hold it also while nobody looks: it lives as long as its creator's
+        handle."""
+        self._feed = await self._open_feed()
+        return self._feed
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
+
+    def authenticate(self, authorization: str | None, where: str = "") -> None:
+        """Check the token of a request, where one is needed.
+
+        Args:
+            where: the address that it comes from.
+
+        Raises:
+            UnauthorizedError: there is none, or it is not valid now.
+            ForbiddenError: it does not allow to watch.
+        """
+        if self._tokens is None:
+            return
+        try:
+            self._tokens.authenticate(authorization, "read")
+        except (UnauthorizedError, ForbiddenError) as error:
+            if authorization is not None:
+                self._trail.note("token refused", error.subject, where, f"console: {error}")
+            raise
+
+    async def next_event(self, client: Client) -> bytes:
+        """Wait for what a client is to be shown next."""
+        self._watch()
+        if client.fresh:
+            self._news.set()
+        return await client.next()
+
+    async def what_if(self, run: str, junction: str, lane: int) -> dict[str, Any]:
+        """Return what the policy would do at the latest decision, over the length of one queue.
+
+        Raises:
+            NoDecisionError: none is known, or the junction has no such lane.
+            AnotherPolicyError: the policy that has decided is not to be had any more.
+        """
+        decision = self.view.runs.latest(run, junction)
+        if decision is None:
+            raise NoDecisionError("No decision of the policy is known for this junction and run")
+        return await self._what_if.curve(decision, lane)
+
+    def check_health(self) -> None:
+        """Raise when what watches has ended while somebody looks.
+
+        Raises:
+            RuntimeError: nothing new is shown.
+        """
+        task = self._watching
+        if task is None or not task.done() or task.cancelled():
+            return
+        if (cause := task.exception()) is not None:
+            raise RuntimeError("the console shows nothing new") from cause
+
+    async def check_feed(self) -> None:
+        """Open the feed anew if it has died; raise when it cannot be asked."""
+        await (await self._hold_feed()).check()
+
+    def _watch(self) -> None:
+        """Start what watches, unless it does already; anew what has failed."""
+        self._looked = self._now()
+        if self._watching is None or self._watching.done():
+            # in a context of its own: it belongs to no request
+            self._watching = asyncio.create_task(
+                self._watch_while_somebody_looks(), context=contextvars.Context()
+            )
+
+    async def _watch_while_somebody_looks(self) -> None:
+        loops = (self._follow_feed, self._follow_replicas, self._show)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._repeat(each)) for each in loops]
+            while self._is_looked_at():
+                await asyncio.sleep(LOOK_S)
+            for task in tasks:
+                task.cancel()
+
+    async def _repeat(self, step: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        while True:
+            try:
+                await step()
+            except Exception as error:  # whatever Ray raises; the page says what it does not know
+                self._log.warning(step.__name__, "Nothing new can be shown: %r", error)
+                await asyncio.sleep(_PAUSE_S)
+
+    def _is_looked_at(self) -> bool:
+        now = self._now()
+        if len(self.audience):
+            self._looked = now
+        return now - self._looked < LINGER_S
+
+    async def _follow_feed(self) -> None:
+        watch = await (await self._hold_feed()).watch()
+        try:
+            self._asked = watch
+            self._news.set()
+            while True:
+                self.view.add(await watch.next(), self._now())
+                self._news.set()
+        finally:
+            self._asked = None
+            watch.close()
+
+    async def _follow_replicas(self) -> None:
+        """Ask Serve for its replicas, seldom while all of them run and report."""
+        replicas, now = self.view.replicas, self._now()
+        if replicas.age_s(now) >= SETTLED_S or not replicas.are_settled(self.view.rates, now):
+            async with asyncio.timeout(_DEADLINE_S):
+                replicas.update(await self._read_replicas(), now)
+            await asyncio.sleep(REPLICAS_S - LOOK_S)
+        await asyncio.sleep(LOOK_S)
+
+    async def _show(self) -> None:
+        now = self._now()
+        if self._asked is not None:
+            self._asked.ask(self.audience.runs(self.view, now))
+        self.audience.show(self.view, time.time_ns() // 1_000_000, now)
+        # what comes meanwhile is shown together
+        pause_s = SHOW_S if len(self.audience) < CROWD else CROWD_SHOW_S
+        await asyncio.sleep(pause_s)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(UNSHOWN_S - pause_s):
+                await self._news.wait()
+        self._news.clear()
+
+    async def close(self) -> None:
+        with contextlib.suppress(StoreError):
+            await self._trail.flush()
+        if self._watching is not None:
+            self._watching.cancel()

@@ -1,0 +1,83 @@
+"""What the policy would do if one queue were longer: its own step, from the same hidden state."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deployments.console.errors import AnotherPolicyError, NoDecisionError
+from deployments.feed.messages import Decision
+from models.junctions import JUNCTIONS
+from models.policy.form import InvalidPolicyFileError
+from models.policy.inputs import UNAVAILABLE, encode
+from models.policy.step import Floats, PolicyStep
+
+VALUES = np.linspace(0, 1, 41)  # filled share of the lane
+TOLERANCE = 2e-3  # of a probability that was told
+MAX_POLICIES = 4
+
+_File = tuple[str, int, int]
+
+
+class WhatIf:
+    """Steps policies that it reads as they are asked for."""
+
+    def __init__(self) -> None:
+        self._policies: dict[_File, PolicyStep] = {}
+
+    async def curve(self, decision: Decision, lane: int) -> dict[str, Any]:
+        """Return the probabilities of the actions over the length of one lane's queue.
+
+        Args:
+            decision: of the policy, with its hidden state.
+            lane: in the order of the observation.
+
+        Raises:
+            NoDecisionError: the junction has no such lane.
+            AnotherPolicyError: the policy's file is gone or holds another one.
+        """
+        junction = JUNCTIONS[decision.junction]
+        if not 0 <= lane < junction.n_lanes:
+            raise NoDecisionError(f"The junction has no lane {lane}")
+        policy = await self._policy(decision.policy)
+        place = junction.n_phases + 1 + lane
+        observation = np.zeros(junction.obs_size, np.float32)
+        observation[: len(decision.observation)] = decision.observation
+        rows = np.tile(observation, (len(VALUES) + 1, 1))
+        rows[1:, place] = VALUES
+        probabilities = _step(policy, decision, rows)
+        if not np.allclose(probabilities[0], decision.probabilities, atol=TOLERANCE):
+            raise AnotherPolicyError(decision.policy)
+        return {
+            "step": decision.step,
+            "lane": lane,
+            "value": round(float(observation[place]), 4),
+            "values": VALUES.round(4).tolist(),
+            "probabilities": probabilities[1:].T.round(4).tolist(),
+        }
+
+    async def _policy(self, path: str) -> PolicyStep:
+        try:
+            stat = Path(path).stat()
+            key = (path, stat.st_mtime_ns, stat.st_size)
+            if key not in self._policies:
+                policy = await asyncio.to_thread(PolicyStep.load, Path(path))
+                while len(self._policies) >= MAX_POLICIES:
+                    del self._policies[next(iter(self._policies))]
+                self._policies[key] = policy
+            return self._policies[key]
+        except (OSError, InvalidPolicyFileError) as error:
+            raise AnotherPolicyError(path) from error
+
+
+def _step(policy: PolicyStep, decision: Decision, rows: Floats) -> Floats:
+    """Return the probabilities (B, 4) for B observations from the decision's hidden state."""
+    agents = [JUNCTIONS[decision.junction].agent_index] * len(rows)
+    assert decision.hidden is not None, "the policy has made the decision"
+    hidden = np.tile(decision.hidden, (len(rows), 1))
+    unavailable = UNAVAILABLE[agents]
+    step = policy(encode(agents, list(rows)), hidden, unavailable)
+    return policy.probabilities(step.hidden, unavailable)

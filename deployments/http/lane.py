@@ -1,0 +1,175 @@
+"""A short way for the requests of fast routes through a replica's HTTP server.
+
+Serve wraps each request of a replica in two tasks, three contexts, metadata and a line for a log
+that nobody reads, and finds its route by regular expressions; that takes longer than a step of the
+policy does. So a connection hands a request that is in the table to its handler, and writes the
+answer by itself, in one piece. Everything else goes Serve's way.
+
+What Serve has to know of these requests, it is told. And as with Serve, a request is given up when
+its client has gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import uuid
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter
+from typing import Any, NamedTuple, Protocol
+
+from fastapi import FastAPI
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
+
+from deployments.http.answers import Headers
+from deployments.http.fast_routes import FastRoutes, Route
+from deployments.log import REQUEST_ID_HEADER, logger, request_headers
+
+_PREFIX_OF_IDS = str(uuid.uuid4())[:-12].encode()  # a process has 2^48 ids of its own
+_LAST_OF_IDS = (1 << 48) - 1
+_numbers = itertools.count(random.getrandbits(48))
+
+
+class Accounts(Protocol):
+    """What Serve has to know of the requests in the lane.
+
+    Attributes:
+        own_headers: by which a request asks Serve for what the lane has not.
+    """
+
+    own_headers: frozenset[bytes]
+
+    @property
+    def prefix(self) -> str:
+        """Of the paths of the application; it may change."""
+
+    def began(self) -> None: ...
+
+    def ended(self, route: str, seconds: float, failure: str | None) -> None: ...
+
+
+def lane_of(app: FastAPI) -> Callable[[Accounts], Callable[..., asyncio.Protocol]]:
+    """Return what makes uvicorn's connections where the fast routes of an app have the lane."""
+    fast: FastRoutes = app.state.fast_routes
+    return lambda accounts: partial(Connection, fast, accounts)
+
+
+class Passage(NamedTuple):
+    """A request in the lane: its route, and the id by which logs know it."""
+
+    route: Route
+    request_id: bytes
+
+
+class Connection(HttpToolsProtocol):
+    """One connection to a client, which knows of the lane.
+
+    Args:
+        fast: the routes that have it.
+        accounts: told of every request in it.
+        of_uvicorn: what uvicorn makes a connection with.
+    """
+
+    def __init__(self, fast: FastRoutes, accounts: Accounts, **of_uvicorn: Any) -> None:
+        super().__init__(**of_uvicorn)
+        self._fast = fast
+        self._accounts = accounts
+        self._passing: asyncio.Task[None] | None = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._passing is not None:
+            self._passing.cancel()
+
+    def _should_upgrade(self) -> bool:
+        return False  # to WebSockets: no service has any
+
+    def _unsupported_upgrade_warning(self) -> None:
+        # Of a request that asks for another protocol the parser leaves the body out, and would
+        # read what comes of it later as further requests: its answer is the connection's last.
+        self.cycle.keep_alive = False
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        passage = self._passage_of(cycle.scope)
+        if passage is None:
+            super()._start_asgi_task(cycle, app)
+            return
+        task = self._passing = self.loop.create_task(self._pass(cycle, passage, perf_counter()))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    def _passage_of(self, scope: Any) -> Passage | None:
+        root, path = scope["root_path"] + self._accounts.prefix, scope["path"]
+        if not path.startswith(root):
+            return None
+        route = self._fast.route_of(scope["method"], path.removeprefix(root))
+        if route is None:
+            return None
+        request_id = None
+        for name, value in scope["headers"]:
+            if name == REQUEST_ID_HEADER:
+                request_id = value
+            elif name in self._accounts.own_headers:
+                return None
+        if request_id is None:
+            request_id = b"%s%012x" % (_PREFIX_OF_IDS, next(_numbers) & _LAST_OF_IDS)
+            scope["headers"].append((REQUEST_ID_HEADER, request_id))
+        scope["root_path"] = root
+        return Passage(route, request_id)
+
+    async def _pass(self, cycle: RequestResponseCycle, passage: Passage, arrived_s: float) -> None:
+        scope: Any = cycle.scope
+        receive: Any = cycle.receive
+        request_headers.set(scope["headers"])
+        # what came in one piece is all there before this task has begun
+        is_whole = not (cycle.more_body or cycle.waiting_for_100_continue)
+
+        async def send(status: int, body: bytes, headers: Headers) -> None:
+            if self.flow.write_paused:
+                await self.flow.drain()
+            self._write(cycle, status, body, headers, passage.request_id)
+
+        failure: str | None = "CancelledError"
+        self._accounts.began()
+        try:
+            body = bytes(cycle.body) if is_whole else None
+            await self._fast.answer(passage.route, scope, receive, send, body, arrived_s)
+            failure = None
+        except Exception as error:
+            failure = type(error).__name__
+            logger.exception("A request failed")
+        finally:
+            self._accounts.ended(scope["path"], perf_counter() - arrived_s, failure)
+            if not cycle.response_complete:
+                self.transport.close()
+
+    def _write(
+        self,
+        cycle: RequestResponseCycle,
+        status: int,
+        body: bytes,
+        headers: Headers,
+        request_id: bytes,
+    ) -> None:
+        if cycle.disconnected:
+            return
+        head = [STATUS_LINE[status]]
+        for name, value in (*self.server_state.default_headers, *headers):
+            head += (name, b": ", value, b"\r\n")
+        head += (REQUEST_ID_HEADER, b": ", request_id, b"\r\n")
+        if not cycle.keep_alive:
+            head.append(b"connection: close\r\n")
+        head.append(b"content-length: %d\r\n\r\n" % len(body))
+        head.append(body)
+        self.transport.write(b"".join(head))
+        cycle.response_started = cycle.response_complete = True
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            self.transport.close()
+        self.on_response_complete()

@@ -1,0 +1,64 @@
+"""How many requests may be at work, found out by how long they wait for their process.
+
+A fixed number cannot be right: what a request takes differs by machine, by route and by what else
+runs. So the limit adapts to a delay that is measured, as TCP adapts its window to congestion
+(additive increase, multiplicative decrease; D.-M. Chiu and R. Jain, Computer Networks and ISDN
+Systems 17, 1989): how long a request that has arrived waits for its turn in the event loop. That
+counts what overload makes grow and nothing else: who waits for a hidden state or another service
+takes nobody's turn.
+"""
+
+from __future__ import annotations
+
+TARGET_S = 0.08
+PERIOD_S = 0.1
+LEAST = 256
+"""At work at once, whatever the delay: where other processes take the processor, refusals do not
+help, and this many take a fraction of the target."""
+
+_SHRINK = 0.5  # at most, in a period
+_GROW = 1.1
+
+
+class AdaptiveLimit:
+    """A limit of concurrency.
+
+    Args:
+        most: at work at once, whatever the delay.
+
+    Attributes:
+        now: the limit.
+    """
+
+    def __init__(self, most: float, target_s: float = TARGET_S, period_s: float = PERIOD_S) -> None:
+        self.now = most
+        self._most = most
+        self._target_s = target_s
+        self._period_s = period_s
+        self._longest_s = 0.0
+        self._peak = 0
+        self._ends_at = 0.0
+
+    def note(self, waited_s: float, at_work: int, clock_s: float) -> None:
+        """Note a request whose turn has come.
+
+        Args:
+            waited_s: for its turn.
+            at_work: requests, without this one.
+            clock_s: monotonic.
+        """
+        if waited_s > self._longest_s:
+            self._longest_s = waited_s
+        if at_work > self._peak:
+            self._peak = at_work
+        if clock_s >= self._ends_at:
+            self._adapt()
+            self._ends_at = clock_s + self._period_s
+            self._longest_s, self._peak = 0.0, 0
+
+    def _adapt(self) -> None:
+        if self._longest_s > self._target_s:
+            share = max(_SHRINK, self._target_s / self._longest_s)
+            self.now = min(self._most, max(LEAST, min(self.now, self._peak) * share))
+        else:
+            self.now = min(self._most, self.now * _GROW + 1)

@@ -1,0 +1,32 @@
+"""What an inference replica tells the console, while one is open."""
+
+from __future__ import annotations
+
+from deployments.feed.messages import Contents, Demand
+from deployments.inference.service import InferenceService
+from deployments.request_times import RequestTimes
+
+
+class ToldInference:
+    """Implements :class:`~deployments.feed.publisher.Told`."""
+
+    def __init__(self, service: InferenceService, times: RequestTimes) -> None:
+        self._policies = service.policies
+        self._leases = service.leases
+        self._times = times.of("POST", "/predict_action")
+
+    def heed(self, demand: Demand) -> None:
+        self._policies.watched_steps.heed(demand)
+
+    def take(self) -> Contents:
+        policies = self._policies
+        decisions, runs = policies.watched_steps.take(policies.files)
+        steps = sum(counts.predictions.total() for counts in policies.counts.values())
+        lag_ms = self._leases.counts.commit_lag_s * 1000
+        return Contents(
+            steps,
+            {"commit_lag_ms": lag_ms},
+            latencies=self._times.totals(),
+            runs=runs,
+            decisions=decisions,
+        )

@@ -1,0 +1,24 @@
+"""Lines for whoever runs the system: what they are about, and no floods of them.
+
+Serve writes the lines of this logger into the file of the replica, whose name has the application,
+the deployment and the replica; :func:`deployments.ray_private.serve.prepare_log` adds the request.
+A state actor has a file of its own beside these, and so have the keepers of the launcher.
+"""
+
+from deployments.log.context import REQUEST_ID_HEADER, about, request_headers, trace_id
+from deployments.log.floods import NoFloods, Outages, Seldom, logger
+from deployments.log.lines import Fields, line_handler, write_to
+
+__all__ = [
+    "REQUEST_ID_HEADER",
+    "Fields",
+    "NoFloods",
+    "Outages",
+    "Seldom",
+    "about",
+    "line_handler",
+    "logger",
+    "request_headers",
+    "trace_id",
+    "write_to",
+]

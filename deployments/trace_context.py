@@ -1,0 +1,65 @@
+"""Which trace the work at hand belongs to, and how that is told to the next process.
+
+The header is that of the W3C recommendation "Trace Context", level 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from contextvars import ContextVar
+from typing import NamedTuple
+
+HEADER = "traceparent"
+RAW_HEADER = HEADER.encode()  # as ASGI gives it
+
+NOT_TRACED = f"00-{'f' * 32}-{'f' * 16}-00"
+"""Tells the next process not to begin a trace of its own."""
+
+MOST_LINKED = 32
+"""Traces that one piece of shared work is linked to."""
+
+_FORM = re.compile("([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+
+
+class Trace(NamedTuple):
+    """A span of a trace that is recorded: work that follows from it belongs to it.
+
+    Attributes:
+        trace_id: 128 bits, not 0.
+        span_id: 64 bits, not 0.
+    """
+
+    trace_id: int
+    span_id: int
+
+    def __str__(self) -> str:
+        """Return the value of the header."""
+        return f"00-{self.trace_id:032x}-{self.span_id:016x}-01"
+
+
+CURRENT: ContextVar[Trace | None] = ContextVar("trace", default=None)
+
+
+class Sender(NamedTuple):
+    """What a header says of whoever sent a request."""
+
+    trace: Trace
+    records: bool
+
+
+def sender_of(traceparent: str) -> Sender | None:
+    """Read a header; None when it is not of the form, which the recommendation has ignored."""
+    found = _FORM.fullmatch(traceparent)
+    if found is None:
+        return None
+    version, trace_id, span_id, flags, more = found.groups()
+    if version == "ff" or (version == "00" and more):  # later versions may be longer
+        return None
+    trace = Trace(int(trace_id, 16), int(span_id, 16))
+    return Sender(trace, bool(int(flags, 16) & 1)) if all(trace) else None
+
+
+def traces_of(traces: Iterable[Trace | None]) -> list[Trace]:
+    """Return each trace once, in their order."""
+    return list(dict.fromkeys(trace for trace in traces if trace is not None))

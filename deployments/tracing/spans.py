@@ -1,0 +1,129 @@
+"""The spans of this process: begun and ended anywhere, sent away by a thread of their own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    SpanKind,
+    StatusCode,
+    TraceFlags,
+    set_span_in_context,
+)
+
+from deployments.trace_context import CURRENT, Trace
+from deployments.tracing.sampling import Sampler
+
+QUEUED_SPANS = 2048
+PERIOD_MS = 5000  # an export costs as much as the spans of some traces
+EXPORT_TIMEOUT_MS = 5000
+OLDEST_ARRIVAL_S = 60.0
+
+_KINDS = {"server": SpanKind.SERVER, "client": SpanKind.CLIENT, "internal": SpanKind.INTERNAL}
+
+
+class Spans:
+    """Makes spans, and sends them while nobody waits: what is too much is dropped.
+
+    Args:
+        exporter: sends them.
+        resource: what tells this process from others.
+    """
+
+    def __init__(
+        self, exporter: SpanExporter, sampler: Sampler, resource: Mapping[str, str]
+    ) -> None:
+        self.sampler = sampler
+        self._provider = TracerProvider(ALWAYS_ON, Resource(resource), shutdown_on_exit=False)
+        self._provider.add_span_processor(
+            BatchSpanProcessor(
+                exporter,
+                max_queue_size=QUEUED_SPANS,
+                schedule_delay_millis=PERIOD_MS,
+                export_timeout_millis=EXPORT_TIMEOUT_MS,
+            )
+        )
+        self._tracer = self._provider.get_tracer("greenwave")
+
+    def flush(self) -> None:
+        self._provider.force_flush(EXPORT_TIMEOUT_MS)
+
+    def close(self) -> None:
+        self._provider.shutdown()
+
+    @contextmanager
+    def request(
+        self, name: str, senders: Sequence[Trace], arrived_s: float | None
+    ) -> Iterator[Span]:
+        """Cover the answer to a request.
+
+        Args:
+            senders: of whose trace it is a part, if any.
+            arrived_s: when it reached the edge, in seconds since 1970, if that is known: the way
+                from there has a span of its own then.
+        """
+        if arrived_s is None or not 0 <= time.time() - arrived_s < OLDEST_ARRIVAL_S:
+            with self.cover(name, senders, "server") as span:
+                yield span
+            return
+        began_ns = int(arrived_s * 1e9)
+        with (
+            self.cover("edge", senders, "server", began_ns=began_ns) as edge,
+            self.cover(name, [_trace_of(edge)], "server") as span,
+        ):
+            yield span
+
+    @contextmanager
+    def cover(
+        self,
+        name: str,
+        traces: Sequence[Trace],
+        kind: str = "internal",
+        attributes: Mapping[str, str | int] | None = None,
+        began_ns: int | None = None,
+    ) -> Iterator[Span]:
+        """Cover work for several traces: a span of the first one, to which the others are linked.
+
+        Args:
+            traces: what the work is done for; a new trace begins without any.
+            kind: server, client or internal.
+        """
+        parent = set_span_in_context(NonRecordingSpan(_context_of(traces[0]))) if traces else None
+        span = self._tracer.start_span(
+            name,
+            context=parent,
+            kind=_KINDS[kind],
+            attributes=attributes,
+            links=[Link(_context_of(other)) for other in traces[1:]],
+            start_time=began_ns,
+            record_exception=False,
+            set_status_on_exception=False,
+        )
+        token = CURRENT.set(_trace_of(span))
+        try:
+            yield span
+        except BaseException as error:
+            span.set_status(StatusCode.ERROR, type(error).__name__)
+            raise
+        finally:
+            CURRENT.reset(token)
+            span.end()
+
+
+def _trace_of(span: Span) -> Trace:
+    context = span.get_span_context()
+    return Trace(context.trace_id, context.span_id)
+
+
+def _context_of(trace: Trace) -> SpanContext:
+    return SpanContext(*trace, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))

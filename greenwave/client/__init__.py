@@ -1,0 +1,68 @@
+"""A typed client of a running Greenwave, for controllers and simulators.
+
+    with Client("http://localhost:8000", "operator", password) as client:
+        run = client.run("monday")
+        run.reset()
+        decision = run.act("300839359", [1, 0, 1, 0.4])
+
+``AsyncClient`` has the same calls, to be awaited.
+"""
+
+from greenwave.client.awaiting.client import AsyncClient
+from greenwave.client.blocking.client import Client
+from greenwave.client.calls.inference import Observed
+from greenwave.client.errors import (
+    GreenwaveError,
+    InvalidInputError,
+    InvalidRequestError,
+    KeyReusedError,
+    NotFoundError,
+    RefusedError,
+    TooManyLoginsError,
+    UnauthorizedError,
+    UnavailableError,
+    UnknownOutcomeError,
+    UnusableAnswerError,
+)
+from greenwave.client.records import Account, Card, Customer, Loan
+from greenwave.client.results import (
+    Decision,
+    DensityForecast,
+    FailedPrediction,
+    FlowForecast,
+    Prediction,
+    Sample,
+    Shown,
+)
+from greenwave.client.settings import Addresses, Retries, Timeouts
+
+__all__ = [
+    "Account",
+    "Addresses",
+    "AsyncClient",
+    "Card",
+    "Client",
+    "Customer",
+    "Decision",
+    "DensityForecast",
+    "FailedPrediction",
+    "FlowForecast",
+    "GreenwaveError",
+    "InvalidInputError",
+    "InvalidRequestError",
+    "KeyReusedError",
+    "Loan",
+    "NotFoundError",
+    "Observed",
+    "Prediction",
+    "RefusedError",
+    "Retries",
+    "Sample",
+    "Shown",
+    "Timeouts",
+    "TooManyLoginsError",
+    "UnauthorizedError",
+    "UnavailableError",
+    "UnknownOutcomeError",
+    "UnusableAnswerError",
+]

@@ -1,0 +1,133 @@
+"""The calls of the gateway, which need its login."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from greenwave.client.calls.probes import Probed, status_call
+from greenwave.client.core.call import Call, Effect, Reply, nothing
+from greenwave.client.inputs import (
+    JSON,
+    checked_key,
+    checked_observation,
+    json_bytes,
+    numbers,
+    run_headers,
+    text,
+)
+from greenwave.client.results import Decision, GatewayHealth, Shown
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayCalls(Probed):
+    """What the gateway is asked for no run."""
+
+    url: str
+
+    @property
+    def root(self) -> str:
+        return f"{self.url}/api"
+
+    def health(self) -> Call[GatewayHealth]:
+        """Tell whether the gateway can ask the policy; ``degraded`` is an answer, no error."""
+        return status_call(f"{self.root}/traffic/health", GatewayHealth)
+
+
+@dataclass(frozen=True, slots=True)
+class RunCalls:
+    """Decisions for the junctions of one simulation run.
+
+    Args:
+        name: 1 to 64 of ``A-Z a-z 0-9 . _ : -``; None for the run ``default``.
+    """
+
+    url: str
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        run_headers(self.name)
+
+    def act(
+        self,
+        junction: str,
+        observation: Sequence[float],
+        *,
+        vehicle_counts: bool = False,
+        simulation_time_s: float | None = None,
+        shown: Shown | None = None,
+        metadata: Any = None,
+        key: str | None = None,
+    ) -> Call[Decision]:
+        """Ask which phase a junction shall show next; the policy makes one step.
+
+        Args:
+            observation: current phase, whether it may change, queues; at most 19 numbers.
+            vehicle_counts: whether the queues are vehicles instead of shares of the lanes.
+            simulation_time_s: seconds of a simulation's day, which a fallback by plan then goes by.
+            shown: by the junction now, which the safety layer asks for.
+            metadata: for the gateway's log.
+            key: of an earlier step, whose decision is asked for again. By default each call is a
+                step of its own, however often it has to be sent.
+        """
+        key = checked_key(key)
+        body: dict[str, Any] = {
+            "junctionId": text(junction, "junction"),
+            "observations": checked_observation(observation),
+        }
+        if vehicle_counts:
+            body["observationFormat"] = "vehicle_counts"
+        if simulation_time_s is not None:
+            (body["simulationTime"],) = numbers([simulation_time_s], "simulation_time_s")
+        if shown is not None:
+            (green_s,) = numbers([shown.green_s], "green_s")
+            red_s = numbers(shown.red_s, "red_s")
+            body["shown"] = {"phase": shown.phase, "greenSeconds": green_s, "redSeconds": red_s}
+        if metadata is not None:
+            body["metadata"] = metadata
+
+        return Call(
+            method="POST",
+            url=f"{self.url}/api/traffic/action",
+            effect=Effect.THE_SAME,
+            headers={**JSON, **run_headers(self.name), "idempotency-key": key},
+            body=json_bytes(body),
+            read=partial(_read_own_decision, junction, key),
+            authorized=True,
+            key=key,
+        )
+
+    def demo(self) -> Call[Decision]:
+        """Let the gateway make up an observation of some junction, and decide."""
+        return Call(
+            method="GET",
+            url=f"{self.url}/api/traffic/action",
+            effect=Effect.ANOTHER,
+            headers=run_headers(self.name),
+            read=_read_decision,
+            authorized=True,
+        )
+
+    def reset(self) -> Call[None]:
+        """Let the policy forget what it has seen of this run: do this at a simulation's start."""
+        return Call(
+            method="POST",
+            url=f"{self.url}/api/traffic/reset",
+            effect=Effect.THE_SAME,
+            headers=run_headers(self.name),
+            read=nothing,
+            authorized=True,
+        )
+
+
+def _read_decision(reply: Reply) -> Decision:
+    return Decision.model_validate_json(reply.body)
+
+
+def _read_own_decision(junction: str, key: str, reply: Reply) -> Decision:
+    decision = _read_decision(reply)
+    if decision.junction_id != junction:
+        raise ValueError("a decision for another junction")
+    return decision.model_copy(update={"key": key})

@@ -1,0 +1,112 @@
+"""A call of a service, and what a client has to do for it.
+
+Whoever performs a call gets the next thing to do from a generator, does it, and gives the outcome
+back: by blocking or by awaiting, which makes no other difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Generic, TypeVar
+
+Result = TypeVar("Result")
+
+
+class Effect(Enum):
+    """What it does when a call arrives twice."""
+
+    NOTHING = "a call only asks"
+    THE_SAME = "a call has one effect, however often it arrives"
+    ANOTHER = "a call has one more effect each time it arrives"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer. Names of headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def is_json(self) -> bool:
+        return "json" in self.headers.get("content-type", "")
+
+
+@dataclass(frozen=True, slots=True)
+class NoReply:
+    """No answer came.
+
+    Attributes:
+        sent: whether the request may have arrived.
+        reason: for the message of an error.
+    """
+
+    sent: bool
+    reason: str
+
+
+def nothing(_: Reply) -> None:
+    """Read an answer that says no more than that it is done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Generic[Result]):
+    """A request, and how to read its answer.
+
+    Attributes:
+        read: from an answer with one of the statuses ``answers`` to the result; raises ValueError
+            if it is not of the documented form, or an error of the client.
+        authorized: whether the gateway's token goes with it.
+        key: the idempotency key that is in the request, for a user to repeat it.
+    """
+
+    method: str
+    url: str
+    effect: Effect
+    read: Callable[[Reply], Result]
+    answers: tuple[int, ...] = (200,)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    authorized: bool = False
+    key: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.url}"
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a request within these times; the outcome is a Reply or a NoReply."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes | None
+    timeout_s: float
+    connect_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Wait; the outcome is None."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """Do these things while no other call does such; the outcome is their result.
+
+    It is None if the others do not end within ``timeout_s``.
+    """
+
+    things: Generator[Send | Pause | Alone, Outcome, str]
+    timeout_s: float
+
+
+Outcome = Reply | NoReply | str | None
+Doing = Generator[Send | Pause | Alone, Outcome, Result]
+"""What is left to do for a call, and its result."""

@@ -1,0 +1,110 @@
+"""The gateway's token: when it is good, and when to ask for another one."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from greenwave.client.core.call import Call, Effect, Reply
+from greenwave.client.errors import InvalidInputError
+from greenwave.client.inputs import JSON, json_bytes, text
+from greenwave.client.results import Form
+
+_EARLY_S = 60.0  # of a token that is good for an hour; of a short one, a tenth of its life
+_SERVICE_TOKEN = "what `greenwave tokens create` has written"
+_PAUSE_S = 10.0  # after a renewal that failed while the token before is good
+
+
+class Grant(Form):
+    """The gateway's answer to a login."""
+
+    access_token: str = Field(min_length=1)
+    expires_in: float = Field(gt=0)
+
+
+class GivenToken:
+    """A service account's token: there is no other one, and the gateway says when it has ended."""
+
+    def __init__(self, token: str) -> None:
+        self.token = token
+
+    def is_fresh(self, now: float) -> bool:
+        return True
+
+
+class Login:
+    """Knows a token, its age by a monotonic clock in seconds, and the call that gets another."""
+
+    def __init__(self, gateway: str, username: str, password: str) -> None:
+        self.call = Call(
+            method="POST",
+            url=f"{gateway}/api/auth/login",
+            effect=Effect.NOTHING,
+            read=_read,
+            headers=JSON,
+            body=json_bytes({"username": username, "password": password}),
+        )
+        self.token: str | None = None
+        self._renew_from = 0.0
+        self._good_until = 0.0
+
+    def is_fresh(self, now: float) -> bool:
+        return self.token is not None and now < self._renew_from
+
+    def is_good(self, now: float) -> bool:
+        return self.token is not None and now < self._good_until
+
+    def keep(self, grant: Grant, asked: float) -> str:
+        """Use a token that was asked for at this time, and return it."""
+        self._good_until = asked + grant.expires_in
+        self._renew_from = self._good_until - min(_EARLY_S, grant.expires_in / 10)
+        self.token = grant.access_token
+        return grant.access_token
+
+    def postpone(self, now: float) -> None:
+        """Go on with a token that is good and could not be renewed."""
+        self._renew_from = min(self._good_until, now + _PAUSE_S)
+
+    def refuse(self, token: str) -> None:
+        """Use a token no more, unless another one has taken its place."""
+        if self.token == token:
+            self.token = None
+
+
+def make_login(
+    gateway: str, username: str | None, password: str | None, token: str | None = None
+) -> Login | GivenToken | None:
+    """Return the login of a client that was given a user name and a password, or a token.
+
+    Raises:
+        InvalidInputError: half of a login was given, or both.
+    """
+    if token is not None:
+        if username is not None or password is not None:
+            raise InvalidInputError("Give a token, or a username and a password, not both")
+        return GivenToken(_checked(text(token, "token").strip(), "token", _SERVICE_TOKEN))
+    if username is None and password is None:
+        return None
+    return Login(gateway, text(username, "username"), text(password, "password"))
+
+
+def make_bearer(token: str | None) -> dict[str, str]:
+    """Return the header that bears a token which no login has given, if there is one.
+
+    Raises:
+        InvalidInputError: no header can bear it.
+    """
+    if token is None:
+        return {}
+    name = "inference_token"
+    checked = _checked(text(token, name).strip(), name, "INFERENCE_TOKEN of the service")
+    return {"authorization": f"Bearer {checked}"}
+
+
+def _checked(token: str, name: str, origin: str) -> str:
+    if not (token.isascii() and token.isprintable() and " " not in token):
+        raise InvalidInputError(f"{name} must be {origin}")
+    return token
+
+
+def _read(reply: Reply) -> Grant:
+    return Grant.model_validate_json(reply.body)

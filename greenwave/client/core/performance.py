@@ -1,0 +1,173 @@
+"""Performs a call: attempts, pauses and logins within one deadline, without input and output."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+
+from greenwave.client.core.call import (
+    Alone,
+    Call,
+    Doing,
+    Effect,
+    NoReply,
+    Pause,
+    Reply,
+    Result,
+    Send,
+)
+from greenwave.client.core.failures import Failure, failure_of
+from greenwave.client.core.login import GivenToken, Login
+from greenwave.client.errors import (
+    GreenwaveError,
+    InvalidInputError,
+    TooManyLoginsError,
+    UnavailableError,
+    UnknownOutcomeError,
+    UnusableAnswerError,
+)
+from greenwave.client.settings import Retries, Timeouts
+
+_COMMON = {"user-agent": "greenwave-client", "accept": "application/json"}
+_UNAUTHORIZED = 401
+
+
+class Performer:
+    """Knows how calls are performed, and the token that they share.
+
+    Args:
+        login: None for a client without user name, password and token.
+        clock: monotonic, in seconds.
+        chance: a random number from 0 to 1.
+    """
+
+    def __init__(
+        self,
+        timeouts: Timeouts,
+        retries: Retries,
+        login: Login | GivenToken | None,
+        clock: Callable[[], float] = time.monotonic,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._timeouts = timeouts
+        self._retries = retries
+        self._login = login
+        self._clock = clock
+        self._chance = chance
+
+    def perform(self, call: Call[Result]) -> Doing[Result]:
+        """Do what a call needs, and return its result.
+
+        Raises:
+            GreenwaveError: there is none; see :mod:`greenwave.client.errors`.
+        """
+        deadline = self._clock() + self._timeouts.total_s
+        return self._perform(call, deadline, self._retries.attempts)
+
+    def _perform(self, call: Call[Result], deadline: float, most: int) -> Doing[Result]:
+        attempts, perhaps_done, logged_in_anew = 0, False, False
+        while True:
+            token = None
+            if call.authorized:
+                token = yield from self._token(call, deadline)
+            attempts += 1
+            reply = yield self._send(call, token, deadline)
+            assert isinstance(reply, Reply | NoReply)
+            if isinstance(reply, Reply) and reply.status in call.answers:
+                return _read(call, reply, attempts)
+            failure = failure_of(reply)
+            if token is not None and failure.error.status == _UNAUTHORIZED and not logged_in_anew:
+                login = self._login_of(call)
+                if isinstance(login, Login):
+                    login.refuse(token)
+                    logged_in_anew = True
+                    continue
+            perhaps_done |= failure.perhaps_done and call.effect is not Effect.NOTHING
+            pause_s = self._pause_s(failure, attempts)
+            over = attempts >= most or self._clock() + pause_s >= deadline
+            if over or not _may_repeat(call, failure):
+                raise _final(call, failure.error, attempts, perhaps_done)
+            yield Pause(pause_s)
+
+    def _send(self, call: Call[Result], token: str | None, deadline: float) -> Send:
+        headers: Mapping[str, str] = {**_COMMON, **call.headers}
+        if token is not None:
+            headers = {**headers, "authorization": f"Bearer {token}"}
+        timeout_s = max(0.001, min(self._timeouts.attempt_s, deadline - self._clock()))
+        connect_s = min(self._timeouts.connect_s, timeout_s)
+        return Send(call.method, call.url, headers, call.body, timeout_s, connect_s)
+
+    def _pause_s(self, failure: Failure, attempts: int) -> float:
+        chance = self._chance()
+        asked = failure.error.retry_after_s or 0.0
+        return max(self._retries.pause_s(attempts, chance), asked * (1 + chance / 4))
+
+    def _login_of(self, call: Call[Result]) -> Login | GivenToken:
+        if self._login is None:
+            raise InvalidInputError(
+                "The gateway asks for a login: make the client with a username and a password, "
+                "or with a token",
+                call=str(call),
+            )
+        return self._login
+
+    def _token(self, call: Call[Result], deadline: float) -> Doing[str]:
+        login = self._login_of(call)
+        if login.token is not None and login.is_fresh(self._clock()):
+            return login.token
+        assert isinstance(login, Login), "a given token is always fresh"
+        token = yield Alone(self._renew(login, deadline), max(0.0, deadline - self._clock()))
+        if not isinstance(token, str):
+            raise UnavailableError("Other calls' login took too long", call=str(login.call))
+        return token
+
+    def _renew(self, login: Login, deadline: float) -> Doing[str]:
+        asked = self._clock()
+        if login.token is not None and login.is_fresh(asked):
+            return login.token  # another call was first
+        before = login.token if login.is_good(asked) else None
+        try:
+            most = self._retries.attempts if before is None else 1
+            grant = yield from self._perform(login.call, deadline, most)
+        except (UnavailableError, TooManyLoginsError):
+            if before is None:
+                raise
+            login.postpone(self._clock())
+            return before
+        return login.keep(grant, asked)
+
+
+def _may_repeat(call: Call[Result], failure: Failure) -> bool:
+    return failure.passes and not (failure.perhaps_done and call.effect is Effect.ANOTHER)
+
+
+def _read(call: Call[Result], reply: Reply, attempts: int) -> Result:
+    try:
+        return call.read(reply)
+    except GreenwaveError as error:
+        raise _placed(error, call, attempts) from None
+    except ValueError:
+        said = f"The answer is not of the documented form: {reply.body[:200]!r}"
+        unusable = UnusableAnswerError(said, status=reply.status)
+        raise _placed(unusable, call, attempts) from None
+
+
+def _final(
+    call: Call[Result], error: GreenwaveError, attempts: int, perhaps_done: bool
+) -> GreenwaveError:
+    if perhaps_done and isinstance(error, UnavailableError):
+        error = UnknownOutcomeError(
+            f"It may have been done or not: {error.message}",
+            status=error.status,
+            code=error.code,
+            retry_after_s=error.retry_after_s,
+        )
+    return _placed(error, call, attempts)
+
+
+def _placed(error: GreenwaveError, call: Call[Result], attempts: int) -> GreenwaveError:
+    error.call, error.attempts = str(call), attempts
+    if isinstance(error, UnknownOutcomeError):
+        error.key = call.key
+    return error

@@ -1,0 +1,243 @@
+"""What calls return. Results are frozen; what a later server adds to an answer is ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+SUCCESS = "success"
+
+
+class Form(BaseModel):
+    """An answer in camel case, read strictly."""
+
+    model_config = ConfigDict(
+        frozen=True, strict=True, alias_generator=to_camel, populate_by_name=True
+    )
+
+
+class SnakeForm(Form):
+    """An answer in snake case."""
+
+    model_config = ConfigDict(alias_generator=None)
+
+
+class SafetyStep(Form):
+    """A state of the lamps, a letter for each link, and when it is to be shown."""
+
+    after_s: float = Field(alias="afterSeconds")
+    state: str
+
+
+class Safety(Form):
+    """What the gateway's safety layer says; times count from the moment that was described.
+
+    Attributes:
+        asked: the action of the policy, or of the fallback.
+        rule: why the decision's action is another one; ``none`` if it is not.
+        show_after_s: from when on the decision's action may be green.
+        steps: what to show until then, and then; empty unless a change begins.
+    """
+
+    asked: int
+    rule: str
+    show_after_s: float = Field(alias="showAfterSeconds")
+    steps: list[SafetyStep]
+
+
+class Decision(Form):
+    """What the gateway decided for a junction.
+
+    Attributes:
+        action: the phase to show next.
+        signal: the action in the three words of the service's document; it does not name the phase.
+        timestamp: milliseconds since the Unix epoch.
+        fallback_plan: the fixed-time plan that a fallback's action is from, and its period; None
+            for RED, and for decisions of the policy.
+        safety: what the safety layer says; None while it is off.
+        key: with which the same step can be asked for again, as after a fallback; None for a
+            demonstration.
+    """
+
+    junction_id: str
+    action: int = Field(alias="predictedAction", ge=0)
+    signal: str = Field(alias="signalState")
+    timestamp: int
+    status: str
+    fallback_plan: str | None = None
+    safety: Safety | None = None
+    key: str | None = None
+
+    @property
+    def is_fallback(self) -> bool:
+        """Whether the policy was away: the action is a plan's, or 0, which no one decided."""
+        return self.status != SUCCESS
+
+
+class Prediction(SnakeForm):
+    """What the policy chose for a junction.
+
+    Attributes:
+        confidence: the action's probability.
+        step: the junction's steps since zeros; None for one of several.
+        key: with which the same step can be asked for again.
+    """
+
+    junction_id: str
+    action: int = Field(ge=0)
+    confidence: float = Field(ge=0, le=1)
+    step: int | None = None
+    key: str | None = None
+
+
+class FailedPrediction(SnakeForm):
+    """Why one of several predictions was not made.
+
+    Attributes:
+        status: of the answer, had it been asked for alone.
+        code: for programs; after ``outcome_unknown`` the step may have been made.
+        key: with which the same step can be asked for again.
+    """
+
+    junction_id: str
+    status: int
+    message: str
+    code: str | None
+    key: str
+
+
+class Probe(Form):
+    """What a probe tells of the replica that has answered.
+
+    Attributes:
+        status: ``alive`` or ``dead``; ``ready`` or ``not ready``.
+        checks: by name, ``ok`` or a sentence that says otherwise.
+    """
+
+    status: str
+    checks: dict[str, str]
+
+
+class GatewayHealth(Form):
+    status: Literal["healthy", "degraded"]
+    inference_service: Literal["up", "down"]
+    timestamp: int
+
+
+class InferenceHealth(SnakeForm):
+    status: str
+    model_loaded: bool
+    junctions: list[str]
+    detail: str | None = None
+
+
+class JunctionInfo(SnakeForm):
+    agent_index: int
+    avail_actions: list[int]
+    valid_actions: int
+
+
+class PolicyInfo(SnakeForm):
+    architecture: str
+    input_shape: int
+    hidden_dim: int
+    n_actions: int
+    n_agents: int
+    obs_agent_id: bool
+    junctions: dict[str, JunctionInfo]
+
+
+class DensityForecast(SnakeForm):
+    """The next hour: vehicles per kilometre on each edge."""
+
+    prediction: list[float]
+    edge_ids: list[str]
+
+    @property
+    def by_edge(self) -> dict[str, float]:
+        return dict(zip(self.edge_ids, self.prediction, strict=True))
+
+
+class DensityHealth(SnakeForm):
+    status: str
+    message: str
+
+
+class DensityInfo(SnakeForm):
+    model_type: str
+    input_shape: list[int]
+    output_shape: list[int]
+    description: str
+    edges: list[str]
+    test_loss: float | None
+    test_mae: float | None
+
+
+class FlowForecast(SnakeForm):
+    """The next 15 minutes.
+
+    Attributes:
+        forecast_timestamp: seconds, of the end of the 15 minutes.
+        predicted_flow: vehicles per minute.
+        confidence: the probability that it is within its tolerance.
+        timestamp: milliseconds since the Unix epoch, of the answer.
+    """
+
+    junction_id: str
+    forecast_timestamp: int
+    predicted_flow: int
+    confidence: float = Field(ge=0, le=1)
+    status: str
+    timestamp: int
+
+
+class FlowHealth(SnakeForm):
+    status: str
+    model_loaded: bool
+    model_version: str
+    forecast_horizon: int
+    timestamp: int
+    detail: str | None = None
+
+
+class FlowInfo(SnakeForm):
+    model_type: str
+    model_version: str
+    input_features: int
+    input_window: int
+    output_window: int
+    target_accuracy: str
+    trained_on_junctions: list[str]
+
+
+class Shown(NamedTuple):
+    """What a junction shows, for the gateway's safety layer.
+
+    Attributes:
+        phase: that is green or, during a change, about to be.
+        green_s: for how long it has been green; below zero, in how long it will be.
+        red_s: for each phase, for how long it has not been green.
+    """
+
+    phase: int
+    green_s: float
+    red_s: Sequence[float]
+
+
+class Sample(NamedTuple):
+    """What was measured at a junction in one minute.
+
+    Attributes:
+        timestamp: seconds since the Unix epoch.
+        vehicle_count: vehicles that crossed the stop lines.
+        avg_speed: km/h.
+        occupancy: share of the approaches' length under vehicles, 0 to 1.
+    """
+
+    timestamp: int
+    vehicle_count: int
+    avg_speed: float
+    occupancy: float

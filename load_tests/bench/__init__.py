@@ -1,0 +1,1 @@
+"""The policy as Greenwave serves it, beside the same policy on what a user would pick instead."""

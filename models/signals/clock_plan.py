@@ -1,0 +1,151 @@
+"""A fixed-time plan by the clock: which phase each junction shows at any second of any day.
+
+A pure function of the file and of the time. All who have read the same file and whose clocks agree
+come to the same phases without a word to each other, and nothing has to be kept or restored.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from bisect import bisect_right
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Annotated, NamedTuple, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from models.junctions import JUNCTIONS
+from models.network.signal_states import MIN_GREEN_S, YELLOW_S
+
+SHIPPED_PLAN = Path(__file__).parents[1] / "network" / "greenwave.plan.json"
+SAFE_PLAN = SHIPPED_PLAN.with_name("greenwave.safe-plan.json")  # for the safety layer's changes
+DAY_S = 24 * 3600
+MIN_PHASE_S = YELLOW_S + MIN_GREEN_S
+MAX_PHASE_S = 600
+
+PhaseSeconds = Annotated[int, Field(ge=MIN_PHASE_S, le=MAX_PHASE_S)]
+
+
+class InvalidPlanError(ValueError):
+    """The file is no plan for these junctions; the message says why."""
+
+
+class Planned(NamedTuple):
+    """What a plan wants of a junction.
+
+    Attributes:
+        phase: to show.
+        plan: name and period, such as ``weekday 07:00``.
+    """
+
+    phase: int
+    plan: str
+
+
+class _Form(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Timing(_Form):
+    """One junction's cycle.
+
+    Attributes:
+        offset_s: from the full cycle of the day, counted from midnight, to the start of phase 0.
+        phases_s: seconds of each phase, with the yellow that leads to it.
+    """
+
+    offset_s: int = Field(ge=0, lt=DAY_S)
+    phases_s: tuple[PhaseSeconds, ...] = Field(strict=False)
+
+    def phase_at(self, second: float) -> int:
+        return phase_at(second - self.offset_s, self.phases_s)
+
+
+class Period(_Form):
+    """What holds from a time of day, ``HH:MM``, until the next period begins."""
+
+    begin: str = Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")
+    junctions: dict[str, Timing]
+
+    @property
+    def begin_s(self) -> int:
+        hours, minutes = self.begin.split(":")
+        return int(hours) * 3600 + int(minutes) * 60
+
+    @model_validator(mode="after")
+    def _fit_the_junctions(self) -> Self:
+        if self.junctions.keys() != JUNCTIONS.keys():
+            different = sorted(self.junctions.keys() ^ JUNCTIONS.keys())
+            raise ValueError(f"exactly the known junctions must have a timing; wrong: {different}")
+        for junction in JUNCTIONS.values():
+            if len(self.junctions[junction.id].phases_s) != junction.n_phases:
+                raise ValueError(f"junction {junction.id} has {junction.n_phases} phases")
+        return self
+
+
+class ClockPlan(_Form):
+    """Timings of every junction for every second of a day.
+
+    Attributes:
+        name: as in answers.
+        periods: ordered; the first begins at midnight.
+    """
+
+    name: str = Field(min_length=1, max_length=50)
+    periods: tuple[Period, ...] = Field(min_length=1, strict=False)
+
+    @model_validator(mode="after")
+    def _cover_the_day(self) -> Self:
+        begins = [period.begin_s for period in self.periods]
+        if begins[0] != 0 or any(a >= b for a, b in pairwise(begins)):
+            raise ValueError("the periods must begin at 00:00 and follow each other")
+        return self
+
+    def shortest_phase_s(self, junction_id: str) -> int:
+        """Return the shortest phase of a junction, with the change that leads to it."""
+        return min(min(period.junctions[junction_id].phases_s) for period in self.periods)
+
+    def at(self, junction_id: str, second_of_day: float) -> Planned:
+        """Return what the plan wants at a time of day; any number of seconds is one.
+
+        Raises:
+            KeyError: an unknown junction.
+        """
+        second = second_of_day % DAY_S
+        period = self.periods[bisect_right(self.periods, second, key=lambda each: each.begin_s) - 1]
+        phase = period.junctions[junction_id].phase_at(second)
+        return Planned(phase, f"{self.name} {period.begin}")
+
+
+def phase_at(second: float, durations_s: tuple[int, ...]) -> int:
+    """Return the phase that a repeating plan shows a number of seconds after its start."""
+    return bisect_right(list(accumulate(durations_s)), second % sum(durations_s))
+
+
+def read_plan(path: str | os.PathLike[str] = SHIPPED_PLAN) -> ClockPlan:
+    """Read a plan.
+
+    Raises:
+        InvalidPlanError: there is no such file, or it is no plan for these junctions.
+    """
+    try:
+        return ClockPlan.model_validate_json(Path(path).read_bytes())
+    except OSError as error:
+        raise InvalidPlanError(f"the plan {path} cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise InvalidPlanError(f"{path} is no plan: {where}: {first['msg']}") from error
+
+
+def plan_as_json(plan: ClockPlan) -> str:
+    """Return the text of a plan's file, a line for each timing."""
+    value = plan.model_dump(mode="json")
+    periods = [
+        f'  {{"begin": {json.dumps(each["begin"])}, "junctions": {{\n    '
+        + ",\n    ".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in each["junctions"].items())
+        + "\n  }}"
+        for each in value["periods"]
+    ]
+    return f'{{"name": {json.dumps(plan.name)}, "periods": [\n' + ",\n".join(periods) + "\n]}\n"

@@ -1,0 +1,31 @@
+"""Builder of the console application.
+
+Without postponed annotations: Ray reads the class of ``args`` from the builder's signature.
+"""
+
+from ray.serve import Application
+
+from deployments.console.deployment import Console
+from deployments.console.options import ConsoleOptions
+from serve_app.configured_store import open_configured_store
+from serve_app.credentials.first_user import configured_users
+from serve_app.credentials.key_ring import ConfiguredKeys, check_keys
+from serve_app.settings import Settings
+
+
+def build(args: ConsoleOptions) -> Application:
+    """Build the application; ``import_path`` in the serve config names this function.
+
+    Raises:
+        InsecureSettingsError: a login is asked for, and there is no safe signing key.
+    """
+    settings = Settings()
+    if args.login:
+        check_keys(settings)  # refuses unsafe ones before anything is started
+    application: Application = Console.bind(  # type: ignore[attr-defined]
+        args,
+        open_keys=ConfiguredKeys,
+        users=configured_users(settings) if args.login else {},
+        open_store=open_configured_store,
+    )
+    return application

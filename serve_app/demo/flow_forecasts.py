@@ -1,0 +1,62 @@
+"""Asks for the flow of each junction once a simulated minute, so that the console can show it."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Protocol
+
+from greenwave.client import Client, GreenwaveError, Sample
+from models.junctions import JUNCTIONS
+
+if TYPE_CHECKING:
+    from models.simulation.detectors import Minute
+
+MINUTE_S = 60
+DAY_S = 24 * 3600
+
+
+class Watch(Protocol):
+    """What is on the approaches; :class:`~models.simulation.detectors.Detectors`."""
+
+    def look(self) -> None: ...
+
+    def minute(self) -> Mapping[str, Minute]: ...
+
+
+class FlowForecasts:
+    """Sends what the detectors have counted; the first call that fails is the last.
+
+    The demo is about signals: where there is no flow forecast it goes without, and says nothing.
+
+    Args:
+        now_s: seconds since the epoch. The simulated day is the one before, since samples must not
+            be of the future.
+    """
+
+    def __init__(self, client: Client, detectors: Watch, now_s: float | None = None) -> None:
+        self._client = client
+        self._detectors = detectors
+        self._midnight = int(time.time() if now_s is None else now_s) // DAY_S * DAY_S - DAY_S
+        self._samples: defaultdict[str, list[Sample]] = defaultdict(list)
+        self._threads = ThreadPoolExecutor(len(JUNCTIONS), thread_name_prefix="forecast")
+        self._answers = True
+
+    def after_step(self, time_s: int) -> None:
+        """Look at the simulation, at a second of its day, and ask once a minute."""
+        if not self._answers:
+            return
+        self._detectors.look()
+        if time_s % MINUTE_S:
+            return
+        for junction_id, minute in self._detectors.minute().items():
+            self._samples[junction_id].append(Sample(self._midnight + time_s, *minute))
+        try:
+            list(self._threads.map(self._ask, JUNCTIONS))
+        except GreenwaveError:
+            self._answers = False
+
+    def _ask(self, junction_id: str) -> None:
+        self._client.flow.forecast(junction_id, self._samples[junction_id][-MINUTE_S:])

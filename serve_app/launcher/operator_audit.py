@@ -1,0 +1,36 @@
+"""What operators change on the command line, noted in the audit log."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+import time
+
+from deployments.access.audit import AuditLog, Entry, shortened
+from deployments.store import Store, StoreError
+from serve_app.launcher.command_error import CommandError
+
+
+async def note_change(store: Store, event: str, detail: str) -> None:
+    """Note a change that was made.
+
+    Args:
+        detail: what was changed, without secrets.
+
+    Raises:
+        CommandError: it was made, and could not be noted.
+    """
+    now = time.time_ns() // 1_000_000
+    who, where = shortened(_operator()), shortened(socket.gethostname())
+    entry = Entry("changes", now, event, who, where, shortened(detail), 1, now)
+    try:
+        await AuditLog(store).append("changes", [entry])
+    except StoreError as error:
+        raise CommandError(f"It was changed, but the audit log does not say so: {error}") from error
+
+
+def _operator() -> str:
+    try:
+        return f"operator {getpass.getuser()}"
+    except (KeyError, OSError):  # a user id without a name, as in containers
+        return "operator"

@@ -1,0 +1,1 @@
+"""Watching a running system with Prometheus and Grafana."""

@@ -1,0 +1,57 @@
+"""One house for all attacks, which are made once, all at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+
+from deployments.access.keys import Keys, key_of_secret
+from deployments.access.revocations import Revocations, UserRule
+from deployments.access.tokens import Tokens
+from deployments.access.verified import Verified
+from deployments.store import Store
+from tests.adversary.attack import Outcome, attack_all
+from tests.adversary.house import USER, House, running_house
+from tests.adversary.rows import ATTACKS, tokens
+from tests.unit.access.memory_store import MemoryStore
+from tests.unit.gateway.conftest import PASSWORD_HASH, SECRET
+
+
+class Rule(UserRule):
+    """Revokes one token, and those of another password, which have another seal."""
+
+    def revokes(self, token: Verified) -> bool:
+        return token.token_id == tokens.REVOKED or super().revokes(token)
+
+
+@pytest.fixture(scope="session")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    keys = Keys([key_of_secret(SECRET), *tokens.OTHER_KEYS])
+    rule = Rule(cast(Store, MemoryStore()), {USER: PASSWORD_HASH})
+    verifying = Tokens(keys, 3600, 5.0, revocations=Revocations([rule]))
+    with running_house(tmp_path_factory.mktemp("house"), verifying) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def outcomes(house: House) -> dict[tuple[str, str], Outcome]:
+    """Return what came of each attack, by place and name."""
+    listeners = house.edge.listeners()
+    places = {
+        "edge": listeners,
+        "front": dict.fromkeys(listeners, ("127.0.0.1", house.front)),
+    }
+    token = Tokens(Keys.of_secret(SECRET), 3600, 5.0).issue(USER)
+
+    async def attack() -> dict[tuple[str, str], Outcome]:
+        per_place = [
+            attack_all([each for each in ATTACKS if place in each.places], ports, token)
+            for place, ports in places.items()
+        ]
+        found = dict(zip(places, await asyncio.gather(*per_place), strict=True))
+        return {(place, name): each for place in places for name, each in found[place].items()}
+
+    return asyncio.run(attack())

@@ -1,0 +1,269 @@
+"""Every service in this process, on real HTTP servers with the lane, behind two real HAProxies.
+
+In front of the services stands what Serve's front is in essence, and in front of that the edge. Of
+a real system only Ray is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import subprocess
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import uvicorn
+from fastapi import FastAPI
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from deployments.access.audit import AuditLog
+from deployments.access.tokens import Tokens
+from deployments.access.trail import Trail
+from deployments.console import api as console
+from deployments.console.options import ConsoleOptions
+from deployments.console.service import ConsoleService
+from deployments.customers import record_types
+from deployments.customers.records import api as records
+from deployments.customers.records.service import RecordService
+from deployments.density.options import DensityOptions
+from deployments.density.service import DensityService
+from deployments.density.variant import DENSITY
+from deployments.flow.options import FlowOptions
+from deployments.flow.service import FlowService
+from deployments.flow.variant import FLOW
+from deployments.forecast import api as forecast
+from deployments.gateway import api as gateway
+from deployments.gateway.fallbacks import Red
+from deployments.gateway.inference_calls.client import InferenceClient
+from deployments.gateway.inference_calls.transports import make_transport
+from deployments.gateway.login import Logins
+from deployments.gateway.options import GatewayOptions
+from deployments.gateway.service import GatewayCounts, GatewayService
+from deployments.gateway.users import Users
+from deployments.http.lane import lane_of
+from deployments.inference import api as inference
+from deployments.inference.options import InferenceOptions
+from deployments.inference.replica.leases import StateLeases
+from deployments.inference.replica.shards import ShardedLeases
+from deployments.inference.service import InferenceService
+from deployments.store import Store, open_store
+from models.lane_capacities import LANE_CAPACITIES
+from models.policy.form import HIDDEN_DIM
+from serve_app.launcher.edge import Edge, binary
+from serve_app.launcher.ports import is_free
+from testbed.free_ports import free_port
+from tests.adversary.wire import Address
+from tests.edge.conftest import ROUTES, make_edge
+from tests.unit.console.told import FakeFeed, FakeServe
+from tests.unit.forecasters import write_density, write_flow
+from tests.unit.gateway.conftest import PASSWORD_HASH, make_breaker
+from tests.unit.inference.authorities import make_authority
+from tests.unit.inference.policies import WEIGHTS
+
+USER = "ann"
+
+
+@dataclass
+class House:
+    """A running one.
+
+    Attributes:
+        edge: in front of everything.
+        front: port of what stands for Serve's front.
+        replicas: port of each application's own server, by its prefix.
+    """
+
+    edge: Edge
+    front: int
+    replicas: dict[str, int]
+
+    def address_of(self, place: str) -> Address:
+        """Return where the inference service is reached, at the edge or at the front."""
+        return self.edge.listeners()["inference"] if place == "edge" else ("127.0.0.1", self.front)
+
+
+class Book:
+    """What Serve would be told, by nobody."""
+
+    own_headers: frozenset[bytes] = frozenset()
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix.rstrip("/")
+
+    def began(self) -> None: ...
+
+    def ended(self, route: str, seconds: float, failure: str | None) -> None: ...
+
+
+@contextmanager
+def running_house(folder: Path, tokens: Tokens) -> Iterator[House]:
+    """Start all of it, and stop it at the end."""
+    with _in_a_thread(_serving(folder, tokens)) as replicas:
+        front = free_port()
+        with _haproxy(folder / "front.cfg", _front(front, replicas), front):
+            edge = make_edge(folder, front)
+            edge.start()
+            try:
+                yield House(edge, front, replicas)
+            finally:
+                edge.stop()
+
+
+@contextmanager
+def _in_a_thread(serving: contextlib.AbstractAsyncContextManager[dict[str, int]]) -> Iterator[Any]:
+    """Keep servers in an event loop of their own, as replicas are."""
+    ready, ended = threading.Event(), asyncio.Event()
+    made: dict[str, int] = {}
+
+    async def live() -> None:
+        async with serving as ports:
+            made.update(ports)
+            ready.set()
+            await ended.wait()
+
+    runner = asyncio.Runner()
+    thread = threading.Thread(target=runner.run, args=(live(),))
+    thread.start()
+    try:
+        assert ready.wait(60)
+        yield made
+    finally:
+        runner.get_loop().call_soon_threadsafe(ended.set)
+        thread.join(30)
+        runner.close()
+
+
+@asynccontextmanager
+async def _serving(folder: Path, tokens: Tokens) -> AsyncIterator[dict[str, int]]:
+    async with AsyncExitStack() as stack:
+        store = open_store(f"sqlite:///{folder / 'store.db'}")
+        stack.push_async_callback(store.close)
+        asked = await stack.enter_async_context(_inference(folder))
+        ports = {"/": await stack.enter_async_context(_server(asked, "/"))}
+        apps: dict[str, FastAPI] = {
+            "/api": await stack.enter_async_context(_gateway(store, tokens, ports["/"])),
+            "/console": await stack.enter_async_context(_console(tokens)),
+            "/density": await _density(folder),
+            "/flow": await _flow(folder),
+        }
+        for kind in record_types().values():
+            apps[kind.base_path] = records.create_app(RecordService(kind, store))
+        for prefix, app in apps.items():
+            ports[prefix] = await stack.enter_async_context(_server(app, prefix))
+        yield ports
+
+
+@asynccontextmanager
+async def _server(app: FastAPI, prefix: str) -> AsyncIterator[int]:
+    book = Book(prefix)
+
+    async def as_serve_does(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, "root_path": book.prefix}, receive, send)
+
+    served: ASGIApp = as_serve_does
+    with socket.create_server(("127.0.0.1", 0), backlog=2048) as listener:
+        config = uvicorn.Config(
+            served,
+            http=lane_of(app)(book),  # type: ignore[arg-type]
+            lifespan="off",
+            log_config=None,
+        )
+        server = uvicorn.Server(config)
+        server.capture_signals = contextlib.nullcontext  # type: ignore[assignment, method-assign]
+        task = asyncio.create_task(server.serve([listener]))
+        while not server.started:
+            await asyncio.sleep(0.005)
+        yield listener.getsockname()[1]
+        server.force_exit = server.should_exit = True
+        await task
+
+
+@asynccontextmanager
+async def _inference(folder: Path) -> AsyncIterator[FastAPI]:
+    options = InferenceOptions()
+    authority = await make_authority(options)
+    leases = StateLeases(authority, "replica", HIDDEN_DIM, options)
+    service = InferenceService(ShardedLeases([leases]), options)
+    await service.leases.start()
+    torch.save(WEIGHTS, folder / "agent.th")
+    await service.policies.primary.slot.load(str(folder / "agent.th"))
+    yield inference.create_app(service, options)
+    await service.close()
+    authority.stop()
+
+
+@asynccontextmanager
+async def _gateway(store: Store, tokens: Tokens, asked: int) -> AsyncIterator[FastAPI]:
+    options = GatewayOptions(login_attempts_per_address=10)
+    users = Users(store, {USER: PASSWORD_HASH})
+    counts = GatewayCounts()
+    transport = make_transport(options, f"http://127.0.0.1:{asked}/predict_action")
+    client = InferenceClient(
+        transport, make_breaker(), options.deadline_s, counts.latencies_s.observe
+    )
+    logins = Logins(store, users, tokens, options)
+    service = GatewayService(
+        logins, tokens, client, LANE_CAPACITIES, counts, Red(), Trail(AuditLog(store)), None
+    )
+    yield gateway.create_app(service, options)
+    await client.close()
+
+
+@asynccontextmanager
+async def _console(tokens: Tokens) -> AsyncIterator[FastAPI]:
+    service = ConsoleService(ConsoleOptions(), tokens, FakeFeed().open, FakeServe([]).read)
+    yield console.create_app(service)
+    await service.close()
+
+
+async def _density(folder: Path) -> FastAPI:
+    service = DensityService()
+    await service.slot.load(str(write_density(folder)))
+    return forecast.create_app(DENSITY, service, DensityOptions())
+
+
+async def _flow(folder: Path) -> FastAPI:
+    service = FlowService()
+    await service.slot.load(str(write_flow(folder)))
+    return forecast.create_app(FLOW, service, FlowOptions())
+
+
+def _front(port: int, replicas: dict[str, int]) -> str:
+    """Return what Serve writes in essence, the longest prefix first."""
+    lines = ["global", "    maxconn 2000", "defaults", "    mode http"]
+    lines += ["    timeout connect 5s", "    timeout client 60s", "    timeout server 60s"]
+    lines += ["    option abortonclose", "frontend front", f"    bind 127.0.0.1:{port}"]
+    routes = json.dumps(ROUTES).replace('"', '\\"')
+    lines += [
+        "    http-request return status 200 content-type application/json"
+        f' string "{routes}" if {{ path -i /-/routes }}'
+    ]
+    backends = []
+    for number, (prefix, replica) in enumerate(sorted(replicas.items(), key=lambda x: -len(x[0]))):
+        below = prefix.rstrip("/") + "/"
+        lines += [f"    use_backend b{number} if {{ path_beg {below} }} or {{ path {prefix} }}"]
+        backends += [f"backend b{number}", "    http-reuse always"]
+        backends += [f"    server s 127.0.0.1:{replica}"]
+    lines += ["    default_backend nowhere", "backend nowhere"]
+    lines += ["    http-request return status 404 content-type text/plain string Path"]
+    return "\n".join([*lines, *backends, ""])
+
+
+@contextmanager
+def _haproxy(file: Path, config: str, port: int) -> Iterator[None]:
+    file.write_text(config)
+    process = subprocess.Popen([binary(), "-db", "-f", str(file)])
+    try:
+        while is_free(port):
+            assert process.poll() is None
+        yield
+    finally:
+        process.terminate()
+        process.wait(10)

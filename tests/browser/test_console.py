@@ -1,0 +1,169 @@
+"""The live console as a user sees it: in a real browser, through the edge."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.wait import WebDriverWait
+
+from serve_app.launcher.edge import Edge
+from testbed.system import System
+from tests.cluster.gateway.conftest import USER
+
+pytestmark = pytest.mark.timeout(300)  # the first test waits for the system
+
+TIMEOUT_S = 30
+CENTER = "joinedS_265580996_300839357"
+
+
+class Console:
+    """The page, by what it shows."""
+
+    def __init__(self, browser: Chrome, url: str) -> None:
+        self.browser = browser
+        self.url = url
+
+    def open(self, width: int = 1400) -> None:
+        metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        self.browser.get(f"{self.url}/console")
+
+    def find(self, selector: str) -> WebElement:
+        return self.browser.find_element(By.CSS_SELECTOR, selector)
+
+    def wait(self, true: Callable[[], object]) -> None:
+        redrawn = [StaleElementReferenceException]  # between its being found and read
+        WebDriverWait(self.browser, TIMEOUT_S, 0.05, redrawn).until(lambda _: true())
+
+    def log_in(self, password: str = USER["password"]) -> None:
+        self.wait(self.find("#login-form").is_displayed)
+        for field, text in (("#username", USER["username"]), ("#password", password)):
+            self.find(field).clear()
+            self.find(field).send_keys(text)
+        self.find("#login-form button").click()
+
+    def says(self, selector: str, text: str) -> Callable[[], bool]:
+        return lambda: text in self.find(selector).text
+
+    def script(self, code: str) -> Any:
+        return self.browser.execute_script(code)
+
+    def steps(self) -> list[int]:
+        """Return the steps of the chosen junction's last decisions, the newest first."""
+        cells = "document.querySelectorAll('#decisions td.number')"
+        return [int(text) for text in self.script(f"return [...{cells}].map((e) => e.textContent)")]
+
+    def complaints(self) -> list[str]:
+        lines = self.browser.get_log("browser")  # type: ignore[no-untyped-call]
+        return [line["message"] for line in lines]
+
+
+@pytest.fixture
+def console(browser: Chrome, edge: Edge) -> Console:
+    return Console(browser, edge.urls()["inference"])
+
+
+@pytest.fixture
+def driving(edge: Edge) -> Iterator[str]:
+    """Drive a run, as a simulation would."""
+    run, url, ended = f"drives-{time.time_ns()}", edge.urls()["inference"], threading.Event()
+
+    def drive() -> None:
+        body = {"junction_id": CENTER, "obs_data": [1, 0, 0, 0, 1, *([0.25] * 14)]}
+        with httpx.Client(base_url=url, headers={"X-Simulation-Run": run}, timeout=10) as client:
+            while not ended.wait(0.1):
+                with contextlib.suppress(httpx.HTTPError):  # a test stops the edge
+                    client.post("/predict_action", json=body)
+
+    thread = threading.Thread(target=drive, daemon=True)
+    thread.start()
+    yield run
+    ended.set()
+    thread.join(15)
+
+
+def test_a_user_logs_in_and_sees_decisions_within_a_second(console, edge, driving):
+    console.open()
+    console.log_in("wrong")
+    console.wait(console.says("#login-problem", "Invalid"))
+    console.log_in()
+    console.wait(console.says("#connection", "live"))
+    console.wait(console.says("#run-facts", driving))
+    console.wait(lambda: console.steps())
+    (step, *_) = console.steps()
+    before = time.monotonic()
+    console.wait(lambda: console.steps()[0] > step)
+    assert time.monotonic() - before < 1
+    console.wait(console.says("#what-if .said", "of this lane filled: phase"))
+    refused = [line for line in console.complaints() if "401" not in line]  # before the login
+    assert refused == []
+    loaded = console.script("return performance.getEntriesByType('resource').map((e) => e.name)")
+    assert all(name.startswith((console.url, "data:")) for name in loaded)
+
+
+@pytest.fixture
+def live(console: Console, driving: str) -> Console:
+    """Open the console of a user who has logged in."""
+    console.open()
+    console.log_in()
+    console.wait(console.says("#run-facts", driving))
+    console.browser.get_log("browser")  # type: ignore[no-untyped-call]  # the refusal before
+    return console
+
+
+def test_a_junction_is_chosen_with_the_keyboard(live):
+    button = live.find("#junctions button[aria-pressed=false]")
+    name = button.text.splitlines()[0]
+    live.script("document.querySelector('#junctions button[aria-pressed=false]').focus()")
+    live.browser.switch_to.active_element.send_keys("\ue007")
+    live.wait(live.says("#junction-title", name))
+    assert button.get_attribute("aria-pressed") == "true"
+    assert live.complaints() == []
+
+
+def test_on_a_phone_nothing_is_wider_than_the_screen(live):
+    live.open(width=360)
+    live.wait(live.says("#connection", "live"))
+    live.wait(live.says("#what-if .said", "of this lane filled: phase"))
+    assert live.script("return document.documentElement.scrollWidth") == 360
+    assert live.complaints() == []
+
+
+def test_a_killed_replica_is_seen_to_go_and_its_successor_to_run(live, edge):
+    def app() -> str:
+        item = live.script("return document.querySelector('#replicas li[data-app=density]')")
+        return str(item.get_attribute("class")) if item else ""
+
+    live.wait(lambda: app() == "up")
+    system = System(edge.instance)
+    system.kill(system.replicas("density")[0])
+    live.wait(lambda: app() == "down")
+    live.wait(lambda: "runs" in live.find("#replicas li[data-app=density]").text)
+    live.wait(lambda: app() == "up")
+
+
+def test_a_lost_connection_is_said_and_comes_back_by_itself(live, edge):
+    edge.stop()
+    live.wait(live.says("#connection", "no connection since"))
+    assert float(live.find("#map").value_of_css_property("opacity")) < 1, "it is not of now"
+    assert not live.find("#idle").is_displayed()
+    edge.start()
+    live.wait(live.says("#connection", "live"))
+    live.wait(lambda: live.find("#map").value_of_css_property("opacity") == "1")
+
+
+def test_what_to_do_is_said_where_nothing_drives(console, edge):
+    console.open()
+    console.log_in()
+    console.wait(lambda: console.find("#idle").is_displayed())
+    assert "make demo" in console.find("#idle").text

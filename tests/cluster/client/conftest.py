@@ -1,0 +1,24 @@
+"""Every service on the running system, at one URL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from testbed.shipped import shipped_application
+from testbed.system import System
+from tests.cluster.gateway.conftest import gateway
+from tests.cluster.test_documentation import OPERATOR
+
+OTHERS = ["density", "flow", "accounts", "loans", "cards"]
+
+
+@pytest.fixture(scope="package")
+def whole(system: System) -> Iterator[System]:
+    before = dict(system.applications)
+    others = [shipped_application(name) for name in OTHERS]
+    system.deploy(gateway("gateway", "/api", env=OPERATOR), *others)
+    yield system
+    system.applications = before
+    system.deploy()

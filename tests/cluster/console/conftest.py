@@ -1,0 +1,28 @@
+"""The console on the running system."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from testbed.shipped import shipped_application
+from testbed.system import System
+from tests.cluster.gateway.conftest import ENVIRONMENT, USER, gateway
+
+MOST = 100
+
+
+@pytest.fixture(scope="package")
+def console(system: System) -> Iterator[System]:
+    console = shipped_application("console", env=ENVIRONMENT, args={"max_clients": MOST})
+    system.deploy(gateway("gateway", "/api", replicas=2), console)
+    yield system
+    system.remove("console")
+
+
+@pytest.fixture
+def token(console: System) -> str:
+    answer = httpx.post(f"{console.url}/api/auth/login", json=USER, timeout=10)
+    return str(answer.raise_for_status().json()["accessToken"])

@@ -1,0 +1,116 @@
+"""Everything is killed under load, the whole of Ray at last, and starts anew from what is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from deployments.inference.authority.rows import key_of, unpack_copy
+from deployments.inference.layout import table_of
+from deployments.store import open_store
+from testbed.redis_server import RedisServer
+from testbed.system import System, application, make_instance
+from tests.cluster.customers.test_records import records
+from tests.cluster.customers.writers import Writers
+from tests.reference import JUNCTIONS
+
+pytestmark = pytest.mark.timeout(600)  # two starts of a cluster
+
+WRITES = 600
+RESTORED, FORGOTTEN = "/restored", "/forgotten"
+BODY = {"junction_id": JUNCTIONS[2], "obs_data": [1.0, 0.5]}
+
+
+@dataclass
+class Restarted:
+    """What clients had before everything was killed, and what they find."""
+
+    writers: tuple[Writers, ...]
+    system: System
+
+
+@pytest.fixture(scope="module")
+def restarted(tmp_path_factory: pytest.TempPathFactory, policy_file: Path) -> Iterator[Restarted]:
+    folder = tmp_path_factory.mktemp("restarted")
+    temp_dir = Path(tempfile.mkdtemp(prefix="gw-", dir="/tmp"))
+    instance = make_instance(folder, temp_dir, MAPPO_AGENT_PATH=str(policy_file))
+    system, redis = System(instance), RedisServer(folder / "redis")
+    on_sqlite = records("loans", f"sqlite:///{folder / 'records.db'}")
+    on_redis = records("cards", redis.url)
+    writers = tuple(Writers(system.url + each["route_prefix"]) for each in (on_sqlite, on_redis))
+    try:
+        redis.start()
+        instance.start()
+        system.deploy(
+            on_sqlite,
+            on_redis,
+            application("restored", RESTORED, restore_after_restart=True),
+            application("forgotten", FORGOTTEN, restore_after_restart=False),
+        )
+        asyncio.run(_kill_all(system, redis, writers, folder / "greenwave.db"))
+        instance.stop()
+        instance.start()
+        system.deploy()
+        yield Restarted(writers, system)
+    finally:
+        instance.stop()
+        redis.stop()
+        shutil.rmtree(temp_dir, ignore_errors=True)
+
+
+async def _kill_all(
+    system: System, redis: RedisServer, writers: tuple[Writers, ...], states: Path
+) -> None:
+    async def have_acknowledged(count: int) -> None:
+        await asyncio.gather(*(each.have_acknowledged(count) for each in writers))
+
+    for prefix in (RESTORED, FORGOTTEN):
+        assert [step(system, prefix) for _ in range(3)] == [1, 2, 3]
+    on_sqlite, on_redis = writers
+    async with on_sqlite, on_redis:
+        await have_acknowledged(WRITES // 3)
+        for name in ("loans", "cards"):
+            system.kill(system.replicas(name)[0])
+        await have_acknowledged(WRITES * 2 // 3)
+        redis.kill()
+        await asyncio.to_thread(redis.start)
+        await have_acknowledged(WRITES)
+        async with asyncio.timeout(20):  # the newest states are saved by then
+            while any([await saved_steps(states, app) != [3] for app in ("restored", "forgotten")]):
+                await asyncio.sleep(0.1)
+        system.kill_everything()
+
+
+def step(system: System, prefix: str) -> int:
+    answer = httpx.post(f"{system.url}{prefix}/predict_action", json=BODY, timeout=10)
+    return int(answer.headers["x-hidden-state-step"])
+
+
+async def saved_steps(path: Path, app: str) -> list[int]:
+    store = open_store(f"sqlite:///{path}")
+    try:
+        rows = [row async for row in store.scan(table_of(app))]
+        copies = [unpack_copy(value, stamp=None) for row, value in rows if key_of(row)]
+        return [copy.version.step for copy in copies if copy is not None]
+    finally:
+        await store.close()
+
+
+async def test_every_acknowledged_write_is_there(restarted: Restarted) -> None:
+    for writers in restarted.writers:
+        assert len(writers.acknowledged) >= WRITES
+        assert await writers.lost() == []
+
+
+def test_hidden_states_continue_from_the_copy_if_the_configuration_says_so(
+    restarted: Restarted,
+) -> None:
+    assert step(restarted.system, RESTORED) == 4
+    assert step(restarted.system, FORGOTTEN) == 1

@@ -1,0 +1,88 @@
+"""Across processes: every line of the real files is JSON, and names what it is about."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from testbed.system import System, application
+from tests.reference import JUNCTIONS
+
+STEP = {"junction_id": JUNCTIONS[0], "obs_data": [0.5]}
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+TRACEPARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
+
+
+@pytest.fixture
+def told(system: System) -> Iterator[str]:
+    """Deploy an inference that keeps one state, and has a line for every request."""
+    config = application("told", "/told", env={"ACCESS_LOG_SHARE": "1"}, max_states=1)
+    config["logging_config"] = {"encoding": "JSON", "enable_access_log": False}
+    system.deploy(config)
+    yield f"{system.url}/told"
+    system.remove("told")
+
+
+def lines_of(system: System, name: str) -> list[dict[str, Any]]:
+    """Read a file line by line; each must be an object."""
+    assert system.instance.temp_dir is not None
+    folder: Path = system.instance.temp_dir / "session_latest" / "logs" / "serve"
+    (path,) = folder.glob(f"{name}*.log")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert all(isinstance(line, dict) and line["message"] for line in lines)
+    return lines
+
+
+async def until_told(system: System, name: str, **fields: object) -> dict[str, Any]:
+    async with asyncio.timeout(10):
+        while True:
+            for line in lines_of(system, name):
+                if fields.items() <= line.items():
+                    return line
+            await asyncio.sleep(0.1)
+
+
+async def test_lines_of_replicas_and_state_actors_have_fields(system: System, told: str) -> None:
+    async with httpx.AsyncClient(base_url=told, timeout=10) as client:
+        for run in ("old", "new"):
+            headers = {
+                "X-Simulation-Run": run,
+                "x-request-id": f"r-{run}",
+                "traceparent": TRACEPARENT,
+            }
+            await client.post("/predict_action", json=STEP, headers=headers)
+    about = {"run": "new", "junction": JUNCTIONS[0]}
+    replica = {"application": "told", "deployment": "told_Inference"}
+
+    access = await until_told(system, "replica_told_Inference", status=503, **about)
+    assert access["levelname"] == "INFO"
+    assert (access["method"], access["path"]) == ("POST", "/told/predict_action")
+    assert 0 < access["ms"] < 10_000
+    assert (access["request_id"], access["trace_id"]) == ("r-new", TRACE)
+    assert access["replica"]
+    assert replica.items() <= access.items()
+    (success,) = [
+        line for line in lines_of(system, "replica_told_Inference") if line.get("status") == 200
+    ]
+    assert (success["request_id"], success["run"]) == ("r-old", "old")
+
+    loaded = [
+        line
+        for line in lines_of(system, "replica_told_Inference")
+        if line["message"].startswith("Serving the policy")
+    ]
+    assert replica.items() <= loaded[0].items(), "a line of no request, too"
+
+    cap = await until_told(system, "hidden_states_told_1_0", levelname="WARNING", **about)
+    assert cap["message"].startswith("1 hidden states are kept already")
+    assert (cap["application"], cap["component_name"], cap["shard"]) == (
+        "told",
+        "hidden_states",
+        "0",
+    )

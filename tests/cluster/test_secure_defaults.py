@@ -1,0 +1,185 @@
+"""What a system that `greenwave up` has started shows to others, and what its logs tell."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from greenwave.client import Client
+from serve_app.launcher.dashboard import token_header
+from testbed.chaos.services.house import House, kill, open_house
+from testbed.disclosure import Disclosure
+from testbed.listening import listening, open_to_others
+from testbed.redis_server import RedisServer
+from tests.cluster.gateway.conftest import wait_for
+
+pytestmark = [pytest.mark.secure, pytest.mark.timeout(600)]
+
+JUNCTION, OBSERVATION = "300839359", [1, 0, 1, 0.4]
+STEP = {"junction_id": JUNCTION, "obs_data": OBSERVATION}
+NAMES = ("JWT_SECRET", "JWT_AUTH_PASSWORD", "INFERENCE_TOKEN", "RAY_AUTH_TOKEN")
+INGRESS = ["", "/api", "/density", "/flow", "/api/accounts", "/api/loans", "/api/cards", "/console"]
+
+
+@pytest.fixture(scope="module")
+def known() -> dict[str, str]:
+    """Make the secrets that the system is started with; those that it issues are added."""
+    return {name: secrets.token_urlsafe(32) for name in (*NAMES, "the password of Redis")}
+
+
+@pytest.fixture(scope="module")
+def house(known: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    folder = tmp_path_factory.mktemp("redis")
+    password = known["the password of Redis"]
+    (folder / "password.conf").write_text(f"requirepass {password}\n")
+    redis = RedisServer(folder, "--include", str(folder / "password.conf"))
+    settings = {name: known[name] for name in NAMES} | {
+        "STORE_URL": f"redis://:{password}@127.0.0.1:{redis.port}/0",
+        "JWT_AUTH_USERNAME": "operator",
+        "RAY_AUTH_MODE": "token",
+        "ACCESS_LOG_SHARE": "1",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_TOKEN", known["RAY_AUTH_TOKEN"])
+        with open_house(settings, redis) as house:
+            yield house
+
+
+def test_no_other_machine_reaches_any_port(house: House) -> None:
+    expected = house.instance.ports.single()
+    del expected["fallback_grpc"]  # there is no gRPC service
+
+    def heard() -> set[int]:
+        return {port for _, _, port in listening(house.instance.processes())}
+
+    wait_for(lambda: set(expected.values()) <= heard())  # HAProxy may just be replaced by its next
+    assert open_to_others(house.instance.processes()) == []
+
+
+def test_ray_asks_for_its_token(house: House) -> None:
+    url = f"{house.instance.dashboard_url}/api/serve/applications/"
+    assert httpx.get(url).status_code == 401
+    assert httpx.get(url, headers={"Authorization": "Bearer guessed"}).status_code == 403
+    assert httpx.get(url, headers=token_header()).status_code == 200
+
+
+def test_nobody_else_reaches_what_commands_serves_haproxy(house: House) -> None:
+    folder = house.instance.temp_dir
+    assert folder is not None
+    assert list((folder / "ha").rglob("*.sock"))
+    assert (folder / "ha").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("place", ["edge", "front", "fallback"])
+def test_the_inference_service_asks_for_its_token_on_every_way(
+    house: House, known: dict[str, str], place: str
+) -> None:
+    ports = house.instance.ports
+    port = {"edge": ports.http, "front": ports.front, "fallback": ports.fallback_http}[place]
+    right = {"Authorization": f"Bearer {known['INFERENCE_TOKEN']}"}
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+        for headers in ({}, {"Authorization": "Bearer guessed"}):
+            refused = client.post("/predict_action", json=STEP, headers=headers)
+            assert refused.status_code == 401
+            assert list(refused.json()) == ["detail"]
+            assert client.get("/model_info", headers=headers).status_code == 401
+        assert client.post("/predict_action", json=STEP, headers=right).status_code == 200
+        assert client.get("/model_info", headers=right).status_code == 200
+        for probe in ("/health", "/livez", "/readyz"):
+            assert client.get(probe).status_code == 200
+
+
+def test_the_gateway_and_the_client_know_the_token(house: House, known: dict[str, str]) -> None:
+    password, token = known["JWT_AUTH_PASSWORD"], known["INFERENCE_TOKEN"]
+    url = house.instance.base_url
+    with Client(url, "operator", password, inference_token=token) as client:
+        assert client.run("known").act(JUNCTION, OBSERVATION).is_fallback is False
+        assert client.inference.run("known").predict(JUNCTION, OBSERVATION).step == 2
+
+
+def test_every_page_and_every_token_has_its_headers(house: House, known: dict[str, str]) -> None:
+    bearer = {"Authorization": f"Bearer {known['INFERENCE_TOKEN']}"}
+    with httpx.Client(base_url=house.instance.base_url, headers=bearer, timeout=30) as client:
+        for page in ["/", "/console/", *(f"{each}/docs" for each in INGRESS[:-1])]:
+            answer = client.get(page)
+            assert answer.headers["content-type"].startswith("text/html"), page
+            policy = answer.headers["content-security-policy"]
+            assert "frame-ancestors 'none'" in policy
+            assert "unsafe" not in policy.partition("script-src")[2].partition(";")[0]
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            assert answer.headers["referrer-policy"] == "no-referrer"
+            assert answer.headers["x-frame-options"] == "DENY"
+        login = {"username": "operator", "password": known["JWT_AUTH_PASSWORD"]}
+        answer = client.post("/api/auth/login", json=login)
+        assert answer.headers["cache-control"] == "no-store"
+        known["a token of a login"] = answer.json()["accessToken"]
+
+
+def test_no_log_and_no_argument_tells_a_secret(
+    house: House, known: dict[str, str], tmp_path: Path
+) -> None:
+    for number in range(2):
+        known[f"a password of a user, {number}"] = password = secrets.token_urlsafe(24)
+        house.run("users", "passwd" if number else "add", "ann", given=password + "\n")
+    known["a token of a service account"] = house.run("tokens", "create", "controller-7").strip()
+    known["a password that is wrong"] = secrets.token_urlsafe(24)
+    use_secrets(house, known)
+    kill(house.replicas("inference")[:1])
+    kill(house.replicas("gateway")[:1])
+    house.redis.stop()
+    use_secrets(house, known)
+    house.redis.start()
+    assert house.wait_until_whole()
+    use_secrets(house, known)
+    house.run("status")
+    house.run("audit", "--export", str(tmp_path / "audit.jsonl"))
+
+    looked_for = Disclosure(
+        known | {f"the signature of {n}": s[-24:] for n, s in known.items() if s.count(".") == 2}
+    )
+    assert looked_for.in_arguments() == []
+    house.run("down")
+    temp_dir = house.instance.temp_dir
+    assert temp_dir is not None
+    (said := tmp_path / "said").write_text("\n".join(house.said))
+    places = [house.instance.data_dir, temp_dir, tmp_path, house.redis.log]
+    assert len(list(temp_dir.rglob("*.log"))) > 20  # they are there
+    assert said.read_text().strip()
+    assert looked_for.in_files(places) == []
+
+
+def use_secrets(house: House, known: dict[str, str]) -> None:
+    """Send each secret to each service in all the places where it might be sent, right or wrong."""
+    url = house.instance.base_url
+    with httpx.Client(base_url=url, timeout=30) as client:
+        for name, secret in known.items():
+            headers = {"Authorization": f"Bearer {secret}", "X-Request-Id": "r-1"}
+            login = {"username": "ann" if "user" in name else "operator", "password": secret}
+            client.post("/api/auth/login", json=login)
+            for prefix in INGRESS:
+                client.get(f"{prefix}/readyz", headers=headers)
+                client.get(f"{prefix}/nothing", headers=headers)
+                client.post(f"{prefix}/predict_action", headers=headers, content=b"{" * 70_000)
+            client.post("/predict_action", headers=headers, json=STEP)
+            body = {"junctionId": JUNCTION, "observations": OBSERVATION}
+            client.post("/api/traffic/action", headers=headers, json=body)
+            client.post("/api/traffic/reset", headers=headers)
+            client.get("/console/stream", headers=headers | {"Authorization": secret})
+            client.get(house.instance.dashboard_url + "/api/version", headers=headers)
+            for port in (house.instance.ports.http, house.instance.ports.front):
+                send_broken(port, secret)
+
+
+def send_broken(port: int, secret: str) -> None:
+    """Send what is no HTTP, which HAProxy might tell of."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        connection.sendall(
+            f"GET / HTTP/1.1\r\nAuthorization: Bearer {secret}\r\n \0\r\n\r\n".encode()
+        )
+        connection.settimeout(5)
+        connection.recv(100)

@@ -1,0 +1,149 @@
+"""An edge in front of a stand-in for Serve's front."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from serve_app.launcher.edge import Edge, EdgePorts
+from serve_app.launcher.instance import Instance
+from serve_app.launcher.ports import Ports
+from testbed.free_ports import free_port, free_ports
+
+ROUTES = {
+    "/": "inference",
+    "/api": "gateway",
+    "/api/accounts": "accounts",
+    "/api/loans": "loans",
+    "/api/cards": "cards",
+    "/density": "density",
+    "/flow": "flow",
+    "/console": "console",
+}
+
+
+class Front(ThreadingHTTPServer):
+    """Answers as Serve's front does, and tells what reached it.
+
+    Attributes:
+        routes: that it knows.
+        reached: method and path of each request whose head came, health checks left out.
+        keys: the idempotency key of each.
+    """
+
+    daemon_threads = True
+    allow_reuse_address = True
+    request_queue_size = 1024
+
+    def __init__(self, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), Answer)
+        self.routes = dict(ROUTES)
+        self.reached: list[str] = []
+        self.keys: list[str | None] = []
+        self._connections: set[socket.socket] = set()
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+
+    @property
+    def port(self) -> int:
+        return int(self.server_address[1])
+
+    def get_request(self) -> tuple[socket.socket, object]:
+        connection, address = super().get_request()
+        self._connections.add(connection)
+        return connection, address
+
+    def shutdown_request(self, request: Any) -> None:
+        self._connections.discard(request)
+        super().shutdown_request(request)
+
+    def close(self) -> None:
+        """Go as a killed process does, with every connection."""
+        self.shutdown()
+        self.server_close()
+        for connection in list(self._connections):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Keep quiet: HAProxy ends its health checks with a reset."""
+
+
+class Answer(BaseHTTPRequestHandler):
+    """The header X-Do says what happens to the request, if anything special does."""
+
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # an answer leaves whole or not at all
+    server: Front
+
+    def do_GET(self) -> None:
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        if self.path == "/-/routes":
+            self._send(200, json.dumps(self.server.routes))
+            return
+        request = f"{self.command} {self.path}"
+        self.server.reached.append(request)
+        self.server.keys.append(headers.get("idempotency-key"))
+        self.rfile.read(int(headers.get("content-length", 0)))
+        match headers.get("x-do"):
+            case "drop":
+                self.close_connection = True
+            case "drop once" if self.server.reached.count(request) == 1:
+                self.close_connection = True
+            case "hang":
+                self.connection.settimeout(20)
+                self.connection.recv(1)  # until whoever asked has gone
+                self.close_connection = True
+            case "no route":
+                self._send(404, f"Path '{self.path}' not found. Ping ...", "text/plain")
+            case "replica died":
+                self._send(500, "Internal Server Error", "text/plain; charset=utf-8")
+            case "overloaded":
+                self._send(503, "Request dropped due to backpressure", "text/plain")
+            case "not found" | "defect" | "not ready" as own:
+                status = {"not found": 404, "defect": 500, "not ready": 503}[own]
+                self._send(status, json.dumps({"own": own}))
+            case _:
+                self._send(200, json.dumps({"path": self.path, "headers": headers}))
+
+    do_POST = do_DELETE = do_PUT = do_GET
+
+    def _send(self, status: int, content: str, content_type: str = "application/json") -> None:
+        self.send_response(status)
+        self.send_header("content-type", content_type)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content.encode())
+
+    def log_message(self, format: str, *args: object) -> None: ...
+
+
+def make_edge(
+    folder: Path, front: int, fallback: int | None = None, certificate: Path | None = None
+) -> Edge:
+    inference, metrics, *others = free_ports(6)
+    fallback = fallback or free_port()
+    ports = Ports(http=inference, front=front, fallback_http=fallback, edge_metrics=metrics)
+    return Edge(Instance(folder, ports), EdgePorts(*others), certificate=certificate)
+
+
+@pytest.fixture(scope="package")
+def front() -> Iterator[Front]:
+    front = Front()
+    yield front
+    front.close()
+
+
+@pytest.fixture(scope="package")
+def edge(front: Front, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
+    edge = make_edge(tmp_path_factory.mktemp("edge"), front.port)
+    edge.start()
+    yield edge
+    edge.stop()

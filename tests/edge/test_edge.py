@@ -1,0 +1,182 @@
+"""The edge as a process, in front of a server that tells what reached it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import time
+from http.client import HTTPResponse
+
+import httpx
+import pytest
+
+from tests.edge.conftest import make_edge
+
+
+@pytest.mark.parametrize(
+    ("listener", "path", "reached"),
+    [
+        ("gateway", "/api/auth/login", "/api/auth/login"),
+        ("gateway", "/api/traffic/action?x=1", "/api/traffic/action?x=1"),
+        ("gateway", "/api/docs", "/api/docs"),
+        ("gateway", "/api/accounts", "/api/accounts"),
+        ("gateway", "/api/accounts/fetch?mobileNumber=1", "/api/accounts/fetch?mobileNumber=1"),
+        ("gateway", "/api/account?mobileNumber=1", "/api/accounts/account?mobileNumber=1"),
+        ("gateway", "/console", "/console"),
+        ("gateway", "/console/stream?run=1", "/console/stream?run=1"),
+        ("inference", "/console/", "/console/"),
+        ("loans", "/api/loans", "/api/loans"),
+        ("loans", "/api/loans/docs", "/api/loans/docs"),
+        ("cards", "/api/cards/fetch", "/api/cards/fetch"),
+        ("inference", "/predict_action", "/predict_action"),
+        ("inference", "/api/loans/fetch", "/api/loans/fetch"),
+        ("inference", "/api/account?mobileNumber=1", "/api/accounts/account?mobileNumber=1"),
+        ("inference", "/-/healthz", "/-/healthz"),
+        ("inference", "/livez", "/livez"),
+        ("inference", "/api/account/readyz", "/api/account/readyz"),
+        ("gateway", "/api/readyz", "/api/readyz"),
+        ("gateway", "/api/accounts/readyz", "/api/accounts/readyz"),
+        ("loans", "/api/loans/livez", "/api/loans/livez"),
+        ("cards", "/api/cards/readyz", "/api/cards/readyz"),
+        ("density", "/readyz", "/density/readyz"),
+        ("density", "/flow/readyz", "/flow/readyz"),
+        ("density", "/predict", "/density/predict"),
+        ("density", "/model-info", "/density/model-info"),
+        ("density", "/health", "/density/health"),
+        ("density", "/docs", "/density/docs"),
+        ("density", "/openapi.json", "/density/openapi.json"),
+        ("density", "/density/openapi.json", "/density/openapi.json"),
+        ("density", "/density/predict", "/density/predict"),
+        ("density", "/forecast", "/flow/forecast"),
+        ("density", "/model_info", "/flow/model_info"),
+        ("density", "/flow/docs", "/flow/docs"),
+        ("density", "/predict_action", "/density/predict_action"),
+    ],
+)
+def test_a_path_reaches_its_service(edge, listener, path, reached):
+    answer = httpx.post(edge.urls()[listener] + path, json={}, timeout=5)
+    assert answer.status_code == 200
+    assert answer.json()["path"] == reached
+
+
+@pytest.mark.parametrize(
+    ("listener", "path"),
+    [
+        ("gateway", "/predict_action"),
+        ("gateway", "//predict_action"),
+        ("gateway", "/density/predict"),
+        ("gateway", "/api"),
+        ("gateway", "/api/loans/fetch"),
+        ("gateway", "/api/cards"),
+        ("gateway", "/consoles"),
+        ("gateway", "/-/routes"),
+        ("loans", "/api/accounts/fetch"),
+        ("loans", "/api/loansharks"),
+        ("cards", "/api/loans/fetch"),
+        ("cards", '/x"y'),
+    ],
+)
+def test_a_port_leads_to_its_own_service_alone(edge, listener, path):
+    answer = httpx.get(edge.urls()[listener] + path, timeout=5)
+    assert answer.status_code == 404
+    body = answer.json()
+    if listener == "gateway":
+        assert (body["status"], body["message"]) == ("error", "Not Found")
+        assert abs(body["timestamp"] - time.time() * 1000) < 60_000
+    else:
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert (body["status"], body["title"]) == (404, "Not Found")
+
+
+def test_a_client_does_not_choose_its_address(edge):
+    spoofed = {"X-Forwarded-For": "6.6.6.6"}
+    answer = httpx.get(edge.urls()["gateway"] + "/api/x", headers=spoofed, timeout=5)
+    assert answer.json()["headers"]["x-forwarded-for"] == "127.0.0.1"
+
+
+def test_nobody_behind_it_is_asked_for_another_protocol(edge):
+    asked = {"Connection": "Upgrade", "Upgrade": "else"}
+    answer = httpx.post(edge.urls()["inference"] + "/x", headers=asked, timeout=5)
+    assert "upgrade" not in answer.json()["headers"]
+
+
+@pytest.mark.parametrize("listener", ["inference", "gateway", "density", "loans"])
+@pytest.mark.parametrize("line", [b"OPTIONS *", b"GET *", b"CONNECT other:443"])
+def test_what_has_no_path_reaches_nobody(edge, front, listener, line):
+    before = len(front.reached)
+    with socket.create_connection(edge.listeners()[listener], timeout=5) as client:
+        client.sendall(line + b" HTTP/1.1\r\nHost: other:443\r\n\r\n")
+        assert client.recv(1000).startswith(b"HTTP/1.1 400 ")
+    assert len(front.reached) == before
+
+
+def test_headers_that_ray_would_act_on_do_not_pass(edge):
+    sent = {
+        "x-request-id": b"\xff".decode("latin-1"),
+        "x-request-timeout-seconds": "0.0001",
+        "x-request-disconnect-disabled": "?1",
+        "x-session-id": "1",
+        "serve_multiplexed_model_id": "1",
+    }
+    url = edge.urls()["gateway"] + "/api/x"
+    received = httpx.get(url, headers=httpx.Headers(sent, "latin-1"), timeout=5).json()["headers"]
+    assert not sent.keys() & received.keys()
+    received = httpx.get(url, headers={"x-request-id": "abc-1"}, timeout=5).json()["headers"]
+    assert received["x-request-id"] == "abc-1"
+
+
+def test_a_body_that_never_comes_gets_a_408_in_the_form_of_the_service(edge):
+    head = b"POST /api/%b HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"
+    paths = {"inference": b"x", "gateway": b"x", "loans": b"loans", "cards": b"cards"}
+    paths["density"] = b"x"
+    connections = {}
+    for name, path in paths.items():
+        connections[name] = socket.create_connection(edge.listeners()[name], timeout=30)
+        connections[name].sendall(head % path)
+    answers = {}
+    for name, connection in connections.items():
+        with connection:
+            answer = HTTPResponse(connection)
+            answer.begin()
+            assert answer.status == 408
+            answers[name] = (answer.headers["content-type"], json.loads(answer.read()))
+    problem = {"type": "about:blank", "title": "Request Timeout", "status": 408}
+    assert answers["loans"] == answers["cards"] == ("application/problem+json", problem)
+    in_time = "The request did not arrive in time"
+    assert answers["density"] == answers["inference"] == ("application/json", {"detail": in_time})
+    assert answers["gateway"][1].items() >= {"status": "error", "message": in_time}.items()
+
+
+def test_with_a_certificate_it_speaks_https(front, tmp_path):
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
+    command += ["-subj", "/CN=localhost", "-keyout", str(tmp_path / "key")]
+    subprocess.run([*command, "-out", str(tmp_path / "crt")], check=True, capture_output=True)
+    certificate = tmp_path / "edge.pem"
+    certificate.write_text((tmp_path / "crt").read_text() + (tmp_path / "key").read_text())
+    edge = make_edge(tmp_path, front.port, certificate=certificate)
+    edge.start()
+    try:
+        answer = httpx.get(edge.urls()["gateway"] + "/api/x", verify=False, timeout=5)
+    finally:
+        edge.stop()
+    assert answer.json()["headers"]["x-forwarded-proto"] == "https"
+
+
+def test_the_instance_finds_and_stops_it(front, tmp_path):
+    edge = make_edge(tmp_path, front.port)
+    edge.start()
+    assert edge.is_running()
+    assert edge.instance.stop()
+    assert not edge.is_running()
+
+
+def test_a_second_start_takes_the_place_of_the_first(front, tmp_path):
+    edge = make_edge(tmp_path, front.port)
+    edge.start()
+    edge.start()
+    try:
+        assert httpx.get(edge.urls()["gateway"] + "/api/x", timeout=5).status_code == 200
+    finally:
+        edge.stop()
+    assert not edge.is_running()

@@ -1,0 +1,281 @@
+"""What clients see at the edge while Serve, or a part of it, is away."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from serve_app.launcher.edge import Edge
+from testbed.free_ports import free_port
+from tests.edge.conftest import ROUTES, Front, make_edge
+
+PATHS = {
+    "inference": "/predict_action",
+    "gateway": "/api/traffic/action",
+    "loans": "/api/loans",
+    "cards": "/api/cards",
+    "density": "/predict",
+}
+UNKNOWN = "The request may have been carried out or not"
+
+
+def post(
+    edge: Edge, listener: str, do: str = "", key: str | None = None, body: bytes = b"{}"
+) -> httpx.Response:
+    headers = {"X-Do": do} | ({"Idempotency-Key": key} if key else {})
+    url = edge.urls()[listener] + PATHS[listener]
+    return httpx.post(url, content=body, headers=headers, timeout=10)
+
+
+def assert_is_503_of_its_service(answer: httpx.Response, listener: str, unknown: bool) -> None:
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    body, code = answer.json(), answer.headers.get("x-error-code")
+    said = UNKNOWN if unknown else "Service unavailable"
+    match listener:
+        case "inference":
+            assert code == ("outcome_unknown" if unknown else "overloaded")
+            assert body == {"detail": said, "code": code}
+        case "density":  # a forecast has no effect that could be in doubt
+            assert (code, body) == ("overloaded", {"detail": "Service unavailable"})
+        case "gateway":
+            assert (body.pop("status"), body.pop("message")) == ("error", said)
+            assert abs(body["timestamp"] - time.time() * 1000) < 60_000
+        case _:
+            assert answer.headers["content-type"] == "application/problem+json"
+            problem = {"type": "about:blank", "title": "Service Unavailable", "status": 503}
+            assert body == problem | ({"detail": UNKNOWN} if unknown else {})
+
+
+@pytest.mark.parametrize("listener", PATHS)
+@pytest.mark.parametrize("do", ["no route", "overloaded"])
+def test_what_serve_refused_is_a_503_in_the_form_of_the_service(edge, listener, do):
+    assert_is_503_of_its_service(post(edge, listener, do), listener, unknown=False)
+
+
+@pytest.mark.parametrize("listener", PATHS)
+@pytest.mark.parametrize("do", ["replica died", "drop"])
+def test_what_got_lost_on_its_way_is_a_503_that_does_not_say_that_nothing_was_done(
+    edge, listener, do
+):
+    assert_is_503_of_its_service(post(edge, listener, do), listener, unknown=True)
+
+
+@pytest.mark.parametrize("listener", PATHS)
+@pytest.mark.parametrize(
+    ("do", "status"), [("not found", 404), ("defect", 500), ("not ready", 503)]
+)
+def test_a_services_own_errors_pass_as_they_are(edge, listener, do, status):
+    answer = post(edge, listener, do)
+    assert (answer.status_code, answer.json()) == (status, {"own": do})
+
+
+def test_a_request_that_nobody_answers_is_given_up(edge):
+    started = time.monotonic()
+    assert_is_503_of_its_service(post(edge, "inference", "hang"), "inference", unknown=True)
+    assert time.monotonic() - started < 9.0
+
+
+class TestRepetition:
+    @pytest.fixture(autouse=True)
+    def forget(self, front):
+        front.reached.clear()
+        front.keys.clear()
+
+    @pytest.mark.parametrize("listener", PATHS)
+    def test_a_get_whose_answer_is_lost_is_sent_again(self, edge, front, listener):
+        url = edge.urls()[listener] + PATHS[listener]
+        assert httpx.get(url, headers={"X-Do": "drop once"}, timeout=10).status_code == 200
+        assert len(front.reached) == 2
+
+    @pytest.mark.parametrize("key", ["k", None], ids=["key", "no key"])
+    @pytest.mark.parametrize("listener", ["inference", "gateway"])
+    def test_so_is_a_step_with_the_key_that_it_has_or_gets(self, edge, front, listener, key):
+        answer = post(edge, listener, "drop once", key, body=b" " * 10_000)
+        assert answer.status_code == 200
+        assert len(front.reached) == 2
+        (used,) = set(front.keys)
+        assert used == key if key else len(used) > 30
+
+    def test_steps_get_different_keys(self, edge, front):
+        for _ in range(2):
+            post(edge, "inference")
+        assert len(set(front.keys)) == 2
+
+    @pytest.mark.parametrize(
+        ("listener", "path"),
+        [
+            ("inference", "/reset_hidden"),
+            ("gateway", "/api/traffic/reset"),
+            ("gateway", "/api/auth/login"),
+            ("density", "/predict"),
+            ("density", "/forecast"),
+        ],
+    )
+    def test_so_is_what_may_be_done_twice(self, edge, front, listener, path):
+        answer = httpx.post(edge.urls()[listener] + path, headers={"X-Do": "drop once"})
+        assert answer.status_code == 200
+        assert len(front.reached) == 2
+
+    @pytest.mark.parametrize(
+        ("listener", "path"),
+        [
+            ("inference", "/predict_actions"),
+            ("gateway", "/api/accounts/create"),
+            ("loans", "/api/loans"),
+            ("cards", "/api/cards"),
+        ],
+    )
+    def test_any_other_request_is_sent_once_and_answered_on_a_kept_connection_too(
+        self, edge, front, listener, path
+    ):
+        headers = {"X-Do": "drop once", "Idempotency-Key": "k"}
+        with httpx.Client(base_url=edge.urls()[listener], timeout=10) as client:
+            assert client.get(path).status_code == 200
+            answer = client.post(path, headers=headers)
+        assert_is_503_of_its_service(answer, listener, unknown=True)
+        assert front.reached.count(f"POST {path}") == 1
+
+    def test_a_step_with_the_longest_body_of_its_route_is_sent_again(self, edge, front):
+        answer = post(edge, "inference", "drop once", key="k", body=b" " * 65_536)
+        assert answer.status_code == 200
+        assert len(front.reached) == 2
+
+    def test_a_step_whose_body_the_edge_does_not_hold_wholly_is_sent_once(self, edge, front):
+        answer = post(edge, "inference", "drop once", key="k", body=b" " * 100_000)
+        assert_is_503_of_its_service(answer, "inference", unknown=True)
+        assert len(front.reached) == 1
+
+
+@contextmanager
+def running(edge: Edge) -> Iterator[Edge]:
+    edge.start()
+    try:
+        yield edge
+    finally:
+        edge.stop()
+
+
+class Load:
+    """Steps without keys, one after the other, from four clients at once."""
+
+    def __init__(self, edge: Edge) -> None:
+        self.url = edge.urls()["inference"] + "/predict_action"
+        self.answers: list[tuple[float, int]] = []  # when received, status
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._work) for _ in range(4)]
+
+    def __enter__(self) -> Load:
+        for thread in self._threads:
+            thread.start()
+        self.more(50)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def more(self, n_answers: int) -> None:
+        target, deadline = len(self.answers) + n_answers, time.monotonic() + 10
+        while len(self.answers) < target:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    def _work(self) -> None:
+        with httpx.Client(timeout=10) as client:
+            while not self._stop.wait(0.005):
+                status = client.post(self.url, json={}).status_code
+                self.answers.append((time.monotonic(), status))
+
+    @property
+    def longest_gap_s(self) -> float:
+        times = sorted(time for time, _ in self.answers)
+        return max(later - earlier for earlier, later in itertools.pairwise(times))
+
+
+def test_while_the_front_is_away_the_python_proxy_answers_and_no_request_fails(tmp_path: Path):
+    front, fallback = Front(), Front()
+    with running(make_edge(tmp_path, front.port, fallback.port)) as edge, Load(edge) as load:
+        assert not fallback.reached
+        front.close()
+        load.more(100)
+        assert fallback.reached
+    fallback.close()
+    assert {status for _, status in load.answers} == {200}
+    assert load.longest_gap_s < 1
+
+
+def test_when_the_front_is_back_requests_go_there_again(tmp_path: Path):
+    front, fallback = Front(), Front()
+    with running(make_edge(tmp_path, front.port, fallback.port)) as edge, Load(edge) as load:
+        front.close()
+        load.more(50)
+        front = Front(front.port)
+        deadline = time.monotonic() + 5
+        while not front.reached:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    front.close()
+    fallback.close()
+    assert {status for _, status in load.answers} == {200}
+
+
+def test_requests_are_held_while_everything_is_away_for_a_second(tmp_path: Path):
+    front = Front()
+    with running(make_edge(tmp_path, front.port)) as edge, Load(edge) as load:
+        front.close()
+        time.sleep(1)
+        front = Front(front.port)
+        load.more(50)
+    front.close()
+    assert {status for _, status in load.answers} == {200}
+    assert load.longest_gap_s < 2
+
+
+def test_an_outage_that_lasts_gets_a_503_at_once(tmp_path: Path):
+    with running(make_edge(tmp_path, free_port())) as edge:
+        deadline = time.monotonic() + 5
+        while True:
+            started = time.monotonic()
+            answers = {listener: post(edge, listener) for listener in PATHS}
+            if time.monotonic() - started < 0.5:
+                break
+            assert time.monotonic() < deadline
+    for listener, answer in answers.items():
+        assert_is_503_of_its_service(answer, listener, unknown=False)
+
+
+def test_a_step_that_was_tried_in_vain_does_not_say_that_nothing_was_done(tmp_path: Path):
+    front = Front()
+    with running(make_edge(tmp_path, front.port)) as edge:
+        assert post(edge, "inference").status_code == 200
+        front.close()
+        answer = post(edge, "inference")
+    assert answer.status_code == 503
+    assert answer.headers["x-error-code"] == answer.json()["code"] == "outcome_unknown"
+
+
+def test_a_service_that_serve_does_not_know_yet_is_unavailable_and_the_others_are_there(
+    tmp_path: Path,
+):
+    front = Front()
+    front.routes = {"/": "inference"}
+    with running(make_edge(tmp_path, front.port)) as edge:
+        deadline = time.monotonic() + 5
+        while (answer := post(edge, "gateway")).status_code == 200:
+            assert time.monotonic() < deadline
+        assert_is_503_of_its_service(answer, "gateway", unknown=False)
+        assert post(edge, "inference").status_code == 200
+        by_the_other_listener = edge.urls()["inference"] + PATHS["gateway"]
+        assert httpx.post(by_the_other_listener, timeout=5).status_code == 503
+        front.routes = ROUTES
+        while post(edge, "gateway").status_code != 200:
+            assert time.monotonic() < deadline
+    front.close()

@@ -1,0 +1,43 @@
+"""One cluster of a head and two workers, on which the inference runs twice, once without loss."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+
+import pytest
+
+from testbed.nodes.cluster import Cluster, cluster_config, open_cluster, until
+from testbed.nodes.network import why_not
+from testbed.shipped import Config
+from tests.cluster.conftest import policy_file as policy_file
+from tests.cluster.conftest import system as system
+
+SPREAD_S = 60.0
+
+
+def small_config() -> Config:
+    """Return configs/cluster.yaml with some of its applications, and a strict inference."""
+    config = cluster_config("inference", "gateway", "loans")
+    strict = copy.deepcopy(config["applications"][0])
+    strict |= {"name": "inference-strict", "route_prefix": "/strict"}
+    strict["args"] |= {"strict": True, "durable": True}
+    config["applications"].append(strict)
+    return config
+
+
+@pytest.fixture(scope="package")  # three Rays less while other tests measure
+def shared_cluster() -> Iterator[Cluster]:
+    if reason := why_not():
+        pytest.skip(reason)
+    with open_cluster(n_workers=2) as cluster:
+        cluster.deploy(small_config())
+        yield cluster
+
+
+@pytest.fixture
+def cluster(shared_cluster: Cluster) -> Cluster:
+    """Have everything on every worker, as it has to be by itself, after a fault too."""
+    workers = shared_cluster.workers
+    until(lambda: shared_cluster.is_spread(*workers), SPREAD_S, "everything on every worker")
+    return shared_cluster

@@ -1,0 +1,64 @@
+"""A store in memory, for what asks it in virtual time: whether it serves is up to the test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Mapping
+from typing import cast
+
+from deployments.store import Expected, Store, StoreUnavailable
+
+
+class MemoryStore:
+    """The part of a store that knows documents without an index.
+
+    Attributes:
+        serves: otherwise every call fails.
+        calls: made so far.
+    """
+
+    def __init__(self) -> None:
+        self.serves = True
+        self.calls = 0
+        self._tables: dict[str, dict[str, bytes]] = {}
+        self._counters: dict[str, int] = {}
+
+    def as_store(self) -> Store:
+        return cast(Store, self)
+
+    def table(self, name: str) -> dict[str, bytes]:
+        self.calls += 1
+        if not self.serves:
+            raise StoreUnavailable("out of reach")
+        return self._tables.setdefault(name, {})
+
+    async def get(self, table: str, key: str) -> bytes | None:
+        return self.table(table).get(key)
+
+    async def put_many(self, table: str, values: Mapping[str, bytes]) -> None:
+        self.table(table).update(values)
+
+    async def delete_many(self, table: str, keys: Collection[str]) -> int:
+        documents = self.table(table)
+        return sum(documents.pop(key, None) is not None for key in keys)
+
+    async def change(
+        self,
+        table: str,
+        puts: Mapping[str, bytes],
+        deletes: Collection[str] = (),
+        *,
+        when: Expected,
+    ) -> bool:
+        documents = self.table(table)
+        if documents.get(when.key) != when.value:
+            return False
+        for key in set(deletes) - puts.keys():
+            documents.pop(key, None)
+        documents.update(puts)
+        return True
+
+    async def scan(self, table: str) -> AsyncIterator[tuple[str, bytes]]:
+        for key, value in list(self.table(table).items()):
+            yield key, value
+
+    async def close(self) -> None: ...

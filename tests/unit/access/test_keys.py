@@ -1,0 +1,215 @@
+"""Which key signs, which verify, and what a file of keys must be."""
+
+from __future__ import annotations
+
+import json
+
+import jwt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deployments.access.keys import (
+    ALGORITHMS,
+    MAX_KEYS,
+    InvalidKeysError,
+    Key,
+    Keys,
+    key_of_secret,
+    new_key,
+    new_name,
+    public_jwk,
+    read_keys,
+    write_keys,
+)
+from deployments.access.tokens import Tokens
+from deployments.http.errors import UnauthorizedError
+
+SECRET = b"0123456789abcdef" * 4
+NOW = 1_700_000_000.0
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def make(keys: Keys, clock: Clock) -> Tokens:
+    return Tokens(keys, lifetime_s=3600, clock_skew_s=5, clock=clock)
+
+
+def kid_of(token: str) -> str:
+    return str(jwt.get_unverified_header(token)["kid"])
+
+
+def rotation() -> tuple[Key, Key]:
+    """Return a key and the one that signs from a minute after now on."""
+    old = key_of_secret(SECRET)
+    new = new_key("HS256", NOW + 60)
+    ending = Key(old.kid, "HS256", SECRET, SECRET, verifies_until=NOW + 60 + 3600 + 60)
+    return ending, new
+
+
+def test_the_new_key_signs_from_its_time_on_and_nobody_has_to_log_in_again(clock):
+    old, new = rotation()
+    before, after = make(Keys([key_of_secret(SECRET)]), clock), make(Keys([old, new]), clock)
+    earlier = before.issue("ann")
+    assert after.verify(earlier).subject == "ann"
+    assert kid_of(after.issue("ann")) == old.kid
+    clock.now += 60
+    assert kid_of(after.issue("ann")) == new.kid
+    assert after.verify(earlier).subject == "ann"
+
+
+def test_a_replica_that_has_read_the_file_a_second_later_knows_every_token(clock):
+    old, new = rotation()
+    early, late = make(Keys([old, new]), clock), make(Keys([key_of_secret(SECRET)]), clock)
+    assert late.verify(early.issue("ann")).subject == "ann"
+
+
+@pytest.mark.parametrize("seen_before", [True, False])
+def test_the_old_key_verifies_until_its_tokens_have_ended_and_no_longer(clock, seen_before):
+    old, new = rotation()
+    tokens = make(Keys([old, new]), clock)
+    clock.now += 59
+    last = tokens.issue("ann")
+    eternal = jwt.encode(
+        {"sub": "ann", "iss": "traffic-api-gateway", "iat": NOW, "exp": NOW + 1e9}, SECRET
+    )
+    if seen_before:
+        tokens.verify(eternal)
+    clock.now += 3600
+    assert tokens.verify(last).subject == "ann"
+    clock.now = old.verifies_until + 5
+    with pytest.raises(UnauthorizedError, match="expired"):
+        tokens.verify(eternal)
+
+
+def test_a_key_that_was_taken_away_is_refused_at_once_although_its_token_was_known(clock):
+    old, new = rotation()
+    tokens = make(Keys([old, new]), clock)
+    token = tokens.issue("ann")
+    tokens.verify(token)
+    tokens.use(Keys([new]))
+    with pytest.raises(UnauthorizedError, match="invalid"):
+        tokens.verify(token)
+
+
+def test_a_token_without_a_kid_may_be_of_any_shared_secret_and_of_nothing_else(clock):
+    eddsa = new_key("EdDSA", NOW)
+    claims = {"sub": "ann", "iss": "traffic-api-gateway", "iat": NOW, "exp": NOW + 60}
+    tokens = make(Keys([key_of_secret(SECRET), new_key("HS256", NOW), eddsa]), clock)
+    assert tokens.verify(jwt.encode(claims, SECRET)).subject == "ann"
+    with pytest.raises(UnauthorizedError):
+        tokens.verify(jwt.encode(claims, eddsa.material, "EdDSA"))
+
+
+@pytest.mark.parametrize("kid", ["", "x", "../../etc/passwd", "ä" * 5000, "\x00"])
+def test_an_unknown_kid_is_refused_although_the_signature_is_ours(clock, kid):
+    claims = {"sub": "ann", "iss": "traffic-api-gateway", "iat": NOW, "exp": NOW + 60}
+    token = jwt.encode(claims, SECRET, headers={"kid": kid})
+    with pytest.raises(UnauthorizedError):
+        make(Keys.of_secret(SECRET), clock).verify(token)
+
+
+@pytest.mark.parametrize("algorithm", ["RS256", "EdDSA"])
+def test_a_public_key_is_no_shared_secret(clock, algorithm):
+    """The attack that gave JWTs a bad name: HS256 with what everybody may read as the secret."""
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    key = new_key(algorithm, NOW)
+    tokens = make(Keys([key, key_of_secret(SECRET)]), clock)
+    claims = {"sub": "root", "iss": "traffic-api-gateway", "iat": NOW, "exp": NOW + 60}
+    pem = key.public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    header = jwt.utils.base64url_encode(
+        json.dumps({"alg": "HS256", "typ": "JWT", "kid": key.kid}).encode()
+    )
+    payload = jwt.utils.base64url_encode(json.dumps(claims).encode())
+    for secret in (pem, json.dumps(public_jwk(key)).encode()):
+        hs256 = jwt.get_algorithm_by_name("HS256")
+        signature = hs256.sign(header + b"." + payload, secret)
+        forged = b".".join([header, payload, jwt.utils.base64url_encode(signature)]).decode()
+        with pytest.raises(UnauthorizedError):
+            tokens.verify(forged)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_keys_that_were_written_verify_what_was_signed_before(clock, algorithm):
+    key = new_key(algorithm, NOW)
+    token = make(Keys([key]), clock).issue("ann")
+    again = read_keys(write_keys([key, new_key("HS256", NOW + 9)]))
+    assert make(again, clock).verify(token).subject == "ann"
+    assert [each.signs_from for each in again] == [NOW, NOW + 9]
+
+
+@pytest.mark.parametrize("algorithm", ["RS256", "EdDSA"])
+def test_what_others_verify_with_is_not_what_signs(algorithm):
+    shown = public_jwk(new_key(algorithm, NOW))
+    assert {"kty", "kid", "alg", "use", "key_ops"} < shown.keys()
+    assert not shown.keys() & {"d", "p", "q", "dp", "dq", "qi", "k", "oth"}
+
+
+def test_a_key_does_not_show_itself():
+    assert "abcdef" not in repr(key_of_secret(SECRET))
+    assert SECRET.decode() not in key_of_secret(SECRET).kid
+
+
+GOOD = {"kty": "oct", "kid": "a", "alg": "HS256", "k": "QUJD" * 12}
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "no JWK Set"),
+        (b"[]", "no JWK Set"),
+        (b'{"keys": 7}', "no JWK Set"),
+        (b"[" * 99_999, "no JWK Set"),
+        ({"keys": []}, "there are 0 keys"),
+        ({"keys": [GOOD, GOOD]}, "two keys"),
+        ({"keys": [{**GOOD, "kid": str(n)} for n in range(MAX_KEYS + 1)]}, "there are 33 keys"),
+        ({"keys": ["key"]}, "key 1: it is no JSON object"),
+        ({"keys": [{**GOOD, "kid": 7}]}, "'kid'"),
+        ({"keys": [{**GOOD, "alg": "none"}]}, "'alg'"),
+        ({"keys": [{**GOOD, "alg": "HS512"}]}, "'alg'"),
+        ({"keys": [{**GOOD, "alg": "RS256"}]}, "no private key for RS256"),
+        ({"keys": [{**GOOD, "k": "c2VjcmV0"}]}, "it has 6 bytes; HS256 needs at least 32"),
+        ({"keys": [{**GOOD, "signs_from": "now"}]}, "seconds since"),
+        ({"keys": [{**GOOD, "verifies_until": float("nan")}]}, "seconds since"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_without_a_word_of_the_secret(content, why):
+    raw = content if isinstance(content, bytes) else json.dumps(content).encode()
+    with pytest.raises(InvalidKeysError, match=why) as refusal:
+        read_keys(raw)
+    assert "QUJD" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("algorithm", ["RS256", "EdDSA"])
+def test_a_public_key_cannot_sign(algorithm):
+    with pytest.raises(InvalidKeysError, match="no private key"):
+        read_keys(json.dumps({"keys": [public_jwk(new_key(algorithm, NOW))]}).encode())
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_break_the_reader(content):
+    with pytest.raises(InvalidKeysError):
+        read_keys(content)
+
+
+def test_without_a_key_that_signs_nothing_is_issued(clock):
+    tokens = make(Keys([new_key("HS256", NOW + 60)]), clock)
+    with pytest.raises(InvalidKeysError, match="no key may sign"):
+        tokens.check()
+
+
+def test_no_name_is_an_option_of_a_command_line():
+    assert not any(key_of_secret(b"%032d" % i).kid.startswith("-") for i in range(500))
+    assert set(new_name()) <= set("0123456789abcdef")

@@ -1,0 +1,162 @@
+"""Tokens for machines: what is kept of them, and that they end when the operator says so."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from deployments.access.keys import Key, Keys, key_of_secret, new_key
+from deployments.access.revocations import Revocations, UserRule
+from deployments.access.service_tokens import (
+    MAX_DAYS,
+    TABLE,
+    ServiceTokenError,
+    ServiceTokenRule,
+    ServiceTokens,
+)
+from deployments.access.tokens import Tokens
+from deployments.http.errors import ForbiddenError, UnauthorizedError
+from tests.unit.access.memory_store import MemoryStore
+
+SECRET = b"0123456789abcdef" * 4
+KEYS = Keys.of_secret(SECRET)
+NOW = 1_700_000_000
+DAY_S = 86_400
+
+
+class Clock:
+    now = float(NOW)
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def accounts(store: MemoryStore, clock: Clock) -> ServiceTokens:
+    return ServiceTokens(store.as_store(), clock)
+
+
+@pytest.fixture
+def tokens(store: MemoryStore, clock: Clock) -> Tokens:
+    rules = [UserRule(store.as_store(), {}), ServiceTokenRule(store.as_store())]
+    return Tokens(KEYS, 3600, 5, clock, Revocations(rules))
+
+
+async def test_a_controller_may_act_for_a_year_and_do_nothing_else(accounts, tokens, clock):
+    _, token = await accounts.create(KEYS, "controller", 365)
+    clock.now += 365 * DAY_S
+    assert tokens.authenticate(f"Bearer {token}", "act").subject == "service:controller"
+    for scope in ("reset", "read"):
+        with pytest.raises(ForbiddenError):
+            tokens.authenticate(f"Bearer {token}", scope)
+    clock.now += 6
+    with pytest.raises(UnauthorizedError, match="expired"):
+        tokens.verify(token)
+
+
+async def test_one_token_is_revoked_by_its_name_and_all_by_their_account(accounts, tokens):
+    (first_id, first), (_, second) = [
+        await accounts.create(KEYS, "controller", 365) for _ in range(2)
+    ]
+    _, other = await accounts.create(KEYS, "other", 365)
+    for token in (first, second, other):
+        tokens.verify(token)
+    assert await accounts.revoke(first_id) == 1
+    await tokens.heed_revocations()
+    with pytest.raises(UnauthorizedError, match="revoked"):
+        tokens.verify(first)
+    tokens.verify(second)
+    assert await accounts.revoke("controller") == 1
+    await tokens.heed_revocations()
+    with pytest.raises(UnauthorizedError, match="revoked"):
+        tokens.verify(second)
+    tokens.verify(other)
+
+
+async def test_what_is_kept_of_a_token_lets_nobody_in(accounts, store):
+    token_id, token = await accounts.create(KEYS, "controller", 365, ["act", "reset"])
+    kept = store.table(TABLE)[token_id]
+    assert all(part.encode() not in kept for part in token.split("."))
+    assert json.loads(kept)["scopes"] == ["act", "reset"]
+
+
+async def test_a_revoked_token_is_remembered_until_it_would_have_expired(accounts, store, clock):
+    await accounts.create(KEYS, "controller", 10)
+    await accounts.revoke("controller")
+    clock.now += 9 * DAY_S
+    (kept,) = (await accounts.all()).values()
+    assert kept.revoked_at == NOW
+    clock.now += 2 * DAY_S
+    await accounts.create(KEYS, "other", 10)
+    assert [token.name for token in (await accounts.all()).values()] == ["other"]
+    assert len(store.table(TABLE)) == 2  # with the revision
+
+
+async def test_a_user_by_the_same_name_is_somebody_else(accounts, tokens, store, monkeypatch):
+    from deployments.gateway.users import Users
+
+    monkeypatch.setattr("deployments.gateway.users.hash_password", lambda password: "#")
+    users = Users(store.as_store())
+    await users.add("controller", "some password")
+    _, token = await accounts.create(KEYS, "controller", 10)
+    await users.set_password("controller", "another password")
+    await tokens.heed_revocations()
+    tokens.verify(token)
+
+
+async def test_no_token_outlives_its_key(accounts, clock):
+    old, new = key_of_secret(SECRET), new_key("HS256", NOW + 60)
+    ending = Key(old.kid, "HS256", SECRET, SECRET, verifies_until=NOW + 7200)
+    with pytest.raises(ServiceTokenError, match="ends before the token would"):
+        await accounts.create(Keys([ending, new]), "controller", 365)
+    clock.now += 61
+    _, token = await accounts.create(Keys([ending, new]), "controller", 365)
+    assert await accounts.ends_of_keys() == {new.kid: NOW + 61 + 365 * DAY_S + 60}
+    Tokens(Keys([new]), 60, 5, clock).verify(token)
+
+
+@pytest.mark.parametrize(
+    ("name", "days", "scopes", "why"),
+    [
+        (" ", 1, ["act"], "printable name"),
+        ("a\nb", 1, ["act"], "printable name"),
+        ("x" * 65, 1, ["act"], "at most 64"),
+        ("a", 0, ["act"], "1 to 3650 days"),
+        ("a", MAX_DAYS + 1, ["act"], "1 to 3650 days"),
+        ("a", 1, [], "one or more of"),
+        ("a", 1, ["everything"], "one or more of"),
+    ],
+)
+async def test_what_makes_no_sense_is_refused_and_changes_nothing(
+    accounts, store, name, days, scopes, why
+):
+    with pytest.raises(ServiceTokenError, match=why):
+        await accounts.create(KEYS, name, days, scopes)
+    assert store.table(TABLE) == {}
+
+
+async def test_there_are_not_more_than_may_be(accounts, monkeypatch):
+    monkeypatch.setattr("deployments.access.service_tokens.MAX_TOKENS", 2)
+    for _ in range(2):
+        await accounts.create(KEYS, "controller", 1)
+    with pytest.raises(ServiceTokenError, match="There are 2 tokens already"):
+        await accounts.create(KEYS, "controller", 1)
+
+
+async def test_what_is_not_there_cannot_be_revoked(accounts):
+    await accounts.create(KEYS, "controller", 1)
+    await accounts.revoke("controller")
+    for which in ("controller", "nobody"):
+        with pytest.raises(ServiceTokenError, match="no token, and no service account"):
+            await accounts.revoke(which)

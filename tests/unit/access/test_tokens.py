@@ -1,0 +1,210 @@
+"""Which tokens are let in, and which are not."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import jwt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deployments.access.keys import Keys, WeakSecretError
+from deployments.access.scopes import SCOPES
+from deployments.access.tokens import ISSUER, MAX_REMEMBERED, Tokens
+from deployments.http.errors import ForbiddenError, UnauthorizedError
+
+SECRET = b"0123456789abcdef" * 4
+NOW = 1_700_000_000
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = float(NOW)
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def tokens(clock):
+    return Tokens(Keys.of_secret(SECRET), lifetime_s=3600, clock_skew_s=5, clock=clock)
+
+
+def test_who_can_sign_and_verify_says_nothing_and_who_cannot_says_so(tokens, monkeypatch):
+    tokens.check()
+    assert not tokens._verified, "no place of a client's token is taken"
+    monkeypatch.setattr("deployments.access.tokens._CLAIMS", ["role"])
+    with pytest.raises(UnauthorizedError):
+        tokens.check()
+
+
+def forge(secret: bytes = SECRET, algorithm: str = "HS256", **changes: object) -> str:
+    claims = {"sub": "ann", "iss": ISSUER, "iat": NOW, "exp": NOW + 60} | changes
+    present = {name: value for name, value in claims.items() if value is not ...}
+    return jwt.encode(present, secret if algorithm != "none" else "", algorithm)
+
+
+def test_an_issued_token_is_accepted_and_names_its_user(tokens):
+    assert tokens.authenticate(f"Bearer {tokens.issue('ann')}", "act").subject == "ann"
+
+
+def test_an_issued_token_has_the_documented_header_and_claims(tokens):
+    token = tokens.issue("ann")
+    claims = jwt.decode(token, options={"verify_signature": False})
+    assert jwt.get_unverified_header(token)["alg"] == "HS256"
+    documented = {"sub": "ann", "iss": ISSUER, "iat": NOW, "exp": NOW + 3600}
+    assert claims == documented | {"jti": claims["jti"], "scope": "act reset read"}
+
+
+def test_no_two_tokens_are_one(tokens):
+    first, second = tokens.issue("ann"), tokens.issue("ann")
+    assert tokens.verify(first).token_id != tokens.verify(second).token_id
+
+
+def test_a_token_allows_what_its_scopes_say_and_nothing_else(tokens):
+    token = f"Bearer {tokens.issue('controller', ['act'])}"
+    assert tokens.authenticate(token, "act").subject == "controller"
+    for scope in ("reset", "read"):
+        with pytest.raises(ForbiddenError, match=f"does not have the scope '{scope}'"):
+            tokens.authenticate(token, scope)
+
+
+@pytest.mark.parametrize(
+    ("claim", "allowed"),
+    [
+        (..., SCOPES),
+        ("act  read", ("act", "read")),
+        ("reset everything", ("reset",)),
+        ("", ()),
+        ("ACT", ()),
+        (["act"], ()),
+        (7, ()),
+        (True, ()),
+    ],
+)
+def test_only_a_token_from_before_there_were_scopes_allows_all(tokens, claim, allowed):
+    assert tokens.verify(forge(scope=claim)).scopes == set(allowed)
+
+
+def test_the_scheme_is_accepted_in_any_case(tokens):
+    assert tokens.authenticate(f"bEARER  {tokens.issue('ann')} ", "act").subject == "ann"
+
+
+@pytest.mark.parametrize(
+    "header", [None, "", "Bearer", "Bearer  ", "Basic YTpi", "token", "Bearerx"]
+)
+def test_what_is_no_bearer_token_is_refused(tokens, header):
+    with pytest.raises(UnauthorizedError, match="A bearer token is required"):
+        tokens.authenticate(header, "act")
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        forge(secret=b"another key of at least 32 bytes!"),
+        forge(iss="somebody-else"),
+        forge(algorithm="HS512"),
+        forge(algorithm="none"),
+        forge(iss=...),
+        forge(sub=...),
+        forge(iat=...),
+        forge(exp=...),
+        forge(sub=7),
+        forge(exp="tomorrow"),
+        forge(exp=True),
+        forge(exp=float("nan")),
+        forge(exp=float("inf")),
+        forge(exp=10**300),
+        forge(iat=float("nan")),
+        forge(iat=-(10**13)),
+        forge(sub="\ud800"),
+        forge(nbf=NOW + 10**9),
+        forge(aud="another-service"),
+        forge()[:-4] + "AAAA",
+        "not.a.token",
+        "e30.e30.e30",
+        "\xff.\xff.\xff",
+        base64.urlsafe_b64encode(b"[" * 9000).decode() + ".e30.e30",
+    ],
+    ids=lambda token: token[:12],
+)
+def test_a_token_that_is_not_ours_is_refused(tokens, token):
+    with pytest.raises(UnauthorizedError, match="The token is invalid"):
+        tokens.verify(token)
+
+
+def test_a_token_that_is_too_long_is_not_even_read(tokens, monkeypatch):
+    token = forge(filling="a" * 8192)
+    monkeypatch.setattr("deployments.access.tokens.jwt", None)
+    with pytest.raises(UnauthorizedError, match="The token is invalid"):
+        tokens.verify(token)
+
+
+def test_a_token_with_changed_claims_is_refused(tokens):
+    header, _, signature = tokens.issue("ann").split(".")
+    claims = {"sub": "root", "iss": ISSUER, "iat": NOW, "exp": NOW + 3600}
+    payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=").decode()
+    with pytest.raises(UnauthorizedError, match="invalid"):
+        tokens.verify(f"{header}.{payload}.{signature}")
+
+
+@pytest.mark.parametrize(("after_s", "valid"), [(3599, True), (3604, True), (3605, False)])
+@pytest.mark.parametrize("seen_before", [True, False])
+def test_a_token_expires_after_its_lifetime_and_the_skew(
+    tokens, clock, after_s, valid, seen_before
+):
+    token = tokens.issue("ann")
+    if seen_before:
+        tokens.verify(token)
+    clock.now += after_s
+    if valid:
+        assert tokens.verify(token).subject == "ann"
+    else:
+        with pytest.raises(UnauthorizedError, match="The token has expired"):
+            tokens.verify(token)
+
+
+@pytest.mark.parametrize(("ahead_s", "valid"), [(5, True), (6, False)])
+def test_a_token_from_the_future_is_refused_beyond_the_skew(tokens, ahead_s, valid):
+    token = forge(iat=NOW + ahead_s, exp=NOW + 3600)
+    if valid:
+        assert tokens.verify(token).subject == "ann"
+    else:
+        with pytest.raises(UnauthorizedError, match="The token is not valid yet"):
+            tokens.verify(token)
+
+
+def test_after_the_clock_was_set_back_a_new_login_is_enough(tokens, clock):
+    before = tokens.issue("ann")
+    clock.now -= 3600
+    with pytest.raises(UnauthorizedError, match="not valid yet"):
+        tokens.verify(before)
+    assert tokens.verify(tokens.issue("ann")).subject == "ann"
+
+
+@pytest.mark.parametrize("secret", [b"", b"x" * 31])
+def test_a_short_secret_is_refused(secret):
+    with pytest.raises(WeakSecretError, match="at least 32"):
+        Keys.of_secret(secret)
+
+
+def test_remembered_tokens_are_bounded(tokens):
+    for number in range(MAX_REMEMBERED + 10):
+        tokens.verify(tokens.issue(f"user-{number}"))
+    assert len(tokens._verified) == MAX_REMEMBERED
+
+
+TOKENS = Tokens(Keys.of_secret(SECRET), lifetime_s=3600, clock_skew_s=5)
+
+
+@given(st.text(max_size=200))
+def test_no_text_is_taken_for_a_token(text):
+    with pytest.raises(UnauthorizedError):
+        TOKENS.authenticate(f"Bearer {text}", "act")

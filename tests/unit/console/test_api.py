@@ -1,0 +1,356 @@
+"""The console's routes and what watches behind them, with a feed that the test fills."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import re
+import weakref
+from collections.abc import AsyncIterator
+from itertools import count
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from starlette.types import Message
+
+from deployments.access.audit import AuditLog
+from deployments.access.keys import Keys
+from deployments.access.tokens import Tokens
+from deployments.access.trail import Trail
+from deployments.console.api import create_app
+from deployments.console.options import ConsoleOptions
+from deployments.console.replicas import Replica
+from deployments.console.service import (
+    CROWD,
+    CROWD_SHOW_S,
+    LINGER_S,
+    REPLICAS_S,
+    SETTLED_S,
+    SHOW_S,
+    UNSHOWN_S,
+    ConsoleService,
+)
+from deployments.feed.publisher import PERIOD_S
+from deployments.store import open_store
+from models.junctions import JUNCTIONS
+from tests.unit.console.told import FakeFeed, FakeServe, decision, report, shown
+from tests.unit.inference.virtual_time import virtual_time
+
+SECRET = b"0123456789abcdef0123456789abcdef"
+STATIC = Path("deployments/console/static")
+
+
+def bearer(secret: bytes = SECRET) -> dict[str, str]:
+    return {"Authorization": f"Bearer {Tokens(Keys.of_secret(secret), 60, 5).issue('ann')}"}
+
+
+@pytest.fixture
+def feed() -> FakeFeed:
+    return FakeFeed()
+
+
+@pytest.fixture
+def serve() -> FakeServe:
+    return FakeServe([Replica("inference", "Inference", "replica-1", "RUNNING")])
+
+
+@pytest.fixture
+async def service(feed: FakeFeed, serve: FakeServe) -> AsyncIterator[ConsoleService]:
+    options = ConsoleOptions(max_clients=2)
+    made = ConsoleService(options, Tokens(Keys.of_secret(SECRET), 60, 5), feed.open, serve.read)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def app(service: ConsoleService) -> FastAPI:
+    return create_app(service)
+
+
+@pytest.fixture
+async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(app, root_path="/console")
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        yield client
+
+
+@pytest.mark.parametrize("path", ["stream", "what_if?run=r&junction=j&lane=0"])
+async def test_what_junctions_observe_is_shown_to_users_alone(client, path):
+    for headers in ({}, bearer(b"another secret of 32 bytes......")):
+        answer = await client.get(f"/console/{path}", headers=headers)
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert set(answer.json()) == {"detail"}
+
+
+async def test_a_token_that_may_not_read_is_refused(client):
+    tokens = Tokens(Keys.of_secret(SECRET), 60, 5)
+    headers = {"Authorization": f"Bearer {tokens.issue('controller', ['act', 'reset'])}"}
+    answer = await client.get("/console/stream", headers=headers)
+    assert answer.status_code == 403
+    assert answer.headers["www-authenticate"].endswith('scope="read"')
+
+
+async def test_refused_tokens_are_noted_with_their_address(feed, serve, tmp_path):
+    store = open_store(f"sqlite:///{tmp_path / 'audit.db'}")
+    trail = Trail(AuditLog(store))
+    tokens = Tokens(Keys.of_secret(SECRET), 60, 5)
+    service = ConsoleService(ConsoleOptions(), tokens, feed.open, serve.read, trail)
+    transport = httpx.ASGITransport(create_app(service))
+    scopeless = f"Bearer {tokens.issue('controller', ['act'])}"
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        for given in (
+            {},
+            {"Authorization": scopeless},
+            bearer(b"another secret of 32 bytes......"),
+        ):
+            await client.get("/stream", headers={**given, "X-Forwarded-For": "203.0.113.9"})
+    await service.close()
+    noted = await AuditLog(store).entries()
+    await store.close()
+    assert sorted(each.who for each in noted) == ["", "controller"]
+    assert {(each.event, each.where) for each in noted} == {("token refused", "203.0.113.9")}
+    assert all(each.detail.startswith("console: ") for each in noted)
+
+
+async def test_without_login_everyone_may_look(feed, serve):
+    app = create_app(ConsoleService(ConsoleOptions(login=False), None, feed.open, serve.read))
+    transport = httpx.ASGITransport(app, root_path="/console")
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        answer = await client.get("/console/what_if?run=r&junction=300839359&lane=0")
+        assert answer.status_code == 404
+        assert "No decision" in answer.json()["detail"]
+
+
+async def test_the_page_and_all_that_it_loads_come_from_here(client):
+    page = await client.get("/console/")
+    assert page.headers["content-type"].startswith("text/html")
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert (await client.get("/console")).headers["location"] == "console/"
+    files = set(re.findall(r'(?:src|href)="([\w./-]+)"', page.text)) - {".."}
+    for script in STATIC.glob("*.js"):
+        files |= set(re.findall(r'from "\./([^"]+)"', script.read_text()))
+    assert {"main.js", "style.css", "vendor/uplot/uPlot.esm.js"} <= files
+    for file in files:
+        assert (await client.get(f"/console/{file}")).status_code == 200, file
+    for file in STATIC.glob("*.*"):
+        assert not re.search(r"https?://(?!www\.w3\.org)", file.read_text()), file
+
+
+async def test_no_other_file_is_served_and_errors_have_one_form(client):
+    assert (await client.get("/console/livez")).json()["status"] == "alive"
+    for path in ("nothing", "../api.py", "%2e%2e/api.py", "vendor"):
+        answer = await client.get(f"/console/{path}")
+        assert (answer.status_code, set(answer.json())) == (404, {"detail"}), path
+    answer = await client.get("/console/stream", params={"run": "no name"}, headers=bearer())
+    assert answer.status_code == 400
+
+
+async def test_the_map_has_the_lanes_of_each_junction_in_the_order_of_its_observation(client):
+    network = (await client.get("/console/map")).json()
+    lanes = {lane["id"] for road in network["roads"] for lane in road["lanes"]}
+    for junction in network["junctions"]:
+        known = JUNCTIONS[junction["id"]]
+        assert len(junction["approaches"]) == known.n_lanes
+        assert {len(each["greens"]) for each in junction["approaches"]} == {known.n_phases}
+        assert {each["lane"] for each in junction["approaches"]} <= lanes
+
+
+async def test_what_is_told_is_shown_to_who_looks_and_nothing_is_watched_before(
+    service, feed, serve
+):
+    assert (feed.opened, serve.asked) == (0, 0)
+    with service.audience.member(None) as client:
+        async with asyncio.timeout(5):
+            assert shown(await service.next_event(client))["decisions"] == []
+            feed.reports.put_nowait(report(decision(step=3)))
+            while not (view := shown(await service.next_event(client)))["decisions"]:
+                pass
+            assert [each["step"] for each in view["decisions"]] == [3]
+            while view["replicas"] is None:
+                view = shown(await service.next_event(client))
+            assert [each["state"] for each in view["replicas"]] == ["RUNNING"]
+            while ["run"] not in feed.wanted:
+                feed.reports.put_nowait(report())
+                await service.next_event(client)
+
+
+@virtual_time
+async def test_an_open_page_is_shown_nothing_more_once_its_token_counts_no_more():
+    feed, serve, parts = FakeFeed(), FakeServe(), []
+    tokens = Tokens(Keys.of_secret(SECRET), 60, 5)
+    service = ConsoleService(ConsoleOptions(), tokens, feed.open, serve.read)
+    revoked_at = 3.0
+
+    async def receive() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        if message.get("body", b"").startswith((b"data", b"event", b"id")):
+            parts.append(asyncio.get_running_loop().time())
+
+    headers = [(b"authorization", bearer()["Authorization"].encode())]
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/stream",
+        "query_string": b"",
+        "headers": headers,
+    }
+    stream = asyncio.create_task(create_app(service)(scope, receive, send))
+    await asyncio.sleep(revoked_at)
+    tokens.use(Keys.of_secret(b"another secret of 32 bytes......"))
+    await stream
+    assert parts
+    assert max(parts) <= revoked_at
+    assert asyncio.get_running_loop().time() <= revoked_at + 2
+    await service.close()
+
+
+@virtual_time
+async def test_it_watches_once_however_many_look_and_ends_soon_after_the_last():
+    feed, serve = FakeFeed(), FakeServe()
+    service = ConsoleService(ConsoleOptions(), None, feed.open, serve.read)
+    with service.audience.member(None) as one, service.audience.member(None) as other:
+        until = asyncio.get_running_loop().time() + 10
+        while asyncio.get_running_loop().time() < until:
+            await asyncio.gather(service.next_event(one), service.next_event(other))
+            assert feed.watching == 1
+        asked = len(feed.wanted)
+        assert asked == pytest.approx(10 / UNSHOWN_S, abs=2), "seldom where nothing is new"
+    await asyncio.sleep(2 * LINGER_S)
+    assert feed.watching == 0
+    counts = serve.asked, len(feed.wanted)
+    await asyncio.sleep(60)
+    assert (serve.asked, len(feed.wanted), feed.opened) == (*counts, 1)
+
+
+@virtual_time
+async def test_what_is_new_and_who_comes_new_do_not_wait_for_the_next_second():
+    feed, serve = FakeFeed(), FakeServe()
+    service = ConsoleService(ConsoleOptions(), None, feed.open, serve.read)
+    now = asyncio.get_running_loop().time
+    with service.audience.member(None) as first:
+        await service.next_event(first)
+        for number in range(10):
+            await asyncio.sleep(10 + 0.1 * number)
+            began = now()
+            feed.reports.put_nowait(report(decision(step=number)))
+            while not shown(await service.next_event(first))["decisions"]:
+                pass
+            assert now() - began <= SHOW_S
+            await asyncio.sleep(10 + 0.1 * number)
+            began = now()
+            with service.audience.member(None) as other:
+                assert shown(await service.next_event(other))["decisions"]
+            assert now() - began <= SHOW_S
+    await service.close()
+
+
+@virtual_time
+@pytest.mark.parametrize(("browsers", "period_s"), [(1, SHOW_S), (CROWD, CROWD_SHOW_S)])
+async def test_a_crowd_is_shown_less_often_and_still_within_a_second(browsers, period_s):
+    feed, serve = FakeFeed(), FakeServe()
+    service = ConsoleService(ConsoleOptions(), None, feed.open, serve.read)
+
+    async def tell() -> None:
+        for number in count():
+            feed.reports.put_nowait(report(requests=number))
+            await asyncio.sleep(SHOW_S / 10)
+
+    telling = asyncio.create_task(tell())
+    with contextlib.ExitStack() as opened:
+        clients = [opened.enter_context(service.audience.member(None)) for _ in range(browsers)]
+        until, events = asyncio.get_running_loop().time() + 30, 0
+        while asyncio.get_running_loop().time() < until:
+            await asyncio.gather(*map(service.next_event, clients))
+            events += 1
+    assert events == pytest.approx(30 / period_s, rel=0.1)
+    assert period_s + PERIOD_S < 1
+    telling.cancel()
+    await service.close()
+
+
+@virtual_time
+async def test_serve_is_asked_seldom_unless_something_changes():
+    feed, serve = FakeFeed(), FakeServe([Replica("loans", "Records", "replica", "RUNNING")])
+    service = ConsoleService(ConsoleOptions(), None, feed.open, serve.read)
+
+    async def asked_within(seconds: float) -> int:
+        before = serve.asked
+        await asyncio.sleep(seconds)
+        return serve.asked - before
+
+    with service.audience.member(None) as client:
+        await service.next_event(client)
+        assert await asked_within(10 * SETTLED_S) <= 11
+        serve.replicas = [serve.replicas[0]._replace(state="STARTING")]
+        await asyncio.sleep(SETTLED_S)
+        assert await asked_within(10 * REPLICAS_S) >= 9
+    await service.close()
+
+
+class Handle:
+    """A feed that ends when nobody holds it, as an actor does with its creator's handle."""
+
+    def __init__(self, feed: FakeFeed) -> None:
+        self.watch, self.check = feed.watch, feed.check
+
+
+@virtual_time
+async def test_the_feed_is_held_while_nobody_looks():
+    feed, serve = FakeFeed(), FakeServe()
+    held: weakref.WeakSet[Handle] = weakref.WeakSet()
+
+    async def open_feed() -> Handle:
+        handle = next(iter(held), None) or Handle(feed)
+        held.add(handle)
+        return handle
+
+    service = ConsoleService(ConsoleOptions(), None, open_feed, serve.read)
+    await service.start()
+    (first,) = map(id, held)
+    with service.audience.member(None) as client:
+        await service.next_event(client)
+    await asyncio.sleep(2 * LINGER_S)
+    gc.collect()
+    assert [id(handle) for handle in held] == [first]
+
+
+async def test_a_feed_that_dies_is_opened_anew(service, feed):
+    with service.audience.member("run") as client:
+        async with asyncio.timeout(10):
+            await service.next_event(client)
+            feed.reports.put_nowait(None)
+            while feed.opened < 2:
+                await service.next_event(client)
+            feed.reports.put_nowait(report(decision()))
+            while not shown(await service.next_event(client))["decisions"]:
+                pass
+            assert feed.watching == 1
+
+
+async def test_ready_is_a_console_whose_feed_answers(client, feed):
+    assert (await client.get("/console/readyz")).json()["checks"] == {"feed": "ok"}
+
+
+async def test_not_ready_is_a_console_whose_feed_does_not_answer(client, feed):
+    feed.missing = True
+    answer = await client.get("/console/readyz")
+    assert answer.status_code == 503
+    assert "feed" in answer.json()["checks"]["feed"]
+
+
+async def test_more_consoles_than_may_be_are_told_to_wait(service, client):
+    with service.audience.member(None), service.audience.member(None):
+        answer = await client.get("/console/stream", headers=bearer())
+    assert answer.status_code == 503
+    assert int(answer.headers["retry-after"]) > 0
+    assert "2 consoles are open" in json.loads(answer.content)["detail"]

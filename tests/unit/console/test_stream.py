@@ -1,0 +1,144 @@
+"""Streams of events: to who reads, who reads slowly, and who does not read at all."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from deployments.console.audience import Audience, Client
+from deployments.console.errors import TooManyConsolesError
+from deployments.console.stream import HEARTBEAT_S, SEND_S, STREAM_S, write_events
+from deployments.console.view import View
+from deployments.http.errors import UnauthorizedError
+from tests.unit.console.told import decision, report, shown
+from tests.unit.inference.virtual_time import virtual_time
+
+
+class Browser:
+    """The other end of a stream."""
+
+    def __init__(self) -> None:
+        self.reads = asyncio.Event()
+        self.reads.set()
+        self.gone = asyncio.Event()
+        self.messages: list[dict[str, Any]] = []
+
+    async def receive(self) -> dict[str, Any]:
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Any) -> None:
+        await self.reads.wait()
+        self.messages.append(message)
+
+    @property
+    def parts(self) -> list[bytes]:
+        return [message["body"] for message in self.messages[1:] if message["body"]]
+
+
+async def nothing() -> bytes:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+@virtual_time
+async def test_a_stream_that_has_nothing_to_say_beats_and_ends_for_the_next_to_follow():
+    browser, started = Browser(), asyncio.get_running_loop().time()
+    await write_events(browser.receive, browser.send, nothing)
+    assert asyncio.get_running_loop().time() - started == pytest.approx(STREAM_S)
+    assert browser.messages[0]["status"] == 200
+    assert (b"content-type", b"text/event-stream") in browser.messages[0]["headers"]
+    assert browser.parts[0].startswith(b"retry: ")
+    assert browser.parts[1:] == [b": \n\n"] * (int(STREAM_S / HEARTBEAT_S) - 1)
+    assert browser.messages[-1] == {"type": "http.response.body", "body": b""}
+
+
+@virtual_time
+async def test_who_never_reads_is_given_up_and_leaves_the_place_to_others():
+    audience, browser = Audience(1), Browser()
+    with audience.member(None) as client:
+        browser.reads.clear()
+        started = asyncio.get_running_loop().time()
+        with pytest.raises(TooManyConsolesError), audience.member(None):
+            pass
+        client.offer(b"x")
+        await write_events(browser.receive, browser.send, client.next)
+        assert asyncio.get_running_loop().time() - started == pytest.approx(SEND_S)
+    assert len(audience) == 0
+
+
+@virtual_time
+async def test_who_stops_reading_is_given_up_too():
+    browser, asked = Browser(), 0
+
+    async def following() -> bytes:
+        nonlocal asked
+        asked += 1
+        if asked == 3:
+            browser.reads.clear()
+        return b"x"
+
+    started = asyncio.get_running_loop().time()
+    await write_events(browser.receive, browser.send, following)
+    assert asyncio.get_running_loop().time() - started == pytest.approx(SEND_S)
+    assert browser.parts[1:] == [b"x", b"x"]
+
+
+@virtual_time
+async def test_the_stream_of_a_browser_that_goes_ends_at_once():
+    browser = Browser()
+    stream = asyncio.create_task(write_events(browser.receive, browser.send, nothing))
+    await asyncio.sleep(HEARTBEAT_S / 2)
+    browser.gone.set()
+    started = asyncio.get_running_loop().time()
+    await stream
+    assert asyncio.get_running_loop().time() == started
+
+
+@virtual_time
+async def test_who_reads_slowly_gets_the_latest_and_no_backlog():
+    audience, view = Audience(10), View()
+    with audience.member("run") as slow:
+        for step in range(1, 100):
+            view.add(report(decision(step=step)), 0.0)
+            audience.show(view, step, 0.0)
+        assert shown(await slow.next())["at_ms"] == 99
+        waiting = asyncio.create_task(slow.next())
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        waiting.cancel()
+
+
+@virtual_time
+async def test_who_comes_new_is_told_all_and_afterwards_what_is_new():
+    audience, view = Audience(10), View()
+
+    async def steps_of(client: Client) -> list[int]:
+        return [each["step"] for each in shown(await client.next())["decisions"]]
+
+    with audience.member("run") as first:
+        view.add(report(decision(step=1)), 0.0)
+        audience.show(view, 0, 0.0)
+        assert await steps_of(first) == [1]
+        view.add(report(decision(step=2)), 0.0)
+        with audience.member("run") as second:
+            audience.show(view, 0, 0.0)
+            assert (await steps_of(first), await steps_of(second)) == ([2], [1, 2])
+
+
+@virtual_time
+async def test_a_stream_ends_when_the_next_event_is_refused():
+    browser, shown_so_far = Browser(), 0
+
+    async def following() -> bytes:
+        nonlocal shown_so_far
+        shown_so_far += 1
+        if shown_so_far == 3:
+            raise UnauthorizedError("The token has been revoked")
+        return b"x"
+
+    await write_events(browser.receive, browser.send, following)
+    assert browser.parts[1:] == [b"x", b"x"]
+    assert browser.messages[-1] == {"type": "http.response.body", "body": b""}

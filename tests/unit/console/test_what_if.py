@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from deployments.console.errors import AnotherPolicyError, NoDecisionError
+from deployments.console.what_if import VALUES, WhatIf
+from models.junctions import JUNCTIONS
+from models.policy.inputs import UNAVAILABLE, encode
+from models.policy.step import PolicyStep
+from tests.reference import random_state_dict
+from tests.unit.console.told import OBSERVATION, SMALL, real_decision
+
+AGENT = JUNCTIONS[SMALL].agent_index
+LANE = 1
+PLACE = JUNCTIONS[SMALL].n_phases + 1 + LANE
+
+
+def save(path: Path, seed: int) -> PolicyStep:
+    weights = random_state_dict(seed)
+    torch.save(weights, path)
+    return PolicyStep(weights)
+
+
+async def test_the_curve_is_what_the_policy_would_do_from_the_same_hidden_state(tmp_path):
+    file = tmp_path / "agent.th"
+    policy = save(file, 1)
+    decision = real_decision(policy, str(file))
+    curve = await WhatIf().curve(decision, LANE)
+    assert (curve["step"], curve["lane"], curve["value"]) == (7, LANE, OBSERVATION[PLACE])
+    assert curve["values"] == VALUES.round(4).tolist()
+    assert decision.hidden is not None
+    for at in (0, 20, 40):
+        longer = [*OBSERVATION[:PLACE], VALUES[at], *OBSERVATION[PLACE + 1 :]]
+        inputs = encode([AGENT], [np.array(longer, np.float32)])
+        step = policy(inputs, decision.hidden[None], UNAVAILABLE[[AGENT]])
+        (expected,) = policy.probabilities(step.hidden, UNAVAILABLE[[AGENT]])
+        told = [probabilities[at] for probabilities in curve["probabilities"]]
+        assert told == pytest.approx(expected.tolist(), abs=1e-3)
+    assert np.ptp(curve["probabilities"], axis=1).max() > 0.001
+
+
+async def test_another_policy_in_the_file_does_not_speak_for_the_one_that_decided(tmp_path):
+    file = tmp_path / "agent.th"
+    decision = real_decision(save(file, 1), str(file))
+    what_if = WhatIf()
+    await what_if.curve(decision, LANE)
+    save(file, 2)
+    with pytest.raises(AnotherPolicyError):
+        await what_if.curve(decision, LANE)
+    for gone in (str(tmp_path / "gone.th"), ""):
+        with pytest.raises(AnotherPolicyError):
+            await what_if.curve(replace(decision, policy=gone), LANE)
+
+
+@pytest.mark.parametrize("lane", [-1, JUNCTIONS[SMALL].n_lanes])
+async def test_a_lane_that_is_not_there_is_refused(tmp_path, lane):
+    file = tmp_path / "agent.th"
+    with pytest.raises(NoDecisionError, match="no lane"):
+        await WhatIf().curve(real_decision(save(file, 1), str(file)), lane)

@@ -1,0 +1,116 @@
+"""What replicas tell, and a feed that tells it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from deployments.console.replicas import Replica
+from deployments.feed.messages import Contents, Decision, Report, Source
+from deployments.feed.watch import Watch
+from models.junctions import JUNCTIONS
+from models.policy.inputs import UNAVAILABLE, encode
+from models.policy.step import PolicyStep
+
+INFERENCE = Source("inference", "Inference", "replica-1")
+SMALL = "300839359"
+OBSERVATION = [1.0, 0.0, 1.0, 0.25, 0.5, 0.0, 0.125, 0.75]
+
+
+def decision(run: str = "run", step: int = 1, junction: str = SMALL, **other: Any) -> Decision:
+    values: dict[str, Any] = {"probabilities": [0.75, 0.25, 0.0, 0.0]}
+    values |= {"hidden": np.zeros(128, np.float32)} | other
+    return Decision(float(step), run, junction, OBSERVATION, 0, step, **values)
+
+
+def real_decision(policy: PolicyStep, file: str) -> Decision:
+    """Make the decision of a policy, which began at another state than zeros."""
+    agent = JUNCTIONS[SMALL].agent_index
+    hidden = np.linspace(-0.5, 0.5, 128, dtype=np.float32)
+    step = policy(encode([agent], [OBSERVATION]), hidden[None], UNAVAILABLE[[agent]])
+    (probabilities,) = policy.probabilities(step.hidden, UNAVAILABLE[[agent]])
+    return Decision(
+        0.0,
+        "run",
+        SMALL,
+        OBSERVATION,
+        int(step.actions[0]),
+        7,
+        probabilities.tolist(),
+        hidden,
+        file,
+    )
+
+
+def report(*decisions: Decision, at: float = 0.0, requests: int = 0, **contents: Any) -> Report:
+    runs = {each.run: 1 for each in decisions}
+    return Report(
+        INFERENCE, at, Contents(requests, runs=runs, decisions=list(decisions), **contents)
+    )
+
+
+@dataclass
+class FakeFeed:
+    """A feed that the test fills, and every connection to it.
+
+    Attributes:
+        wanted: the runs that were asked for, each time.
+        watching: connections that are open.
+        missing: it cannot be asked.
+    """
+
+    reports: asyncio.Queue[Report | None] = field(default_factory=asyncio.Queue)
+    wanted: list[list[str]] = field(default_factory=list)
+    opened: int = 0
+    watching: int = 0
+    missing: bool = False
+    waiting: int = 0
+
+    async def open(self) -> FakeFeed:
+        self.opened += 1
+        return self
+
+    async def check(self) -> None:
+        if self.missing:
+            raise RuntimeError("the actor has died")
+
+    async def watch(self) -> Watch:
+        await self.check()
+        self.watching += 1
+        return Watch(self)
+
+    def send(self, payload: bytes) -> None:
+        self.wanted.append(json.loads(payload))
+
+    async def receive(self) -> bytes:
+        report = await self.reports.get()
+        if report is None:
+            raise ConnectionResetError
+        return report.encode()
+
+    def abort(self) -> None:
+        self.watching -= 1
+
+
+@dataclass
+class FakeServe:
+    """What Serve says of its replicas."""
+
+    replicas: list[Replica] = field(default_factory=list)
+    asked: int = 0
+
+    async def read(self) -> list[Replica]:
+        self.asked += 1
+        return self.replicas
+
+
+def shown(event: bytes) -> dict[str, Any]:
+    """Return what a server-sent event bears."""
+    kind, data = event.decode().rstrip("\n").split("\n")
+    assert kind == "event: view"
+    value: dict[str, Any] = json.loads(data.removeprefix("data: "))
+    return value

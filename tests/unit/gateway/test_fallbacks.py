@@ -1,0 +1,139 @@
+"""The fallback by plan: what it answers, by which clock, and that nobody else sees a change."""
+
+from __future__ import annotations
+
+import datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from deployments.gateway.fallbacks import (
+    ByPlan,
+    Fallback,
+    Red,
+    configured_plan,
+    make_fallback,
+)
+from deployments.gateway.inference_calls.client import InferenceUnavailableError
+from deployments.gateway.options import GatewayOptions
+from deployments.gateway.signals import FALLBACK_STATUS, SIGNAL_OF_ACTION
+from models.junctions import JUNCTIONS
+from models.signals.clock_plan import SAFE_PLAN, SHIPPED_PLAN, InvalidPlanError, read_plan
+from tests.unit.gateway.test_api import assert_error
+
+ACTION = "/traffic/action"
+DOWN = InferenceUnavailableError("unreachable")
+PLAN = read_plan()
+SIDE_STREET = "300839359"
+
+
+class Clock:
+    """Shows what the test sets."""
+
+    def __init__(self) -> None:
+        self.now = datetime.datetime(2026, 3, 2, 7, 30, tzinfo=datetime.UTC).timestamp()
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def fallback(clock: Clock) -> Fallback:
+    return ByPlan(PLAN, ZoneInfo("UTC"), clock)
+
+
+@pytest.fixture
+def act(client, bearer):
+    async def act(junction_id=SIDE_STREET, **fields):
+        body = {"junctionId": junction_id, "observations": [1], **fields}
+        return await client.post(ACTION, json=body, headers=bearer)
+
+    return act
+
+
+async def test_the_plan_answers_while_the_inference_is_down_and_says_which(act, inference, clock):
+    inference.error = DOWN
+    begun = clock.now
+    seen = set()
+    for second in range(0, 120, 5):
+        clock.now = begun + second
+        for junction_id in JUNCTIONS:
+            body = (await act(junction_id)).json()
+            wanted = PLAN.at(junction_id, 27_000 + second)
+            assert body["predictedAction"] == wanted.phase
+            assert body["signalState"] == SIGNAL_OF_ACTION[wanted.phase]
+            assert body["status"] == FALLBACK_STATUS
+            assert body["fallbackPlan"] == wanted.plan
+            seen.add(wanted.phase)
+    assert seen == {0, 1, 2, 3}
+
+
+async def test_decisions_of_the_policy_are_as_without_a_plan(act):
+    body = (await act()).json()
+    assert list(body) == ["junctionId", "predictedAction", "signalState", "timestamp", "status"]
+
+
+async def test_a_clock_that_is_set_back_repeats_what_was(act, inference, clock):
+    inference.error = DOWN
+
+    async def answers() -> list[int]:
+        actions = []
+        for _ in range(30):
+            clock.now += 5
+            actions.append((await act()).json()["predictedAction"])
+        return actions
+
+    first = await answers()
+    clock.now -= 150
+    assert await answers() == first
+    assert set(first) == {0, 1}
+
+
+async def test_a_simulation_goes_by_its_own_time(act, inference):
+    inference.error = DOWN
+    for second in (0, 43_215, 27_000.5, 86_400 * 3 + 60):
+        answer = await act(simulationTime=second)
+        wanted = PLAN.at(SIDE_STREET, second)
+        assert answer.json()["predictedAction"] == wanted.phase
+        assert answer.json()["fallbackPlan"] == wanted.plan
+
+
+@pytest.mark.parametrize("second", [-1, True, "7:30", [], 1e300])
+async def test_a_time_that_is_none_is_refused_and_makes_no_step(act, inference, second):
+    answer = await act(simulationTime=second)
+    assert_error(answer, 400, "simulationTime must be a number of seconds from 0 to 1000000000")
+    assert not inference.steps
+
+
+async def test_the_demonstration_falls_back_to_the_plan_too(client, bearer, inference):
+    inference.error = DOWN
+    body = (await client.get(ACTION, headers=bearer)).json()
+    assert body["fallbackPlan"] == PLAN.at(body["junctionId"], 27_000).plan
+    assert body["predictedAction"] == PLAN.at(body["junctionId"], 27_000).phase
+
+
+def test_the_periods_are_those_of_the_time_zone(clock):
+    paris = ByPlan(PLAN, ZoneInfo("Europe/Paris"), clock)
+    hour = 3600
+    assert tuple(paris.act(SIDE_STREET, None)) == PLAN.at(SIDE_STREET, 27_000 + hour)
+    clock.now = datetime.datetime(2026, 6, 2, 7, 30, tzinfo=datetime.UTC).timestamp()
+    assert tuple(paris.act(SIDE_STREET, None)) == PLAN.at(SIDE_STREET, 27_000 + 2 * hour)
+
+
+def test_without_a_plan_the_fallback_is_red():
+    assert isinstance(make_fallback(None, "UTC"), Red)
+    assert Red().act(SIDE_STREET, None) == (0, None)
+    assert isinstance(make_fallback(PLAN, "Europe/Paris"), ByPlan)
+
+
+def test_the_plan_is_that_of_the_file_and_fits_the_safety_layer():
+    assert configured_plan(GatewayOptions()) is None
+    assert configured_plan(GatewayOptions(fallback="plan")) == PLAN
+    assert configured_plan(GatewayOptions(fallback="plan", safety=True)) == read_plan(SAFE_PLAN)
+    with pytest.raises(InvalidPlanError, match=r"behind the safety layer, phases of junction \S+ "):
+        configured_plan(GatewayOptions(fallback="plan", safety=True, plan_file=SHIPPED_PLAN))

@@ -1,0 +1,54 @@
+"""Other services verify tokens by what the gateway shows, and learn no secret from it."""
+
+from __future__ import annotations
+
+import time
+
+import jwt
+import pytest
+
+from deployments.access.keys import Keys, key_of_secret, new_key
+from tests.unit.gateway.conftest import PASSWORD, SECRET
+
+ROUTE = "/.well-known/jwks.json"
+ISSUER = "traffic-api-gateway"
+
+
+async def test_by_default_there_is_nothing_to_show(client):
+    answer = await client.get(ROUTE)
+    assert (answer.status_code, answer.json()) == (200, {"keys": []})
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["cache-control"] == "public, max-age=15"
+
+
+@pytest.mark.parametrize("algorithm", ["RS256", "EdDSA"])
+async def test_another_service_verifies_a_login_with_the_shown_key_alone(client, tokens, algorithm):
+    tokens.use(Keys([key_of_secret(SECRET), new_key(algorithm, 0)]))
+    body = {"username": "ann", "password": PASSWORD}
+    token = (await client.post("/auth/login", json=body)).json()["accessToken"]
+    shown = jwt.PyJWKSet.from_dict((await client.get(ROUTE)).json())
+    (key,) = [key for key in shown.keys if key.key_id == jwt.get_unverified_header(token)["kid"]]
+    assert key.algorithm_name == algorithm
+    claims = jwt.decode(token, key, algorithms=[algorithm], issuer=ISSUER)
+    assert (claims["sub"], claims["scope"]) == ("ann", "act reset read")
+    headers = {"Authorization": f"Bearer {token}"}
+    assert (await client.get("/traffic/action", headers=headers)).status_code == 200
+
+
+async def test_no_secret_is_shown_and_a_new_key_before_it_signs(client, tokens):
+    now = time.time()
+    private = {"d", "p", "q", "dp", "dq", "qi", "k"}
+    coming = new_key("EdDSA", now + 60)
+    tokens.use(Keys([key_of_secret(SECRET), new_key("RS256", 0), coming]))
+    shown = (await client.get(ROUTE)).json()["keys"]
+    assert sorted(key["kty"] for key in shown) == ["OKP", "RSA"]
+    assert coming.kid in {key["kid"] for key in shown}
+    assert all(not private & key.keys() for key in shown)
+
+
+async def test_a_key_that_has_ended_is_not_shown(client, tokens):
+    from dataclasses import replace
+
+    ended = replace(new_key("EdDSA", 0), verifies_until=time.time() - 1)
+    tokens.use(Keys([key_of_secret(SECRET), ended]))
+    assert (await client.get(ROUTE)).json() == {"keys": []}

@@ -1,0 +1,186 @@
+"""Strangers who guess cannot lock out a user where the user has logged in before."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from deployments.gateway.errors import UnavailableError
+from deployments.gateway.known_addresses import (
+    KNOWN_S,
+    MOST,
+    TABLE,
+    KnownAddresses,
+    place_of,
+)
+from deployments.gateway.passwords import PasswordVerifier
+from deployments.gateway.users import Users
+from tests.unit.access.memory_store import MemoryStore
+from tests.unit.gateway.conftest import OPTIONS, PASSWORD, PASSWORD_HASH
+
+LIMIT = OPTIONS.login_attempts_per_user
+HOME, ELSEWHERE = "198.51.100.7", "198.51.100.8"
+
+
+@pytest.fixture
+def login(client):
+    async def login(address: str, password: str = PASSWORD, name: str = "ann") -> int:
+        answer = await client.post(
+            "/auth/login",
+            json={"username": name, "password": password},
+            headers={"X-Forwarded-For": address},
+        )
+        return int(answer.status_code)
+
+    return login
+
+
+async def guess(login, times: int) -> list[int]:
+    return [await login(f"203.0.113.{number}", "a guess") for number in range(times)]
+
+
+async def test_while_strangers_guess_a_user_logs_in_where_it_has_before(login):
+    assert await login(HOME) == 200
+    assert await guess(login, LIMIT + 2) == [401] * LIMIT + [429] * 2
+    for _ in range(LIMIT + 2):
+        assert await login(HOME) == 200
+    assert await login(ELSEWHERE) == 429
+    assert await guess(login, 1) == [429], "the user's logins give strangers no attempts back"
+
+
+async def test_who_guesses_where_the_user_is_known_has_no_more_attempts_than_elsewhere(login):
+    assert await login(HOME) == 200
+    assert [await login(HOME, "a guess") for _ in range(LIMIT + 1)] == [401] * LIMIT + [429]
+    assert await login(HOME) == 429
+    assert await login(ELSEWHERE) == 200, "nor does it lock the user out elsewhere"
+
+
+async def test_a_wrong_password_makes_no_address_known(login):
+    for _ in range(LIMIT - 1):
+        assert await login(HOME, "a guess") == 401
+    assert await guess(login, 2) == [401, 429]
+    assert await login(HOME) == 429
+
+
+async def test_what_is_known_of_one_user_is_not_of_another(login, store):
+    await Users(store).add("bob", "bob's password")
+    assert await login(HOME) == 200
+    for _ in range(LIMIT):
+        await login(ELSEWHERE, "a guess", "bob")
+    assert await login(HOME, "bob's password", "bob") == 429
+
+
+@pytest.mark.parametrize("name", [f"{HOME} ann", f'["{HOME}", "ann"]', f"{HOME}\x00ann"])
+async def test_no_user_name_stands_for_a_user_at_an_address(login, name):
+    assert await login(HOME) == 200
+    for _ in range(LIMIT + 1):
+        await login(ELSEWHERE, "a guess", name)
+    assert await login(HOME) == 200
+    assert await login(HOME, "a guess") == 401
+
+
+class Clock:
+    now = 1_700_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def memory() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def addresses(memory, clock) -> KnownAddresses:
+    return KnownAddresses(memory.as_store(), clock)
+
+
+async def knows(addresses: KnownAddresses, address: str, password_hash: str = "#1") -> bool:
+    return addresses.are_known(await addresses.find("ann"), address, password_hash)
+
+
+async def remember(addresses: KnownAddresses, address: str, password_hash: str = "#1") -> None:
+    await addresses.remember("ann", await addresses.find("ann"), address, password_hash)
+
+
+async def test_an_address_is_forgotten_after_a_month_without_a_login(addresses, clock):
+    await remember(addresses, HOME)
+    clock.now += KNOWN_S - 1
+    assert await knows(addresses, HOME)
+    await remember(addresses, HOME)
+    clock.now += KNOWN_S - 1
+    assert await knows(addresses, HOME)
+    clock.now += 1
+    assert not await knows(addresses, HOME)
+
+
+async def test_another_password_makes_every_address_strange(addresses):
+    await remember(addresses, HOME)
+    assert not await knows(addresses, HOME, "#2")
+    await remember(addresses, ELSEWHERE, "#2")
+    assert await knows(addresses, ELSEWHERE, "#2")
+    assert not await knows(addresses, HOME, "#2")
+
+
+async def test_the_newest_few_are_known(addresses, memory, clock):
+    for number in range(MOST + 3):
+        clock.now += 1
+        await remember(addresses, f"10.0.0.{number}")
+    known = [n for n in range(MOST + 3) if await knows(addresses, f"10.0.0.{n}")]
+    assert known == list(range(3, MOST + 3))
+    assert len(memory.table(TABLE)) == 1
+
+
+async def test_not_every_login_is_a_write(addresses, memory, clock, monkeypatch):
+    await remember(addresses, HOME)
+    monkeypatch.setattr(memory, "change", None)
+    clock.now += 3600
+    await remember(addresses, HOME)
+
+
+async def test_a_removed_user_leaves_nothing(store, login):
+    users = Users(store)
+    await users.add("bob", "bob's password")
+    assert await login(HOME, "bob's password", "bob") == 200
+    assert [key async for key, _ in store.scan(TABLE)]
+    await users.remove("bob")
+    assert not [key async for key, _ in store.scan(TABLE)]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("198.51.100.7", "198.51.100.8", False),
+        ("2001:db8::1", "2001:db8::ffff:1", True),
+        ("2001:db8:0:1::1", "2001:db8:0:2::1", False),
+        ("::ffff:198.51.100.7", "198.51.100.7", True),
+        ("unknown", "198.51.100.7", False),
+        ("x" * 10_000, "x" * 64, True),
+    ],
+)
+def test_what_counts_as_one_address(one, other, same):
+    assert (place_of(one) == place_of(other)) == same
+
+
+async def test_somebody_known_finds_a_place_when_strangers_have_theirs():
+    verifier = PasswordVerifier(concurrency=1, max_waiting=4)
+    strangers = [asyncio.create_task(verifier.verify(PASSWORD_HASH, "a guess")) for _ in range(5)]
+    await asyncio.sleep(0)
+    assert await verifier.verify(PASSWORD_HASH, PASSWORD, first=True)
+    outcomes = await asyncio.gather(*strangers, return_exceptions=True)
+    assert outcomes[:3] == [False] * 3
+    assert [type(each) for each in outcomes[3:]] == [UnavailableError] * 2
+    verifier.close()
+
+
+async def test_the_revision_of_the_table_is_nobodys_name(login, store):
+    await Users(store).add("bob", "bob's password")
+    for password in ("", " ", "x"):
+        assert await login(HOME, password, " revision") in (400, 401)

@@ -1,0 +1,138 @@
+"""One call of every route, and where the committed OpenAPI documents describe it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from greenwave.client import (
+    Account,
+    Card,
+    Customer,
+    Loan,
+    Observed,
+    Sample,
+    Shown,
+)
+from greenwave.client.calls.forecasts import DensityCalls, FlowCalls
+from greenwave.client.calls.gateway import GatewayCalls, RunCalls
+from greenwave.client.calls.inference import InferenceCalls, InferenceRunCalls
+from greenwave.client.calls.probes import Probed
+from greenwave.client.calls.records import AccountCalls, CardCalls, LoanCalls
+from greenwave.client.core.call import Call
+from greenwave.client.core.login import Login
+from tests.documentation import ROOT
+
+DOCUMENTS = {
+    file.stem: json.loads(file.read_text()) for file in Path(ROOT, "docs/openapi").glob("*.json")
+}
+# The prefix of each service, which is not in the paths of its document.
+PREFIXES = {"gateway": "/api", "density": "/density", "flow": "/flow"}
+
+JUNCTION, OBSERVATION, MOBILE = "300839359", [1, 0, 1, 0.4], "4354437687"
+SAMPLE = Sample(1_700_000_000, 12, 31.5, 0.04)
+CUSTOMER = Customer(
+    name="Ann Miller",
+    email="ann@example.org",
+    mobile_number=MOBILE,
+    account=Account(account_number=1234567890, account_type="Savings", branch_address="Here"),
+)
+LOAN = Loan(
+    mobile_number=MOBILE,
+    loan_number="123456789012",
+    loan_type="Home Loan",
+    total_loan=1,
+    amount_paid=0,
+    outstanding_amount=1,
+)
+CARD = Card(
+    mobile_number=MOBILE,
+    card_number="123456789012",
+    card_type="Credit Card",
+    total_limit=1,
+    amount_used=0,
+    available_amount=1,
+)
+
+
+class Made(NamedTuple):
+    """A call of a service, and the part of the document that describes it."""
+
+    service: str
+    call: Call[Any]
+
+    @property
+    def path(self) -> str:
+        return self.call.url.partition("?")[0].removeprefix(PREFIXES.get(self.service, ""))
+
+    @property
+    def operation(self) -> Any:
+        return DOCUMENTS[self.service]["paths"][self.path][self.call.method.lower()]
+
+    def schema(self, content: Any) -> Any:
+        """Return a schema that stands by itself."""
+        components = DOCUMENTS[self.service].get("components", {})
+        return {**content["content"]["application/json"]["schema"], "components": components}
+
+
+def calls() -> Iterator[tuple[str, Iterable[Call[Any]]]]:
+    """Yield the calls of each service."""
+    run, direct = RunCalls("", "run-1"), InferenceRunCalls("", "run-1")
+    yield (
+        "gateway",
+        [
+            Login("", "ann", "secret").call,
+            run.act(JUNCTION, OBSERVATION, metadata="peak"),
+            run.act(JUNCTION, [1, 0, 1, 4, 5, 6, 7, 8], vehicle_counts=True),
+            run.act(JUNCTION, OBSERVATION, simulation_time_s=27_000),
+            run.act(JUNCTION, OBSERVATION, shown=Shown(0, 20, [0, 34])),
+            run.demo(),
+            run.reset(),
+            GatewayCalls("").health(),
+        ],
+    )
+    yield (
+        "inference",
+        [
+            direct.predict(JUNCTION, OBSERVATION),
+            direct.predict_many(
+                [(JUNCTION, OBSERVATION), Observed(JUNCTION, OBSERVATION, "key-1")]
+            ),
+            direct.reset(),
+            InferenceCalls("").health(),
+            InferenceCalls("").model_info(),
+        ],
+    )
+    density, flow = DensityCalls(""), FlowCalls("")
+    yield "density", [density.predict([[1.5] * 5] * 3), density.health(), density.model_info()]
+    yield "flow", [flow.forecast(JUNCTION, [SAMPLE]), flow.health(), flow.model_info()]
+    accounts, loans, cards = AccountCalls(""), LoanCalls(""), CardCalls("")
+    yield (
+        "accounts",
+        [
+            accounts.create("Ann Miller", "ann@example.org", MOBILE),
+            accounts.update(CUSTOMER),
+        ],
+    )
+    yield "loans", [loans.create(MOBILE), loans.update(LOAN)]
+    yield "cards", [cards.create(MOBILE), cards.update(CARD)]
+    for name, group in (("accounts", accounts), ("loans", loans), ("cards", cards)):
+        records: Any = group
+        yield name, [records.fetch(MOBILE), records.delete(MOBILE), records.say_hello()]
+    services: dict[str, Probed] = {
+        "gateway": GatewayCalls(""),
+        "inference": InferenceCalls(""),
+        "density": density,
+        "flow": flow,
+        "accounts": accounts,
+        "loans": loans,
+        "cards": cards,
+    }
+    for name, service in services.items():
+        yield name, [service.livez(), service.readyz()]
+
+
+CALLS = [Made(service, call) for service, made in calls() for call in made]
+NAMED = {f"{made.call.method} {made.call.url.partition('?')[0]}": made for made in CALLS}

@@ -1,0 +1,118 @@
+"""Performs calls in virtual time, with the outcomes that a test has laid out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pydantic_core import from_json
+
+from greenwave.client.core.call import (
+    Alone,
+    Call,
+    Doing,
+    Effect,
+    NoReply,
+    Outcome,
+    Pause,
+    Reply,
+    Send,
+)
+from greenwave.client.core.login import GivenToken, Login
+from greenwave.client.core.performance import Performer
+from greenwave.client.settings import Retries, Timeouts
+
+Result = TypeVar("Result")
+
+REFUSED = NoReply(sent=False, reason="No connection: refused")
+LOST = NoReply(sent=True, reason="No answer: the connection was dropped")
+
+
+def answer(status: int = 200, body: object = None, **headers: object) -> Reply:
+    """Make a JSON answer; ``retry_after=1`` is the header ``retry-after: 1``."""
+    named = {name.replace("_", "-"): str(value) for name, value in headers.items()}
+    content = json.dumps({} if body is None else body).encode()
+    return Reply(status, {"content-type": "application/json", **named}, content)
+
+
+def text(status: int, body: str = "<html>", kind: str = "text/plain") -> Reply:
+    return Reply(status, {"content-type": kind}, body.encode())
+
+
+def unavailable(code: str, retry_after: int | None = 1, status: int = 503) -> Reply:
+    after = {} if retry_after is None else {"retry_after": retry_after}
+    return answer(status, {"detail": f"It is {code}"}, x_error_code=code, **after)
+
+
+def granted(token: str = "token-1", expires_in: float = 3600) -> Reply:
+    return answer(body={"accessToken": token, "expiresIn": expires_in})
+
+
+def step(effect: Effect = Effect.THE_SAME, authorized: bool = False) -> Call[Any]:
+    """Return a call that answers with the JSON value that came."""
+    return Call(
+        method="POST",
+        url="http://service/step",
+        effect=effect,
+        read=lambda reply: from_json(reply.body),
+        key="key-1",
+        authorized=authorized,
+    )
+
+
+@dataclass
+class Play:
+    """A performer whose requests take ``answer_s`` each, or all of their time if they are lost.
+
+    Attributes:
+        sent: every request, and ``pauses`` between them in seconds.
+    """
+
+    outcomes: Iterable[Reply | NoReply]
+    timeouts: Timeouts = Timeouts()  # noqa: RUF009  # frozen
+    retries: Retries = Retries()  # noqa: RUF009
+    login: Login | GivenToken | None = None
+    chance: float = 0.0
+    now: float = 1000.0
+    answer_s: float = 0.0
+    sent: list[Send] = field(default_factory=list)
+    pauses: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._coming = iter(self.outcomes)
+        self._performer = Performer(
+            self.timeouts,
+            self.retries,
+            self.login,
+            clock=lambda: self.now,
+            chance=lambda: self.chance,
+        )
+
+    def perform(self, call: Call[Result]) -> Result:
+        return self._do(self._performer.perform(call))
+
+    @property
+    def paths(self) -> list[str]:
+        return [send.url.removeprefix("http://service") for send in self.sent]
+
+    def _do(self, things: Doing[Result]) -> Result:
+        outcome: Outcome = None
+        while True:
+            try:
+                thing = things.send(outcome)
+            except StopIteration as done:
+                result: Result = done.value
+                return result
+            match thing:
+                case Send():
+                    self.sent.append(thing)
+                    outcome = next(self._coming)
+                    self.now += self.answer_s
+                case Pause(seconds):
+                    self.pauses.append(seconds)
+                    self.now += seconds
+                    outcome = None
+                case Alone(inner):
+                    outcome = self._do(inner)

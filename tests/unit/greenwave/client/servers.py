@@ -1,0 +1,106 @@
+"""Servers on real sockets that misbehave as a test wants, and count what reaches them."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Self
+
+ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
+Misbehave = Callable[[socket.socket, int], None]
+
+
+def reply(connection: socket.socket, number: int) -> None:
+    connection.sendall(ANSWER)
+
+
+def drop(connection: socket.socket, number: int) -> None:
+    connection.shutdown(socket.SHUT_RDWR)
+
+
+def drop_second(connection: socket.socket, number: int) -> None:
+    (drop if number == 2 else reply)(connection, number)
+
+
+def break_off(connection: socket.socket, number: int) -> None:
+    connection.sendall(ANSWER[:-1])
+    connection.shutdown(socket.SHUT_RDWR)
+
+
+def talk_nonsense(connection: socket.socket, number: int) -> None:
+    connection.sendall(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")
+    connection.shutdown(socket.SHUT_RDWR)
+
+
+def answer_at_length(connection: socket.socket, number: int) -> None:
+    connection.sendall(ANSWER.replace(b": 2\r", b": 99999999\r"))
+    while True:
+        connection.sendall(b" " * 65536)
+
+
+def keep_silent(connection: socket.socket, number: int) -> None: ...
+
+
+@dataclass
+class Server:
+    """Reads requests, and lets ``misbehave`` answer the n-th, from 1.
+
+    Attributes:
+        requests: the first line of each; ``connections`` how many were accepted.
+    """
+
+    misbehave: Misbehave = reply
+    requests: list[str] = field(default_factory=list)
+    connections: int = 0
+
+    def __enter__(self) -> Self:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = []
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in (self._listener, *self._open):
+            with contextlib.suppress(OSError):  # it may be closed already
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+        for thread in self._threads:
+            thread.join()
+
+    @property
+    def url(self) -> str:
+        host, port = self._listener.getsockname()
+        return f"http://{host}:{port}"
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            self._open.append(connection)
+            self._threads.append(threading.Thread(target=self._serve, args=[connection]))
+            self._threads[-1].start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        # The client or the test may close the connection at any time.
+        with contextlib.suppress(OSError), connection.makefile("rb") as stream:
+            while line := stream.readline():
+                length = 0
+                while (header := stream.readline().lower()).strip():
+                    if header.startswith(b"content-length:"):
+                        length = int(header.partition(b":")[2])
+                stream.read(length)
+                self.requests.append(line.decode().strip())
+                self.misbehave(connection, len(self.requests))
+
+
+def nobody() -> str:
+    """Return a URL at which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -1,0 +1,223 @@
+"""Both clients on whole ways: with retries, logins that are shared, cancelled calls, an end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import pytest
+
+from greenwave.client import (
+    AsyncClient,
+    Client,
+    Decision,
+    InvalidInputError,
+    Retries,
+    Timeouts,
+    UnavailableError,
+    UnknownOutcomeError,
+)
+from greenwave.client.core.call import NoReply, Reply, Send
+from tests.unit.greenwave.client.play import LOST, answer, granted
+from tests.unit.greenwave.client.servers import Server, keep_silent
+
+JUNCTION, OBSERVATION = "300839359", [1, 0, 1, 0.4]
+
+
+@dataclass
+class FakeGateway:
+    """Makes a step for each new key; the n-th answer to an action may be lost on its way."""
+
+    lost: set[int] = field(default_factory=set)
+    expired: set[int] = field(default_factory=set)
+    steps: dict[str, int] = field(default_factory=dict)
+    asked: Counter[str] = field(default_factory=Counter)
+    closed: bool = False
+
+    def __call__(self, send: Send, /) -> Reply | NoReply:
+        path = send.url.removeprefix("http://gateway")
+        self.asked[path] += 1
+        if path == "/api/auth/login":
+            return granted(f"token-{self.asked[path]}")
+        if self.asked[path] in self.expired:
+            return answer(401, {"message": "Missing or invalid credentials"})
+        key = send.headers["idempotency-key"]
+        self.steps.setdefault(key, len(self.steps) + 1)
+        if self.asked[path] in self.lost:
+            return LOST
+        body = {
+            "junctionId": json.loads(send.body or b"")["junctionId"],
+            "predictedAction": self.steps[key],
+            "signalState": "RED",
+            "timestamp": 1,
+            "status": "success",
+        }
+        return answer(200, body)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Awaited:
+    """The same, to be awaited."""
+
+    def __init__(self, gateway: FakeGateway) -> None:
+        self._gateway = gateway
+
+    async def __call__(self, send: Send, /) -> Reply | NoReply:
+        await asyncio.sleep(0)
+        return self._gateway(send)
+
+    async def close(self) -> None:
+        self._gateway.close()
+
+
+def act_blocking(gateway: FakeGateway, times: int) -> list[Decision]:
+    with Client("http://gateway", "ann", "secret", exchange=gateway) as client:
+        run = client.run("run-1")
+        return [run.act(JUNCTION, OBSERVATION) for _ in range(times)]
+
+
+def act_awaiting(gateway: FakeGateway, times: int) -> list[Decision]:
+    async def act() -> list[Decision]:
+        async with AsyncClient(
+            "http://gateway", "ann", "secret", exchange=Awaited(gateway)
+        ) as client:
+            run = client.run("run-1")
+            return [await run.act(JUNCTION, OBSERVATION) for _ in range(times)]
+
+    return asyncio.run(act())
+
+
+@pytest.mark.parametrize("act", [act_blocking, act_awaiting])
+def test_there_are_as_many_steps_as_calls_whatever_is_lost_or_expires(
+    act: Callable[[FakeGateway, int], list[Decision]],
+) -> None:
+    gateway = FakeGateway(lost={2, 3, 6}, expired={5})
+    decisions = act(gateway, 4)
+    assert [decision.action for decision in decisions] == [1, 2, 3, 4]
+    assert len(gateway.steps) == 4
+    assert {decision.key for decision in decisions} == set(gateway.steps)
+    assert gateway.asked == {"/api/auth/login": 2, "/api/traffic/action": 8}
+    assert gateway.closed
+
+
+def test_a_step_whose_answer_was_lost_can_be_asked_for_again_with_its_key() -> None:
+    gateway = FakeGateway(lost={1})
+    once = Retries(attempts=1)
+    with Client("http://gateway", "ann", "secret", retries=once, exchange=gateway) as client:
+        run = client.run()
+        with pytest.raises(UnknownOutcomeError) as raised:
+            run.act(JUNCTION, OBSERVATION)
+        assert run.act(JUNCTION, OBSERVATION, key=raised.value.key).action == 1
+    assert len(gateway.steps) == 1
+
+
+def test_threads_that_start_together_log_in_once() -> None:
+    gateway = FakeGateway()
+    with (
+        Client("http://gateway", "ann", "secret", exchange=gateway) as client,
+        ThreadPoolExecutor(8) as threads,
+    ):
+        together = threading.Barrier(8)
+
+        def act(_: int) -> Decision:
+            together.wait()
+            return client.run().act(JUNCTION, OBSERVATION)
+
+        assert len(list(threads.map(act, range(8)))) == 8
+    assert gateway.asked["/api/auth/login"] == 1
+
+
+async def test_tasks_that_start_together_log_in_once() -> None:
+    gateway = FakeGateway()
+    async with AsyncClient("http://gateway", "ann", "x", exchange=Awaited(gateway)) as client:
+        await asyncio.gather(*(client.run().act(JUNCTION, OBSERVATION) for _ in range(8)))
+    assert gateway.asked["/api/auth/login"] == 1
+
+
+async def test_a_call_that_is_cancelled_while_it_logs_in_leaves_the_login_to_the_next() -> None:
+    began, gateway = asyncio.Event(), FakeGateway()
+
+    class SlowOnce(Awaited):
+        async def __call__(self, send: Send, /) -> Reply | NoReply:
+            if not began.is_set():
+                began.set()
+                await asyncio.Event().wait()
+            return await super().__call__(send)
+
+    async with AsyncClient("http://gateway", "ann", "x", exchange=SlowOnce(gateway)) as client:
+        cancelled = asyncio.create_task(client.run().act(JUNCTION, OBSERVATION))
+        await began.wait()
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        assert (await client.run().act(JUNCTION, OBSERVATION)).action == 1
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_calls_do_not_wait_longer_than_their_time_for_others_login() -> None:
+    short = Timeouts(total_s=0.2)
+    with Server(keep_silent) as server:
+        async with AsyncClient(server.url, "ann", "x", timeouts=short) as client:
+            calls = [client.run().act(JUNCTION, OBSERVATION) for _ in range(3)]
+            async with asyncio.timeout(5):
+                errors = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(error) for error in errors} == {UnavailableError}
+
+
+async def test_a_closed_client_says_so() -> None:
+    blocking, awaiting = Client("http://gateway"), AsyncClient("http://gateway")
+    blocking.close()
+    await awaiting.close()
+    with pytest.raises(InvalidInputError, match="closed"):
+        blocking.inference.health()
+    with pytest.raises(InvalidInputError, match="closed"):
+        await awaiting.inference.health()
+
+
+def test_the_token_of_the_inference_service_goes_to_it_alone() -> None:
+    seen: list[tuple[str, str | None]] = []
+
+    class Seen:
+        def __call__(self, send: Send, /) -> Reply | NoReply:
+            seen.append((send.url.rpartition("/")[2], send.headers.get("authorization")))
+            return answer(503, {"detail": "no"})
+
+        def close(self) -> None: ...
+
+    once = Retries(attempts=1)
+    with Client("http://x", inference_token="i" * 32, retries=once, exchange=Seen()) as client:
+        run = client.inference.run("r")
+        for call in (
+            lambda: run.predict(JUNCTION, OBSERVATION),
+            lambda: run.predict_many([(JUNCTION, OBSERVATION)]),
+            run.reset,
+            client.inference.model_info,
+            client.inference.health,
+            client.density.model_info,
+        ):
+            with pytest.raises(UnavailableError):
+                call()
+    bearer = "Bearer " + "i" * 32
+    assert seen == [
+        ("predict_action", bearer),
+        ("predict_actions", bearer),
+        ("reset_hidden", bearer),
+        ("model_info", bearer),
+        ("health", bearer),
+        ("model-info", None),
+    ]
+
+
+@pytest.mark.parametrize("token", ["two words", "line\nbreak", "\xe4"])
+def test_a_token_that_no_header_can_bear_is_refused(token: str) -> None:
+    with pytest.raises(InvalidInputError, match=r"^inference_token must be"):
+        Client("http://x", inference_token=token)
+    with pytest.raises(InvalidInputError, match=r"^token must be"):
+        Client("http://x", token=token)

@@ -1,0 +1,176 @@
+"""Both kinds of connections on real sockets: what they tell of each fault, and how soon."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from greenwave.client.awaiting.connections import Connections as AwaitedConnections
+from greenwave.client.blocking.connections import Connections as BlockingConnections
+from greenwave.client.core.call import NoReply, Reply, Send
+from tests.unit.greenwave.client.servers import (
+    Misbehave,
+    Server,
+    answer_at_length,
+    break_off,
+    drop,
+    drop_second,
+    keep_silent,
+    nobody,
+    reply,
+    talk_nonsense,
+)
+
+Exchange = Callable[[Send], Reply | NoReply]
+TIMEOUT_S = 0.5
+
+
+def request(url: str, method: str = "POST", timeout_s: float = TIMEOUT_S) -> Send:
+    return Send(method, f"{url}/path", {"x-simulation-run": "a"}, b"{}", timeout_s, timeout_s)
+
+
+@contextmanager
+def blocking() -> Iterator[Exchange]:
+    connections = BlockingConnections(10, None)
+    try:
+        yield connections
+    finally:
+        connections.close()
+
+
+@contextmanager
+def awaiting() -> Iterator[Exchange]:
+    connections = AwaitedConnections(10, None)
+    with asyncio.Runner() as runner:
+        try:
+            yield lambda send: runner.run(connections(send))
+        finally:
+            runner.run(connections.close())
+
+
+@pytest.fixture(params=[blocking, awaiting], ids=lambda kind: kind.__name__)
+def exchange(request: pytest.FixtureRequest) -> Iterator[Exchange]:
+    before = threading.active_count()
+    with request.param() as exchange:
+        yield exchange
+    assert threading.active_count() == before, "a thread outlives the client"
+
+
+def outcome(exchange: Exchange, misbehave: Misbehave) -> Reply | NoReply:
+    with Server(misbehave) as server:
+        return exchange(request(server.url))
+
+
+def test_requests_share_a_connection(exchange: Exchange) -> None:
+    with Server() as server:
+        for _ in range(5):
+            answer = exchange(request(server.url))
+            assert isinstance(answer, Reply)
+            assert (answer.status, answer.body, answer.is_json) == (200, b"{}", True)
+    assert (len(server.requests), server.connections) == (5, 1)
+
+
+def test_a_refused_connection_has_sent_nothing(exchange: Exchange) -> None:
+    answer = exchange(request(nobody()))
+    assert isinstance(answer, NoReply)
+    assert not answer.sent
+    assert "No connection" in answer.reason
+
+
+@pytest.mark.parametrize("url", ["http://nowhere.invalid", "https://127.0.0.1:1"])
+def test_a_host_that_is_not_there_has_got_nothing(exchange: Exchange, url: str) -> None:
+    answer = exchange(request(url, timeout_s=5))
+    assert isinstance(answer, NoReply)
+    assert not answer.sent
+
+
+@pytest.mark.parametrize("misbehave", [drop, break_off, talk_nonsense])
+def test_a_lost_answer_may_have_been_preceded_by_the_deed(
+    exchange: Exchange, misbehave: Misbehave
+) -> None:
+    answer = outcome(exchange, misbehave)
+    assert isinstance(answer, NoReply)
+    assert answer.sent
+    assert "No answer" in answer.reason
+
+
+def test_an_answer_without_an_end_is_not_kept(exchange: Exchange) -> None:
+    with Server(answer_at_length) as server:
+        answer = exchange(request(server.url, timeout_s=10))
+    assert isinstance(answer, NoReply)
+    assert "longer than" in answer.reason
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "POST"])
+@pytest.mark.parametrize("misbehave", [drop, drop_second])
+def test_no_library_sends_a_request_again_by_itself(
+    exchange: Exchange, misbehave: Misbehave, method: str
+) -> None:
+    with Server(misbehave) as server:
+        outcomes = [exchange(request(server.url, method)) for _ in range(2)]
+        assert isinstance(outcomes[1], NoReply)
+    assert len(server.requests) == 2
+
+
+def test_silence_ends_in_time(exchange: Exchange) -> None:
+    started = time.monotonic()
+    answer = outcome(exchange, keep_silent)
+    assert TIMEOUT_S * 0.9 < time.monotonic() - started < TIMEOUT_S * 5
+    assert isinstance(answer, NoReply)
+    assert answer.sent
+
+
+def test_an_answer_that_drips_in_ends_in_time(exchange: Exchange) -> None:
+    ended = threading.Event()
+
+    def drip(connection: object, number: int) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 9999\r\n\r\n")  # type: ignore[attr-defined]
+        while not ended.wait(0.05):
+            connection.sendall(b" ")  # type: ignore[attr-defined]
+
+    started = time.monotonic()
+    try:
+        answer = outcome(lambda send: _then(exchange(send), ended), drip)
+    finally:
+        ended.set()
+    assert time.monotonic() - started < TIMEOUT_S * 5
+    assert isinstance(answer, NoReply)
+
+
+def _then(answer: Reply | NoReply, event: threading.Event) -> Reply | NoReply:
+    event.set()
+    return answer
+
+
+def test_after_a_fault_the_next_request_gets_its_own_answer(exchange: Exchange) -> None:
+    with Server(lambda connection, n: (reply if n > 1 else keep_silent)(connection, n)) as server:
+        assert isinstance(exchange(request(server.url)), NoReply)
+        assert isinstance(exchange(request(server.url)), Reply)
+    assert server.connections == 2
+
+
+async def test_a_cancelled_request_leaves_no_answer_to_the_next_one() -> None:
+    connections = AwaitedConnections(1, None)
+    arrived = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def misbehave(connection: object, number: int) -> None:
+        loop.call_soon_threadsafe(arrived.set)
+        if number > 1:
+            reply(connection, number)  # type: ignore[arg-type]
+
+    with Server(misbehave) as server:
+        cancelled = asyncio.create_task(connections(request(server.url, timeout_s=30)))
+        await arrived.wait()
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        assert isinstance(await connections(request(server.url)), Reply)
+        await connections.close()
+    assert server.connections == 2
+    assert asyncio.all_tasks() == {asyncio.current_task()}

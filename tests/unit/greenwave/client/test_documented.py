@@ -1,0 +1,119 @@
+"""The client covers every documented route, sends what is documented, and reads every result."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+from greenwave.client import (
+    InvalidRequestError,
+)
+from greenwave.client.core.call import Effect, Reply, nothing
+from tests.unit.greenwave.client.made import CALLS, DOCUMENTS, JUNCTION, NAMED, Made
+from tests.unit.greenwave.client.play import answer
+
+NO_CALLS = {
+    "/api/accounts/account": "another name of the accounts",
+    "/api/account": "another name of the accounts",
+    "/.well-known/jwks.json": "for the libraries of services that verify tokens",
+}
+
+
+def test_every_documented_operation_has_a_call() -> None:
+    documented = {
+        (service, method.upper(), path)
+        for service, document in DOCUMENTS.items()
+        for path, operations in document["paths"].items()
+        for method in operations
+        if path not in NO_CALLS
+    }
+    assert {(made.service, made.call.method, made.path) for made in CALLS} == documented
+
+
+@pytest.mark.parametrize("made", CALLS, ids=lambda made: str(made.call))
+def test_a_request_is_what_the_document_asks_for(made: Made) -> None:
+    call, operation = made.call, made.operation
+    body = operation.get("requestBody")
+    assert (call.body is not None) >= bool(body and body.get("required"))
+    if call.body is not None:
+        jsonschema.validate(json.loads(call.body), made.schema(body))
+        assert call.headers["content-type"] == "application/json"
+    sent = {name for name in call.headers if name != "content-type"}
+    sent |= {each.partition("=")[0].lower() for each in call.url.partition("?")[2].split("&")}
+    known = {each["name"].lower() for each in operation.get("parameters", ())}
+    assert sent - {""} <= known
+    assert {name for name in known if name == "x-simulation-run"} <= sent
+    assert call.authorized == bool(operation.get("security"))
+
+
+@pytest.mark.parametrize("made", CALLS, ids=lambda made: str(made.call))
+def test_what_must_not_be_done_twice_is_known(made: Made) -> None:
+    """Steps have keys and resets are one deed; a demonstration and a write are each another."""
+    writes = made.service in ("accounts", "loans", "cards") and made.call.method != "GET"
+    if writes or (made.call.method, made.path) == ("GET", "/traffic/action"):
+        assert made.call.effect is Effect.ANOTHER
+    elif "action" in made.path or "reset" in made.path:
+        assert made.call.effect is Effect.THE_SAME
+    else:
+        assert made.call.effect is Effect.NOTHING
+
+
+def example(schema: Any, components: Any, at: int, full: bool) -> Any:
+    """Return a value of a schema: with its first or last alternatives, all fields or the least."""
+
+    def inner(each: Any) -> Any:
+        return example(each, components, at, full)
+
+    match schema:
+        case {"$ref": str(name)}:
+            return inner(components["schemas"][name.rpartition("/")[2]])
+        case {"anyOf": [{"type": "string"}, {"type": "null"}], "title": "Junction Id"}:
+            return JUNCTION
+        case {"anyOf": list(schemas)}:
+            return inner(schemas[at])
+        case {"const": value}:
+            return value
+        case {"enum": list(values)}:
+            return values[at]
+        case {"type": "object", "additionalProperties": dict(each)}:
+            return {"key": inner(each)}
+        case {"type": "object"}:
+            fields, required = schema["properties"], schema.get("required", ())
+            # what has a default is written all the same
+            written = [n for n, f in fields.items() if full or n in required or f.get("default")]
+            return {name: inner(fields[name]) for name in written}
+        case {"type": "array", "items": items}:
+            return [inner(items)]
+    return {"integer": 1, "number": 0.5, "string": JUNCTION, "boolean": True, "null": None}[
+        schema["type"]
+    ]
+
+
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize("at", [0, -1])
+@pytest.mark.parametrize("made", NAMED.values(), ids=NAMED)
+def test_every_documented_result_is_read(made: Made, at: int, full: bool) -> None:
+    statuses = [status for status in made.operation["responses"] if status.startswith("2")]
+    assert {int(status) for status in statuses} <= set(made.call.answers)
+    for status in statuses:
+        schema = made.schema(made.operation["responses"][status])
+        result = example(schema, schema["components"], at, full)
+        if made.path == "/predict_actions":
+            result["items"] *= 2  # as many as were asked for
+        if made.path == "/api/loans" and made.call.method == "PUT" and at == -1:
+            with pytest.raises(InvalidRequestError):  # which is a 200 there
+                made.call.read(answer(int(status), result))
+        else:
+            made.call.read(answer(int(status), result))
+
+
+@pytest.mark.parametrize("body", [b"{}", b"[]", b'{"items": 1}', b"null", b"{"])
+@pytest.mark.parametrize(
+    "made", [made for made in CALLS if made.call.read is not nothing], ids=lambda m: str(m.call)
+)
+def test_an_answer_of_another_form_is_no_result(made: Made, body: bytes) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        made.call.read(Reply(200, {"content-type": "application/json"}, body))

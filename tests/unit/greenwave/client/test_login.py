@@ -1,0 +1,168 @@
+"""One token for all calls: renewed before it expires, and when the gateway does not take it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from greenwave.client import (
+    InvalidInputError,
+    TooManyLoginsError,
+    UnauthorizedError,
+    UnavailableError,
+)
+from greenwave.client.core.login import Login, make_login
+from tests.unit.greenwave.client.play import LOST, REFUSED, Play, answer, granted, step, unavailable
+
+STEP, LOGIN = "/step", "/api/auth/login"
+CALL = step(authorized=True)
+UNAUTHORIZED = answer(401, {"message": "Missing or invalid credentials"})
+DONE = answer(body="done")
+
+
+def logged_in(*outcomes: object, **given: object) -> Play:
+    return Play(outcomes, login=Login("http://service", "ann", "secret"), **given)  # type: ignore[arg-type]
+
+
+def tokens(play: Play) -> list[str | None]:
+    return [send.headers.get("authorization") for send in play.sent if send.url.endswith(STEP)]
+
+
+def test_the_first_call_logs_in_and_the_next_ones_use_its_token() -> None:
+    play = logged_in(granted(), DONE, DONE)
+    assert [play.perform(CALL), play.perform(CALL)] == ["done", "done"]
+    assert play.paths == [LOGIN, STEP, STEP]
+    assert json.loads(play.sent[0].body or b"") == {"username": "ann", "password": "secret"}
+    assert tokens(play) == ["Bearer token-1"] * 2
+
+
+def test_a_call_without_a_login_carries_no_token() -> None:
+    play = logged_in(DONE)
+    play.perform(step())
+    assert tokens(play) == [None]
+
+
+@pytest.mark.parametrize(("life_s", "early_s"), [(3600, 60), (100, 10)])
+def test_a_token_is_renewed_before_it_expires(life_s: float, early_s: float) -> None:
+    play = logged_in(granted(expires_in=life_s), DONE, DONE, granted("token-2"), DONE)
+    play.perform(CALL)
+    play.now += life_s - early_s - 1
+    play.perform(CALL)
+    play.now += 2
+    play.perform(CALL)
+    assert tokens(play) == ["Bearer token-1", "Bearer token-1", "Bearer token-2"]
+
+
+@pytest.mark.parametrize("trouble", [LOST, REFUSED, unavailable("overloaded"), answer(429)])
+def test_a_renewal_that_fails_stops_nobody_while_the_token_is_good(trouble: object) -> None:
+    play = logged_in(granted(), DONE, trouble, DONE, DONE, granted("token-2"), DONE)
+    play.perform(CALL)
+    play.now += 3550
+    play.perform(CALL)
+    play.perform(CALL)  # not tried again at once
+    assert play.paths[2:] == [LOGIN, STEP, STEP]
+    play.now += 11
+    play.perform(CALL)
+    assert tokens(play)[-2:] == ["Bearer token-1", "Bearer token-2"]
+
+
+def test_without_a_good_token_a_login_is_tried_as_often_as_a_call() -> None:
+    play = logged_in(granted(), DONE, REFUSED, LOST, granted("token-2"), DONE)
+    play.perform(CALL)
+    play.now += 3601
+    assert play.perform(CALL) == "done"
+    with pytest.raises(UnavailableError):
+        logged_in(*[REFUSED] * 4).perform(CALL)
+
+
+def test_a_401_in_mid_run_logs_in_anew_and_repeats_the_call_at_once() -> None:
+    play = logged_in(granted(), DONE, UNAUTHORIZED, granted("token-2"), DONE)
+    play.perform(CALL)
+    assert play.perform(CALL) == "done"
+    assert tokens(play)[1:] == ["Bearer token-1", "Bearer token-2"]
+    assert play.pauses == []
+
+
+def test_a_second_401_is_final() -> None:
+    play = logged_in(granted(), UNAUTHORIZED, granted("token-2"), UNAUTHORIZED)
+    with pytest.raises(UnauthorizedError):
+        play.perform(CALL)
+
+
+def test_a_401_for_a_token_that_was_replaced_meanwhile_asks_for_no_further_one() -> None:
+    play = logged_in(granted(), DONE, UNAUTHORIZED, DONE)
+    play.perform(CALL)
+    assert isinstance(play.login, Login)
+    login, replaced = play.login, False
+    refuse = login.refuse
+
+    def refuse_late(token: str) -> None:
+        nonlocal replaced
+        replaced = True
+        login.token = "token-2"  # as another call has got it
+        refuse(token)
+
+    login.refuse = refuse_late  # type: ignore[method-assign]
+    assert play.perform(CALL) == "done"
+    assert replaced
+    assert play.paths[2:] == [STEP, STEP]
+
+
+def test_a_wrong_password_is_told_and_not_tried_again() -> None:
+    play = logged_in(answer(401, {"message": "Invalid username or password"}))
+    with pytest.raises(UnauthorizedError, match="Invalid username or password") as raised:
+        play.perform(CALL)
+    assert "/api/auth/login" in str(raised.value)
+    assert "secret" not in str(raised.value)
+
+
+def test_too_many_logins_are_not_made_more() -> None:
+    with pytest.raises(TooManyLoginsError) as raised:
+        logged_in(answer(429, {"message": "later"}, retry_after=60)).perform(CALL)
+    assert raised.value.retry_after_s == 60
+
+
+@pytest.mark.parametrize(
+    "grant", [{}, {"accessToken": "", "expiresIn": 1}, {"accessToken": "t", "expiresIn": 0}]
+)
+def test_a_grant_that_grants_nothing_is_no_token(grant: object) -> None:
+    with pytest.raises(UnavailableError, match="documented form"):
+        logged_in(answer(body=grant)).perform(CALL)
+
+
+def test_a_call_that_needs_a_login_says_so() -> None:
+    with pytest.raises(InvalidInputError, match="username and a password"):
+        Play([]).perform(CALL)
+
+
+def test_a_given_token_is_used_as_it_is_and_its_refusal_is_final() -> None:
+    play = Play([DONE, UNAUTHORIZED], login=make_login("http://service", None, None, "t0ken\n"))
+    play.perform(CALL)
+    play.now += 10**9
+    with pytest.raises(UnauthorizedError):
+        play.perform(CALL)
+    assert tokens(play) == ["Bearer t0ken"] * 2
+    assert play.paths == [STEP, STEP]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("ann", "secret", "token"),
+        ("ann", None, "token"),
+        (None, None, ""),
+        (None, None, "a token"),
+        (None, None, "a\r\nb"),
+        (None, None, "ä"),
+    ],
+)
+def test_what_is_no_token_or_more_than_one_login_is_refused(given: tuple[str | None, ...]) -> None:
+    with pytest.raises(InvalidInputError):
+        make_login("http://service", *given)
+
+
+@pytest.mark.parametrize("given", [("ann", None), (None, "secret"), ("", "secret"), ("ann", " ")])
+def test_half_of_a_login_is_refused(given: tuple[str | None, str | None]) -> None:
+    with pytest.raises(InvalidInputError, match="must be a text that is not blank"):
+        make_login("http://service", *given)

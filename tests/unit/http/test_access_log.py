@@ -1,0 +1,133 @@
+"""Which answers get a line, and what the line tells, driven through the table of routes."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from starlette.types import Scope
+
+from deployments.http.access_log import MAX_PARSED, AccessLog
+from deployments.http.answers import JSON_HEADERS, Answer
+from deployments.http.detail_errors import render_error
+from deployments.http.errors import OverloadedError
+from deployments.http.fast_routes import FastRoutes
+
+
+@pytest.fixture(autouse=True)
+def _every_level(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="ray.serve")
+
+
+def client_of(access_log: AccessLog) -> httpx.AsyncClient:
+    app = FastAPI()
+    routes = FastRoutes(app, render_error, access_log=access_log)
+
+    async def step(scope: Scope, body: bytes) -> Answer:
+        if b"fail" in body:
+            raise OverloadedError
+        return 200, b"{}", JSON_HEADERS
+
+    async def probe(scope: Scope, body: bytes) -> Answer:
+        return 503, b"{}", JSON_HEADERS
+
+    routes.add("POST", "/step", step, max_body=1 << 20)
+    routes.add("GET", "/readyz", probe, logged=False)
+
+    @app.get("/health")
+    async def health() -> str:
+        return "ok"
+
+    transport = httpx.ASGITransport(app)
+    return httpx.AsyncClient(transport=transport, base_url="http://test")
+
+
+def lines_in(caplog: pytest.LogCaptureFixture) -> list[Any]:
+    return [each for each in caplog.records if hasattr(each, "ms")]
+
+
+async def test_with_a_share_of_nothing_no_success_has_a_line(caplog) -> None:
+    def draw() -> float:
+        raise AssertionError("nothing is drawn for a share of nothing")
+
+    client = client_of(AccessLog(draw=draw))
+    for _ in range(100):
+        await client.post("/step", content=b"{}")
+    assert lines_in(caplog) == []
+
+
+async def test_a_share_of_the_answers_has_one_each(caplog) -> None:
+    draws = iter([0.0, 0.0099, 0.01, 0.5, 0.999])
+    client = client_of(AccessLog(0.01, draw=lambda: next(draws)))
+    for _ in range(5):
+        await client.post("/step", content=b"{}")
+    assert len(lines_in(caplog)) == 2
+
+
+async def test_failures_always_have_lines_but_one_a_second_which_tells_of_the_others(
+    caplog,
+) -> None:
+    now = 0.0
+    client = client_of(AccessLog(clock=lambda: now))
+    for _ in range(12):
+        await client.post("/step", content=b"fail")
+        now += 0.25
+    told = lines_in(caplog)
+    assert [each.left_out for each in told] == [0, 3, 3]
+    assert {each.levelname for each in told} == {"INFO"}
+    assert told[1].getMessage().startswith("POST /step 503 in ")
+    assert told[1].getMessage().endswith(" ms, and 3 failures before")
+
+
+async def test_a_line_tells_who_asked_what_and_what_became_of_it(caplog) -> None:
+    client = client_of(AccessLog(1.0))
+    body: dict[str, Any] = {"junction_id": "300839359", "obs_data": [], "run_id": "morning"}
+    await client.post("/step", json=body)
+    await client.post("/step", json={"junctionId": "1"}, headers={"X-Simulation-Run": "evening"})
+    await client.get("/health")
+    first, second, third = lines_in(caplog)
+    assert (first.method, first.path, first.status) == ("POST", "/step", 200)
+    assert 0 < first.ms < 10_000
+    assert first.about == {"run": "morning", "junction": "300839359"}
+    assert second.about == {"run": "evening", "junction": "1"}
+    assert (third.method, third.path, third.status, third.about) == ("GET", "/health", 200, {})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[1]",
+        b"{",
+        b"\xff",
+        b"[" * 50_000,
+        json.dumps({"run_id": "a\nb", "junction_id": ["x"]}).encode(),
+        json.dumps({"run_id": "far", "filled": "x" * MAX_PARSED}).encode(),
+    ],
+    ids=["empty", "list", "broken", "no text", "nested", "no names", "long"],
+)
+async def test_what_a_client_sends_spoils_no_line(caplog, content: bytes) -> None:
+    client = client_of(AccessLog(1.0))
+    answer = await client.post("/step", content=content, headers={"X-Simulation-Run": "a b"})
+    assert answer.status_code == 200
+    (line,) = lines_in(caplog)
+    assert line.about == {}
+
+
+async def test_a_path_cannot_make_a_second_line(caplog) -> None:
+    await client_of(AccessLog(1.0)).get("/x%0aERROR%20forged" + "y" * 500)
+    (line,) = lines_in(caplog)
+    assert line.status == 404
+    assert line.path.startswith("/x%0AERROR%20forged")
+    assert "\n" not in line.getMessage()
+    assert len(line.path) < 300
+
+
+async def test_who_asks_for_readiness_in_an_outage_fills_no_log(caplog) -> None:
+    client = client_of(AccessLog(1.0))
+    assert (await client.get("/readyz")).status_code == 503
+    assert lines_in(caplog) == []

@@ -1,0 +1,117 @@
+"""Without the token nothing is answered but the probes, whichever way a request takes."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+from fastapi import FastAPI
+from starlette.types import Scope
+
+from deployments.http import bearer
+from deployments.http.answers import JSON_HEADERS, Answer
+from deployments.http.bearer import BearerGuard
+from deployments.http.detail_errors import render_error
+from deployments.http.docs import add_docs
+from deployments.http.errors import UnauthorizedError
+from deployments.http.fast_routes import FastRoutes
+from deployments.http.probes import Probes
+
+TOKEN, OTHER = "t" * 32, "u" * 32
+
+
+async def fast(scope: Scope, body: bytes) -> Answer:
+    return 200, b"{}", JSON_HEADERS
+
+
+@pytest_asyncio.fixture
+async def client() -> AsyncIterator[httpx.AsyncClient]:
+    app = FastAPI(docs_url=None, redoc_url=None)
+    routes = FastRoutes(app, render_error, guard=BearerGuard([TOKEN, OTHER]))
+    add_docs(app)
+    routes.add("POST", "/fast", fast, max_body=10)
+    Probes().add_to(routes)
+
+    @app.get("/health")
+    async def health() -> str:
+        return "ok"
+
+    @app.get("/slow")
+    async def slow() -> str:
+        return "ok"
+
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app), base_url="http://test"
+    ) as client:
+        yield client
+
+
+CLOSED = [("POST", "/fast"), ("GET", "/slow"), ("GET", "/docs"), ("GET", "/openapi.json")]
+
+
+@pytest.mark.parametrize(("method", "path"), [*CLOSED, ("GET", "/none"), ("DELETE", "/fast")])
+@pytest.mark.parametrize(
+    "given",
+    [None, "", TOKEN, f"Basic {TOKEN}", "Bearer", "Bearer ", f"Bearer {TOKEN}x", "Bearer \xe4"],
+)
+async def test_without_the_token_it_is_401_in_the_services_form(
+    client: httpx.AsyncClient, method: str, path: str, given: str | None
+) -> None:
+    headers = {} if given is None else {b"Authorization": given.encode("latin-1")}
+    answer = await client.request(method, path, headers=headers)
+    assert answer.status_code == 401
+    assert list(answer.json()) == ["detail"]
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert TOKEN not in answer.text
+
+
+@pytest.mark.parametrize(("method", "path"), CLOSED)
+@pytest.mark.parametrize("given", [f"Bearer {TOKEN}", f"bearer  {TOKEN}", f"Bearer {OTHER}"])
+async def test_with_one_of_the_tokens_it_is_answered(
+    client: httpx.AsyncClient, method: str, path: str, given: str
+) -> None:
+    answer = await client.request(method, path, headers={"Authorization": given})
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/health"])
+async def test_probes_stay_open(client: httpx.AsyncClient, path: str) -> None:
+    assert (await client.get(path)).status_code == 200
+
+
+async def test_a_body_is_not_read_before_the_token(client: httpx.AsyncClient) -> None:
+    assert (await client.post("/fast", content=b"x" * 11)).status_code == 401
+    answer = await client.post(
+        "/fast", content=b"x" * 11, headers={"Authorization": f"Bearer {TOKEN}"}
+    )
+    assert answer.status_code == 413
+
+
+def test_two_headers_count_for_nothing() -> None:
+    right, wrong = (b"authorization", f"Bearer {TOKEN}".encode()), (b"authorization", b"Bearer x")
+    guard = BearerGuard([TOKEN])
+    guard({"headers": [right]})
+    for headers in ([right, wrong], [wrong, right], [right, right]):
+        with pytest.raises(UnauthorizedError):
+            guard({"headers": headers})
+
+
+def test_every_token_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[Any] = []
+
+    def compare(given: bytes, token: bytes) -> bool:
+        compared.append(token.decode())
+        return hmac.compare_digest(given, token)
+
+    monkeypatch.setattr(bearer, "compare_digest", compare)
+    BearerGuard([TOKEN, OTHER])({"headers": [(b"authorization", f"Bearer {TOKEN}".encode())]})
+    assert compared == [TOKEN, OTHER]
+
+
+def test_a_guard_without_a_token_is_none() -> None:
+    with pytest.raises(ValueError, match="needs a token"):
+        BearerGuard([])

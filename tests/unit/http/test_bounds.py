@@ -1,0 +1,50 @@
+"""Every route of every service bounds the body that it takes, and says so in the service's form."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from unittest.mock import Mock
+
+import httpx
+import pytest
+
+from deployments.gateway.api import create_app
+from deployments.gateway.options import GatewayOptions
+from deployments.http.fast_routes import Route
+from serve_app.openapi.documents import _apps
+
+# The gateway looks at the token before the body: this one's holds.
+APPS = dict(_apps()) | {"gateway": create_app(Mock(), GatewayOptions())}
+TAKING: dict[str, tuple[str, str, str, Route]] = {
+    f"{name} {method} {path}": (name, method, path, route)
+    for name, app in APPS.items()
+    for (method, path), route in app.state.fast_routes._routes.items()
+    if route.max_body is not None
+}
+MESSAGES = {"gateway": "message", "accounts": "detail", "loans": "detail", "cards": "detail"}
+
+
+def test_every_service_has_routes_that_take_a_body() -> None:
+    assert {name for name, *_ in TAKING.values()} == set(APPS)
+
+
+@pytest.mark.parametrize("which", TAKING)
+@pytest.mark.parametrize("told", [True, False], ids=["with a length", "in chunks"])
+async def test_one_byte_more_is_413(which: str, told: bool) -> None:
+    name, method, path, route = TAKING[which]
+    assert route.max_body is not None
+    body = b"[" * (route.max_body + 1)
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for start in range(0, len(body), 65_536):
+            yield body[start : start + 65_536]
+
+    transport = httpx.ASGITransport(APPS[name], raise_app_exceptions=False)
+    headers = {"Content-Type": "application/json"}
+    async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+        content = body if told else chunks()
+        answer = await client.request(method, path, content=content, headers=headers)
+    assert answer.status_code == 413
+    assert "json" in answer.headers["content-type"]
+    assert isinstance(answer.json()[MESSAGES.get(name, "detail")], str)
+    assert len(answer.content) < 1000

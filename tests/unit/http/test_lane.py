@@ -1,0 +1,321 @@
+"""The lane, on uvicorn's server as Serve runs it, by raw bytes where these matter."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+import uuid
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from fastapi import FastAPI
+from starlette.types import Receive, Scope, Send
+
+from deployments.http import request as bodies
+from deployments.http import shedding
+from deployments.http.answers import JSON_HEADERS, Answer
+from deployments.http.lane import lane_of
+from deployments.log import request_headers
+from tests.unit.http.test_fast_routes import PATH, app_with
+
+STEP = b"POST /api/echo HTTP/1.1\r\nhost: x\r\n"
+HELLO = STEP + b"content-length: 5\r\n\r\nhello"
+
+
+class Book:
+    """What Serve is told.
+
+    Attributes:
+        at_work: requests now.
+        ended: the route of each that has ended, and what ended it.
+    """
+
+    own_headers = frozenset([b"x-own"])
+    prefix = "/api"
+
+    def __init__(self) -> None:
+        self.at_work = 0
+        self.ends: list[tuple[str, str | None]] = []
+
+    def began(self) -> None:
+        self.at_work += 1
+
+    def ended(self, route: str, seconds: float, failure: str | None) -> None:
+        self.at_work -= 1
+        self.ends.append((route, failure))
+
+
+class Place:
+    """A server with the lane, behind which every answer is marked."""
+
+    def __init__(self, port: int, book: Book) -> None:
+        self.port = port
+        self.book = book
+        self.url = f"http://127.0.0.1:{port}"
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.port)
+
+
+@asynccontextmanager
+async def serving(app: FastAPI) -> AsyncIterator[Place]:
+    book = Book()
+
+    async def wrapper(scope: Scope, receive: Receive, send: Send) -> None:
+        async def marking(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], (b"x-wrapped", b"yes")]
+            await send(message)
+
+        await app({**scope, "root_path": book.prefix}, receive, marking)
+
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        config = uvicorn.Config(wrapper, http=lane_of(app)(book), lifespan="off", log_config=None)  # type: ignore[arg-type]
+        server = uvicorn.Server(config)
+        task = asyncio.create_task(server.serve([listener]))
+        while not server.started:
+            await asyncio.sleep(0.005)
+        try:
+            yield Place(listener.getsockname()[1], book)
+        finally:
+            server.should_exit = True
+            await asyncio.wait_for(task, 10)
+
+
+async def answer_of(reader: asyncio.StreamReader) -> tuple[bytes, dict[bytes, bytes], bytes]:
+    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+    status, *lines = head.rstrip().split(b"\r\n")
+    headers = dict(line.split(b": ", 1) for line in lines)
+    return status, headers, await reader.readexactly(int(headers[b"content-length"]))
+
+
+async def until(condition: Any) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+class TestPassing:
+    async def test_a_request_of_the_table_is_answered_without_the_wrapper(self):
+        async with serving(app_with()) as place, httpx.AsyncClient() as client:
+            answer = await client.post(f"{place.url}/api{PATH}", content=b"hello")
+        assert (answer.status_code, answer.content) == (200, b"hello")
+        assert answer.headers["content-type"] == "application/json"
+        assert "x-wrapped" not in answer.headers
+        assert place.book.ends == [(f"/api{PATH}", None)]
+
+    @pytest.mark.parametrize(
+        ("method", "path", "headers", "status"),
+        [
+            ("GET", "/api/status", {}, 200),
+            ("GET", "/api/echo", {}, 405),
+            ("HEAD", "/api/echo", {}, 405),
+            ("POST", "/apx/echo", {}, 404),
+            ("POST", "/echo", {}, 200),  # the app itself cares for no prefix; Serve does
+            ("POST", "/api/echo", {"x-own": "1"}, 200),
+        ],
+    )
+    async def test_everything_else_passes_the_wrapper(self, method, path, headers, status):
+        async with serving(app_with()) as place, httpx.AsyncClient() as client:
+            answer = await client.request(method, f"{place.url}{path}", headers=headers)
+        assert (answer.status_code, answer.headers.get("x-wrapped")) == (status, "yes")
+        assert place.book.ends == []
+
+    async def test_the_id_of_a_request_stands_in_its_answer(self):
+        async with serving(app_with()) as place, httpx.AsyncClient() as client:
+            answer = await client.post(f"{place.url}/api{PATH}", headers={"X-Request-Id": "a-1"})
+        assert answer.headers["x-request-id"] == "a-1"
+
+    async def test_a_request_without_an_id_gets_one_that_its_handler_sees(self):
+        seen: list[bytes] = []
+
+        async def handle(scope: Scope, body: bytes) -> Answer:
+            seen.append(dict(scope["headers"])[b"x-request-id"])
+            return 200, b"{}", JSON_HEADERS
+
+        async with serving(app_with(handle)) as place, httpx.AsyncClient() as client:
+            answers = [await client.post(f"{place.url}/api{PATH}") for _ in range(3)]
+        ids = [answer.headers["x-request-id"].encode() for answer in answers]
+        assert ids == seen
+        assert len(set(map(uuid.UUID, map(bytes.decode, ids)))) == 3
+
+    async def test_handlers_see_the_scope_as_behind_the_wrapper(self):
+        seen: list[Any] = []
+
+        async def handle(scope: Scope, body: bytes) -> Answer:
+            seen.append((scope["root_path"], scope["path"], list(request_headers.get())))
+            return 200, b"{}", JSON_HEADERS
+
+        async with serving(app_with(handle)) as place, httpx.AsyncClient() as client:
+            await client.post(f"{place.url}/api{PATH}", headers={"x-a": "1"})
+        ((root, path, headers),) = seen
+        assert (root, path) == ("/api", "/api/echo")
+        assert (b"x-a", b"1") in headers
+
+
+class TestBodies:
+    async def test_a_body_in_pieces_is_read_whole(self):
+        async with serving(app_with()) as place:
+            reader, writer = await place.connect()
+            for part in (HELLO[:-5], HELLO[-5:-2], HELLO[-2:]):
+                writer.write(part)
+                await writer.drain()
+                await asyncio.sleep(0.02)
+            assert (await answer_of(reader))[2] == b"hello"
+            writer.close()
+
+    async def test_a_body_beyond_the_bound_is_refused_and_the_next_request_answered(self):
+        async with serving(app_with(max_body=4)) as place:
+            reader, writer = await place.connect()
+            writer.write(HELLO + STEP + b"content-length: 2\r\n\r\nok")
+            assert b"413" in (await answer_of(reader))[0]
+            assert (await answer_of(reader))[2] == b"ok"
+            writer.close()
+
+    async def test_a_body_that_does_not_come_is_given_up(self, monkeypatch):
+        monkeypatch.setattr(bodies, "BODY_TIMEOUT_S", 0.1)
+        async with serving(app_with()) as place:
+            reader, writer = await place.connect()
+            writer.write(HELLO[:-2])
+            assert b"408" in (await answer_of(reader))[0]
+            writer.close()
+
+    async def test_who_waits_for_a_go_ahead_gets_it(self):
+        async with serving(app_with()) as place:
+            reader, writer = await place.connect()
+            writer.write(STEP + b"expect: 100-continue\r\ncontent-length: 5\r\n\r\n")
+            assert b"100 Continue" in await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+            writer.write(b"hello")
+            assert (await answer_of(reader))[2] == b"hello"
+            writer.close()
+
+    async def test_a_chunked_body_is_read_whole(self):
+        async with serving(app_with()) as place:
+            reader, writer = await place.connect()
+            chunks = b"3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"
+            writer.write(STEP + b"transfer-encoding: chunked\r\n\r\n" + chunks)
+            assert (await answer_of(reader))[2] == b"hello"
+            writer.close()
+
+
+class TestOtherProtocols:
+    @pytest.mark.parametrize("protocol", [b"websocket", b"h2c", b"else"])
+    @pytest.mark.parametrize("path", [b"/api/echo", b"/api/other"], ids=["lane", "wrapper"])
+    async def test_who_asks_for_another_gets_one_answer_whatever_is_in_the_body(
+        self, protocol, path
+    ):
+        asks = HELLO.replace(b"/api/echo", path).replace(
+            b"content-length: 5\r\n\r\nhello",
+            b"connection: upgrade\r\nupgrade: %b\r\nsec-websocket-version: 13\r\n"
+            b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\ncontent-length: %d\r\n\r\n"
+            % (protocol, len(HELLO)),
+        )
+        async with serving(app_with()) as place:
+            reader, writer = await place.connect()
+            writer.write(asks)
+            await writer.drain()
+            await asyncio.sleep(0.02)  # so that what is in the body does not come with the head
+            writer.write(HELLO)
+            assert (await answer_of(reader))[1][b"connection"] == b"close"
+            assert await asyncio.wait_for(reader.read(), 5) == b""
+            writer.close()
+            assert len(place.book.ends) == (path == b"/api/echo")
+
+
+class TestOverload:
+    async def test_requests_that_wait_long_for_their_turn_lower_what_is_admitted(self, monkeypatch):
+        monkeypatch.setattr(shedding, "LEAST", 16)
+
+        async def handle(scope: Scope, body: bytes) -> Answer:
+            time.sleep(0.005)  # the event loop is held up, as by work
+            await asyncio.sleep(0)
+            return 200, b"{}", JSON_HEADERS
+
+        async with serving(app_with(handle, max_waiting=1000)) as place:
+            limits = httpx.Limits(max_connections=200)
+            async with httpx.AsyncClient(limits=limits, timeout=30) as client:
+                posts = [client.post(f"{place.url}/api{PATH}") for _ in range(400)]
+                answers = await asyncio.gather(*posts)
+        statuses = Counter(answer.status_code for answer in answers)
+        assert statuses.keys() == {200, 503}
+        refused = next(answer for answer in answers if answer.status_code == 503)
+        assert refused.headers["retry-after"] == "1"
+        assert refused.headers["x-error-code"] == "overloaded"
+
+
+class TestConnections:
+    async def test_requests_that_do_not_wait_for_answers_are_answered_in_their_order(self):
+        async with serving(app_with()) as place:
+            reader, writer = await place.connect()
+            status = b"GET /api/status HTTP/1.1\r\nhost: x\r\n\r\n"
+            writer.write(HELLO + status + HELLO.replace(b"hello", b"again"))
+            answers = [(await answer_of(reader))[2] for _ in range(3)]
+            assert answers == [b"hello", b'"ok"', b"again"]
+            writer.close()
+
+    async def test_a_client_that_wants_one_answer_gets_it_and_the_end(self):
+        async with serving(app_with()) as place:
+            reader, writer = await place.connect()
+            writer.write(HELLO.replace(b"host: x", b"host: x\r\nconnection: close"))
+            _, headers, body = await answer_of(reader)
+            assert (headers[b"connection"], body) == (b"close", b"hello")
+            assert await asyncio.wait_for(reader.read(), 5) == b""
+            writer.close()
+
+    async def test_a_request_whose_client_has_gone_is_given_up(self):
+        given_up = asyncio.Event()
+
+        async def handle(scope: Scope, body: bytes) -> Answer:
+            try:
+                await asyncio.sleep(60)
+            finally:
+                given_up.set()
+            raise AssertionError
+
+        async with serving(app_with(handle)) as place:
+            _, writer = await place.connect()
+            writer.write(HELLO)
+            await until(lambda: place.book.at_work == 1)
+            writer.transport.abort()
+            await asyncio.wait_for(given_up.wait(), 5)
+            await until(lambda: place.book.ends)
+        assert place.book.ends == [("/api/echo", "CancelledError")]
+        assert place.book.at_work == 0
+
+    async def test_a_server_that_ends_answers_what_is_at_work_first(self):
+        go_on = asyncio.Event()
+
+        async def handle(scope: Scope, body: bytes) -> Answer:
+            await go_on.wait()
+            return 200, b"done", JSON_HEADERS
+
+        app = app_with(handle)
+        async with serving(app) as place:
+            reader, writer = await place.connect()
+            writer.write(HELLO)
+            await until(lambda: place.book.at_work == 1)
+            asyncio.get_running_loop().call_later(0.2, go_on.set)
+        assert (await answer_of(reader))[2] == b"done"
+        writer.close()
+
+    async def test_a_defect_that_nothing_renders_ends_the_connection_alone(self, monkeypatch):
+        app = app_with()
+
+        def fail(*_: object) -> None:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(app.state.fast_routes, "_access_log", fail)  # it has no `note`
+        async with serving(app) as place:
+            reader, writer = await place.connect()
+            writer.write(HELLO)
+            await until(lambda: place.book.ends)
+            writer.close()
+            assert place.book.ends == [("/api/echo", "AttributeError")]
+            assert await asyncio.wait_for(reader.read(), 5)

@@ -1,0 +1,90 @@
+"""No page lets a browser run, load, send or frame what it should not."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from deployments.http.docs import add_docs
+from deployments.http.pages import page_headers
+from serve_app.openapi.documents import _apps
+
+PAGES = sorted(Path("deployments").rglob("*.html"))
+
+
+def rules(headers: httpx.Headers | dict[str, str]) -> dict[str, str]:
+    """Return the content security policy by directive."""
+    policy = headers["content-security-policy"]
+    return {name: rest for name, _, rest in (each.partition(" ") for each in policy.split("; "))}
+
+
+class Inline(HTMLParser):
+    """Finds what a strict policy would stop: attributes with code or styles."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [name for name, _ in attrs if name == "style" or name.startswith("on")]
+
+
+def test_a_page_runs_its_own_scripts_and_no_other() -> None:
+    headers = page_headers("<style>a{}</style><script>1</script><script src='x.js'></script>")
+    scripts, styles = rules(headers)["script-src"], rules(headers)["style-src"]
+    # printf 1 | openssl dgst -sha256 -binary | base64
+    assert scripts == "'self' 'sha256-a4ayc/80/OGda4BO/1o/V0etpOqiLx1JwB5S3beHW0s='"
+    assert re.fullmatch(r"'self' 'sha256-[\w+/]{43}='", styles)
+    assert "unsafe" not in headers["content-security-policy"]
+
+
+def test_it_can_be_framed_by_nobody_and_tells_nobody_where_it_was() -> None:
+    headers = page_headers()
+    assert rules(headers)["frame-ancestors"] == "'none'"
+    assert rules(headers)["default-src"] == "'none'"
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cache-control"] == "no-cache"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_no_page_has_what_its_policy_would_stop(path: Path) -> None:
+    parser = Inline()
+    parser.feed(path.read_text(encoding="utf-8"))
+    assert parser.found == []
+
+
+async def test_the_documentation_has_a_policy_that_allows_its_own_script_alone() -> None:
+    app = FastAPI(docs_url=None, redoc_url=None)
+    add_docs(app)
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+        page, asset = await client.get("/docs"), await client.get("/docs/assets/swagger-ui.css")
+    assert "unsafe" not in rules(page.headers)["script-src"]
+    assert "sha256-" in rules(page.headers)["script-src"]
+    assert page.headers["x-frame-options"] == "DENY"
+    assert asset.status_code == 200
+    assert asset.headers["x-content-type-options"] == "nosniff"
+
+
+APPS = dict(_apps())
+
+
+@pytest.mark.parametrize("name", APPS)
+async def test_every_service_guards_its_pages(name: str) -> None:
+    app = APPS[name]
+    docs = str(app.openapi_url).replace("openapi.json", "docs")
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+        for path in [docs, "/"] if name == "inference" else [docs]:
+            page = await client.get(path)
+            assert page.status_code == 200
+            assert page.headers["content-type"].startswith("text/html")
+            assert "unsafe" not in rules(page.headers)["script-src"]
+            assert page_headers().keys() <= page.headers.keys()

@@ -1,0 +1,213 @@
+"""What the probes say of checks that fail, hang and recover; the timings in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import Counter
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from deployments.http.detail_errors import render_error
+from deployments.http.fast_routes import FastRoutes
+from deployments.http.probes import (
+    DEADLINE_S,
+    OLD_S,
+    PATIENCE_S,
+    PAUSE_S,
+    PERIOD_S,
+    Check,
+    Probes,
+    Readiness,
+    store_check,
+)
+from deployments.store import StoreUnavailable
+from tests.unit.inference.virtual_time import virtual_time
+
+TROUBLE = "The store does not serve."
+GONE = {"store": TROUBLE}
+THERE = {"store": "ok"}
+OUTAGE_S = 2 * DEADLINE_S + PAUSE_S  # of a store that hangs, until it is told
+
+
+class FakeStore:
+    """A store that obeys the test.
+
+    Attributes:
+        slow_s: how long each call takes.
+        errors: raised by the next calls.
+    """
+
+    def __init__(self) -> None:
+        self.slow_s = 0.0
+        self.errors: list[Exception] = []
+        self.calls = 0
+
+    async def get(self, table: str, key: str) -> bytes | None:
+        self.calls += 1
+        await asyncio.sleep(self.slow_s)
+        if self.errors:
+            raise self.errors.pop()
+        return None
+
+
+@pytest.fixture
+def store() -> FakeStore:
+    return FakeStore()
+
+
+@pytest.fixture
+def readiness(store: FakeStore) -> Readiness:
+    return Readiness({"store": store_check(store)})
+
+
+class TestReadiness:
+    @virtual_time
+    async def test_200_pollers_at_once_are_one_call(self, store, readiness):
+        store.slow_s = 0.3
+        verdicts = await asyncio.gather(*(readiness.verdict() for _ in range(200)))
+        assert verdicts == [THERE] * 200
+        assert store.calls == 1
+
+    @virtual_time
+    async def test_however_often_it_is_asked_the_store_is_once_a_second(self, store, readiness):
+        for _ in range(1000):
+            await readiness.verdict()
+            await asyncio.sleep(0.01)
+        assert 9 <= store.calls <= 11
+
+    @virtual_time
+    async def test_nobody_asks_the_store_while_nobody_asks_the_replica(self, store, readiness):
+        await readiness.verdict()
+        await asyncio.sleep(60)
+        assert store.calls == 1
+
+    @virtual_time
+    async def test_one_failure_says_nothing(self, store, readiness):
+        store.errors = [StoreUnavailable("connection reset")]
+        assert await readiness.verdict() == THERE
+        assert store.calls == 2
+
+    @virtual_time
+    async def test_one_slow_call_says_nothing(self, store, readiness):
+        store.slow_s = DEADLINE_S + 1
+        looking = asyncio.create_task(readiness.verdict())
+        await asyncio.sleep(DEADLINE_S + PAUSE_S / 2)
+        store.slow_s = 0
+        assert await looking == THERE
+
+    @virtual_time
+    async def test_two_failures_are_told_and_one_success_ends_that(self, store, readiness):
+        store.errors = [StoreUnavailable("connection refused to 10.0.0.7")] * 2
+        assert await readiness.verdict() == GONE, "with no address in it"
+        await asyncio.sleep(PERIOD_S)
+        assert await readiness.verdict() == THERE
+
+    @virtual_time
+    async def test_a_store_that_hangs_holds_nobody_up_and_is_told_in_time(self, store, readiness):
+        loop = asyncio.get_running_loop()
+        await readiness.verdict()
+        await asyncio.sleep(PERIOD_S)
+        store.slow_s = 3600
+        began, told, longest = loop.time(), THERE, 0.0
+        while told == THERE:
+            asked = loop.time()
+            told = dict(await readiness.verdict())
+            longest = max(longest, loop.time() - asked)
+        assert longest <= PATIENCE_S
+        assert OUTAGE_S <= loop.time() - began <= OUTAGE_S + PATIENCE_S
+
+    @virtual_time
+    async def test_a_verdict_of_yesterday_is_not_given_for_one_of_now(self, store, readiness):
+        await readiness.verdict()
+        await asyncio.sleep(OLD_S)
+        store.slow_s = 3600
+        assert await readiness.verdict() == GONE
+
+    @virtual_time
+    async def test_whoever_stops_asking_stops_no_one_else(self, store, readiness):
+        store.slow_s = 1
+        first, second = (asyncio.create_task(readiness.verdict()) for _ in range(2))
+        await asyncio.sleep(0.1)
+        first.cancel()
+        assert await second == THERE
+
+    @virtual_time
+    async def test_a_look_is_no_part_of_the_request_that_began_it(self):
+        request = contextvars.ContextVar("request", default="none")
+        seen: list[str] = []
+        readiness = Readiness({"model": Check(lambda: seen.append(request.get()), TROUBLE)})
+        request.set("cancelled by Serve when its client goes")
+        await readiness.verdict()
+        assert seen == ["none"]
+
+    @virtual_time
+    async def test_checks_are_made_at_once_and_named_each(self):
+        calls: Counter[str] = Counter()
+
+        async def hang() -> None:
+            calls["hang"] += 1
+            await asyncio.sleep(3600)
+
+        def defect() -> bool:
+            calls["defect"] += 1
+            raise RuntimeError("a secret")
+
+        readiness = Readiness(
+            {
+                "model": Check(lambda: True, "No model is loaded."),
+                "states": Check(lambda: False, "A state actor does not answer."),
+                "store": Check(hang, TROUBLE),
+                "key": Check(defect, "Tokens cannot be signed."),
+            }
+        )
+        assert await readiness.verdict() == {
+            "model": "ok",
+            "states": "A state actor does not answer.",
+            "store": TROUBLE,
+            "key": "Tokens cannot be signed.",
+        }
+        assert asyncio.get_running_loop().time() == pytest.approx(OUTAGE_S)
+        assert calls == {"hang": 2, "defect": 2}
+
+
+def client_of(probes: Probes, prefix: str = "", max_waiting: int = 1) -> httpx.AsyncClient:
+    app = FastAPI()
+    probes.add_to(FastRoutes(app, render_error, max_waiting, counts_others=True), prefix)
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test")
+
+
+class TestRoutes:
+    async def test_who_has_all_is_ready_and_who_answers_alive(self, store):
+        client = client_of(Probes(checks={"store": store_check(store)}))
+        ready, alive = await client.get("/readyz"), await client.get("/livez")
+        assert (ready.status_code, ready.json()) == (200, {"status": "ready", "checks": THERE})
+        assert (alive.status_code, alive.json()) == (
+            200,
+            {"status": "alive", "checks": {"background_tasks": "ok"}},
+        )
+
+    async def test_who_lacks_something_is_alive_and_not_ready(self):
+        client = client_of(Probes(checks={"store": Check(lambda: False, TROUBLE)}))
+        ready = await client.get("/readyz")
+        assert (ready.status_code, ready.json()) == (503, {"status": "not ready", "checks": GONE})
+        assert (await client.get("/livez")).status_code == 200
+
+    async def test_who_has_lost_a_background_task_is_dead_and_says_which(self):
+        def check_health() -> None:
+            raise RuntimeError("the metrics are not published any more")
+
+        answer = await client_of(Probes(check_health)).get("/livez")
+        assert answer.status_code == 503
+        assert answer.json() == {
+            "status": "dead",
+            "checks": {"background_tasks": "the metrics are not published any more"},
+        }
+
+    async def test_load_makes_nobody_dead_or_unready(self):
+        client = client_of(Probes(), "/api/cards", max_waiting=0)
+        assert (await client.get("/anything")).status_code == 503
+        assert (await client.get("/api/cards/livez")).status_code == 200
+        assert (await client.get("/api/cards/readyz")).status_code == 200

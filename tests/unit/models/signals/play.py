@@ -1,0 +1,54 @@
+"""Every adversary against every junction of the network, judged."""
+
+from __future__ import annotations
+
+import argparse
+
+from tqdm import tqdm
+
+from models.network.crossing import read_crossings
+from models.signals.intergreen import intergreen_matrix
+from models.signals.monitor import read_monitors
+from models.signals.safety import Limits, read_layers
+from tests.unit.models.signals.adversaries import ADVERSARIES, obey
+from tests.unit.models.signals.oracle import Bounds, judge
+
+LIMITS = Limits()
+SLICE = 20_000  # decisions that are judged at once
+
+
+def play(decisions: int, seed: int, limits: Limits = LIMITS) -> int:
+    """Make at least so many decisions, shared among junctions and adversaries; return how many.
+
+    Raises:
+        AssertionError, ConflictError: something was shown that must not be.
+    """
+    layers, monitors, crossings = read_layers(limits), read_monitors(), read_crossings()
+    bounds = Bounds(limits.min_green_s, limits.max_red_s)
+    made = 0
+    each = -(-decisions // (len(layers) * len(ADVERSARIES)))
+    for junction, layer in layers.items():
+        crossing = crossings[junction]
+        matrix = intergreen_matrix(crossing.ways)
+        for ask in ADVERSARIES.values():
+            shown = obey(layer, monitors[junction], ask, each, seed)
+            judge(*shown, crossing.phases, matrix, bounds)
+            made += each
+    return made
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--decisions", type=int, default=100_000_000)
+    parser.add_argument("--seed", type=int, default=1, help="of the first slice")
+    arguments = parser.parse_args()
+    slice_size = SLICE * 5 * len(ADVERSARIES)
+    with tqdm(total=arguments.decisions, unit="decision", unit_scale=True) as progress:
+        seed = arguments.seed
+        while progress.n < arguments.decisions:
+            progress.update(play(slice_size, seed))
+            seed += 1
+
+
+if __name__ == "__main__":
+    main()

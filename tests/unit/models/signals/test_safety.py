@@ -1,0 +1,85 @@
+"""Single decisions of the safety layer."""
+
+from __future__ import annotations
+
+import pytest
+
+from models.signals.safety import Decision, Limits, SafetyLayer, Shown, Step, read_layers
+
+PHASES = ("GGrr", "rrGG", "rGrG")
+# Links 0 and 2, and 1 and 2, and 0 and 3 meet; 2 needs long to clear.
+MATRIX = (
+    (None, None, 4, 3),
+    (None, None, 5, None),
+    (7, 6, None, None),
+    (3, None, None, None),
+)
+LAYER = SafetyLayer(PHASES, MATRIX, Limits(min_green_s=5, max_red_s=100, asked_every_s=5))
+
+
+def decide(asked: int, phase: int = 0, green_s: float = 10, red_s: tuple[float, ...] = (0,) * 3):
+    return LAYER.decide(Shown(phase, green_s, red_s), asked)
+
+
+def test_a_change_leads_over_yellow_and_all_red_to_the_green_after_the_longest_intergreen():
+    assert decide(1) == Decision(1, 5, (Step(0, "yyrr"), Step(3, "rrrr"), Step(5, "rrGG")), "none")
+    assert decide(0, phase=1) == Decision(
+        0, 7, (Step(0, "rryy"), Step(3, "rrrr"), Step(7, "GGrr")), "none"
+    )
+
+
+def test_a_link_that_stays_green_stays_so_and_without_need_there_is_no_all_red():
+    assert decide(2).steps == (Step(0, "yGrr"), Step(3, "rGrG"))
+
+
+def test_the_present_phase_needs_no_change():
+    assert decide(0) == Decision(0, 0, (), "none")
+
+
+@pytest.mark.parametrize("green_s", [0, 4.99])
+def test_minimum_green_comes_first(green_s):
+    assert decide(1, green_s=green_s) == Decision(0, 0, (), "minimum_green")
+    assert decide(0, green_s=green_s).rule == "none"
+
+
+def test_a_change_under_way_is_finished_and_its_time_is_told():
+    assert decide(2, phase=1, green_s=-2.5) == Decision(1, 2.5, (), "change_under_way")
+    assert decide(1, phase=1, green_s=-2.5) == Decision(1, 2.5, (), "none")
+
+
+def test_who_has_waited_too_long_goes_first():
+    assert decide(0, red_s=(0, 99, 0)).phase == 1
+    assert decide(2, red_s=(0, 99, 0)).phase == 1
+    assert decide(2, red_s=(0, 99, 0)).rule == "maximum_red"
+    assert decide(1, red_s=(0, 99, 0)).rule == "none"
+
+
+def test_two_that_wait_are_served_in_time_one_after_the_other():
+    # a turn takes 7 s of change, 5 s of green, and 5 s until the junction asks again
+    latest_s = 100 - 7 - 5
+    assert decide(0, red_s=(0, latest_s, latest_s - 17)).rule == "none"
+    assert decide(0, red_s=(0, latest_s, latest_s - 16.5)).rule == "maximum_red"
+
+
+def test_reds_beyond_the_bound_are_served_longest_first():
+    assert decide(0, red_s=(0, 500, 600)).phase == 2
+    assert decide(0, phase=2, red_s=(12, 500, 0)).phase == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown", "says"),
+    [
+        (3, Shown(0, 1, (0, 0, 0)), "phase 3 is not one of the 3 phases"),
+        (-1, Shown(0, 1, (0, 0, 0)), "phase -1 is not one of the 3 phases"),
+        (0, Shown(3, 1, (0, 0, 0)), "phase 3 is not one of the 3 phases"),
+        (0, Shown(0, 1, (0, 0)), "red must have 3 values"),
+    ],
+)
+def test_what_cannot_be_is_refused(asked, shown, says):
+    with pytest.raises(ValueError, match=says):
+        LAYER.decide(shown, asked)
+
+
+def test_a_bound_that_cannot_be_kept_is_refused_with_the_junction():
+    with pytest.raises(ValueError, match=r"junction \w+: max_red_s must be at least"):
+        read_layers(Limits(max_red_s=30))

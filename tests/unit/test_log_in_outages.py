@@ -1,0 +1,143 @@
+"""Thousands of requests that fail make a handful of lines, whatever it is that fails."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from deployments.customers import record_types
+from deployments.customers.records.api import create_app as create_records
+from deployments.customers.records.service import RecordService
+from deployments.density.options import DensityOptions
+from deployments.density.service import DensityService
+from deployments.density.variant import DENSITY
+from deployments.forecast.api import create_app as create_forecast
+from deployments.gateway.api import create_app as create_gateway
+from deployments.gateway.inference_calls.client import (
+    InferenceClient,
+    InferenceUnavailableError,
+)
+from deployments.gateway.login import Logins
+from deployments.gateway.service import GatewayCounts, GatewayService
+from deployments.gateway.users import Users
+from deployments.inference.api import create_app as create_inference
+from deployments.inference.options import InferenceOptions
+from deployments.inference.replica.stepper import Decision
+from deployments.log import NoFloods
+from deployments.log.floods import MOST
+from deployments.store import open_store
+from models.lane_capacities import LANE_CAPACITIES
+from tests.unit.gateway.conftest import OPTIONS, FakeInference, make_breaker, make_tokens
+from tests.unit.inference.test_openapi import FakeService
+
+REQUESTS = 2000
+STEP = {"junction_id": "300839359", "obs_data": [0.5]}
+ACTION = {"junctionId": "300839359", "observations": [0.5]}
+
+
+@pytest.fixture
+def written() -> Iterator[list[logging.LogRecord]]:
+    """Collect what an operator finds in the file of a replica."""
+    records: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = records.append  # type: ignore[assignment]
+    handler.addFilter(NoFloods())
+    logger = logging.getLogger("ray.serve")
+    before = logger.level
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    yield records
+    logger.removeHandler(handler)
+    logger.setLevel(before)
+
+
+@asynccontextmanager
+async def gateway(tmp_path: Path) -> AsyncIterator[FastAPI]:
+    """Make one whose inference and whose store are away."""
+    (tmp_path / "file").write_text("no folder")
+    store, tokens = open_store(f"sqlite:///{tmp_path}/file/x.db"), make_tokens()
+    counts = GatewayCounts()
+    inference = FakeInference(error=InferenceUnavailableError("unreachable"))
+    client = InferenceClient(
+        inference, make_breaker(), OPTIONS.deadline_s, counts.latencies_s.observe
+    )
+    logins = Logins(store, Users(store, {}), tokens, OPTIONS)
+    service = GatewayService(logins, tokens, client, LANE_CAPACITIES, counts)
+    yield create_gateway(service, OPTIONS)
+    await service.close()
+
+
+@asynccontextmanager
+async def records(tmp_path: Path) -> AsyncIterator[FastAPI]:
+    (tmp_path / "file").write_text("no folder")
+    service = RecordService(record_types()["loans"], open_store(f"sqlite:///{tmp_path}/file/x.db"))
+    yield create_records(service)
+    await service.close()
+
+
+class Defective(FakeService):
+    async def _answer(self, run: str) -> Decision:
+        raise RuntimeError("a defect")
+
+
+@asynccontextmanager
+async def inference(tmp_path: Path) -> AsyncIterator[FastAPI]:
+    """Make one that meets a defect at every step."""
+    yield create_inference(Defective(None), InferenceOptions())
+
+
+@asynccontextmanager
+async def forecast(tmp_path: Path) -> AsyncIterator[FastAPI]:
+    """Make one whose model fails."""
+    service = DensityService()
+    service.slot.model = SimpleNamespace()  # type: ignore[assignment]
+    yield create_forecast(DENSITY, service, DensityOptions())
+
+
+CASES: dict[str, tuple[Any, str, dict[str, Any], int]] = {
+    "decisions without inference": (gateway, "/traffic/action", {"json": ACTION}, 200),
+    "logins without store": (
+        gateway,
+        "/auth/login",
+        {"json": {"username": "ann", "password": "x"}},
+        503,
+    ),
+    "records without store": (
+        records,
+        "/api/loans",
+        {"params": {"mobileNumber": "4354437687"}},
+        503,
+    ),
+    "steps with a defect": (inference, "/predict_action", {"json": STEP}, 500),
+    "forecasts with a defect": (forecast, "/predict", {"json": {"data": [[1.0] * 5] * 3}}, 500),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_thousands_of_failing_requests_are_a_handful_of_lines(
+    case: str, written: list[logging.LogRecord], tmp_path: Path
+) -> None:
+    make, path, request, status = CASES[case]
+    request = request | {"headers": {"Authorization": f"Bearer {make_tokens().issue('ann')}"}}
+    began = time.monotonic()
+    async with AsyncExitStack() as stack:
+        app = await stack.enter_async_context(make(tmp_path))
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        client = await stack.enter_async_context(
+            httpx.AsyncClient(transport=transport, base_url="http://test")
+        )
+        answers = [await client.post(path, **request) for _ in range(REQUESTS)]
+    assert {answer.status_code for answer in answers} == {status}, answers[-1].text
+    seconds = time.monotonic() - began
+    warnings = [each for each in written if each.levelno >= logging.WARNING]
+    assert 1 <= len(warnings) <= (MOST + 2) * (1 + seconds / 10), [*map(str, warnings)]
+    assert len(written) - len(warnings) <= 1 + seconds, "an access line a second"

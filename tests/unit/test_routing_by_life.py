@@ -1,0 +1,41 @@
+"""Whoever routes requests or ends processes asks who lives, and nobody whether the store is there.
+
+A store that is away makes all replicas unready at once: nobody would be left to answer fallbacks or
+to step the states that are owned.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from serve_app.launcher.kubernetes.pods import Pods, worker_template
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def checked(text: str) -> set[str]:
+    """Return the paths of HAProxy's health checks."""
+    checks = (line.split() for line in text.splitlines() if "option httpchk" in line)
+    return {path for *_, path in checks}
+
+
+@pytest.mark.parametrize(
+    ("config", "path"), [("edge.cfg.tmpl", "/-/routes"), ("balancer.cfg", "/-/healthz")]
+)
+def test_who_balances_asks_ray_and_not_the_services(config: str, path: str) -> None:
+    assert checked((ROOT / "configs" / config).read_text()) == {path}
+
+
+def test_a_pod_is_ready_and_alive_by_what_ray_says() -> None:
+    pods = Pods("greenwave", "image", "secret", {}, 8000)
+    (container,) = worker_template(pods, {})["spec"]["containers"]
+    probes = {container[each]["httpGet"]["path"] for each in ("readinessProbe", "livenessProbe")}
+    assert probes == {"/-/healthz", "/api/local_raylet_healthz"}
+
+
+def test_an_image_that_somebody_else_may_end_is_asked_whether_it_lives() -> None:
+    text = (ROOT / "Containerfile").read_text()
+    assert "/livez" in text
+    assert "/readyz" not in text

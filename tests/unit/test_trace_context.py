@@ -1,0 +1,57 @@
+"""How a process tells the next one of a trace."""
+
+from __future__ import annotations
+
+import pytest
+
+from deployments.trace_context import NOT_TRACED, Sender, Trace, sender_of, traces_of
+
+# The example of the recommendation, section 3.2.3.
+SAMPLED = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+TRACE = Trace(0x4BF92F3577B34DA6A3CE929D0E0E4736, 0x00F067AA0BA902B7)
+
+
+def test_a_header_tells_of_the_trace_that_it_was_written_for():
+    assert sender_of(SAMPLED) == Sender(TRACE, records=True)
+    assert str(TRACE) == SAMPLED
+
+
+@pytest.mark.parametrize("flags", ["01", "03", "ff"])
+def test_a_sender_that_records_is_followed(flags: str):
+    assert sender_of(SAMPLED[:-2] + flags) == Sender(TRACE, records=True)
+
+
+@pytest.mark.parametrize("header", [SAMPLED[:-2] + "00", NOT_TRACED])
+def test_a_sender_that_does_not_record_is_followed(header: str):
+    sender = sender_of(header)
+    assert sender is not None
+    assert not sender.records
+
+
+def test_a_later_version_is_read_like_the_first_one():
+    later = "cc" + SAMPLED[2:] + "-what-the-future-brings"
+    assert sender_of(later) == Sender(TRACE, records=True)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "rubbish",
+        SAMPLED[:-1],
+        SAMPLED.upper(),
+        SAMPLED + "-what-the-future-brings",
+        "ff" + SAMPLED[2:],
+        f"00-{'0' * 32}-{'1' * 16}-01",
+        f"00-{'1' * 32}-{'0' * 16}-01",
+        SAMPLED + "\n",
+        SAMPLED + "0" * 100_000,
+    ],
+)
+def test_what_is_not_of_the_form_says_nothing(header: str):
+    assert sender_of(header) is None
+
+
+def test_each_trace_is_named_once():
+    other = Trace(1, 2)
+    assert traces_of([None, TRACE, other, TRACE]) == [TRACE, other]
