@@ -27,11 +27,12 @@ def wrapped(system: System) -> Iterator[str]:
 
 
 async def test_it_is_used_where_nothing_is_lost_by_it_and_answers_are_the_same(
-    system: System, wrapped: str
+    system: System, wrapped: str, run_id: str
 ) -> None:
+    headers = HEADERS | {"X-Simulation-Run": run_id}  # whose states nobody has stepped
     async with httpx.AsyncClient(timeout=10) as client:
         answers = [
-            await client.post(f"{url}/predict_action", json=STEP, headers=HEADERS)
+            await client.post(f"{url}/predict_action", json=STEP, headers=headers)
             for url in (system.url, wrapped)
         ]
     lane, wrapper = answers

@@ -85,20 +85,20 @@ class Office:
         if not self._options.restore_after_restart:
             stamp = stamp_of(self._cluster.session)
         mine = resets_prefix(self._seat)
-        found: dict[Key, Copy | None] = {}
+        found: list[tuple[Key, Copy | None]] = []
         garbage: list[str] = []
         try:
             async for row, value in self.ledger.store.scan(self.ledger.table):
                 if (key := key_of(row)) is not None:
                     if self._seat.has(key):
-                        found[key] = unpack_copy(value, stamp)
+                        found.append((key, unpack_copy(value, stamp)))
                 elif row.startswith(mine):
                     resets.restore(row.removeprefix(mine), unpack_epoch(value))
                 elif row.startswith("reset/") and _generation(row) < self._seat.generation:
                     garbage.append(row)
         except StoreUnavailable as error:
             raise AuthorityUnavailableError(f"the store does not serve: {error}") from error
-        for key, copy in found.items():  # a copy may have been written behind its reset
+        for key, copy in found:  # a copy may have been written behind its reset
             if copy is None or resets.voids(key.run, copy.version.epoch):
                 copies.erase(key)
             else:

@@ -16,10 +16,11 @@ from models.policy.form import HIDDEN_DIM
 
 logger = logging.getLogger("ray.serve")
 
-_COPY = "copy/"
+_COPY = "copy"
 _STAMP_BYTES = 8
 _EPOCH_BYTES = 16
-_HEADER = struct.Struct(f"<{_STAMP_BYTES}s{_EPOCH_BYTES}sq")  # start of the cluster, epoch, step
+_HEADER = struct.Struct(f"<{_STAMP_BYTES}sQQq")  # cluster's start, epoch (low half, high), step
+_LOW = 2**64 - 1
 _HIDDEN_END = _HEADER.size + HIDDEN_DIM * np.dtype(np.float32).itemsize
 
 
@@ -32,14 +33,15 @@ class Copy(NamedTuple):
 
 
 def copy_row(key: Key) -> str:
-    return f"{_COPY}{key.run}/{key.junction}"
+    return f"{_COPY}/{key.run}/{key.junction}"
 
 
 def key_of(row: str) -> Key | None:
     """Return the key of a copy's row; None for another kind of row."""
-    if not row.startswith(_COPY):
+    kind, _, key = row.partition("/")
+    if kind != _COPY:
         return None
-    _, run, junction = row.split("/", 2)
+    run, _, junction = key.partition("/")
     return Key(run, junction)
 
 
@@ -50,7 +52,8 @@ def stamp_of(session: str) -> bytes:
 
 def pack_copy(copy: Copy, stamp: bytes) -> bytes:
     receipts = json.dumps(copy.receipts).encode() if copy.receipts else b""
-    header = _HEADER.pack(stamp, pack_epoch(copy.version.epoch), copy.version.step)
+    epoch, step = copy.version
+    header = _HEADER.pack(stamp, epoch & _LOW, epoch >> 64, step)
     return header + copy.hidden.tobytes() + receipts
 
 
@@ -59,11 +62,11 @@ def unpack_copy(value: bytes, stamp: bytes | None) -> Copy | None:
     if len(value) < _HIDDEN_END:
         logger.error("A copy of a hidden state has %d bytes only", len(value))
         return None
-    found, epoch, step = _HEADER.unpack_from(value)
+    found, low, high, step = _HEADER.unpack_from(value)
     if stamp is not None and found != stamp:
         return None
     hidden = np.frombuffer(value, np.float32, HIDDEN_DIM, offset=_HEADER.size)
-    version = Version(unpack_epoch(epoch), step)
+    version = Version(high << 64 | low, step)
     if len(value) == _HIDDEN_END:  # as most are
         return Copy(version, hidden)
     try:

@@ -58,8 +58,7 @@ class Claims:
         if expired:
             return
         owned, leaving = self._held.claimable()
-        held = {state.key for state in (*owned, *leaving)}
-        past = [copy for copy in self._recent.copies() if copy.key not in held]
+        past = [copy for copy in self._recent.copies() if not self._held.is_claimable(copy.key)]
         given_back: list[HeldState | HeldCopy] = [*past, *leaving]
         if max(len(owned), len(given_back)) <= STATES_PER_PART:
             self._owned, self._given_back = self._copy(owned, True), self._copy(given_back, False)

@@ -124,18 +124,21 @@ class HeldStates:
         """Return the states to claim: those owned, and those about to be given back."""
         return self.in_phase(Phase.OWNED), self.in_phase(Phase.LEAVING)
 
+    def is_claimable(self, key: Key) -> bool:
+        return self.phase(key) in (Phase.OWNED, Phase.LEAVING)
+
     def keep(self, claimed: Iterable[HeldState]) -> list[HeldState]:
         """Own these claimed states in a new session, and no others; return what is gone by that."""
         kept = {state.key: state for state in claimed}
-        before = dict(self._held)
-        for key in before:
-            if key not in kept:
-                self.fire(key, Event.NOT_KEPT)
+        others = [state for key, state in self._held.items() if kept.get(key) is not state]
+        for state in others:
+            if state.key not in kept:
+                self.fire(state.key, Event.NOT_KEPT)
         for key, state in kept.items():
             if state.phase is not Phase.OWNED or self._held.get(key) is not state:
                 state.phase = self._next(key, Event.KEPT)
                 self._held[key] = state
-        return [state for key, state in before.items() if self._held.get(key) is not state]
+        return [state for state in others if self._held.get(state.key) is not state]
 
     # From a step to its commit
 

@@ -171,7 +171,8 @@ class Session:
         while part is not None:
             sent_at = self._now()
             answering = asyncio.create_task(self._send(opened, part.message))
-            await asyncio.sleep(0)  # let it go out
+            for _ in range(2):  # the task begins an attempt, and the attempt goes out
+                await asyncio.sleep(0)
             following = next(parts, None)
             self._claimant.settle_part(part, await answering)
             part = following
