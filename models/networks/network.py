@@ -1,0 +1,131 @@
+"""The controlled junctions of one road network, and the sizes that follow from them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.networks.file import NetworkFile, read_network_file
+
+_DIGEST_BYTES = 8
+
+Observation = Sequence[float] | NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Junction:
+    """One controlled junction.
+
+    Attributes:
+        id: identifier in requests.
+        agent_index: position of the junction's one-hot bit in the policy's input.
+        n_phases: number of green phases, and so of available actions.
+        capacities: vehicles that can queue on each incoming lane, in the observation's order.
+    """
+
+    id: str
+    agent_index: int
+    n_phases: int
+    capacities: tuple[float, ...]
+
+    @property
+    def n_lanes(self) -> int:
+        return len(self.capacities)
+
+    @property
+    def obs_size(self) -> int:
+        """Length of the junction's own observation: phase one-hot, min-green flag, lane queues."""
+        return self.n_phases + 1 + self.n_lanes
+
+
+@dataclass(frozen=True)
+class Network:
+    """Junctions by id, in the order of their agent indices.
+
+    Attributes:
+        name: for people.
+        file: what else is known; None for a network that was made without a file.
+    """
+
+    name: str
+    junctions: Mapping[str, Junction]
+    file: NetworkFile | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of(
+        cls, name: str, junctions: Iterable[Junction], file: NetworkFile | None = None
+    ) -> Network:
+        ordered = sorted(junctions, key=lambda each: each.agent_index)
+        return cls(name, {each.id: each for each in ordered}, file)
+
+    @cached_property
+    def n_agents(self) -> int:
+        return len(self.junctions)
+
+    @cached_property
+    def n_actions(self) -> int:
+        """Actions of the policy: the most phases that a junction has."""
+        return max(each.n_phases for each in self.junctions.values())
+
+    @cached_property
+    def max_obs(self) -> int:
+        """Length of the longest observation, to which all are padded with zeros."""
+        return max(each.obs_size for each in self.junctions.values())
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(self.junctions)
+
+    @cached_property
+    def unavailable(self) -> NDArray[np.bool_]:
+        """(n_agents, n_actions) True for actions that a junction does not have."""
+        n_phases = np.array([each.n_phases for each in self.junctions.values()])
+        return np.arange(self.n_actions) >= n_phases[:, None]
+
+    @cached_property
+    def obs_sizes(self) -> NDArray[np.intp]:
+        """(n_agents,) length of each junction's own observation."""
+        return np.array([each.obs_size for each in self.junctions.values()])
+
+    def avail_actions(self, junction_id: str) -> tuple[int, ...]:
+        """Return the action mask: 1 for each action that the junction has a phase for."""
+        n_phases = self.junctions[junction_id].n_phases
+        return tuple(int(action < n_phases) for action in range(self.n_actions))
+
+    @cached_property
+    def digest(self) -> str:
+        """What hidden states belong to: ids, indices, phases and lanes; not names or drawings."""
+        said = repr([(j.id, j.agent_index, j.n_phases, j.n_lanes) for j in self.junctions.values()])
+        return hashlib.blake2b(said.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def network_of(file: NetworkFile) -> Network:
+    """Return what serving needs of a network file."""
+    return Network.of(
+        file.name,
+        (
+            Junction(
+                each.id,
+                each.agent_index,
+                len(each.phases),
+                tuple(lane.capacity for lane in each.lanes),
+            )
+            for each in file.junctions
+        ),
+        file,
+    )
+
+
+def read_network(path: str | os.PathLike[str]) -> Network:
+    """Read a network file.
+
+    Raises:
+        InvalidNetworkError: it cannot be read or is no network.
+    """
+    return network_of(read_network_file(path))
