@@ -30,6 +30,7 @@ from testbed.shipped import shipped_application
 
 CONNECTIONS = 128
 ALONE = "nobody"
+BAD_ADDRESS = "127.0.0.2"  # not that of the others: it has its bound of connections
 SLOW, BUSY = 500, 4  # bad clients that only hold connections, and such that ask all the time
 DRIP_S = 1.0
 PAUSE_S = 0.1  # of a client that asks all the time: without, the cores would be busy with sending
@@ -47,12 +48,14 @@ class Bad:
         drip: what it sends a second after another; nothing holds still.
         repeats: whether it connects and sends anew as soon as it is answered, or cut off.
         half_closed: whether it says at once that it will send no more.
+        clients: how many of those that only hold connections.
     """
 
     opening: bytes
     drip: bytes = b""
     repeats: bool = False
     half_closed: bool = False
+    clients: int = SLOW
 
 
 def _post(path: str, body: bytes, *headers: str, length: int | None = None) -> bytes:
@@ -62,6 +65,8 @@ def _post(path: str, body: bytes, *headers: str, length: int | None = None) -> b
 
 
 _ITEM = b'{"junction_id":"300839359","obs_data":[1,0,1,0.2,0,0.4,0.1,0]}'
+_MEMBERS = b"{%s}" % b",".join(b'"m%05d":%d' % (n, n) for n in range(4000))
+_LONG_NUMBER = b'{"junction_id":"300839359","obs_data":[%s]}' % (b"1" * 60_000)
 KINDS = {
     "1 byte of a body a second": Bad(_post("/predict_action", b"{", length=90), b" "),
     "1 byte of a header a second": Bad(b"POST /predict_action HTTP/1.1\r\nHost: x\r\nX-A: ", b"a"),
@@ -71,6 +76,10 @@ KINDS = {
         _post("/predict_actions", b'{"items":[%s]}' % b",".join([_ITEM] * 10_000)), repeats=True
     ),
     "body of 10 MB": Bad(_post("/predict_action", b"[" * (10 * MB)), repeats=True),
+    "JSON 30,000 deep": Bad(_post("/predict_action", b"[" * 30_000 + b"]" * 30_000), repeats=True),
+    "4,000 members": Bad(_post("/predict_action", _MEMBERS), repeats=True),
+    "a number of 60,000 digits": Bad(_post("/predict_action", _LONG_NUMBER), repeats=True),
+    "10,000 connections": Bad(b"", clients=10_000),
 }
 
 
@@ -81,7 +90,7 @@ def main() -> int:
         for kind in KINDS
     ]
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(8192, hard), hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(16_384, hard), hard))
     return harness.run(__doc__, 27500, bars, _measure)
 
 
@@ -130,7 +139,8 @@ def _beside(bad: Bad | None, address: Address) -> Iterator[None]:
     if bad.repeats:
         work = partial(_repeat, bad, address, ended)
     else:
-        work = partial(_drip, bad, [_open(bad, address) for _ in range(SLOW)], ended)
+        clients = filter(None, (_open(bad, address) for _ in range(bad.clients)))
+        work = partial(_drip, bad, list(clients), ended)
     n_threads = BUSY if bad.repeats else 1
     threads = [threading.Thread(target=work, daemon=True) for _ in range(n_threads)]
     for thread in threads:
@@ -143,12 +153,15 @@ def _beside(bad: Bad | None, address: Address) -> Iterator[None]:
             thread.join(10)
 
 
-def _open(bad: Bad, address: Address) -> socket.socket:
-    client = socket.create_connection(address, timeout=5)
-    client.sendall(bad.opening)
-    if bad.half_closed:
-        client.shutdown(socket.SHUT_WR)
-    return client
+def _open(bad: Bad, address: Address) -> socket.socket | None:
+    try:
+        client = socket.create_connection(address, timeout=5, source_address=(BAD_ADDRESS, 0))
+        client.sendall(bad.opening)
+        if bad.half_closed:
+            client.shutdown(socket.SHUT_WR)
+        return client
+    except OSError:
+        return None  # cut off at once, as beyond a bound it should be
 
 
 def _drip(bad: Bad, clients: Sequence[socket.socket], ended: threading.Event) -> None:
@@ -164,7 +177,7 @@ def _drip(bad: Bad, clients: Sequence[socket.socket], ended: threading.Event) ->
 def _repeat(bad: Bad, address: Address, ended: threading.Event) -> None:
     while not ended.wait(PAUSE_S):
         try:
-            with socket.create_connection(address, timeout=5) as client:
+            with socket.create_connection(address, 5, (BAD_ADDRESS, 0)) as client:
                 client.sendall(bad.opening)
                 client.recv(4096)
         except OSError:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from deployments.access.keys import InvalidKeysError, Key, Keys, read_keys, write_keys
 from models.whole_file import whole_file
 from serve_app.credentials.signing_key import configured_signing_key, signing_key
+from serve_app.file_turn import take_turn
 from serve_app.settings import InsecureSettingsError, Settings
 
 FILE_NAME = "jwt-keys.json"
 MAX_BYTES = 1 << 20
+PATIENCE_S = 10.0
 
 
 def key_file(settings: Settings) -> Path:
@@ -60,6 +64,29 @@ class ConfiguredKeys:
             return None
         found = self._path.stat()
         return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+@contextlib.contextmanager
+def changing_keys(settings: Settings) -> Iterator[Keys]:
+    """Yield the keys as they are; nobody else on this machine changes them meanwhile.
+
+    A file that is configured and not there yet may be about to be made: until then the key counts
+    that would count without it.
+
+    Raises:
+        InsecureSettingsError: they cannot be used.
+        OSError: their folder cannot be written to.
+        TimeoutError: somebody else changes them, and does not come to an end.
+    """
+    path = key_file(settings)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder = os.open(path.parent, os.O_RDONLY)  # the file is replaced whole, and a lock with it
+    try:
+        if not take_turn(folder, PATIENCE_S):
+            raise TimeoutError(f"somebody else changes {path}")
+        yield _read(path) if path.exists() else _only_key(settings)
+    finally:
+        os.close(folder)
 
 
 def write_key_file(path: Path, keys: Iterable[Key]) -> None:

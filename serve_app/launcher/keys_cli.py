@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import math
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from deployments.access.keys import ALGORITHMS, InvalidKeysError, Key, Keys, new_key
 from deployments.access.service_tokens import ServiceTokens
 from deployments.store import open_store
-from serve_app.credentials.key_ring import ConfiguredKeys, key_file, write_key_file
+from serve_app.credentials.key_ring import (
+    ConfiguredKeys,
+    changing_keys,
+    key_file,
+    write_key_file,
+)
 from serve_app.launcher.command_error import CommandError
-from serve_app.launcher.operator_audit import note_change
+from serve_app.launcher.operator_audit import note
 from serve_app.launcher.ports import add_port_base
 from serve_app.settings import Settings
 
@@ -58,21 +65,31 @@ def _list(options: argparse.Namespace) -> None:
 
 def _rotate(options: argparse.Namespace) -> None:
     settings = Settings.of_instance(options.port_base)
-    now = time.time()
-    present = ConfiguredKeys(settings)()
-    algorithm = options.algorithm or present.signing(now).algorithm
-    new = new_key(algorithm, math.floor(now + options.after))
-    end = new.signs_from + settings.jwt_expiration_minutes * 60 + SKEW_S
-    # one that would begin to sign later than the new one has signed nothing yet
-    keys = [k for k in present if k.verifies_until > now and k.signs_from <= new.signs_from]
-    ends = asyncio.run(_ends_of_service_tokens(settings))
-    kept = [_ending(key, max(end, ends.get(key.kid, end))) for key in keys]
-    path = _write(settings, [*kept, new])
+    with _changing(settings) as present:
+        now = time.time()
+        algorithm = options.algorithm or present.signing(now).algorithm
+        new = new_key(algorithm, math.floor(now + options.after))
+        end = new.signs_from + settings.jwt_expiration_minutes * 60 + SKEW_S
+        # one that would begin to sign later than the new one has signed nothing yet
+        keys = [k for k in present if k.verifies_until > now and k.signs_from <= new.signs_from]
+        ends = asyncio.run(_ends_of_service_tokens(settings))
+        kept = [_ending(key, max(end, ends.get(key.kid, end))) for key in keys]
+        path = _write(settings, [*kept, new])
     sys.stdout.write(
         f"Made the key {new.kid} ({new.algorithm}); it signs from {_moment(new.signs_from)} on.\n"
         f"{path} has the keys now: copy it to every node before that.\n"
     )
-    _note(settings, "key made", f"{new.kid} ({new.algorithm})")
+    note(settings, "key made", f"{new.kid} ({new.algorithm})")
+
+
+@contextlib.contextmanager
+def _changing(settings: Settings) -> Iterator[Keys]:
+    with contextlib.ExitStack() as stack:
+        try:
+            present = stack.enter_context(changing_keys(settings))
+        except OSError as error:
+            raise CommandError(f"{key_file(settings)} was left as it is: {error}.") from error
+        yield present
 
 
 async def _ends_of_service_tokens(settings: Settings) -> dict[str, float]:
@@ -86,17 +103,6 @@ async def _ends_of_service_tokens(settings: Settings) -> dict[str, float]:
         await store.close()
 
 
-def _note(settings: Settings, event: str, detail: str) -> None:
-    async def note() -> None:
-        store = open_store(settings.resolved_store_url)
-        try:
-            await note_change(store, event, detail)
-        finally:
-            await store.close()
-
-    asyncio.run(note())
-
-
 def _ending(key: Key, at: float) -> Key:
     """Have a key verify until then, or for as long as was said before if that is shorter."""
     return replace(key, verifies_until=min(key.verifies_until, at))
@@ -104,19 +110,19 @@ def _ending(key: Key, at: float) -> Key:
 
 def _retire(options: argparse.Namespace) -> None:
     settings = Settings.of_instance(options.port_base)
-    now = time.time()
-    keys = list(ConfiguredKeys(settings)())
-    if options.kid not in (key.kid for key in keys):
-        raise CommandError(f"There is no key '{options.kid}'.")
-    remaining = [key for key in keys if key.kid != options.kid]
-    if not _sign_as_long(remaining, keys, now):
-        raise CommandError(
-            "No other key signs now and goes on to; "
-            "`greenwave keys rotate --after 0` makes one that does."
-        )
-    path = _write(settings, remaining)
+    with _changing(settings) as present:
+        keys = list(present)
+        if options.kid not in (key.kid for key in keys):
+            raise CommandError(f"There is no key '{options.kid}'.")
+        remaining = [key for key in keys if key.kid != options.kid]
+        if not _sign_as_long(remaining, keys, time.time()):
+            raise CommandError(
+                "No other key signs now and goes on to; "
+                "`greenwave keys rotate --after 0` makes one that does."
+            )
+        path = _write(settings, remaining)
     sys.stdout.write(f"Retired '{options.kid}'. {path} has the keys now: copy it to every node.\n")
-    _note(settings, "key retired", options.kid)
+    note(settings, "key retired", options.kid)
 
 
 def _sign_as_long(remaining: list[Key], keys: list[Key], now: float) -> bool:

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import getpass
 import socket
 import time
 
 from deployments.access.audit import AuditLog, Entry, shortened
-from deployments.store import Store, StoreError
+from deployments.store import Store, StoreError, open_store
 from serve_app.launcher.command_error import CommandError
+from serve_app.settings import Settings
+
+
+def note(settings: Settings, event: str, detail: str) -> None:
+    """Note a change that was made outside the store, as :func:`note_change` does."""
+
+    async def in_the_store() -> None:
+        store = open_store(settings.resolved_store_url)
+        try:
+            await note_change(store, event, detail)
+        finally:
+            await store.close()
+
+    asyncio.run(in_the_store())
 
 
 async def note_change(store: Store, event: str, detail: str) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
 from models.whole_file import whole_file
+from serve_app.file_turn import take_turn
 from serve_app.launcher.deploy import DeployError
 
 KEPT = 10
@@ -95,11 +95,8 @@ class Releases:
             DeployError: somebody else deploys still when the patience is over.
         """
         with self._lock("rollout") as file:
-            deadline = time.monotonic() + PATIENCE_S
-            while not _taken(file):
-                if time.monotonic() > deadline:
-                    raise DeployError("Another deploy is under way.")
-                time.sleep(0.1)
+            if not take_turn(file, PATIENCE_S):
+                raise DeployError("Another deploy is under way.")
             yield
 
     @contextlib.contextmanager
@@ -140,10 +137,3 @@ def _write(path: Path, config: dict[str, Any]) -> None:
 def _refusal(path: Path, error: OSError) -> DeployError:
     reason = f"The release cannot be written to {path.parent}: {error.strerror}"
     return DeployError(f"{reason}. Nothing has been changed.")
-
-
-def _taken(file: TextIO) -> bool:
-    with contextlib.suppress(BlockingIOError):
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    return False

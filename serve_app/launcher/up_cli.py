@@ -176,10 +176,12 @@ def print_stop(options: argparse.Namespace) -> None:
 
 def _introduce_first_user(options: argparse.Namespace) -> None:
     from serve_app.credentials.first_user import FILE_NAME, FIRST_USER, create_first_user
+    from serve_app.launcher.operator_audit import note
 
     settings = Settings.of_instance(options.port_base)
     demo = make_command("demo", options.port_base)
     if credentials := create_first_user(settings):
+        note(settings, "user added", credentials.username)
         console.print(
             f"\nUser of the gateway: {credentials.username}, password: {credentials.password}\n"
             f"Shown only once, and kept in {settings.data_dir / FILE_NAME} for `{demo}`\n"

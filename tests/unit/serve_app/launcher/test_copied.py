@@ -43,6 +43,8 @@ def test_up_says_how_to_change_the_password_of_this_instance(tmp_path, monkeypat
     said = capsys.readouterr().out
     change = f"DATA_DIR={tmp_path} .venv/bin/greenwave users passwd --port-base 31000 operator"
     assert change in said
+    assert main(["audit", "--port-base", "31000"]) == 0
+    assert "user added" in capsys.readouterr().out
     assert f'`DATA_DIR={tmp_path} make demo ARGS="--port-base 31000"`' in said
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from deployments.access.keys import Keys
 from deployments.access.tokens import Tokens
 from deployments.http.errors import UnauthorizedError
 from serve_app.credentials.key_ring import ConfiguredKeys
@@ -114,3 +118,30 @@ def test_mistakes_end_in_one_sentence_and_change_nothing(keys, tmp_path):
 def test_an_impossible_delay_is_refused(keys, after):
     with pytest.raises(SystemExit):
         keys("rotate", f"--after={after}")
+
+
+def test_of_two_rotations_at_once_neither_loses_the_others_key(keys):
+    rotate = ["keys", "rotate", "--algorithm", "RS256", "--after", "0"]  # which takes its time
+    with ThreadPoolExecutor(2) as both:
+        assert list(both.map(main, [rotate, rotate])) == [0, 0]
+    assert [line.split()[1] for line in keys("list")[1].splitlines()[-3:]].count("RS256") == 2
+
+
+def test_a_change_gives_up_when_another_one_does_not_end(keys, tmp_path, monkeypatch):
+    monkeypatch.setattr("serve_app.credentials.key_ring.PATIENCE_S", 0.1)
+    folder = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    code, output = keys("rotate")
+    os.close(folder)
+    assert (code, "somebody else changes" in output) == (1, True)
+    assert len(keys("list")[1].splitlines()) == 1
+
+
+def test_a_configured_file_that_is_not_there_yet_is_made(keys, tmp_path, monkeypatch):
+    path = tmp_path / "secrets" / "keys.json"
+    monkeypatch.setenv("JWT_KEYS_FILE", str(path))
+    before = Tokens(Keys.of_secret(SECRET.encode()), 3600, 5, Clock()).issue("ann")
+    assert keys("rotate")[0] == 0
+    assert path.stat().st_mode & 0o777 == 0o600
+    tokens = Tokens(ConfiguredKeys(Settings())(), 3600, 5, Clock())
+    assert tokens.verify(before).subject == "ann"
