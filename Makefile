@@ -45,11 +45,15 @@ deploy: $(VENV)/.serve  ## put new code, another config or new weights in servic
 rollback: $(VENV)/.serve  ## put the config before the present one in service again
 	@$(BIN)/greenwave rollback $(ARGS)
 
+TOGETHER := -m "not alone and not secure" tests/browser tests/cluster
+# Beside another cluster, on two cores, a time limit can lie: what fails there is judged by itself.
+JUDGED_ALONE = $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none
+
 test: lint  ## run every check and every test but test-nodes and test-secure, on real Ray, Redis and SUMO
 	@$(BIN)/python -m pytest -q -n 2 tests/unit tests/store
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/sim tests/training
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/edge tests/adversary
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not alone and not secure" tests/browser tests/cluster
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile $(TOGETHER) || $(JUDGED_ALONE) $(TOGETHER)
 	@$(BIN)/python -m pytest -q -m alone tests/cluster
 
 test-nodes: $(VENV)/.dev  ## kill and cut off nodes of a cluster in network namespaces, scale replicas with load, and measure what each event costs (as root; nine minutes)
