@@ -33,6 +33,7 @@ ALONE = "nobody"
 BAD_ADDRESS = "127.0.0.2"  # not that of the others: it has its bound of connections
 SLOW, BUSY = 500, 4  # bad clients that only hold connections, and such that ask all the time
 DRIP_S = 1.0
+TAKEN_S = 1.0
 PAUSE_S = 0.1  # of a client that asks all the time: without, the cores would be busy with sending
 MB = 1 << 20
 
@@ -139,8 +140,7 @@ def _beside(bad: Bad | None, address: Address) -> Iterator[None]:
     if bad.repeats:
         work = partial(_repeat, bad, address, ended)
     else:
-        clients = filter(None, (_open(bad, address) for _ in range(bad.clients)))
-        work = partial(_drip, bad, list(clients), ended)
+        work = partial(_drip, bad, list(_open_all(bad, address)), ended)
     n_threads = BUSY if bad.repeats else 1
     threads = [threading.Thread(target=work, daemon=True) for _ in range(n_threads)]
     for thread in threads:
@@ -153,15 +153,18 @@ def _beside(bad: Bad | None, address: Address) -> Iterator[None]:
             thread.join(10)
 
 
-def _open(bad: Bad, address: Address) -> socket.socket | None:
-    try:
-        client = socket.create_connection(address, timeout=5, source_address=(BAD_ADDRESS, 0))
-        client.sendall(bad.opening)
-        if bad.half_closed:
-            client.shutdown(socket.SHUT_WR)
-        return client
-    except OSError:
-        return None  # cut off at once, as beyond a bound it should be
+def _open_all(bad: Bad, address: Address) -> Iterator[socket.socket]:
+    for _ in range(bad.clients):
+        try:
+            client = socket.create_connection(address, TAKEN_S, source_address=(BAD_ADDRESS, 0))
+            client.sendall(bad.opening)
+            if bad.half_closed:
+                client.shutdown(socket.SHUT_WR)
+            yield client
+        except TimeoutError:
+            return  # nobody takes any more
+        except OSError:
+            pass  # cut off at once, as beyond a bound it should be
 
 
 def _drip(bad: Bad, clients: Sequence[socket.socket], ended: threading.Event) -> None:
