@@ -63,12 +63,14 @@ def doubts(
     """Yield a sentence for each application that runs, but not as the config asks.
 
     Args:
-        patience_s: how long the gateway may take to find the inference service.
+        patience_s: how long all together may take to find each other, the gateway the inference
+            service and the console what it shows.
     """
+    deadline = time.monotonic() + patience_s
     for application in applications:
         prefix = application["route_prefix"]
         url = base_url + prefix.rstrip("/")
-        for trouble in lacks(url):
+        for trouble in _lasting_lacks(url, deadline):
             yield f"{prefix} is not ready: {trouble}"
         match application["import_path"]:
             case "serve_app.inference:build":
@@ -76,7 +78,7 @@ def doubts(
                 if detail:
                     yield f"the inference service says: {detail}"
             case "serve_app.gateway:build":
-                if not _becomes_healthy(f"{url}/traffic/health", patience_s):
+                if not _becomes_healthy(f"{url}/traffic/health", deadline):
                     yield _NO_INFERENCE
 
 
@@ -86,8 +88,13 @@ def lacks(url: str) -> list[str]:
     return [said for said in checks.values() if said != "ok"] if isinstance(checks, dict) else []
 
 
-def _becomes_healthy(url: str, patience_s: float) -> bool:
-    deadline = time.monotonic() + patience_s
+def _lasting_lacks(url: str, deadline: float) -> list[str]:
+    while (troubles := lacks(url)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return troubles
+
+
+def _becomes_healthy(url: str, deadline: float) -> bool:
     while _ask(url).get("status") != "healthy":
         if time.monotonic() > deadline:
             return False

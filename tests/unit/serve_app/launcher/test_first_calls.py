@@ -64,9 +64,20 @@ def test_who_is_not_ready_is_told_with_what_is_missing(system):
     url, answers = system
     checks = {"model": "No model is loaded.", "store": "ok"}
     answers["/flow/readyz"] = (503, {"status": "not ready", "checks": checks})
-    assert list(doubts(url, [OTHER])) == ["/flow is not ready: No model is loaded."]
+    assert list(doubts(url, [OTHER], 0)) == ["/flow is not ready: No model is loaded."]
     answers["/flow/readyz"] = (200, {"status": "ready", "checks": {"model": "ok"}})
-    assert list(doubts(url, [OTHER])) == []
+    assert list(doubts(url, [OTHER], 0)) == []
+
+
+def test_who_becomes_ready_a_moment_later_is_not_told(system, monkeypatch):
+    url, answers = system
+    answers["/console/readyz"] = (503, {"checks": {"feed": "The feed does not answer."}})
+
+    def becomes_ready(seconds: float) -> None:
+        answers["/console/readyz"] = (200, {"checks": {"feed": "ok"}})
+
+    monkeypatch.setattr(first_calls.time, "sleep", becomes_ready)
+    assert list(doubts(url, [OTHER | {"route_prefix": "/console"}])) == []
 
 
 @pytest.mark.parametrize("answer", [(503, {"status": "degraded"}), (404, []), (200, "healthy")])
