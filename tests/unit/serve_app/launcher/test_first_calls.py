@@ -76,7 +76,7 @@ def test_who_becomes_ready_a_moment_later_is_not_told(system, monkeypatch):
     def becomes_ready(seconds: float) -> None:
         answers["/console/readyz"] = (200, {"checks": {"feed": "ok"}})
 
-    monkeypatch.setattr(first_calls.time, "sleep", becomes_ready)
+    monkeypatch.setattr("serve_app.launcher.first_calls.time.sleep", becomes_ready)
     assert list(doubts(url, [OTHER | {"route_prefix": "/console"}])) == []
 
 
