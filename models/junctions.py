@@ -1,37 +1,20 @@
-"""The junction table: the one place that says which junctions exist and what they may do.
+"""The junctions of the documents: the network that is served unless a user brings another.
 
 Source: section "Known junction identifiers" of the traffic-signal contract. A junction's position
-in the table is its agent index, the one-hot part of the shared policy's input.
+in the table is its agent index, the one-hot part of the shared policy's input. A lane's capacity is
+its length divided by the 7.5 m that a standing car and the gap before it take.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from models.networks import network as networks
+from models.networks.network import Network
 
 N_ACTIONS = 4
-MAX_OBS = 19  # longest observation: 4 phases + 1 min-green flag + 14 lanes
 
 
-@dataclass(frozen=True)
-class Junction:
-    """One controlled junction.
-
-    Attributes:
-        id: identifier in requests.
-        agent_index: position of the junction's one-hot bit in the policy's input.
-        n_phases: number of green phases, and so of available actions.
-        n_lanes: incoming lanes, each one queue value of the observation.
-    """
-
-    id: str
-    agent_index: int
-    n_phases: int
-    n_lanes: int
-
-    @property
-    def obs_size(self) -> int:
-        """Length of the junction's own observation: phase one-hot, min-green flag, lane queues."""
-        return self.n_phases + 1 + self.n_lanes
+class Junction(networks.Junction):
+    """One of them."""
 
     @property
     def avail_actions(self) -> tuple[int, ...]:
@@ -39,14 +22,20 @@ class Junction:
         return tuple(int(action < self.n_phases) for action in range(N_ACTIONS))
 
 
+_BIG = (*[37.2] * 4, *[39.9] * 4, *[34.1] * 3, *[43.1] * 3)
+
 JUNCTIONS: dict[str, Junction] = {
     junction.id: junction
     for junction in (
-        Junction("joinedS_265580996_300839357", agent_index=0, n_phases=4, n_lanes=14),
-        Junction("300839359", agent_index=1, n_phases=2, n_lanes=5),
-        Junction("265580972", agent_index=2, n_phases=2, n_lanes=5),
-        Junction("1270712555", agent_index=3, n_phases=2, n_lanes=5),
-        Junction("8541180897", agent_index=4, n_phases=2, n_lanes=5),
+        Junction("joinedS_265580996_300839357", 0, n_phases=4, capacities=_BIG),
+        Junction("300839359", 1, n_phases=2, capacities=(35.4, 35.4, 37.2, 37.2, 27.1)),
+        Junction("265580972", 2, n_phases=2, capacities=(42.1, 42.1, 35.4, 35.4, 30.6)),
+        Junction("1270712555", 3, n_phases=2, capacities=(39.9, 39.9, 44.8, 44.8, 29.8)),
+        Junction("8541180897", 4, n_phases=2, capacities=(39.0, 39.0, 34.1, 34.1, 30.6)),
     )
 }
-N_AGENTS = len(JUNCTIONS)
+
+SHIPPED = Network.of("greenwave", JUNCTIONS.values())
+
+N_AGENTS = SHIPPED.n_agents
+MAX_OBS = SHIPPED.max_obs

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from deployments.access.scopes import Scope
 from deployments.gateway.observations import check_capacities
-from models.lane_capacities import LANE_CAPACITIES
+from models.junctions import SHIPPED
 
 
 class GatewayOptions(BaseModel):
@@ -125,9 +125,9 @@ class GatewayOptions(BaseModel):
         "it.",
     )
     lane_capacities: dict[str, list[float]] = Field(
-        LANE_CAPACITIES,
+        {name: list(each) for name, each in SHIPPED.capacities.items()},
         description="Vehicles that fit on each incoming lane: a list by junction id.",
-        json_schema_extra={"unit": "vehicles", "default": "`models/lane_capacities.py`"},
+        json_schema_extra={"unit": "vehicles", "default": "those of the network"},
     )
 
     @field_validator("lane_capacities")

@@ -117,6 +117,10 @@ class JunctionEntry(_Form):
                 raise ValueError(f"phase {number} gives green to nobody")
         if self.links is None:
             return
+        known = {link.lane for link in self.links}
+        for lane in self.lanes:
+            if lane.id not in known:
+                raise ValueError(f"no link begins on lane {lane.id}")
         if states and len(states[0]) != len(self.links):
             raise ValueError(f"states of {len(states[0])} letters for {len(self.links)} links")
         green = {

@@ -7,54 +7,78 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from models.junctions import JUNCTIONS, MAX_OBS
-from models.policy.form import INPUT_DIM
+from models.junctions import SHIPPED
+from models.networks.network import Network
+from models.networks.network import Observation as Observation
 
-Observation = Sequence[float] | NDArray[np.float32]
-
-UNAVAILABLE = np.array([[not a for a in each.avail_actions] for each in JUNCTIONS.values()])
-"""(5, 4) True for actions that the junction of an agent index does not have."""
-
-_SIZES = np.array([each.obs_size for each in JUNCTIONS.values()])
-_LARGEST = (np.arange(MAX_OBS) < _SIZES[:, None]).astype(np.float32)
+MAX_ONE_HOT = 64  # with more agents, to look one up is less work than to multiply by zeros
 
 
-def encode(agents: Sequence[int], observations: Sequence[Observation]) -> NDArray[np.float32]:
-    """Lay out one row per agent: its observation, zeros up to 19 values, its one-hot index.
+class InputLayout:
+    """The input of a network's policies: a row for each junction that is to be stepped.
 
-    Args:
-        agents: B agent indices.
-        observations: B observations of at most 19 values each.
+    A row is the observation, zeros up to ``max_obs`` values, and the agent: as a one-hot where
+    there are few, otherwise as the number that :class:`~models.policy.step.PolicyStep` looks up.
+    Whether a policy heeds the agent is its own affair.
 
-    Returns:
-        (B, 24).
+    Attributes:
+        width: of a row.
     """
-    inputs = np.zeros((len(agents), INPUT_DIM), np.float32)
-    for row, agent, observation in zip(inputs, agents, observations, strict=True):
-        row[: len(observation)] = observation
-        row[MAX_OBS + agent] = 1.0
-    return inputs
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.one_hot = network.n_agents <= MAX_ONE_HOT
+        self.width = network.max_obs + (network.n_agents if self.one_hot else 1)
+        self._max_obs = network.max_obs
+        self._obs_sizes = network.obs_sizes
+
+    def encode(
+        self, agents: Sequence[int], observations: Sequence[Observation]
+    ) -> NDArray[np.float32]:
+        """Lay out B rows, (B, width).
+
+        Args:
+            agents: B agent indices.
+            observations: B observations of at most ``max_obs`` values each.
+        """
+        inputs = np.zeros((len(agents), self.width), np.float32)
+        if self.one_hot:
+            first = self._max_obs
+            for row, agent, observation in zip(inputs, agents, observations, strict=True):
+                row[: len(observation)] = observation
+                row[first + agent] = 1.0
+        else:
+            for row, agent, observation in zip(inputs, agents, observations, strict=True):
+                row[: len(observation)] = observation
+                row[-1] = agent
+        return inputs
+
+    def encode_all(self, observations: Mapping[str, Observation]) -> NDArray[np.float32]:
+        """Lay out the observations of all junctions, by junction id, in the order of agents."""
+        ids = self.network.ids
+        return self.encode(range(len(ids)), [observations[each] for each in ids])
+
+    def count_out_of_range(
+        self, agents: Sequence[int], inputs: NDArray[np.float32]
+    ) -> tuple[int, int]:
+        """Count observed values that no training has had: each was 0 to 1, and padding was 0.
+
+        Args:
+            agents: B agent indices.
+            inputs: (B, width) as ``encode`` lays them out.
+
+        Returns:
+            The values out of range, and all that the junctions observe.
+        """
+        observed, sizes = inputs[:, : self._max_obs], self._obs_sizes[list(agents)]
+        largest = np.arange(self._max_obs) < sizes[:, None]
+        outside = np.count_nonzero((observed < 0) | (observed > largest))
+        return int(outside), int(sizes.sum())
 
 
-def count_out_of_range(agents: Sequence[int], inputs: NDArray[np.float32]) -> tuple[int, int]:
-    """Count observed values that no training has had: each was from 0 to 1, and padding was 0.
+SHIPPED_INPUTS = InputLayout(SHIPPED)
 
-    Args:
-        agents: B agent indices.
-        inputs: (B, 24) as ``encode`` lays them out.
-
-    Returns:
-        The values out of range, and all that the junctions observe.
-    """
-    observed, largest = inputs[:, :MAX_OBS], _LARGEST[list(agents)]
-    outside = np.count_nonzero((observed < 0) | (observed > largest))
-    return int(outside), int(_SIZES[list(agents)].sum())
-
-
-def encode_all(observations: Mapping[str, Observation]) -> NDArray[np.float32]:
-    """Lay out the observations of all junctions, by junction id, in table order: (5, 24)."""
-    junctions = JUNCTIONS.values()
-    return encode(
-        [junction.agent_index for junction in junctions],
-        [observations[junction.id] for junction in junctions],
-    )
+encode = SHIPPED_INPUTS.encode
+encode_all = SHIPPED_INPUTS.encode_all
+count_out_of_range = SHIPPED_INPUTS.count_out_of_range
+UNAVAILABLE = SHIPPED.unavailable

@@ -11,39 +11,42 @@ import os
 import torch
 from torch import Tensor, nn
 
-from models.junctions import N_ACTIONS
+from models.junctions import SHIPPED
+from models.networks.network import Network
 from models.policy.file import read_weights
-from models.policy.form import HIDDEN_DIM, INPUT_DIM, MASKED_LOGIT
+from models.policy.form import HIDDEN_DIM, MASKED_LOGIT, SHIPPED_FORM, PolicyForm
 
 
 class RecurrentPolicy(nn.Module):
     """relu(fc1) -> GRU cell -> fc2, shared by all agents."""
 
-    def __init__(self) -> None:
+    def __init__(self, form: PolicyForm = SHIPPED_FORM) -> None:
         super().__init__()
-        self.fc1 = nn.Linear(INPUT_DIM, HIDDEN_DIM)
+        self.fc1 = nn.Linear(form.input_dim, HIDDEN_DIM)
         self.rnn = nn.GRUCell(HIDDEN_DIM, HIDDEN_DIM)
-        self.fc2 = nn.Linear(HIDDEN_DIM, N_ACTIONS)
+        self.fc2 = nn.Linear(HIDDEN_DIM, form.n_actions)
 
     def forward(self, inputs: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """Advance B rows by one step.
 
         Args:
-            inputs: (B, 24) observation zero-padded to 19, then the agent's one-hot index.
+            inputs: (B, input_dim) observation, zero-padded, then the agent's one-hot index, if the
+                form has one.
             hidden: (B, 128) hidden states before the step; zeros at the start of a run.
 
         Returns:
-            Logits (B, 4), not yet masked, and the hidden states (B, 128) after the step.
+            Logits (B, n_actions), not yet masked, and the hidden states (B, 128) after the step.
         """
         hidden = self.rnn(torch.relu(self.fc1(inputs)), hidden)
         return self.fc2(hidden), hidden
 
 
 def mask_logits(logits: Tensor, avail_actions: Tensor) -> Tensor:
-    """Set logits of unavailable actions to -1e10. Both (B, 4); a mask of 0 is unavailable."""
+    """Set logits of unavailable actions to -1e10. Both (B, n_actions); 0 is unavailable."""
     return logits.masked_fill(avail_actions == 0, MASKED_LOGIT)
 
 
-def read_state_dict(path: str | os.PathLike[str]) -> dict[str, Tensor]:
+def read_state_dict(path: str | os.PathLike[str], network: Network = SHIPPED) -> dict[str, Tensor]:
     """Read and check a policy file, as :func:`models.policy.file.read_weights` does."""
-    return {name: torch.from_numpy(weights) for name, weights in read_weights(path).items()}
+    weights = read_weights(path, network)
+    return {name: torch.from_numpy(each) for name, each in weights.items()}

@@ -17,7 +17,8 @@ Three things spare passes over memory, and calls, which cost as much when B is s
 - sigmoid(y) is 1 / (1 + exp(-y)). With the minus in the weights of r and z, ``r * x`` is
   ``x / (1 + exp(y))``.
 - One input of the agent's one-hot is 1, the others 0. So the bias of fc1 is in their rows of fc1,
-  and these make one more feature that is always 1: its row of W is b.
+  and these make one more feature that is always 1: its row of W is b. Of a policy that does not
+  see agents, all these rows are alike; of many agents, each looks up its own instead.
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.junctions import MAX_OBS, N_ACTIONS
-from models.policy.file import read_weights
-from models.policy.form import HIDDEN_DIM, INPUT_DIM
+from models.junctions import SHIPPED
+from models.networks.network import Network
+from models.policy.file import read_weights, sees_agents
+from models.policy.form import HIDDEN_DIM, PolicyForm
+from models.policy.inputs import InputLayout
 
 Floats = NDArray[np.float32]
 
@@ -56,43 +59,53 @@ class Step(NamedTuple):
 
 
 class PolicyStep:
-    """The policy's weights, laid out for row-major batches."""
+    """The policy's weights, laid out for row-major batches of a network's junctions.
 
-    def __init__(self, state_dict: Mapping[str, ArrayLike]) -> None:
+    Attributes:
+        form: of the weights.
+    """
+
+    def __init__(self, state_dict: Mapping[str, ArrayLike], network: Network = SHIPPED) -> None:
         def weights(name: str) -> Floats:
             return np.array(np.asarray(state_dict[name]).T, order="C")
 
-        self._fc1 = np.zeros((INPUT_DIM, HIDDEN_DIM + 1), np.float32)
-        self._fc1[:, :HIDDEN_DIM] = weights("fc1.weight")
-        self._fc1[MAX_OBS:, :HIDDEN_DIM] += weights("fc1.bias")
-        self._fc1[MAX_OBS:, HIDDEN_DIM] = 1.0
+        first = weights("fc1.weight")
+        self.form = PolicyForm.of(network, sees_agents(first.T.shape, network))
+        n_obs = self._max_obs = network.max_obs
+        fc1 = np.zeros((n_obs + network.n_agents, HIDDEN_DIM + 1), np.float32)
+        fc1[: len(first), :HIDDEN_DIM] = first
+        fc1[n_obs:, :HIDDEN_DIM] += weights("fc1.bias")
+        fc1[n_obs:, HIDDEN_DIM] = 1.0
+        looks_up = not InputLayout(network).one_hot
+        self._fc1: Floats = fc1[:n_obs] if looks_up else fc1
+        self._agents: Floats | None = fc1[n_obs:] if looks_up else None
         bias, hidden_bias = weights("rnn.bias_ih"), weights("rnn.bias_hh")
         bias[: 2 * HIDDEN_DIM] += hidden_bias[: 2 * HIDDEN_DIM]
         self._ih = _gates(np.vstack([weights("rnn.weight_ih"), bias]))
         self._hh = _gates(weights("rnn.weight_hh"))
         self._hidden_bias = hidden_bias[None, 2 * HIDDEN_DIM :]
         self._fc2, self._fc2_bias = weights("fc2.weight"), weights("fc2.bias")[None]
-        self._ones = np.ones(N_ACTIONS, np.float32)
+        self._ones = np.ones(network.n_actions, np.float32)
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: Path, network: Network = SHIPPED) -> Self:
         """Read a file in the form of :mod:`models.policy.form`.
 
         Raises:
             InvalidPolicyFileError: the file cannot be served.
         """
-        return cls(read_weights(path))
+        return cls(read_weights(path, network), network)
 
     @np.errstate(over="ignore", invalid="ignore")
     def __call__(self, inputs: Floats, hidden: Floats, unavailable: NDArray[np.bool_]) -> Step:
         """Advance B rows by one step.
 
         Args:
-            inputs: (B, 24) observation zero-padded to 19, then the agent's one-hot index.
+            inputs: (B, width) as :class:`~models.policy.inputs.InputLayout` has them.
             hidden: (B, 128) hidden states before the step.
-            unavailable: (B, 4) True for actions that the row's junction does not have.
+            unavailable: (B, n_actions) True for actions that the row's junction does not have.
         """
-        features = np.dot(inputs, self._fc1)
+        features = np.dot(inputs, self._fc1) if self._agents is None else self._look_up(inputs)
         np.maximum(features, _ZERO, out=features)
         new_hidden = self._gru(features, hidden)
         logits: Floats = np.dot(new_hidden, self._fc2)
@@ -121,11 +134,11 @@ class PolicyStep:
         return entropies
 
     def probabilities(self, hidden: Floats, unavailable: NDArray[np.bool_]) -> Floats:
-        """Return the distributions (B, 4) over actions that a step has drawn its maximum from.
+        """Return the distributions (B, n_actions) that a step has drawn its maximum from.
 
         Args:
             hidden: (B, 128) finite hidden states after the step.
-            unavailable: (B, 4) as for the step.
+            unavailable: (B, n_actions) as for the step.
         """
         logits: Floats = np.dot(hidden, self._fc2) + self._fc2_bias
         logits[unavailable] = -np.inf
@@ -133,6 +146,12 @@ class PolicyStep:
         weights: Floats = np.exp(logits)
         weights /= weights.sum(axis=1, keepdims=True)
         return weights
+
+    def _look_up(self, inputs: Floats) -> Floats:
+        assert self._agents is not None
+        features: Floats = np.dot(inputs[:, : self._max_obs], self._fc1)
+        features += self._agents[inputs[:, self._max_obs].astype(np.intp)]
+        return features
 
     def _gru(self, features: Floats, hidden: Floats) -> Floats:
         from_input, from_hidden = features @ self._ih, hidden @ self._hh

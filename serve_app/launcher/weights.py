@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from models.artifacts import InvalidArtifactError
 from models.policy.form import InvalidPolicyFileError
 from models.policy.step import PolicyStep
 
-_READERS = {
+_READERS: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "serve_app.inference:build": ("agent_path", "MAPPO_AGENT_PATH", PolicyStep.load),
     "serve_app.density:build": ("model_path", "DENSITY_MODEL_PATH", DensityService.read),
     "serve_app.flow:build": ("model_path", "FLOW_MODEL_PATH", FlowService.read),

@@ -54,7 +54,7 @@ from deployments.inference.replica.leases import StateLeases
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.service import InferenceService
 from deployments.store import Store, open_store
-from models.lane_capacities import LANE_CAPACITIES
+from models.junctions import SHIPPED
 from models.policy.form import HIDDEN_DIM
 from serve_app.launcher.edge import Edge, binary
 from serve_app.launcher.ports import is_free
@@ -210,7 +210,7 @@ async def _gateway(store: Store, tokens: Tokens, asked: int) -> AsyncIterator[Fa
     )
     logins = Logins(store, users, tokens, options)
     service = GatewayService(
-        logins, tokens, client, LANE_CAPACITIES, counts, Red(), Trail(AuditLog(store)), None
+        logins, tokens, client, SHIPPED.capacities, counts, Red(), Trail(AuditLog(store)), None
     )
     yield gateway.create_app(service, options)
     await client.close()

@@ -35,7 +35,7 @@ from deployments.inference.replica.stepper import Decision
 from deployments.log import NoFloods
 from deployments.log.floods import MOST
 from deployments.store import open_store
-from models.lane_capacities import LANE_CAPACITIES
+from models.junctions import SHIPPED
 from tests.unit.gateway.conftest import OPTIONS, FakeInference, make_breaker, make_tokens
 from tests.unit.inference.test_openapi import FakeService
 
@@ -71,7 +71,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FastAPI]:
         inference, make_breaker(), OPTIONS.deadline_s, counts.latencies_s.observe
     )
     logins = Logins(store, Users(store, {}), tokens, OPTIONS)
-    service = GatewayService(logins, tokens, client, LANE_CAPACITIES, counts)
+    service = GatewayService(logins, tokens, client, SHIPPED.capacities, counts)
     yield create_gateway(service, OPTIONS)
     await service.close()
 

@@ -30,7 +30,7 @@ from deployments.gateway.safety import SafetyGuard
 from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.users import Users
 from deployments.store import Store, open_store
-from models.lane_capacities import LANE_CAPACITIES
+from models.junctions import SHIPPED
 
 SECRET = b"0123456789abcdef0123456789abcdef"
 PASSWORD = "correct horse"
@@ -118,7 +118,9 @@ async def service(
         inference, make_breaker(), OPTIONS.deadline_s, counts.latencies_s.observe
     )
     trail = Trail(AuditLog(store))
-    made = GatewayService(logins, tokens, client, LANE_CAPACITIES, counts, fallback, trail, guard)
+    made = GatewayService(
+        logins, tokens, client, SHIPPED.capacities, counts, fallback, trail, guard
+    )
     yield made
     await made.close()
 

@@ -25,8 +25,7 @@ from deployments.gateway.signals import FALLBACK_STATUS
 from deployments.gateway.users import Users
 from deployments.http.names import is_name
 from deployments.store import StoreUnavailable
-from models.junctions import JUNCTIONS
-from models.lane_capacities import LANE_CAPACITIES
+from models.junctions import JUNCTIONS, SHIPPED
 from tests.unit.gateway.conftest import OPTIONS, PASSWORD, make_breaker
 
 ACTION = "/traffic/action"
@@ -138,7 +137,7 @@ class TestLogin:
             logins,
             tokens,
             InferenceClient(inference, make_breaker(), OPTIONS.deadline_s),
-            LANE_CAPACITIES,
+            SHIPPED.capacities,
             GatewayCounts(),
         )
         transport = httpx.ASGITransport(create_app(service, OPTIONS))

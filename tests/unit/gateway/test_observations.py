@@ -7,12 +7,11 @@ import random
 import pytest
 
 from deployments.gateway.observations import check_capacities, random_observation
-from models.junctions import JUNCTIONS
-from models.lane_capacities import LANE_CAPACITIES
+from models.junctions import JUNCTIONS, SHIPPED
 
 
 def test_the_shipped_capacities_fit_the_junctions():
-    check_capacities(LANE_CAPACITIES)
+    check_capacities(SHIPPED.capacities)
 
 
 @pytest.mark.parametrize(
@@ -21,7 +20,7 @@ def test_the_shipped_capacities_fit_the_junctions():
 )
 def test_capacities_that_do_not_fit_are_refused(change):
     with pytest.raises(ValueError, match=next(iter(change))):
-        check_capacities(LANE_CAPACITIES | change)
+        check_capacities(SHIPPED.capacities | change)
 
 
 @pytest.mark.parametrize("junction", JUNCTIONS.values(), ids=lambda junction: junction.id)
@@ -39,4 +38,4 @@ def test_the_shipped_capacities_are_those_of_the_shipped_road_network():
     road_network = pytest.importorskip("models.simulation.road_network")
     for junction_id, layout in road_network.read_network().junctions.items():
         capacities = [lane.capacity for lane in layout.lanes]
-        assert LANE_CAPACITIES[junction_id] == pytest.approx(capacities, abs=0.06)
+        assert SHIPPED.capacities[junction_id] == pytest.approx(capacities, abs=0.06)

@@ -21,7 +21,7 @@ from deployments.gateway.inference_calls.client import InferenceClient, Inferenc
 from deployments.gateway.login import Logins
 from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.http.errors import UnauthorizedError
-from models.lane_capacities import LANE_CAPACITIES
+from models.junctions import SHIPPED
 from tests.unit.gateway.conftest import OPTIONS, FakeInference, make_breaker, make_tokens
 
 CHECKS = [
@@ -51,7 +51,11 @@ def make_app(error: Exception | None = None) -> FastAPI:
     inference = InferenceClient(FakeInference(error=error), make_breaker(), OPTIONS.deadline_s)
     return create_app(
         GatewayService(
-            cast(Logins, LoginsOfAnn(tokens)), tokens, inference, LANE_CAPACITIES, GatewayCounts()
+            cast(Logins, LoginsOfAnn(tokens)),
+            tokens,
+            inference,
+            SHIPPED.capacities,
+            GatewayCounts(),
         ),
         OPTIONS,
     )

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from deployments.gateway.options import GatewayOptions
-from models.lane_capacities import LANE_CAPACITIES
+from models.junctions import SHIPPED
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from models.lane_capacities import LANE_CAPACITIES
         {"plan_time_zone": "Mars/Olympus"},
         {"plan_time_zone": "../UTC"},
         {"plan_time_zone": ""},
-        {"lane_capacities": LANE_CAPACITIES | {"300839359": [35.4]}},
+        {"lane_capacities": SHIPPED.capacities | {"300839359": [35.4]}},
     ],
     ids=lambda args: next(iter(args)),
 )

@@ -1,0 +1,137 @@
+"""A network file is checked on load, with a sentence for each mistake."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from models.networks.file import InvalidNetworkError, network_as_json, read_network_file
+from models.networks.network import read_network
+from tests.cities import entry
+
+
+def crossing(**changed: Any) -> dict[str, Any]:
+    """Return a junction with all that a file may say of one."""
+    return {
+        "id": "market",
+        "agent_index": 0,
+        "phases": [{"state": "Gr", "name": "main road"}, {"state": "rG"}],
+        "lanes": [
+            {"id": "a_0", "capacity": 20, "shape": [[0, 0], [0, 9]]},
+            {"id": "b_0", "capacity": 9},
+        ],
+        "links": [{"lane": "a_0", "to": "c_0"}, {"lane": "b_0", "to": "c_0", "turn": "r"}],
+        "position": [1.5, -2],
+        "intergreen_s": [[None, 3], [4, None]],
+    } | changed
+
+
+def written(folder, content: object) -> str:
+    path = folder / "city.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return str(path)
+
+
+def city(*junctions: dict[str, Any], **changed: Any) -> dict[str, Any]:
+    return {"name": "town", "junctions": list(junctions)} | changed
+
+
+def test_a_file_that_says_everything_is_read_and_written_without_a_loss(tmp_path):
+    read = read_network_file(written(tmp_path, city(crossing(), entry("b", 1))))
+    assert read.junctions[0].intergreen_s == ((None, 3), (4, None))
+    again = read_network_file(written(tmp_path, network_as_json(read)))
+    assert again == read
+
+
+def test_toml_is_read_as_well(tmp_path):
+    path = tmp_path / "city.toml"
+    path.write_text(
+        'name = "town"\n[[junctions]]\nid = "a"\nagent_index = 0\nphases = [{}, {}]\n'
+        'lanes = [{ id = "a_0", capacity = 12 }]\n'
+    )
+    assert read_network(path).junctions["a"].obs_size == 4
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("{", "JSON"),
+        (city(), "junctions: Tuple should have at least 1 item"),
+        (city(entry("a", 0), entry("a", 1)), "junction 'a' stands there twice"),
+        (city(entry("a", 0), entry("b", 0)), "two junctions have agent_index 0"),
+        (city(entry("a", 0), entry("b", 2)), "agent_index must be 0 to 1; 1 is missing"),
+        (city(entry("a", 0, n_phases=0)), "junctions.0.phases: "),
+        (city(entry("a", 0, n_lanes=0)), "junctions.0.lanes: "),
+        (city(entry("a b", 0)), "junctions.0.id: "),
+        (city(entry("a", 0), format=2), "format: Input should be 1"),
+        (city(crossing(colour="red")), "junctions.0.colour: Extra inputs are not permitted"),
+        (city(crossing(lanes=[{"id": "a_0", "capacity": 0}])), "junctions.0.lanes.0.capacity: "),
+        (
+            city(crossing(lanes=[{"id": "a_0", "capacity": 1}] * 2)),
+            "junctions.0: lane 'a_0' stands there twice",
+        ),
+        (
+            city(crossing(phases=[{"state": "Gr"}, {}])),
+            "junctions.0: either all phases have a state or none",
+        ),
+        (
+            city(crossing(phases=[{"state": "Gr"}, {"state": "G"}])),
+            "junctions.0: the states of the phases differ in length",
+        ),
+        (
+            city(crossing(phases=[{"state": "Gr"}, {"state": "yr"}])),
+            "junctions.0: phase 1 gives green to nobody",
+        ),
+        (
+            city(crossing(phases=[{"state": "Gr"}, {"state": "Gr"}])),
+            "junctions.0: no phase gives green to lane b_0",
+        ),
+        (
+            city(crossing(phases=[{"state": "Grr"}])),
+            "junctions.0: states of 3 letters for 2 links",
+        ),
+        (
+            city(crossing(links=[{"lane": "a_0", "to": "c_0"}, {"lane": "d_0", "to": "c_0"}])),
+            "junctions.0: no link begins on lane b_0",
+        ),
+        (
+            city(crossing(intergreen_s=[[None]])),
+            "junctions.0: intergreen_s must be 2 by 2, as there are links",
+        ),
+        (
+            city(crossing(intergreen_s=[[None, 61], [3, None]])),
+            "junctions.0: intergreen_s has times that are not from 0 to 60 s",
+        ),
+        (
+            city(entry("a", 0) | {"intergreen_s": [[1]]}),
+            "junctions.0: intergreen_s needs links, or phases with states",
+        ),
+    ],
+    ids=lambda value: value[:40] if isinstance(value, str) else "",
+)
+def test_a_mistake_is_refused_with_its_place_and_a_sentence(tmp_path, content, sentence):
+    path = written(tmp_path, content)
+    with pytest.raises(InvalidNetworkError) as refusal:
+        read_network_file(path)
+    assert str(refusal.value).startswith(f"{path}: ")
+    assert sentence in str(refusal.value)
+
+
+def test_many_mistakes_are_told_up_to_a_bound(tmp_path):
+    path = written(tmp_path, city(*({"id": f"j{n}"} for n in range(30))))
+    with pytest.raises(InvalidNetworkError, match=r"and \d\d further mistakes"):
+        read_network_file(path)
+
+
+@pytest.mark.parametrize("name", ["missing.json", ""], ids=["missing", "a folder"])
+def test_a_file_that_cannot_be_read_is_refused_by_name(tmp_path, name):
+    with pytest.raises(InvalidNetworkError, match=f"{tmp_path / name}: cannot be read: "):
+        read_network_file(tmp_path / name)
+
+
+def test_toml_that_is_none_is_refused_by_name(tmp_path):
+    (tmp_path / "city.toml").write_text("name = ")
+    with pytest.raises(InvalidNetworkError, match=r"city\.toml: "):
+        read_network_file(tmp_path / "city.toml")
