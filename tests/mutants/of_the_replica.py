@@ -219,7 +219,8 @@ MUTANTS = [
     Mutant(
         "what was given back is not claimed",
         CLAIMS,
-        "        past = [copy for copy in self._recent.copies() if copy.key not in held]\n",
+        "        past = [copy for copy in self._recent.copies() "
+        "if not self._held.is_claimable(copy.key)]\n",
         "        past: list[HeldCopy] = []\n",
     ),
     Mutant(
