@@ -62,9 +62,10 @@ class Phase(_Form):
 
 
 class Link(_Form):
-    """A way across the junction; its place in the list is its place in the states.
+    """A way across the junction.
 
     Attributes:
+        index: its place in the states, which ways can share; as in the list, where none has one.
         lane: id of the incoming lane; of one that is not controlled here too.
         to: the lane that it leads to.
         turn: direction as SUMO has it: s, l, r, t (back), L and R (partly).
@@ -73,6 +74,7 @@ class Link(_Form):
     lane: Name
     to: Name
     turn: Literal["s", "l", "r", "t", "L", "R"] = "s"
+    index: int | None = Field(default=None, ge=0, lt=MAX_LINKS)
 
 
 class JunctionEntry(_Form):
@@ -85,8 +87,8 @@ class JunctionEntry(_Form):
         lanes: in the order of the observation.
         position: in metres, y northwards.
         links: None where nobody has said them.
-        intergreen_s: seconds from the end of a link's green (row) to the beginning of another's
-            (column); null where the two do not meet.
+        intergreen_s: seconds from the end of green at a place of the states (row) to the beginning
+            at another (column); null where the two do not meet.
     """
 
     id: Name
@@ -121,20 +123,31 @@ class JunctionEntry(_Form):
         for lane in self.lanes:
             if lane.id not in known:
                 raise ValueError(f"no link begins on lane {lane.id}")
-        if states and len(states[0]) != len(self.links):
-            raise ValueError(f"states of {len(states[0])} letters for {len(self.links)} links")
+        places = self._places(self.links, states)
         green = {
             link.lane
             for state in states
-            for link, letter in zip(self.links, state, strict=True)
-            if letter in "Gg"
+            for link, place in zip(self.links, places, strict=True)
+            if state[place] in "Gg"
         }
         for lane in self.lanes if states else ():
             if lane.id not in green:
                 raise ValueError(f"no phase gives green to lane {lane.id}")
 
+    def _places(self, links: tuple[Link, ...], states: list[str]) -> list[int]:
+        indices = [link.index for link in links if link.index is not None]
+        if not indices:
+            if states and len(states[0]) != len(links):
+                raise ValueError(f"states of {len(states[0])} letters for {len(links)} links")
+            return list(range(len(links)))
+        if len(indices) < len(links):
+            raise ValueError("either all links have an index or none")
+        if states and max(indices) >= len(states[0]):
+            raise ValueError(f"states of {len(states[0])} letters, and a link {max(indices)}")
+        return indices
+
     def _check_intergreen(self, matrix: tuple[tuple[int | None, ...], ...]) -> None:
-        size = len(self.links) if self.links is not None else len(self.phases[0].state or "")
+        size = len(self.phases[0].state or self.links or "")
         if not size:
             raise ValueError("intergreen_s needs links, or phases with states")
         if len(matrix) != size or any(len(row) != size for row in matrix):

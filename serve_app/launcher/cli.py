@@ -55,6 +55,7 @@ COMMANDS = {
     "backup": ("backup_cli", "copy the whole embedded store to a file, while the system runs"),
     "restore": ("backup_cli", "put a backup in the place of the store, while nothing runs"),
     "check": ("deploy_cli", "check serve configs for unknown keys and wrong values"),
+    "network": ("network_cli", "import, check and draw a road network of your own"),
     "node": (
         "node_cli",
         "check that this machine has the code, the files and the Redis of a cluster",

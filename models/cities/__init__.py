@@ -1,0 +1,1 @@
+"""Road networks of others: read from SUMO, made into network files, drawn."""
