@@ -7,6 +7,7 @@ from ray.serve import Application
 
 from deployments.inference.deployment import Inference
 from deployments.inference.options import InferenceOptions
+from serve_app.configured_network import configured_network, resolved
 from serve_app.configured_store import open_configured_store, require_shared_store
 from serve_app.configured_tracing import configured_tracing
 from serve_app.credentials.inference_token import configured_tokens
@@ -18,15 +19,17 @@ def build(args: InferenceOptions) -> Application:
 
     Raises:
         InsecureSettingsError: a token is asked for, and is not safe.
+        InvalidNetworkError: the network's file cannot be read or is no network.
     """
     require_shared_store()
     settings = Settings()
     application: Application = Inference.bind(  # type: ignore[attr-defined]
         args,
-        agent_path=str(settings.mappo_agent_path),
+        agent_path=str(resolved(args.agent_path or settings.mappo_agent_path)),
         open_store=open_configured_store,
         access_log_share=settings.access_log_share,
         tracing=configured_tracing(),
         open_tokens=configured_tokens(settings),
+        network=configured_network(args.network),
     )
     return application

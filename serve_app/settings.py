@@ -52,6 +52,11 @@ class Settings(BaseSettings):
         description="Kind of installation; `production` refuses a generated signing key.",
     )
 
+    network_path: Path | None = Field(
+        None,
+        description="File of the road network that is served.",
+        json_schema_extra={"default": "the five junctions of the documents"},
+    )
     mappo_agent_path: Path = Field(
         _WEIGHTS / "agent.th", description="File of the policy, in the `agent.th` form."
     )

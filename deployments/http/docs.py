@@ -6,6 +6,9 @@ this page are relative, so it works under any route prefix and behind an edge th
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from fastapi import FastAPI
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse
@@ -59,3 +62,15 @@ class _Assets(StaticFiles):
         response = await super().get_response(path, scope)
         response.headers.update(GUARDED)
         return response
+
+
+def redescribe(app: FastAPI, change: Callable[[dict[str, Any]], None]) -> None:
+    """Have an application's OpenAPI document changed when it is made."""
+    describe = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            change(describe())  # which is kept as ``openapi_schema``
+        return describe()
+
+    app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way

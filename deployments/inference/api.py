@@ -16,6 +16,7 @@ from deployments.http.fast_routes import FastRoutes
 from deployments.http.names import IdempotencyKey, Run
 from deployments.http.pages import page_headers
 from deployments.http.probes import Probes
+from deployments.inference.described import describe
 from deployments.inference.options import InferenceOptions
 from deployments.inference.routes import Routes, render_error
 from deployments.inference.schemas import (
@@ -32,6 +33,8 @@ from deployments.inference.schemas import (
     ResetResponse,
 )
 from deployments.inference.service import InferenceService
+from models.junctions import SHIPPED
+from models.networks.network import Network
 
 MAX_BODY = 64 * 1024  # bytes
 MAX_BATCH_BODY = 2 * 1024 * 1024  # a thousand predictions
@@ -69,11 +72,13 @@ def create_app(
     probes: Probes | None = None,
     access_log: AccessLog | None = None,
     guard: BearerGuard | None = None,
+    network: Network = SHIPPED,
 ) -> FastAPI:
     """Build the ASGI application around a service.
 
     Args:
         guard: asks for a token on every route but the probes and ``/health``.
+        network: whose junctions are served.
     """
     app = FastAPI(
         title="Inference service",
@@ -84,8 +89,10 @@ def create_app(
     )
     add_docs(app)
     fast = FastRoutes(app, render_error, options.max_waiting, access_log=access_log, guard=guard)
-    _add_prediction_routes(fast, Routes(service))
+    _add_prediction_routes(fast, Routes(service, network))
     (probes or Probes()).add_to(fast)
+    if network is not SHIPPED:
+        describe(app, network)
     landing_page = _LANDING_PAGE.read_text(encoding="utf-8")
     guarded = page_headers(landing_page)
 

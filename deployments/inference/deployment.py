@@ -17,6 +17,7 @@ from deployments.http.bearer import BearerGuard
 from deployments.http.lane import lane_of
 from deployments.http.probes import Probes, store_check
 from deployments.inference.api import create_app
+from deployments.inference.change_of_network import check_network
 from deployments.inference.garbage import look_for_garbage_seldom
 from deployments.inference.layout import Layout, Seat, agree_on_layout, table_of
 from deployments.inference.metrics import InferenceMetrics
@@ -36,6 +37,8 @@ from deployments.ray_private.serve import prepare_log, writes_json
 from deployments.store import Store, StoreUnavailable
 from deployments.tracing.options import TracingOptions
 from deployments.tracing.replica import end_traces, trace_replica
+from models.junctions import SHIPPED
+from models.networks.network import Network
 from models.policy.form import HIDDEN_DIM
 
 _STORE_PATIENCE_S = 60.0
@@ -53,6 +56,7 @@ class Inference:
         access_log_share: of the requests that get a line in the log, from 0 to 1.
         open_tokens: reads, where they are used, the tokens of which clients must send one; None
             asks for none.
+        network: whose junctions are served.
     """
 
     async def __init__(  # type: ignore[misc]
@@ -63,6 +67,7 @@ class Inference:
         access_log_share: float = 0.0,
         tracing: TracingOptions | None = None,
         open_tokens: Callable[[], Sequence[str]] | None = None,
+        network: Network = SHIPPED,
     ) -> None:
         prepare_log()
         keep_calls_inside()
@@ -71,9 +76,9 @@ class Inference:
         self._options = options
         self._guard = open_tokens and BearerGuard(open_tokens())
         self._store = open_store()
-        leases = await _connect(options, open_store, self._store, tracing)
+        leases = await _connect(options, network, open_store, self._store, tracing)
         self._leases = ShardedLeases(leases)
-        self._service = InferenceService(self._leases, options)
+        self._service = InferenceService(self._leases, options, network)
         await asyncio.gather(self._leases.start(), self._service.policies.start(agent_path))
         self._metrics = Publisher(InferenceMetrics(self._service).publish)
         checks = {**self._service.checks(), "store": store_check(self._store)}
@@ -81,7 +86,14 @@ class Inference:
         self._access_log = AccessLog(access_log_share)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
-        app = create_app(self._service, self._options, self._probes, self._access_log, self._guard)
+        app = create_app(
+            self._service,
+            self._options,
+            self._probes,
+            self._access_log,
+            self._guard,
+            self._service.network,
+        )
         self._metrics.add(RequestMetrics(app.state.request_times).publish)
         self._feed = start_publisher(ToldInference(self._service, app.state.request_times))
         speak_by(lane_of(app))
@@ -105,11 +117,15 @@ class Inference:
 
 
 async def _connect(
-    options: InferenceOptions, open_store: OpenStore, store: Store, tracing: TracingOptions | None
+    options: InferenceOptions,
+    network: Network,
+    open_store: OpenStore,
+    store: Store,
+    tracing: TracingOptions | None,
 ) -> list[StateLeases]:
     app = serve.get_replica_context().app_name
     replica = ray.get_runtime_context().get_actor_name() or ""
-    layout = await _enter(store, table_of(app), options)
+    layout = await _enter(store, table_of(app), options, network)
 
     def connect(seat: Seat) -> StateLeases:
         authority = RayAuthority(lambda: _find(app, options, open_store, seat, tracing))
@@ -118,14 +134,16 @@ async def _connect(
     return [connect(seat) for seat in layout.seats]
 
 
-async def _enter(store: Store, table: str, options: InferenceOptions) -> Layout:
+async def _enter(store: Store, table: str, options: InferenceOptions, network: Network) -> Layout:
     """Agree on the layout of this cluster's states, waiting for a store that does not serve yet."""
-    cluster = ray.get_runtime_context().gcs_address
+    context = ray.get_runtime_context()
+    session, restores = context.get_session_name(), options.restore_after_restart
     async with asyncio.timeout(_STORE_PATIENCE_S):
         while True:
             try:
-                await occupy(store, table, cluster)
-                return await agree_on_layout(store, table, options)
+                await occupy(store, table, context.gcs_address)
+                await check_network(store, table, network, session, all_starts=restores)
+                return await agree_on_layout(store, table, options, network)
             except StoreUnavailable:  # which the store tells the log
                 await asyncio.sleep(_STORE_PAUSE_S)
 

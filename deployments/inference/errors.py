@@ -32,9 +32,12 @@ from deployments.inference.protocol import (
     OutcomeUnknownError,
     TooManyStatesError,
 )
-from models.junctions import JUNCTIONS, MAX_OBS
+from models.junctions import SHIPPED
+from models.networks.network import Network
 
 logger = logging.getLogger("ray.serve")
+
+_MAX_NAMED = 50
 
 
 class InferenceError(RefusedError):
@@ -47,15 +50,17 @@ class InferenceError(RefusedError):
 class UnknownJunctionError(InferenceError):
     status = 404
 
-    def __init__(self, junction_id: str) -> None:
-        super().__init__(f"Unknown junction '{junction_id[:100]}'. Known: {list(JUNCTIONS)}")
+    def __init__(self, junction_id: str, network: Network = SHIPPED) -> None:
+        few = network.n_agents <= _MAX_NAMED
+        known = list(network.ids) if few else f"the {network.n_agents} of GET /model_info"
+        super().__init__(f"Unknown junction '{junction_id[:100]}'. Known: {known}")
 
 
 class TooManyValuesError(InferenceError):
     status = 400
 
-    def __init__(self, n_values: int) -> None:
-        super().__init__(f"obs_data has {n_values} values, expected <= {MAX_OBS}")
+    def __init__(self, n_values: int, network: Network = SHIPPED) -> None:
+        super().__init__(f"obs_data has {n_values} values, expected <= {network.max_obs}")
 
 
 class InvalidRunError(InferenceError):

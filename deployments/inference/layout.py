@@ -17,9 +17,12 @@ from typing import Any, NamedTuple, Protocol
 from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import PROTOCOL, AuthorityUnavailableError, Key
 from deployments.store import Expected
+from models.junctions import SHIPPED
+from models.networks.network import Network
 
 N_SLOTS = 64
 LAYOUT_ROW = "layout"
+_NETWORK = "network"
 _ATTEMPTS = 20
 
 
@@ -88,6 +91,11 @@ class Layout:
     def seats(self) -> list[Seat]:
         return [Seat(self.generation, shard, self.shards) for shard in range(self.shards)]
 
+    @property
+    def network(self) -> str:
+        """Digest of the network that the states belong to; of the shipped one where none stands."""
+        return str(self.terms.get(_NETWORK, SHIPPED.digest))
+
     def agrees_with(self, other: Layout) -> bool:
         return (self.shards, self.terms) == (other.shards, other.terms)
 
@@ -100,9 +108,9 @@ class Layout:
         return cls(generation, shards, terms, tuple(Seat(*seat) for seat in earlier))
 
 
-def layout_of(options: InferenceOptions) -> Layout:
+def layout_of(options: InferenceOptions, network: Network = SHIPPED) -> Layout:
     """Return the layout that the options ask for, as a first generation."""
-    terms = {
+    terms: dict[str, Any] = {
         "protocol": PROTOCOL,
         "lease_s": options.lease_s,
         "lease_margin_s": options.lease_margin_s,
@@ -110,17 +118,21 @@ def layout_of(options: InferenceOptions) -> Layout:
         "snapshots": options.snapshots,
         "durable": options.durable,
     }
+    if network.digest != SHIPPED.digest:
+        terms[_NETWORK] = network.digest
     return Layout(1, options.shards, terms)
 
 
-async def agree_on_layout(store: StateStore, table: str, options: InferenceOptions) -> Layout:
+async def agree_on_layout(
+    store: StateStore, table: str, options: InferenceOptions, network: Network = SHIPPED
+) -> Layout:
     """Return the present layout, after making it the one that the options ask for.
 
     Raises:
         AuthorityUnavailableError: others change it all the time.
         StoreUnavailable: the store does not serve.
     """
-    wanted = layout_of(options)
+    wanted = layout_of(options, network)
     for _ in range(_ATTEMPTS):
         row = await store.get(table, LAYOUT_ROW)
         if row is not None:

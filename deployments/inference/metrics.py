@@ -15,7 +15,7 @@ from deployments.inference.policies import Part
 from deployments.inference.replica.counts import Batch, StepCounts
 from deployments.inference.service import InferenceService
 from deployments.metrics.total import Total
-from models.policy.inputs import UNAVAILABLE, count_out_of_range
+from models.policy.inputs import InputLayout
 
 _PART = Part._fields
 _COUNTER_HELP = {
@@ -33,6 +33,7 @@ class InferenceMetrics:
 
     def __init__(self, service: InferenceService) -> None:
         self._service = service
+        self._inputs = InputLayout(service.network)
         self._predictions = Total(
             "inference_predictions", "Predictions made", (*_PART, "junction", "action")
         )
@@ -111,9 +112,10 @@ class InferenceMetrics:
             self._publish_what_it_was_about(part, batch)
 
     def _publish_what_it_was_about(self, part: Part, batch: Batch) -> None:
-        outside, every = count_out_of_range(batch.agents, batch.inputs)
+        outside, every = self._inputs.count_out_of_range(batch.agents, batch.inputs)
         self._values_seen[*part, "outside"] += outside
         self._values_seen[*part, "inside"] += every - outside
         if np.isfinite(batch.hidden[0]).all():
-            (entropy,) = batch.policy.entropies(batch.hidden[:1], UNAVAILABLE[batch.agents[:1]])
+            unavailable = self._service.network.unavailable[batch.agents[:1]]
+            (entropy,) = batch.policy.entropies(batch.hidden[:1], unavailable)
             self._entropy.observe(max(float(entropy), 1e-6), part._asdict())

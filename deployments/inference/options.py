@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -14,6 +15,16 @@ class InferenceOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    network: Path | None = Field(
+        None,
+        description="File of the road network, instead of `NETWORK_PATH`. A relative path counts "
+        "from the folder of the product.",
+    )
+    agent_path: Path | None = Field(
+        None,
+        description="File of the policy, instead of `MAPPO_AGENT_PATH`; the `agent_path` of the "
+        "`user_config` goes before it.",
+    )
     shards: int = Field(
         1,
         ge=1,

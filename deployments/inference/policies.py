@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from deployments.inference.options import CandidateConfig, InferenceOptions, InferenceUserConfig
@@ -21,6 +21,8 @@ from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.replica.stepper import Stepper
 from deployments.inference.replica.watched_steps import WatchedSteps
 from deployments.model_slot import ModelSlot
+from models.junctions import SHIPPED
+from models.networks.network import Network
 from models.policy.form import InvalidPolicyFileError
 from models.policy.step import PolicyStep
 
@@ -50,11 +52,17 @@ class Line:
     """
 
     def __init__(
-        self, kind: str, states: str, leases: ShardedLeases, options: InferenceOptions
+        self,
+        kind: str,
+        states: str,
+        leases: ShardedLeases,
+        options: InferenceOptions,
+        network: Network,
     ) -> None:
         self.states = states
-        self.slot = ModelSlot(kind, PolicyStep.load, InvalidPolicyFileError)
-        self.stepper = Stepper(leases, self.slot, options, states)
+        read = partial(PolicyStep.load, network=network)
+        self.slot = ModelSlot(kind, read, InvalidPolicyFileError)
+        self.stepper = Stepper(leases, self.slot, options, states, network)
         self.source: Source | None = None
 
     async def load(self, source: Source) -> bool:
@@ -99,12 +107,15 @@ class Policies:
         watched_steps: of all that answer.
     """
 
-    def __init__(self, leases: ShardedLeases, options: InferenceOptions) -> None:
+    def __init__(
+        self, leases: ShardedLeases, options: InferenceOptions, network: Network = SHIPPED
+    ) -> None:
         self.counts: defaultdict[Part, StepCounts] = defaultdict(StepCounts)
         self.outcomes: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self.watched_steps = WatchedSteps()
+        self.watched_steps = WatchedSteps(network)
         self._leases = leases
         self._options = options
+        self._network = network
         self._path = ""
         self._lines: dict[str, Line] = {}
         self._candidate_problem: str | None = None
@@ -165,7 +176,7 @@ class Policies:
             self._serve(primary, candidate)
 
     def _new_line(self, kind: str, states: str) -> Line:
-        line = Line(kind, states, self._leases, self._options)
+        line = Line(kind, states, self._leases, self._options, self._network)
         line.stepper.watched_steps = self.watched_steps
         return line
 
@@ -208,7 +219,7 @@ class Policies:
         line, shadow = candidate.line, self._shadow
         if shadow is None or shadow.source is not line.slot:
             counts = self.counts[Part("candidate", line.states)]
-            shadow = Shadow(line.slot, counts, self.outcomes[line.states])
+            shadow = Shadow(line.slot, counts, self.outcomes[line.states], self._network)
         shadow.concerns = candidate.concerns
         return shadow
 

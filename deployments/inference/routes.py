@@ -40,7 +40,8 @@ from deployments.inference.service import (
     request_id_of,
     run_of,
 )
-from models.junctions import JUNCTIONS
+from models.junctions import SHIPPED
+from models.networks.network import Network
 
 STEP_HEADER = b"x-hidden-state-step"
 
@@ -49,7 +50,6 @@ _BATCH = TypeAdapter(BatchRequest)
 _ITEM = TypeAdapter(BatchItem)
 _RESET: TypeAdapter[ResetRequest | None] = TypeAdapter(ResetRequest | None)
 _RESET_DONE = ResetResponse().model_dump_json().encode()
-_PREFIX = {junction: f'{{"junction_id":"{junction}","action":' for junction in JUNCTIONS}
 
 Body = TypeVar("Body")
 
@@ -68,8 +68,10 @@ def render_error(scope: Scope, error: Exception) -> Answer:
 class Routes:
     """Handlers around a service. Their docstrings stand in the OpenAPI document."""
 
-    def __init__(self, service: InferenceService) -> None:
+    def __init__(self, service: InferenceService, network: Network = SHIPPED) -> None:
         self._service = service
+        # an id needs no escapes
+        self._prefixes = {each: f'{{"junction_id":"{each}","action":' for each in network.ids}
 
     async def predict_action(self, scope: Scope, body: bytes) -> Answer:
         """Choose an action for a junction and advance its hidden state by one step.
@@ -82,7 +84,7 @@ class Routes:
         decision = await self._service.predict(
             run, request.junction_id, request.obs_data, request_id=request_id
         )
-        answer = _prediction(request.junction_id, decision)
+        answer = self._prediction(request.junction_id, decision)
         return 200, answer.encode(), (JSON, (STEP_HEADER, b"%d" % decision.step))
 
     async def predict_actions(self, scope: Scope, body: bytes) -> Answer:
@@ -93,7 +95,7 @@ class Routes:
         request = _read_batch(body)
         run = run_of(header(scope, RAW_RUN_HEADER), request.run_id)
         outcomes = await outcomes_of([self._submit(run, item) for item in request.items])
-        answers = [_item(*pair) for pair in zip(request.items, outcomes, strict=True)]
+        answers = [self._item(*pair) for pair in zip(request.items, outcomes, strict=True)]
         return 200, f'{{"items":[{",".join(answers)}]}}'.encode(), JSON_HEADERS
 
     async def reset_hidden(self, scope: Scope, body: bytes) -> Answer:
@@ -117,6 +119,21 @@ class Routes:
             return error
         except ValidationError as error:
             return InvalidItemError(error)
+
+    def _prediction(self, junction_id: str, decision: Decision) -> str:
+        return (
+            f'{self._prefixes[junction_id]}{decision.action},"confidence":{decision.confidence}}}'
+        )
+
+    def _item(self, item: Any, outcome: Decision | InferenceError) -> str:
+        if isinstance(outcome, Decision):
+            return self._prediction(item["junction_id"], outcome)
+        junction_id = item.get("junction_id") if isinstance(item, dict) else None
+        named = junction_id if isinstance(junction_id, str) else None
+        failure: dict[str, Any] = {"status": outcome.status, "detail": str(outcome)}
+        if outcome.code is not None:
+            failure["code"] = outcome.code
+        return json.dumps({"junction_id": named, "error": failure})
 
 
 def _read(form: TypeAdapter[Body], body: bytes) -> Body:
@@ -143,18 +160,3 @@ def _read_batch(body: bytes) -> BatchRequest:
     except ValueError:
         pass  # no JSON
     return _read(_BATCH, body)  # which tells what is wrong in terms of JSON
-
-
-def _prediction(junction_id: str, decision: Decision) -> str:
-    return f'{_PREFIX[junction_id]}{decision.action},"confidence":{decision.confidence}}}'
-
-
-def _item(item: Any, outcome: Decision | InferenceError) -> str:
-    if isinstance(outcome, Decision):
-        return _prediction(item["junction_id"], outcome)
-    junction_id = item.get("junction_id") if isinstance(item, dict) else None
-    named = junction_id if isinstance(junction_id, str) else None
-    failure: dict[str, Any] = {"status": outcome.status, "detail": str(outcome)}
-    if outcome.code is not None:
-        failure["code"] = outcome.code
-    return json.dumps({"junction_id": named, "error": failure})

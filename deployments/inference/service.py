@@ -23,8 +23,9 @@ from deployments.inference.protocol import HiddenStateError, Key, OutcomeUnknown
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.replica.stepper import Decision as Decision  # part of this face
 from deployments.inference.schemas import Health, JunctionInfo, ModelInfo
-from models.junctions import JUNCTIONS, MAX_OBS, N_ACTIONS, N_AGENTS
-from models.policy.form import HIDDEN_DIM, INPUT_DIM
+from models.junctions import SHIPPED
+from models.networks.network import Network
+from models.policy.form import HIDDEN_DIM, PolicyForm
 
 _RESET_TIMEOUT_S = 10.0
 
@@ -86,9 +87,14 @@ async def _outcome(step: Submitted) -> Decision | InferenceError:
 class InferenceService:
     """Validates, steps, and tells about itself."""
 
-    def __init__(self, leases: ShardedLeases, options: InferenceOptions) -> None:
-        self.policies = Policies(leases, options)
+    def __init__(
+        self, leases: ShardedLeases, options: InferenceOptions, network: Network = SHIPPED
+    ) -> None:
+        self.network = network
+        self.policies = Policies(leases, options, network)
         self.leases = leases
+        self._junctions = network.junctions
+        self._max_obs = network.max_obs
         self._options = options
 
     def predict(
@@ -113,10 +119,10 @@ class InferenceService:
         Returns:
             A future of the decision, which fails with a HiddenStateError.
         """
-        if junction_id not in JUNCTIONS:
-            raise UnknownJunctionError(junction_id)
-        if len(obs) > MAX_OBS:
-            raise TooManyValuesError(len(obs))
+        if junction_id not in self._junctions:
+            raise UnknownJunctionError(junction_id, self.network)
+        if len(obs) > self._max_obs:
+            raise TooManyValuesError(len(obs), self.network)
         if not self.policies.loaded:
             raise ModelNotLoadedError()
         patience_s = self._options.shared_patience_s if shared else math.inf
@@ -149,7 +155,7 @@ class InferenceService:
             {
                 "status": status,
                 "model_loaded": self.policies.loaded,
-                "junctions": list(JUNCTIONS),
+                "junctions": list(self.network.ids),
                 "detail": detail,
             }
         )
@@ -162,18 +168,21 @@ class InferenceService:
         }
 
     def model_info(self) -> ModelInfo:
+        network, policy = self.network, self.policies.primary.slot.model
+        form = PolicyForm.of(network) if policy is None else policy.form
         return ModelInfo(
-            input_shape=INPUT_DIM,
+            input_shape=form.input_dim,
             hidden_dim=HIDDEN_DIM,
-            n_actions=N_ACTIONS,
-            n_agents=N_AGENTS,
+            n_actions=form.n_actions,
+            n_agents=form.n_agents,
+            obs_agent_id=form.agent_id,
             junctions={
                 junction.id: JunctionInfo(
                     agent_index=junction.agent_index,
-                    avail_actions=list(junction.avail_actions),
-                    valid_actions=sum(junction.avail_actions),
+                    avail_actions=list(network.avail_actions(junction.id)),
+                    valid_actions=junction.n_phases,
                 )
-                for junction in JUNCTIONS.values()
+                for junction in network.junctions.values()
             },
         )
 

@@ -12,12 +12,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from models.junctions import MAX_OBS, N_AGENTS
+from models.networks.file import InvalidNetworkError
+from models.networks.network import Network
 from models.policy.file import read_weights
 from models.policy.form import HIDDEN_DIM, InvalidPolicyFileError
-from models.policy.inputs import UNAVAILABLE, encode
+from models.policy.inputs import InputLayout
 from models.policy.step import PolicyStep
 from serve_app.launcher.command_error import CommandError
+from serve_app.launcher.networks import network_of
 
 Config = dict[str, Any]
 UserConfig = dict[str, Any]
@@ -81,7 +83,7 @@ def started(
     """
     now = user_config_of(config, app)
     present = now.get("candidate")
-    states = states_of(file, revision)
+    states = _states_of(file, revision, config, app)
     if present and present["states"] != states:
         raise CommandError(
             f"{present['agent_path']} is tried already; promote or drop it before another one."
@@ -94,17 +96,25 @@ def started(
     return _with(config, app, now | {"candidate": candidate | {"mode": mode, "share": share}})
 
 
-def states_of(file: Path, revision: str | None) -> str:
+def _states_of(file: Path, revision: str | None, config: Config, app: str) -> str:
+    try:
+        network = network_of(_application(config, app))
+    except InvalidNetworkError as error:
+        raise CommandError(f"{error}.") from error
+    return states_of(file, revision, network)
+
+
+def states_of(file: Path, revision: str | None, network: Network) -> str:
     """Return a name for the hidden states of a policy, which is that of no other.
 
     Raises:
         CommandError: the file is no policy of this network, or one that can make no step.
     """
     try:
-        weights = read_weights(file)
+        weights = read_weights(file, network)
     except InvalidPolicyFileError as error:
         raise CommandError(f"{error}.") from error
-    if not _makes_steps(PolicyStep(weights)):
+    if not _makes_steps(PolicyStep(weights, network), network):
         raise CommandError(f"{file}: its weights are so large that a step is not finite.")
     digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     for each in weights.values():
@@ -112,12 +122,13 @@ def states_of(file: Path, revision: str | None) -> str:
     return "-".join(filter(None, (digest.hexdigest(), revision)))
 
 
-def _makes_steps(policy: PolicyStep) -> bool:
+def _makes_steps(policy: PolicyStep, network: Network) -> bool:
     """Try a step of each junction on some observations, as a lone request is stepped."""
+    layout = InputLayout(network)
     chance, hidden = np.random.default_rng(0), np.zeros((1, HIDDEN_DIM), np.float32)
-    for agent in [*range(N_AGENTS)] * _TRIED_STEPS:
-        inputs = encode([agent], [chance.random(MAX_OBS, np.float32).round()])
-        if not policy(inputs, hidden, UNAVAILABLE[[agent]]).finite.all():
+    for agent in [*range(network.n_agents)] * _TRIED_STEPS:
+        inputs = layout.encode([agent], [chance.random(network.max_obs, np.float32).round()])
+        if not policy(inputs, hidden, network.unavailable[[agent]]).finite.all():
             return False
     return True
 
@@ -129,7 +140,7 @@ def shared(config: Config, app: str, share: float) -> Config:
         CommandError: there is no candidate, or its file is not what it was.
     """
     now = user_config_of(config, app)
-    candidate = _unchanged(_candidate(now))
+    candidate = _unchanged(config, app)
     return _with(config, app, now | {"candidate": candidate | {"share": share}})
 
 
@@ -139,7 +150,7 @@ def promoted(config: Config, app: str) -> Config:
     Raises:
         CommandError: there is no candidate, or its file is not what it was.
     """
-    candidate = _unchanged(_candidate(user_config_of(config, app)))
+    candidate = _unchanged(config, app)
     kept = {key: candidate.get(key) for key in ("agent_path", "revision", "states")}
     return _with(config, app, kept)
 
@@ -155,10 +166,11 @@ def dropped(config: Config, app: str) -> Config:
     return _with(config, app, {key: value for key, value in now.items() if key != "candidate"})
 
 
-def _unchanged(candidate: UserConfig) -> UserConfig:
+def _unchanged(config: Config, app: str) -> UserConfig:
     """Refuse a file that the next replica to start would not find as the last one did."""
+    candidate = _candidate(user_config_of(config, app))
     file = Path(candidate["agent_path"])
-    if states_of(file, candidate["revision"]) != candidate["states"]:
+    if _states_of(file, candidate["revision"], config, app) != candidate["states"]:
         raise CommandError(f"{file} is another policy than the one on trial; drop that first.")
     return candidate
 

@@ -16,7 +16,7 @@ class Batch(NamedTuple):
     Attributes:
         seconds: it took.
         agents: B agent indices.
-        inputs: (B, 24).
+        inputs: (B, width).
         hidden: (B, 128), after the step; not finite where it was refused.
     """
 

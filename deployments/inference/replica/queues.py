@@ -25,7 +25,7 @@ class Request:
     """One step that is asked for.
 
     Attributes:
-        obs: at most 19 values.
+        obs: no more values than the network has.
         patience_s: for so long it may wait for its state.
         request_id: an idempotency key, the same for every attempt at one step.
         fingerprint: of the observation, where there is a key.

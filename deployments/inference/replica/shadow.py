@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from deployments.inference.protocol import Key
 from deployments.inference.replica.counts import Batch, StepCounts
 from deployments.log import Seldom
+from models.junctions import SHIPPED
+from models.networks.network import Network
 from models.policy.form import HIDDEN_DIM
-from models.policy.inputs import UNAVAILABLE
 from models.policy.step import Floats, PolicyStep
 
 GATHER_S = 0.05
@@ -31,7 +32,7 @@ MAX_BATCH = 256
 
 
 class Seen(NamedTuple):
-    """A batch that the policy in service has stepped, n of each; ``inputs`` is (n, 24)."""
+    """A batch that the policy in service has stepped, n of each; ``inputs`` is (n, width)."""
 
     keys: list[Key]
     steps: list[int]
@@ -88,12 +89,19 @@ class Shadow:
         concerns: tells whether a run is among those that it follows.
     """
 
-    def __init__(self, source: PolicySource, counts: StepCounts, outcomes: Counter[str]) -> None:
+    def __init__(
+        self,
+        source: PolicySource,
+        counts: StepCounts,
+        outcomes: Counter[str],
+        network: Network = SHIPPED,
+    ) -> None:
         self.source = source
         self.outcomes = outcomes
         self.concerns: Callable[[str], bool] = lambda run: True
         self.states = ShadowStates(MAX_STATES)
         self._counts = counts
+        self._unavailable = network.unavailable
         self._loop = asyncio.get_running_loop()
         self._log = Seldom("Steps of the shadow")
         self._seen: list[Seen] = []
@@ -176,7 +184,7 @@ class Shadow:
         hidden = self.states.hidden[rows]
         if 1 in batch.steps:  # zeros: wherever the run was reset, it is seen here
             hidden[np.equal(batch.steps, 1)] = 0
-        step = policy(batch.inputs, hidden, UNAVAILABLE[batch.agents])
+        step = policy(batch.inputs, hidden, self._unavailable[batch.agents])
         failed = len(rows) - int(np.count_nonzero(step.finite))
         if failed:
             step.hidden[~step.finite] = 0

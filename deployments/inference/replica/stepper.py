@@ -33,18 +33,18 @@ from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.replica.traced import covering_step, traces_of_requests
 from deployments.inference.replica.watched_steps import Made, WatchedSteps
 from deployments.log import Seldom
+from deployments.metrics.junctions import junction_labels
 from deployments.trace_context import CURRENT, Trace
 from deployments.tracing import process as tracing
-from models.junctions import JUNCTIONS
+from models.junctions import SHIPPED
+from models.networks.network import Network
 from models.policy.form import HIDDEN_DIM
-from models.policy.inputs import UNAVAILABLE, encode
+from models.policy.inputs import InputLayout
 from models.policy.step import Step
 
 MAX_BATCH = 256
 LONGEST_TURN_S = 0.004
 NO_PLACE_S = 30.0
-
-_JUNCTIONS = list(JUNCTIONS)
 
 
 class Stepper:
@@ -55,6 +55,7 @@ class Stepper:
         source: the policy, which must be there when a step is asked for.
         options: how long a request may wait for a state, and an answer for its commit.
         states: name of the hidden states, where several policies have states of their own.
+        network: whose junctions are stepped.
 
     Attributes:
         shadow: another policy that steps beside this one.
@@ -68,16 +69,21 @@ class Stepper:
         source: PolicySource,
         options: InferenceOptions,
         states: str = "",
+        network: Network = SHIPPED,
     ) -> None:
         self.counts = StepCounts()
         self.shadow: Shadow | None = None
         self.fallback: Stepper | None = None
-        self.watched_steps = WatchedSteps()
+        self.watched_steps = WatchedSteps(network)
         self._states = states
         self._agents = {
             Key("", junction.id).among(states).junction: junction.agent_index
-            for junction in JUNCTIONS.values()
+            for junction in network.junctions.values()
         }
+        self._ids = network.ids
+        self._labels = junction_labels(network)
+        self._unavailable = network.unavailable
+        self._encode = InputLayout(network).encode
         self._leases = leases
         self._source = source
         self._options = options
@@ -100,7 +106,7 @@ class Stepper:
 
         Args:
             key: of the junction, among states of no name.
-            obs: at most 19 finite values, zero-padded here.
+            obs: no more finite values than the network has, zero-padded here.
             patience_s: how long it may wait for a state, if less than the options say.
             request_id: an idempotency key, the same for every attempt at one step.
 
@@ -180,9 +186,9 @@ class Stepper:
             raise RuntimeError("a step was asked for without a policy")
         started = time.perf_counter()
         agents = [self._agents[request.key.junction] for request in batch]
-        inputs = encode(agents, [request.obs for request in batch])
+        inputs = self._encode(agents, [request.obs for request in batch])
         hidden = np.concatenate([state.hidden for state in states]).reshape(-1, HIDDEN_DIM)
-        step = policy(inputs, hidden, UNAVAILABLE[agents])
+        step = policy(inputs, hidden, self._unavailable[agents])
         self._settle(batch, states, agents, step)
         seconds = time.perf_counter() - started
         self.counts.batches.observe(Batch(seconds, policy, agents, inputs, step.hidden))
@@ -216,7 +222,7 @@ class Stepper:
                 continue
             decision = Decision(action, confidence, state.version.step + 1)
             self._leases.advance(state, new_hidden.copy(), _receipt(request, decision))
-            self.counts.predictions[_JUNCTIONS[agent], action] += 1
+            self.counts.predictions[self._labels[agent], action] += 1
             self._answer(request, state, decision)
 
     def _refuse_step(self, request: Request, agent: int) -> None:
@@ -225,7 +231,7 @@ class Stepper:
             _fail(request.answer, NonFiniteStateError())
         else:
             self.counts.passed_on += 1
-            self.fallback.take_over(request, Key(request.key.run, _JUNCTIONS[agent]))
+            self.fallback.take_over(request, Key(request.key.run, self._ids[agent]))
 
     def take_over(self, request: Request, key: Key) -> None:
         """Queue what another stepper has not answered."""

@@ -8,15 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from deployments.feed.messages import NOBODY, Decision, Demand
-from models.junctions import JUNCTIONS
-from models.policy.inputs import UNAVAILABLE
+from models.junctions import SHIPPED
+from models.networks.network import Network
 from models.policy.step import Floats, PolicyStep, Step
 
 MAX_RECENT = 4
 MAX_RUNS = 50
 _FULL = 20 * MAX_RUNS
-
-_JUNCTIONS = list(JUNCTIONS.values())
 
 
 class Made(NamedTuple):
@@ -24,7 +22,7 @@ class Made(NamedTuple):
 
     Attributes:
         runs, agents, steps: B of each; a step counts those of its hidden state, this one included.
-        inputs: (B, 24).
+        inputs: (B, width).
         hidden: (B, 128) before the step.
         step: what came of it.
         states: name of the hidden states.
@@ -47,8 +45,10 @@ class WatchedSteps:
         watched: whether anybody watches; while nobody does, nothing is to be noted.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, network: Network = SHIPPED) -> None:
         self.watched = False
+        self._junctions = list(network.junctions.values())
+        self._unavailable = network.unavailable
         self._runs: frozenset[str] = frozenset()
         self._active: Counter[str] = Counter()
         self._recent = _nothing()
@@ -78,12 +78,31 @@ class WatchedSteps:
         recent, self._recent = self._recent, _nothing()
         active, self._active = self._active, Counter()
         decisions = [
-            _decision(noted, run, files.get(noted[1].states, ""), noted is steps[-1])
+            self._decision(noted, run, files.get(noted[1].states, ""), noted is steps[-1])
             for (run, _), steps in recent.items()
             for noted in steps
             if noted[1].step.finite[noted[2]]
         ]
         return decisions, dict(active.most_common(MAX_RUNS))
+
+    def _decision(self, noted: _Noted, run: str, policy: str, is_latest: bool) -> Decision:
+        at, made, row = noted
+        junction = self._junctions[made.agents[row]]
+        after = made.step.hidden[row : row + 1]
+        (probabilities,) = made.policy.probabilities(
+            after, self._unavailable[[junction.agent_index]]
+        )
+        return Decision(
+            at,
+            run,
+            junction.id,
+            made.inputs[row, : junction.obs_size].tolist(),
+            int(made.step.actions[row]),
+            made.steps[row],
+            probabilities.tolist(),
+            made.hidden[row].copy() if is_latest else None,
+            policy,
+        )
 
 
 _Noted = tuple[float, Made, int]
@@ -92,21 +111,3 @@ _Noted = tuple[float, Made, int]
 
 def _nothing() -> defaultdict[tuple[str, int], deque[_Noted]]:
     return defaultdict(lambda: deque(maxlen=MAX_RECENT))
-
-
-def _decision(noted: _Noted, run: str, policy: str, is_latest: bool) -> Decision:
-    at, made, row = noted
-    junction = _JUNCTIONS[made.agents[row]]
-    after = made.step.hidden[row : row + 1]
-    (probabilities,) = made.policy.probabilities(after, UNAVAILABLE[[junction.agent_index]])
-    return Decision(
-        at,
-        run,
-        junction.id,
-        made.inputs[row, : junction.obs_size].tolist(),
-        int(made.step.actions[row]),
-        made.steps[row],
-        probabilities.tolist(),
-        made.hidden[row].copy() if is_latest else None,
-        policy,
-    )
