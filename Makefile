@@ -77,9 +77,10 @@ lint: $(VENV)/.dev  ## format check, lint, types, import rules
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-reference: $(VENV)/.serve  ## write docs/configuration.md and Grafana's dashboards anew from what describes them
+reference: $(VENV)/.serve  ## write docs/configuration.md, docs/network.schema.json and Grafana's dashboards anew from what describes them
 	@$(BIN)/python -m serve_app.launcher.configuration_reference
 	@$(BIN)/python -m serve_app.watch.dashboards
+	@$(BIN)/python -m models.networks.schema
 
 openapi: $(VENV)/.serve  ## write docs/openapi anew from the routes (ARGS=--release promises it to clients)
 	@$(BIN)/python -m serve_app.openapi $(ARGS)

@@ -8,8 +8,10 @@ from ray.serve import Application
 from deployments.gateway.deployment import Gateway
 from deployments.gateway.fallbacks import configured_plan
 from deployments.gateway.inference_calls.http_transport import base_of
+from deployments.gateway.observations import check_capacities
 from deployments.gateway.options import GatewayOptions
-from deployments.gateway.safety import limits_of, make_guard
+from deployments.gateway.safety import check_safety
+from serve_app.configured_network import configured_network
 from serve_app.configured_store import open_configured_store, require_shared_store
 from serve_app.configured_tracing import configured_tracing
 from serve_app.credentials.first_user import configured_users
@@ -23,11 +25,15 @@ def build(args: GatewayOptions) -> Application:
 
     Raises:
         InsecureSettingsError: no safe signing key, or no safe token of the inference service.
-        ValueError: the inference URL, the plan, or a limit of the safety layer is not valid.
+        InvalidNetworkError: the network's file cannot be read or is no network.
+        ValueError: the inference URL, the plan, a lane capacity, or a limit of the safety layer is
+            not valid, or is not to be had for the network.
     """
     require_shared_store()
-    if args.safety:
-        make_guard(limits_of(args))  # refuses limits that cannot be kept before anything is started
+    network = configured_network(args.network)
+    check_safety(args, network)  # refuses what cannot be kept before anything is started
+    if args.lane_capacities is not None:
+        check_capacities(args.lane_capacities, network)
     settings = Settings()
     if settings.rl_inference_service_url is not None:
         base_of(settings.rl_inference_service_url)
@@ -39,9 +45,10 @@ def build(args: GatewayOptions) -> Application:
         users=configured_users(settings),
         open_store=open_configured_store,
         inference_url=settings.rl_inference_service_url,
-        plan=configured_plan(args),
+        plan=configured_plan(args, network),
         access_log_share=settings.access_log_share,
         tracing=configured_tracing(),
         open_tokens=configured_tokens(settings),
+        network=network,
     )
     return application

@@ -9,6 +9,7 @@ from itertools import count
 from typing import Any
 
 from deployments.feed.messages import Contents, Decision
+from models.junctions import JUNCTIONS
 
 MAX_RUNS = 50
 MAX_RECENT = 12
@@ -78,11 +79,15 @@ class Runs:
         ]
 
     def decisions(self, name: str, after: int) -> list[dict[str, Any]]:
-        """Return the decisions of a run behind a number, the oldest first."""
+        """Return the decisions of a run behind a number, the oldest first.
+
+        Those for junctions of other networks are left out: the map shows the shipped one.
+        """
         run = self._runs.get(name)
         if run is None:
             return []
-        numbered = [each for kept in run.decisions.values() for each in kept if each[0] > after]
+        shown = [kept for junction, kept in run.decisions.items() if junction in JUNCTIONS]
+        numbered = [each for kept in shown for each in kept if each[0] > after]
         return [_described(decision) for _, decision in sorted(numbered, key=lambda each: each[0])]
 
     def latest(self, name: str, junction: str) -> Decision | None:

@@ -36,10 +36,12 @@ class WhatIf:
             lane: in the order of the observation.
 
         Raises:
-            NoDecisionError: the junction has no such lane.
+            NoDecisionError: the junction has no such lane, or is of another network.
             AnotherPolicyError: the policy's file is gone or holds another one.
         """
-        junction = JUNCTIONS[decision.junction]
+        junction = JUNCTIONS.get(decision.junction)
+        if junction is None:
+            raise NoDecisionError("The console shows the shipped network only")
         if not 0 <= lane < junction.n_lanes:
             raise NoDecisionError(f"The junction has no lane {lane}")
         policy = await self._policy(decision.policy)

@@ -11,7 +11,8 @@ from pydantic_core import from_json
 from deployments.gateway.errors import BadRequestError
 from deployments.gateway.observations import LaneCapacities, normalize_counts
 from deployments.gateway.shown import parse_shown
-from models.junctions import JUNCTIONS, MAX_OBS
+from models.junctions import SHIPPED
+from models.networks.network import Network
 from models.signals.safety import Shown
 
 logger = logging.getLogger("ray.serve")
@@ -22,7 +23,7 @@ NORMALIZED, VEHICLE_COUNTS = FORMATS = ("normalized", "vehicle_counts")
 
 
 class ActionQuery(NamedTuple):
-    """A valid request: a known junction, and at most 19 finite values for the policy.
+    """A valid request: a known junction, and as many finite values as the policy may see.
 
     Attributes:
         simulation_time_s: of the client's day, from its midnight on; None for the clock on the
@@ -50,7 +51,7 @@ def parse_json_object(body: bytes) -> dict[str, Any]:
 
 
 def parse_action_request(
-    body: bytes, capacities: LaneCapacities, safely: bool = False
+    body: bytes, capacities: LaneCapacities, safely: bool = False, network: Network = SHIPPED
 ) -> ActionQuery:
     """Validate a body and bring its observations into the policy's form.
 
@@ -67,10 +68,10 @@ def parse_action_request(
     observations = fields.get("observations")
     if observations is None or observations in ([], "", {}):
         raise BadRequestError("observations is required")
-    junction = JUNCTIONS.get(junction_id)
+    junction = network.junctions.get(junction_id)
     if junction is None:
         raise BadRequestError(f"Unknown junctionId '{junction_id[:100]}'")
-    obs = _finite_values(observations)
+    obs = _finite_values(observations, network.max_obs)
     if _format(fields) == VEHICLE_COUNTS:
         obs = normalize_counts(junction, obs, capacities)
     if "metadata" in fields:
@@ -90,12 +91,12 @@ def _simulation_time_s(value: object) -> float | None:
     return float(value)  # type: ignore[arg-type]
 
 
-def _finite_values(observations: object) -> list[float]:
+def _finite_values(observations: object, most: int) -> list[float]:
     if not isinstance(observations, list):
         raise BadRequestError("observations must be finite numbers")
-    if len(observations) > MAX_OBS:
+    if len(observations) > most:
         raise BadRequestError(
-            f"observations exceeds max size of {MAX_OBS} (received {len(observations)})"
+            f"observations exceeds max size of {most} (received {len(observations)})"
         )
     for value in observations:
         # Not isinstance: a boolean is an int. The bound also refuses NaN, infinities, huge ints.

@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import Depends, FastAPI, Response
 from fastapi.security import HTTPBearer
 
+from deployments.gateway.described import describe
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.routes import Routes, render_error
 from deployments.gateway.schemas import (
@@ -26,6 +27,8 @@ from deployments.http.errors import declared_errors
 from deployments.http.fast_routes import FastRoutes
 from deployments.http.names import IdempotencyKey, Run
 from deployments.http.probes import Probes
+from models.junctions import SHIPPED, is_shipped
+from models.networks.network import Network
 
 MAX_BODY = 64 * 1024  # bytes
 
@@ -54,8 +57,9 @@ def create_app(
     options: GatewayOptions,
     probes: Probes | None = None,
     access_log: AccessLog | None = None,
+    network: Network = SHIPPED,
 ) -> FastAPI:
-    """Build the ASGI application around a service."""
+    """Build the ASGI application around a service for the junctions of a network."""
     app = FastAPI(
         title="Traffic signal gateway",
         version="2.0.0",
@@ -84,6 +88,8 @@ def create_app(
         return answer
 
     _describe_own_errors_alone(app)
+    if not is_shipped(network):
+        describe(app, network)
     return app
 
 

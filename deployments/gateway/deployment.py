@@ -45,6 +45,8 @@ from deployments.ray_private.serve import prepare_log
 from deployments.store import Store
 from deployments.tracing.options import TracingOptions
 from deployments.tracing.replica import end_traces, trace_replica
+from models.junctions import SHIPPED
+from models.networks.network import Network
 from models.signals.clock_plan import ClockPlan
 
 logger = logging.getLogger("ray.serve")
@@ -66,6 +68,7 @@ class Gateway:
         access_log_share: of the requests that get a line in the log, from 0 to 1.
         open_tokens: reads, where they are used, the tokens of the inference service; None where
             it asks for none.
+        network: whose junctions are decided for.
     """
 
     async def __init__(  # type: ignore[misc]
@@ -80,6 +83,7 @@ class Gateway:
         access_log_share: float = 0.0,
         tracing: TracingOptions | None = None,
         open_tokens: Callable[[], Sequence[str]] | None = None,
+        network: Network = SHIPPED,
     ) -> None:
         prepare_log()
         keep_calls_inside()
@@ -102,11 +106,12 @@ class Gateway:
         fallback = make_fallback(plan, options.plan_time_zone)
         guard = make_guard(limits_of(options)) if options.safety else None
         token = open_tokens()[0] if open_tokens else None
-        transport = make_transport(options, inference_url, token)
+        transport = make_transport(options, inference_url, token, network.n_actions)
         inference = _make_client(options, transport, counts, fallback)
-        self._options = options
+        self._options, self._network = options, network
+        capacities = options.lane_capacities or network.capacities
         self._service = GatewayService(
-            logins, tokens, inference, options.lane_capacities, counts, fallback, trail, guard
+            logins, tokens, inference, capacities, counts, fallback, trail, guard, network
         )
         self._metrics = Publisher(GatewayMetrics(self._service).publish)
         key = Check(tokens.check, "Tokens cannot be signed and verified.")
@@ -116,7 +121,9 @@ class Gateway:
         self._access_log = AccessLog(access_log_share)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
-        app = create_app(self._service, self._options, self._probes, self._access_log)
+        app = create_app(
+            self._service, self._options, self._probes, self._access_log, self._network
+        )
         self._metrics.add(RequestMetrics(app.state.request_times).publish)
         self._feed = start_publisher(ToldGateway(self._service, app.state.request_times))
         speak_by(lane_of(app))

@@ -10,6 +10,8 @@ from zoneinfo import ZoneInfo
 
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.safety import limits_of
+from models.junctions import SHIPPED, is_shipped
+from models.networks.network import Network
 from models.signals.clock_plan import (
     SAFE_PLAN,
     SHIPPED_PLAN,
@@ -80,15 +82,22 @@ class ByPlan:
         return now.hour * 3600 + now.minute * 60 + now.second + now.microsecond / 1e6
 
 
-def configured_plan(options: GatewayOptions) -> ClockPlan | None:
+def configured_plan(options: GatewayOptions, network: Network = SHIPPED) -> ClockPlan | None:
     """Return the plan that the options ask for; None for RED.
 
     Raises:
-        InvalidPlanError: it is no plan, or the safety layer would have its phases last longer.
+        InvalidPlanError: there is none of the network, it is no plan, or the safety layer would
+            have its phases last longer.
     """
     if options.fallback == "red":
         return None
-    plan = read_plan(options.plan_file or (SAFE_PLAN if options.safety else SHIPPED_PLAN))
+    if options.plan_file is None and not is_shipped(network):
+        raise InvalidPlanError(
+            f"fallback: plan needs a plan_file for the network {network.name}; the shipped plans"
+            " are of the shipped network"
+        )
+    shipped = SAFE_PLAN if options.safety else SHIPPED_PLAN
+    plan = read_plan(options.plan_file or shipped, network)
     if options.safety:
         for name, layer in read_layers(limits_of(options)).items():
             if plan.shortest_phase_s(name) < layer.shortest_phase_s:

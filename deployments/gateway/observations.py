@@ -6,20 +6,21 @@ import random
 from collections.abc import Mapping, Sequence
 
 from deployments.gateway.errors import BadRequestError
-from models.junctions import JUNCTIONS, Junction
+from models.junctions import SHIPPED
+from models.networks.network import Junction, Network
 
 LaneCapacities = Mapping[str, Sequence[float]]
 
 
-def check_capacities(capacities: LaneCapacities) -> None:
+def check_capacities(capacities: LaneCapacities, network: Network = SHIPPED) -> None:
     """Refuse a table that does not have each junction's lanes, and nothing else.
 
     Raises:
         ValueError: says which junction.
     """
-    for unknown in capacities.keys() - JUNCTIONS.keys():
+    for unknown in capacities.keys() - network.junctions.keys():
         raise ValueError(f"lane capacities of an unknown junction {unknown!r}")
-    for junction in JUNCTIONS.values():
+    for junction in network.junctions.values():
         lanes = capacities.get(junction.id, ())
         if len(lanes) != junction.n_lanes or not all(0 < lane < 1e6 for lane in lanes):
             raise ValueError(

@@ -9,8 +9,6 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from deployments.access.scopes import Scope
-from deployments.gateway.observations import check_capacities
-from models.junctions import SHIPPED
 
 
 class GatewayOptions(BaseModel):
@@ -18,6 +16,11 @@ class GatewayOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    network: Path | None = Field(
+        None,
+        description="File of the road network, instead of `NETWORK_PATH`; the one of "
+        "`inference_app`. A relative path counts from the folder of the product.",
+    )
     max_waiting: int = Field(
         1000,
         ge=1,
@@ -124,17 +127,11 @@ class GatewayOptions(BaseModel):
         description="Whether a client's address is taken from `X-Forwarded-For`, as the edge sets "
         "it.",
     )
-    lane_capacities: dict[str, list[float]] = Field(
-        {name: list(each) for name, each in SHIPPED.capacities.items()},
+    lane_capacities: dict[str, list[float]] | None = Field(
+        None,
         description="Vehicles that fit on each incoming lane: a list by junction id.",
         json_schema_extra={"unit": "vehicles", "default": "those of the network"},
     )
-
-    @field_validator("lane_capacities")
-    @classmethod
-    def _fit_the_junctions(cls, value: dict[str, list[float]]) -> dict[str, list[float]]:
-        check_capacities(value)
-        return value
 
     @field_validator("plan_time_zone")
     @classmethod

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.schemas import Safety, SafetyStep
-from models.junctions import Junction
+from models.junctions import is_shipped
+from models.networks.network import Junction, Network
 from models.signals.monitor import ConflictMonitor, read_monitors
 from models.signals.safety import Limits, SafetyLayer, Shown, Step, read_layers
 
@@ -67,6 +68,22 @@ def limits_of(options: GatewayOptions) -> Limits:
     return Limits(
         options.safety_min_green_s, options.safety_max_red_s, options.safety_asked_every_s
     )
+
+
+def check_safety(options: GatewayOptions, network: Network) -> None:
+    """Refuse a safety layer that cannot be made, or whose limits cannot be kept.
+
+    Raises:
+        ValueError: says why.
+    """
+    if not options.safety:
+        return
+    if not is_shipped(network):
+        raise ValueError(
+            f"safety: true needs the ways across each junction, which nobody has said of the"
+            f" network {network.name}; leave it out, or serve the shipped network"
+        )
+    make_guard(limits_of(options))
 
 
 def make_guard(limits: Limits) -> SafetyGuard:

@@ -36,15 +36,17 @@ from deployments.gateway.schemas import (
     ResetResponse,
     Safety,
 )
-from deployments.gateway.signals import FALLBACK_STATUS, SIGNAL_OF_ACTION
+from deployments.gateway.signals import FALLBACK_STATUS, signal_of
 from deployments.gateway.watched_fallbacks import WatchedFallbacks
 from deployments.http.errors import RefusedError
 from deployments.http.names import NOT_A_KEY, NOT_A_RUN_ID, is_name
 from deployments.log import Seldom
+from deployments.metrics.junctions import junction_labels
 from deployments.metrics.sampled import Sampled
 from deployments.store import StoreError
 from deployments.trace_context import CURRENT
-from models.junctions import JUNCTIONS
+from models.junctions import SHIPPED
+from models.networks.network import Network
 
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")
 
@@ -73,6 +75,7 @@ class GatewayService:
         capacities: vehicles that fit on each incoming lane, by junction.
         fallback: answers while the inference service does not.
         guard: says what may be shown of what is answered; None lets every answer pass.
+        network: whose junctions are decided for.
 
     Attributes:
         trail: takes note of logins, resets and refusals for the audit log.
@@ -89,6 +92,7 @@ class GatewayService:
         fallback: Fallback | None = None,
         trail: Trail | None = None,
         guard: SafetyGuard | None = None,
+        network: Network = SHIPPED,
     ) -> None:
         self.tokens = tokens
         self.counts = counts
@@ -97,6 +101,8 @@ class GatewayService:
         self._logins = logins
         self._inference = inference
         self._capacities = capacities
+        self._network = network
+        self._labels = dict(zip(network.ids, junction_labels(network), strict=True))
         self._fallback = fallback or Red()
         self._guard = guard
         self._random = random.Random()
@@ -144,12 +150,13 @@ class GatewayService:
         Raises:
             BadRequestError: the request breaks a rule; no state has changed.
         """
-        query = parse_action_request(body, self._capacities, self._guard is not None)
+        safely = self._guard is not None
+        query = parse_action_request(body, self._capacities, safely, self._network)
         return await self._decide(query, run, key, request_id)
 
     async def demo(self, run: str | None, request_id: str | None) -> ActionResponse:
         """Answer GET /traffic/action, for a random junction."""
-        junction = self._random.choice(list(JUNCTIONS.values()))
+        junction = self._random.choice(list(self._network.junctions.values()))
         observation = random_observation(junction, self._random)
         query = ActionQuery(junction.id, observation, None, made_up(junction, observation))
         return await self._decide(query, run, None, request_id)
@@ -175,8 +182,8 @@ class GatewayService:
         safety: Safety | None = None
         if self._guard is not None and query.shown is not None:
             action, safety = self._guard.decide(query.junction_id, query.shown, action)
-        signal = SIGNAL_OF_ACTION[action]
-        self.counts.actions[query.junction_id, signal] += 1
+        signal = signal_of(action)
+        self.counts.actions[self._labels[query.junction_id], signal] += 1
         return ActionResponse.model_construct(
             junctionId=query.junction_id,
             predictedAction=action,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from deployments.gateway.errors import BadRequestError
-from models.junctions import Junction
+from models.networks.network import Junction
 from models.signals.safety import Shown
 
 MAX_SECONDS = 10**9  # some thirty years

@@ -33,7 +33,7 @@ from deployments.inference.schemas import (
     ResetResponse,
 )
 from deployments.inference.service import InferenceService
-from models.junctions import SHIPPED
+from models.junctions import SHIPPED, is_shipped
 from models.networks.network import Network
 
 MAX_BODY = 64 * 1024  # bytes
@@ -91,7 +91,7 @@ def create_app(
     fast = FastRoutes(app, render_error, options.max_waiting, access_log=access_log, guard=guard)
     _add_prediction_routes(fast, Routes(service, network))
     (probes or Probes()).add_to(fast)
-    if network is not SHIPPED:
+    if not is_shipped(network):
         describe(app, network)
     landing_page = _LANDING_PAGE.read_text(encoding="utf-8")
     guarded = page_headers(landing_page)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import PROTOCOL, AuthorityUnavailableError, Key
 from deployments.store import Expected
-from models.junctions import SHIPPED
+from models.junctions import SHIPPED, is_shipped
 from models.networks.network import Network
 
 N_SLOTS = 64
@@ -118,7 +118,7 @@ def layout_of(options: InferenceOptions, network: Network = SHIPPED) -> Layout:
         "snapshots": options.snapshots,
         "durable": options.durable,
     }
-    if network.digest != SHIPPED.digest:
+    if not is_shipped(network):
         terms[_NETWORK] = network.digest
     return Layout(1, options.shards, terms)
 

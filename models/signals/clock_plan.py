@@ -13,16 +13,18 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Annotated, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 
-from models.junctions import JUNCTIONS
+from models.junctions import SHIPPED
 from models.network.signal_states import MIN_GREEN_S, YELLOW_S
+from models.networks.network import Network
 
 SHIPPED_PLAN = Path(__file__).parents[1] / "network" / "greenwave.plan.json"
 SAFE_PLAN = SHIPPED_PLAN.with_name("greenwave.safe-plan.json")  # for the safety layer's changes
 DAY_S = 24 * 3600
 MIN_PHASE_S = YELLOW_S + MIN_GREEN_S
 MAX_PHASE_S = 600
+_NETWORK = "network"
 
 PhaseSeconds = Annotated[int, Field(ge=MIN_PHASE_S, le=MAX_PHASE_S)]
 
@@ -74,11 +76,12 @@ class Period(_Form):
         return int(hours) * 3600 + int(minutes) * 60
 
     @model_validator(mode="after")
-    def _fit_the_junctions(self) -> Self:
-        if self.junctions.keys() != JUNCTIONS.keys():
-            different = sorted(self.junctions.keys() ^ JUNCTIONS.keys())
+    def _fit_the_junctions(self, info: ValidationInfo) -> Self:
+        network: Network = (info.context or {}).get(_NETWORK, SHIPPED)
+        if self.junctions.keys() != network.junctions.keys():
+            different = sorted(self.junctions.keys() ^ network.junctions.keys())
             raise ValueError(f"exactly the known junctions must have a timing; wrong: {different}")
-        for junction in JUNCTIONS.values():
+        for junction in network.junctions.values():
             if len(self.junctions[junction.id].phases_s) != junction.n_phases:
                 raise ValueError(f"junction {junction.id} has {junction.n_phases} phases")
         return self
@@ -123,14 +126,14 @@ def phase_at(second: float, durations_s: tuple[int, ...]) -> int:
     return bisect_right(list(accumulate(durations_s)), second % sum(durations_s))
 
 
-def read_plan(path: str | os.PathLike[str] = SHIPPED_PLAN) -> ClockPlan:
-    """Read a plan.
+def read_plan(path: str | os.PathLike[str] = SHIPPED_PLAN, network: Network = SHIPPED) -> ClockPlan:
+    """Read a plan of a network.
 
     Raises:
         InvalidPlanError: there is no such file, or it is no plan for these junctions.
     """
     try:
-        return ClockPlan.model_validate_json(Path(path).read_bytes())
+        return ClockPlan.model_validate_json(Path(path).read_bytes(), context={_NETWORK: network})
     except OSError as error:
         raise InvalidPlanError(f"the plan {path} cannot be read: {error.strerror}") from error
     except ValidationError as error:

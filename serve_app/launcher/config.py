@@ -160,12 +160,21 @@ def _contradictions(options: Mapping[str, BaseModel | None]) -> Iterator[str]:
         inference = options.get(gateway.inference_app)
         if not isinstance(inference, InferenceOptions):
             continue
+        if inference.network != gateway.network:
+            yield (
+                f"applications[{name}].args.network: {_named(gateway.network)} is not that of"
+                f" {gateway.inference_app}, {_named(inference.network)}"
+            )
         if inference.shared_patience_s >= gateway.deadline_s:
             yield (
                 f"applications[{name}].args.deadline_s: {gateway.deadline_s} is not above the "
                 f"shared_patience_s of {gateway.inference_app}, {inference.shared_patience_s}: one "
                 "hidden state out of reach would fail all requests that share its call"
             )
+
+
+def _named(network: Path | None) -> str:
+    return "the network of the environment" if network is None else str(network)
 
 
 def _faults_of_raw_fields(application: Mapping[str, Any]) -> Iterator[str]:

@@ -38,7 +38,7 @@ class Step(NamedTuple):
 
     Attributes:
         run: simulation run, None for the default one.
-        obs: at most 19 finite values.
+        obs: no more finite values than the network has.
         key: idempotency key, with which a repeated call makes no second step.
         request_id: of the request that asks, for the inference service's log.
         trace: that the request belongs to.
@@ -120,13 +120,13 @@ def error_of(
     return InferenceUnavailableError("unusable", f"{status} {detail}")
 
 
-def checked_action(action: object) -> int:
-    """Return an action that the contract allows.
+def checked_action(action: object, n_actions: int = N_ACTIONS) -> int:
+    """Return an action that a junction may have.
 
     Raises:
-        InferenceUnavailableError: it is not an action of the contract.
+        InferenceUnavailableError: it is none.
     """
-    if type(action) is not int or not 0 <= action < N_ACTIONS:
+    if type(action) is not int or not 0 <= action < n_actions:
         raise InferenceUnavailableError("unusable", f"action {action!r:.50}")
     return action
 

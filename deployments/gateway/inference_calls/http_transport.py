@@ -21,6 +21,7 @@ from deployments.http.errors import CODE_HEADER
 from deployments.http.names import KEY_HEADER, RUN_HEADER
 from deployments.trace_context import traces_of
 from deployments.tracing import process as tracing
+from models.junctions import N_ACTIONS
 
 _ROUTE = "/predict_action"
 _SHARED_ROUTE = "/predict_actions"
@@ -53,6 +54,7 @@ class HttpTransport:
         shares_calls: whether steps that arrive together go in one call of ``/predict_actions``,
             which is not part of the contract.
         token: that the service asks for, if it does.
+        n_actions: of the network; what the service answers is below.
     """
 
     def __init__(
@@ -61,10 +63,12 @@ class HttpTransport:
         deadline_s: float,
         shares_calls: bool,
         token: str | None = None,
+        n_actions: int = N_ACTIONS,
     ) -> None:
         self._find_base = find_base
         self._deadline_s = deadline_s
         self._shared = SharedCalls(self._act_together) if shares_calls else None
+        self._n_actions = n_actions
         self._base: str | None = None
         self._token = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._connections = Connections()
@@ -90,7 +94,7 @@ class HttpTransport:
         headers = {KEY_HEADER: step.key, **_headers(step.run, step.request_id)}
         with tracing.covering(f"POST {_ROUTE}", traces_of([step.trace]), "client"):
             answer = await self._call("POST", _ROUTE, headers, body)
-        return checked_action(answer.get("action"))
+        return checked_action(answer.get("action"), self._n_actions)
 
     async def _act_together(self, steps: Sequence[Step]) -> Sequence[Outcome]:
         if len(steps) == 1:
@@ -104,7 +108,7 @@ class HttpTransport:
         try:
             with tracing.covering(f"POST {_SHARED_ROUTE}", traces, "client", {"steps": len(steps)}):
                 answer = await self._call("POST", _SHARED_ROUTE, headers, {"items": items})
-            return [_read_item(item) for item in answer["items"]]
+            return [_read_item(item, self._n_actions) for item in answer["items"]]
         except BadRequestError as error:  # not for what one of the clients has sent
             raise InferenceUnavailableError("unusable", str(error)) from error
         except (KeyError, TypeError) as error:
@@ -164,12 +168,12 @@ def _object(status: int, text: bytes, code: str | None) -> dict[str, Any]:
     raise error_of(status, f"HTTP status {status}")
 
 
-def _read_item(item: Any) -> Outcome:
+def _read_item(item: Any, n_actions: int) -> Outcome:
     try:
         error = item.get("error")
         if error:
             return error_of(error["status"], error["detail"], error.get("code"))
-        return checked_action(item["action"])
+        return checked_action(item["action"], n_actions)
     except InferenceUnavailableError as error:
         return error
     except (AttributeError, KeyError, TypeError):

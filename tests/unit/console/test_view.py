@@ -35,6 +35,13 @@ def test_a_decision_is_shown_once_to_who_was_told_and_again_to_who_comes_new():
     assert [each["step"] for each in view_of(view)["decisions"]] == [3, 4]
 
 
+def test_junctions_of_other_networks_are_not_drawn_but_their_run_is_listed():
+    view = View()
+    view.add(report(decision(junction="elsewhere")), 0.0)
+    assert view_of(view)["decisions"] == []
+    assert [each["run"] for each in view_of(view)["runs"]] == ["run"]
+
+
 def test_neither_runs_nor_their_decisions_fill_the_memory():
     view = View()
     for n in range(3 * MAX_RUNS):

@@ -62,3 +62,10 @@ async def test_a_lane_that_is_not_there_is_refused(tmp_path, lane):
     file = tmp_path / "agent.th"
     with pytest.raises(NoDecisionError, match="no lane"):
         await WhatIf().curve(real_decision(save(file, 1), str(file)), lane)
+
+
+async def test_a_junction_of_another_network_is_refused_with_a_sentence(tmp_path):
+    file = tmp_path / "agent.th"
+    decision = replace(real_decision(save(file, 1), str(file)), junction="elsewhere")
+    with pytest.raises(NoDecisionError, match="The console shows the shipped network only"):
+        await WhatIf().curve(decision, LANE)

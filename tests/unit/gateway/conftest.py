@@ -31,6 +31,7 @@ from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.users import Users
 from deployments.store import Store, open_store
 from models.junctions import SHIPPED
+from models.networks.network import Network
 
 SECRET = b"0123456789abcdef0123456789abcdef"
 PASSWORD = "correct horse"
@@ -104,6 +105,11 @@ def guard() -> SafetyGuard | None:
     return None
 
 
+@pytest.fixture
+def network() -> Network:
+    return SHIPPED
+
+
 @pytest_asyncio.fixture
 async def service(
     store: Store,
@@ -111,6 +117,7 @@ async def service(
     inference: FakeInference,
     fallback: Fallback,
     guard: SafetyGuard | None,
+    network: Network,
 ) -> AsyncIterator[GatewayService]:
     logins = Logins(store, Users(store, {"ann": PASSWORD_HASH}), tokens, OPTIONS)
     counts = GatewayCounts()
@@ -119,15 +126,15 @@ async def service(
     )
     trail = Trail(AuditLog(store))
     made = GatewayService(
-        logins, tokens, client, SHIPPED.capacities, counts, fallback, trail, guard
+        logins, tokens, client, network.capacities, counts, fallback, trail, guard, network
     )
     yield made
     await made.close()
 
 
 @pytest.fixture
-def app(service: GatewayService) -> FastAPI:
-    return create_app(service, OPTIONS)
+def app(service: GatewayService, network: Network) -> FastAPI:
+    return create_app(service, OPTIONS, network=network)
 
 
 @pytest_asyncio.fixture

@@ -6,7 +6,6 @@ import pytest
 from pydantic import ValidationError
 
 from deployments.gateway.options import GatewayOptions
-from models.junctions import SHIPPED
 
 
 @pytest.mark.parametrize(
@@ -21,7 +20,6 @@ from models.junctions import SHIPPED
         {"plan_time_zone": "Mars/Olympus"},
         {"plan_time_zone": "../UTC"},
         {"plan_time_zone": ""},
-        {"lane_capacities": SHIPPED.capacities | {"300839359": [35.4]}},
     ],
     ids=lambda args: next(iter(args)),
 )

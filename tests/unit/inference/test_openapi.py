@@ -29,7 +29,7 @@ from deployments.inference.protocol import (
 )
 from deployments.inference.replica.stepper import Decision
 from deployments.inference.service import InferenceService
-from models.junctions import JUNCTIONS, MAX_OBS
+from models.junctions import JUNCTIONS, MAX_OBS, SHIPPED
 
 CHECKS = [
     status_code_conformance,
@@ -52,7 +52,9 @@ class FakeService(InferenceService):
     """Refuses what it should, and answers everything else with one outcome."""
 
     def __init__(self, outcome: Exception | None) -> None:
-        policies = SimpleNamespace(loaded=True, problem=None, lacks_places=False)
+        self.network = SHIPPED
+        primary = SimpleNamespace(slot=SimpleNamespace(model=None))
+        policies = SimpleNamespace(loaded=True, problem=None, lacks_places=False, primary=primary)
         self.policies = policies  # type: ignore[assignment]
         self.leases = SimpleNamespace(connected=True, reset=self._answer)  # type: ignore[assignment]
         self._outcome = outcome

@@ -16,6 +16,7 @@ from serve_app.launcher.config import InvalidServeConfigError, find_faults, read
 ROOT = Path(__file__).resolve().parents[4]
 EDGE = ROOT / "configs" / "edge.cfg.tmpl"
 SHIPPED = [ROOT / "serve_config.yaml", *sorted((ROOT / "configs").glob("*.yaml"))]
+WHOLE = [path for path in SHIPPED if path.name != "two-cities.yaml"]
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +63,8 @@ def test_variants_hold_the_same_applications_in_the_same_places() -> None:
         applications = read_config(path)["applications"]
         return {each["name"]: (each["route_prefix"], each["import_path"]) for each in applications}
 
-    assert len(SHIPPED) == 3
-    assert places(SHIPPED[0]) == places(SHIPPED[1]) == places(SHIPPED[2])
+    assert len(WHOLE) == 3
+    assert places(WHOLE[0]) == places(WHOLE[1]) == places(WHOLE[2])
 
 
 @pytest.mark.parametrize(
@@ -131,6 +132,19 @@ def test_a_gateway_less_patient_than_a_shared_call_is_refused(
     assert all("deadline_s" in fault and "shared_patience_s" in fault for fault in found)
 
 
+def test_a_gateway_of_another_network_than_its_inference_is_refused(
+    shipped: dict[str, Any],
+) -> None:
+    config = copy.deepcopy(shipped)
+    config["applications"][1]["args"] = {"network": "/city.json"}
+    assert list(find_faults(config)) == [
+        "applications[gateway].args.network: /city.json is not that of inference, the network of"
+        " the environment"
+    ]
+    config["applications"][0]["args"] = {"network": "/city.json"}
+    assert list(find_faults(config)) == []
+
+
 def test_an_application_that_is_no_function_of_args_has_none_to_check(
     shipped: dict[str, Any],
 ) -> None:
@@ -161,7 +175,7 @@ def test_a_missing_file_is_refused_with_a_sentence(tmp_path: Path) -> None:
         read_config(tmp_path / "none.yaml")
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", WHOLE, ids=lambda path: path.name)
 def test_every_prefix_of_a_record_service_has_an_application_of_that_service(path: Path) -> None:
     applications = read_config(path)["applications"]
     served = {

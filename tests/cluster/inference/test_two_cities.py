@@ -1,0 +1,133 @@
+"""Two cities in one graph, as configs/two-cities.yaml has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import yaml
+
+from models.junctions import SHIPPED
+from models.networks.network import read_network
+from models.policy.form import HIDDEN_DIM, SHIPPED_POLICY
+from models.policy.inputs import InputLayout
+from models.policy.step import PolicyStep
+from models.policy.untrained import save_untrained
+from serve_app.launcher.command_error import CommandError
+from testbed.shipped import ROOT
+from testbed.system import System
+from tests.cluster.gateway.conftest import ENVIRONMENT, USER
+
+HARBOUR = read_network(ROOT / "configs" / "harbour.json")
+JUNCTION, OBS = "customs", [0.0, 1.0, 0.0, 1.0, 0.4, 0.1, 0.9, 0.0, 0.2]
+STEP = "X-Hidden-State-Step"
+
+
+def of_the_config(name: str, **args: str) -> dict[str, Any]:
+    config = yaml.safe_load((ROOT / "configs" / "two-cities.yaml").read_text())
+    (found,) = [each for each in config["applications"] if each["name"] == name]
+    found["args"] |= args
+    found["runtime_env"]["env_vars"] |= ENVIRONMENT
+    return dict(found)
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("harbour") / "harbour.untrained.th"
+    save_untrained(path, HARBOUR)
+    return path
+
+
+@pytest.fixture(scope="module")
+def cities(system: System, policy: Path) -> Iterator[System]:
+    system.deploy(
+        of_the_config("inference-harbour", agent_path=str(policy)),
+        of_the_config("gateway-harbour"),
+    )
+    yield system
+    system.remove("inference-harbour", "gateway-harbour")
+
+
+def predict(system: System, city: str, run: str, junction: str = JUNCTION) -> httpx.Response:
+    return httpx.post(
+        f"{system.url}{city}/predict_action",
+        json={"junction_id": junction, "obs_data": OBS[: 8 if not city else None]},
+        headers={"X-Simulation-Run": run},
+        timeout=10,
+    )
+
+
+def test_each_city_answers_for_its_junctions_with_its_policy(
+    cities: System, policy: Path, run_id: str
+) -> None:
+    expected = PolicyStep.load(policy, HARBOUR)
+    agent = [HARBOUR.junctions[JUNCTION].agent_index]
+    inputs = InputLayout(HARBOUR).encode(agent, [OBS])
+    hidden = np.zeros((1, HIDDEN_DIM), np.float32)
+    for _ in range(3):
+        step = expected(inputs, hidden, HARBOUR.unavailable[agent])
+        hidden = step.hidden
+        assert predict(cities, "/harbour", run_id).json() == {
+            "junction_id": JUNCTION,
+            "action": int(step.actions[0]),
+            "confidence": pytest.approx(float(step.confidences[0]), abs=1e-4),
+        }
+    assert predict(cities, "", run_id, SHIPPED.ids[1]).status_code == 200
+    assert predict(cities, "", run_id).status_code == 404
+    assert predict(cities, "/harbour", run_id, SHIPPED.ids[1]).status_code == 404
+
+
+def test_each_city_has_hidden_states_of_its_own(cities: System, run_id: str) -> None:
+    for step in ("1", "2"):
+        assert predict(cities, "/harbour", run_id).headers[STEP] == step
+    assert predict(cities, "", run_id, SHIPPED.ids[1]).headers[STEP] == "1"
+    reset = {"X-Simulation-Run": run_id}
+    httpx.post(f"{cities.url}/reset_hidden", headers=reset, timeout=10).raise_for_status()
+    assert predict(cities, "/harbour", run_id).headers[STEP] == "3"
+    assert predict(cities, "", run_id, SHIPPED.ids[1]).headers[STEP] == "1"
+
+
+def test_each_city_has_a_gateway_of_its_own(cities: System) -> None:
+    with httpx.Client(base_url=f"{cities.url}/harbour/api", timeout=10) as client:
+        token = client.post("/auth/login", json=USER).raise_for_status().json()["accessToken"]
+        client.headers["Authorization"] = f"Bearer {token}"
+        body = {"junctionId": JUNCTION, "observations": OBS}
+        answer = client.post("/traffic/action", json=body)
+        assert (answer.status_code, answer.json()["status"]) == (200, "success")
+        body["junctionId"] = SHIPPED.ids[1]
+        assert client.post("/traffic/action", json=body).status_code == 400
+
+
+def test_the_policy_of_the_other_city_is_refused_and_the_present_one_stays(
+    cities: System, policy: Path, run_id: str
+) -> None:
+    assert predict(cities, "/harbour", run_id).headers[STEP] == "1"
+    changed = of_the_config("inference-harbour", agent_path=str(policy))
+    changed["deployments"][0]["user_config"] = {"agent_path": str(SHIPPED_POLICY)}
+    cities.deploy(changed)
+    told = httpx.get(f"{cities.url}/harbour/health", timeout=10).json()
+    assert told["status"] == "healthy"
+    assert told["detail"].endswith("is it the policy of another city than harbour?")
+    assert predict(cities, "/harbour", run_id).headers[STEP] == "2"
+
+
+def test_another_network_is_refused_while_states_are_kept_and_the_states_go_on(
+    cities: System, policy: Path, run_id: str, tmp_path: Path
+) -> None:
+    reset = {"X-Simulation-Run": run_id}
+    assert predict(cities, "/harbour", run_id).headers[STEP] == "1"
+    network = (ROOT / "configs" / "harbour.json").read_text().replace('"customs"', '"house"')
+    (tmp_path / "harbour.json").write_text(network)
+    changed = of_the_config(
+        "inference-harbour", agent_path=str(policy), network=str(tmp_path / "harbour.json")
+    )
+    with pytest.raises(CommandError, match="has other junctions, phases or lanes"):
+        cities.deploy(changed)
+    assert predict(cities, "/harbour", run_id).headers[STEP] == "2"
+    cities.deploy(of_the_config("inference-harbour", agent_path=str(policy)))
+    assert predict(cities, "/harbour", run_id).headers[STEP] == "3"
+    httpx.post(f"{cities.url}/harbour/reset_hidden", headers=reset, timeout=10).raise_for_status()

@@ -1,0 +1,114 @@
+"""The gateway for the junctions that a user brings."""
+
+from __future__ import annotations
+
+import pytest
+
+from deployments.gateway.fallbacks import configured_plan
+from deployments.gateway.inference_calls.client import (
+    InferenceUnavailableError,
+    checked_action,
+)
+from deployments.gateway.observations import check_capacities
+from deployments.gateway.options import GatewayOptions
+from deployments.gateway.safety import check_safety
+from deployments.gateway.signals import signal_of
+from models.junctions import SHIPPED
+from models.networks.network import Network
+from models.signals.clock_plan import InvalidPlanError
+from tests.cities import city_of_size, small_city
+
+ACTION = "/traffic/action"
+CITY = small_city()
+PLAN = """{"name": "by hand", "periods": [{"begin": "00:00", "junctions": {
+    "north": {"offset_s": 0, "phases_s": [20, 20, 20]},
+    "east": {"offset_s": 0, "phases_s": [30, 30]},
+    "west": {"offset_s": 0, "phases_s": [30, 30]}}}]}"""
+
+
+@pytest.fixture
+def network() -> Network:
+    return CITY
+
+
+async def test_its_junctions_are_decided_for(client, bearer, inference):
+    body = {"junctionId": "west", "observations": [0, 1, 1, 0.5, 0, 0, 0]}
+    answer = await client.post(ACTION, json=body, headers=bearer)
+    assert answer.status_code == 200
+    assert answer.json()["junctionId"] == "west"
+
+
+async def test_those_of_the_documents_are_unknown(client, bearer):
+    body = {"junctionId": "300839359", "observations": [1]}
+    answer = await client.post(ACTION, json=body, headers=bearer)
+    assert (answer.status_code, answer.json()["message"]) == (
+        400,
+        "Unknown junctionId '300839359'",
+    )
+
+
+async def test_counts_are_divided_by_the_capacities_of_its_file(client, bearer, inference):
+    body = {
+        "junctionId": "west",
+        "observations": [0, 1, 1, 5, 5.5, 6, 26],
+        "observationFormat": "vehicle_counts",
+    }
+    await client.post(ACTION, json=body, headers=bearer)
+    assert inference.steps[-1].obs == [0, 1, 1, 0.5, 0.5, 0.5, 1]
+
+
+async def test_more_values_than_it_has_are_refused(client, bearer):
+    body = {"junctionId": "north", "observations": [0] * 8}
+    answer = await client.post(ACTION, json=body, headers=bearer)
+    assert answer.json()["message"] == "observations exceeds max size of 7 (received 8)"
+
+
+async def test_a_demonstration_is_of_one_of_its_junctions(client, bearer):
+    answer = await client.get(ACTION, headers=bearer)
+    assert answer.json()["junctionId"] in CITY.ids
+
+
+async def test_the_document_tells_of_the_city(client):
+    schemas = (await client.get("/openapi.json")).json()["components"]["schemas"]
+    request = schemas["ActionRequest"]
+    assert request["properties"]["junctionId"]["enum"] == ["north", "east", "west"]
+    assert request["properties"]["observations"]["maxItems"] == 7
+    assert request["example"]["junctionId"] == "north"
+    assert schemas["ActionResponse"]["properties"]["predictedAction"]["exclusiveMaximum"] == 3
+    assert SHIPPED.ids[0] not in str(schemas)
+
+
+def test_actions_are_those_of_the_network():
+    assert checked_action(6, n_actions=7) == 6
+    with pytest.raises(InferenceUnavailableError):
+        checked_action(7, n_actions=7)
+    assert [signal_of(action) for action in range(6)] == ["RED", "YELLOW", *["GREEN"] * 4]
+
+
+def test_lane_capacities_of_the_arguments_must_be_those_of_its_lanes():
+    check_capacities(CITY.capacities, CITY)
+    with pytest.raises(ValueError, match="unknown junction"):
+        check_capacities(SHIPPED.capacities, CITY)
+    with pytest.raises(ValueError, match="junction west needs 4 lane capacities above zero"):
+        check_capacities(CITY.capacities | {"west": [1.0]}, CITY)
+
+
+def test_a_safety_layer_that_nobody_can_make_is_refused_with_a_sentence():
+    check_safety(GatewayOptions(), CITY)
+    check_safety(GatewayOptions(safety=True), SHIPPED)
+    with pytest.raises(ValueError, match=r"^safety: true needs .* of the network a city; "):
+        check_safety(GatewayOptions(safety=True), CITY)
+
+
+def test_a_fallback_by_plan_needs_a_plan_of_the_city(tmp_path):
+    with pytest.raises(InvalidPlanError, match="needs a plan_file for the network a city"):
+        configured_plan(GatewayOptions(fallback="plan"), CITY)
+    (tmp_path / "plan.json").write_text(PLAN)
+    options = GatewayOptions(fallback="plan", plan_file=tmp_path / "plan.json")
+    plan = configured_plan(options, CITY)
+    assert plan is not None
+    assert plan.at("north", 45).phase == 2
+    with pytest.raises(InvalidPlanError, match="exactly the known junctions"):
+        configured_plan(options, SHIPPED)
+    with pytest.raises(InvalidPlanError, match="exactly the known junctions"):
+        configured_plan(options, city_of_size(3))

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from models.junctions import SHIPPED, is_shipped
+from models.networks.file import InvalidNetworkError
+from serve_app.configured_network import ROOT, configured_network, resolved
+
+CITY = """{"name": "%s", "junctions": [
+    {"id": "a", "agent_index": 0, "phases": [{}], "lanes": [{"id": "a_0", "capacity": 9}]}]}"""
+
+
+def test_without_a_file_the_junctions_of_the_documents_are_served(monkeypatch):
+    monkeypatch.delenv("NETWORK_PATH", raising=False)
+    assert configured_network(None) is SHIPPED
+
+
+def test_the_application_goes_before_the_environment(tmp_path, monkeypatch):
+    for name in ("one", "two"):
+        (tmp_path / name).write_text(CITY % name)
+    monkeypatch.setenv("NETWORK_PATH", str(tmp_path / "one"))
+    assert configured_network(None).name == "one"
+    network = configured_network(tmp_path / "two")
+    assert network.name == "two"
+    assert network.file is None
+    assert not is_shipped(network)
+
+
+def test_a_file_that_is_no_network_is_refused(tmp_path):
+    with pytest.raises(InvalidNetworkError, match=r"none\.json: cannot be read"):
+        configured_network(tmp_path / "none.json")
+
+
+def test_a_relative_path_counts_from_the_folder_of_the_product():
+    assert resolved(Path("models")) == ROOT / "models"
+    assert resolved(Path("/x")) == Path("/x")
