@@ -17,7 +17,7 @@ from models.policy.form import HIDDEN_DIM, SHIPPED_POLICY
 from models.policy.inputs import InputLayout
 from models.policy.step import PolicyStep
 from models.policy.untrained import save_untrained
-from serve_app.launcher.command_error import CommandError
+from serve_app.launcher.deploy import DeployError
 from testbed.shipped import ROOT
 from testbed.system import System
 from tests.cluster.gateway.conftest import ENVIRONMENT, USER
@@ -125,7 +125,7 @@ def test_another_network_is_refused_while_states_are_kept_and_the_states_go_on(
     changed = of_the_config(
         "inference-harbour", agent_path=str(policy), network=str(tmp_path / "harbour.json")
     )
-    with pytest.raises(CommandError, match="has other junctions, phases or lanes"):
+    with pytest.raises(DeployError, match="has other junctions, phases or lanes"):
         cities.deploy(changed)
     assert predict(cities, "/harbour", run_id).headers[STEP] == "2"
     cities.deploy(of_the_config("inference-harbour", agent_path=str(policy)))
