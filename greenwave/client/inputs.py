@@ -13,7 +13,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from greenwave.client.errors import InvalidInputError
 
-MAX_OBSERVATION = 19  # values
+MAX_OBSERVATION = 321  # of any network: 64 phases, a flag, 256 lanes
 MAX_ITEMS = 1000
 
 JSON = {"content-type": "application/json"}

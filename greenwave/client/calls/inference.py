@@ -115,7 +115,7 @@ class InferenceRunCalls:
         """Make one step of a junction's memory, and return the action that the policy chose.
 
         Args:
-            observation: at most 19 numbers.
+            observation: at most 19 numbers of the shipped network.
             key: of an earlier step, whose prediction is asked for again.
         """
         key = checked_key(key)
