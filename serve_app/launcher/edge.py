@@ -36,6 +36,9 @@ SERVERS = """\
     server fallback 127.0.0.1:{fallback} backup
     server held 127.0.0.1:{front} backup inter 500ms fall 4 observe none
 """
+# Predictions for each core: what keeps it busy, and what may wait for that. Two cores are done with
+# both together in 100 ms.
+AT_ONCE, WAITING = 80, 90
 SECOND_PATHS = frozenset({"/api/account"})  # the template leads them to other applications
 CHECK_TIMEOUT_S = 10.0
 START_TIMEOUT_S = 10.0
@@ -117,7 +120,7 @@ class Edge:
         tls = (
             f" ssl crt '{self.certificate.resolve()}' alpn h2,http/1.1" if self.certificate else ""
         )
-        listeners, ports = self.listeners(), self.instance.ports
+        listeners, ports, cores = self.listeners(), self.instance.ports, os.cpu_count() or 1
         return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
             {f"{name}_port": port for name, port in asdict(self.ports).items()},
             host=self.host,
@@ -126,6 +129,8 @@ class Edge:
             if "inference" in listeners
             else "disabled",
             metrics=ports.edge_metrics,
+            at_once=AT_ONCE * cores,
+            waiting=WAITING * cores,
             servers=SERVERS.format(front=ports.front, fallback=ports.fallback_http).rstrip(),
         )
 

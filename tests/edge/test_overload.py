@@ -1,0 +1,51 @@
+"""What the edge does with more predictions than the processors carry."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from pathlib import Path
+
+from serve_app.launcher.edge import AT_ONCE, WAITING, Edge
+from tests.edge.conftest import Front, make_edge
+from tests.edge.test_outages import assert_is_503_of_its_service, post
+
+CORES = os.cpu_count() or 1
+HUNG = b"POST /predict_action HTTP/1.1\r\nHost: x\r\nX-Do: hang\r\nContent-Length: 2\r\n\r\n{}"
+
+
+def until_refused(edge: Edge) -> float:
+    """Ask until one is refused, and return the seconds that it took to be told."""
+    deadline = time.monotonic() + 10
+    while True:
+        began = time.monotonic()
+        answer = post(edge, "inference", "not found")
+        if answer.status_code == 503:
+            assert_is_503_of_its_service(answer, "inference", unknown=False)
+            return time.monotonic() - began
+        assert time.monotonic() < deadline
+
+
+def test_more_than_can_wait_is_refused_before_it_reaches_anybody_and_not_at_once(tmp_path: Path):
+    front = Front()
+    edge = make_edge(tmp_path, front.port)
+    edge.start()
+    crowd = [
+        socket.create_connection(edge.listeners()["inference"], timeout=10)
+        for _ in range((AT_ONCE + WAITING) * CORES)
+    ]
+    try:
+        for client in crowd:
+            client.sendall(HUNG)
+        assert 0.4 < until_refused(edge) < 5
+        assert front.reached.count("POST /predict_action") == AT_ONCE * CORES
+        assert post(edge, "gateway").status_code == 200  # which has places of its own
+    finally:
+        for client in crowd:
+            client.close()
+    deadline = time.monotonic() + 10
+    while post(edge, "inference").status_code != 200:
+        assert time.monotonic() < deadline
+    edge.stop()
+    front.close()
