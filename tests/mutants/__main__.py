@@ -23,12 +23,13 @@ from rich.console import Console
 
 from tests.mutants.mutant import Mutant
 from tests.mutants.of_the_authority import MUTANTS as OF_THE_AUTHORITY
+from tests.mutants.of_the_network import MUTANTS as OF_THE_NETWORK
 from tests.mutants.of_the_policies import MUTANTS as OF_THE_POLICIES
 from tests.mutants.of_the_replica import MUTANTS as OF_THE_REPLICA
 from tests.version import VERSION_VARIABLE, version
 
 ROOT = Path(__file__).resolve().parents[2]
-MUTANTS = [*OF_THE_AUTHORITY, *OF_THE_POLICIES, *OF_THE_REPLICA]
+MUTANTS = [*OF_THE_AUTHORITY, *OF_THE_NETWORK, *OF_THE_POLICIES, *OF_THE_REPLICA]
 TESTS = "tests/unit/inference"
 TIMEOUT_S = 600
 _FAILED = 1  # pytest's status when a test has failed
