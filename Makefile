@@ -22,7 +22,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help up down status dashboards deploy rollback reference openapi check test test-nodes test-secure unit mutants soak lint demo bench bench-all autoscaling load chaos data train-density train-flow train-policy evaluate plan safety screenshots audit lock clean
+.PHONY: help up down status dashboards deploy rollback reference openapi check test test-nodes test-secure unit mutants soak lint demo bench bench-all autoscaling load chaos data train-density train-flow train-policy evaluate plan resco safety screenshots audit lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -122,6 +122,9 @@ train-policy: $(VENV)/.sim  ## train the policy with MAPPO (resumable; three qua
 
 evaluate: $(VENV)/.sim  ## compare the policy with its peers on unseen traffic (resumable)
 	@$(BIN)/python -m models.training.evaluate $(ARGS)
+
+resco: $(VENV)/.sim  ## compare classic controllers on RESCO's scenarios (RESCO=folder; resumable; ARGS="--help" for options)
+	@$(BIN)/python -m models.training.resco --resco "$(RESCO)" $(ARGS)
 
 safety: $(VENV)/.dev  ## let adversaries ask the safety layer a hundred million times (ARGS="--decisions N")
 	@$(BIN)/python -m tests.unit.models.signals.play $(ARGS)

@@ -9,7 +9,7 @@ MIN_GREEN_S = 5
 def yellow_state(current: str, following: str) -> str:
     """Return the state between two green phases: yellow where green ends, all else as it is."""
     return "".join(
-        "y" if now in "Gg" and then == "r" else now
+        "y" if now in "Gg" and then not in "Gg" else now
         for now, then in zip(current, following, strict=True)
     )
 

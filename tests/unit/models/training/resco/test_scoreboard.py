@@ -1,0 +1,45 @@
+"""The scoreboard's cells and page; the scenarios themselves are where their user has them."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import version
+
+import pytest
+
+pytest.importorskip("libsumo", reason="SUMO is not installed")
+
+from models.simulation.city.scenario import InvalidScenarioError
+from models.training.resco.cells import Cell, Result, read_result, run_cells, scenario_of
+from models.training.resco.report import write_report
+
+SUMO = version("eclipse-sumo")
+
+
+def result(controller: str, seed: int, delay_s: float, sumo: str = SUMO) -> Result:
+    return Result("cologne8", controller, seed, sumo, delay_s, 10.0, 90.0, 2046, 2000)
+
+
+def test_a_folder_without_the_maps_is_named_in_a_sentence(tmp_path):
+    with pytest.raises(InvalidScenarioError, match=r"cologne1\.sumocfg is not there\."):
+        scenario_of(tmp_path, "cologne1")
+
+
+def test_finished_runs_are_not_made_again_unless_sumo_is_another(tmp_path):
+    cell = Cell("cologne8", "max pressure", 3)
+    kept = result("max pressure", 3, 24.4)
+    (tmp_path / cell.file).write_text(json.dumps(kept._asdict()))
+    assert run_cells(tmp_path / "nowhere", [cell], tmp_path, workers=1) == [kept]
+    old = kept._replace(sumo="1.9.0")
+    (tmp_path / cell.file).write_text(json.dumps(old._asdict()))
+    assert read_result(tmp_path / cell.file) is None
+
+
+def test_the_page_has_means_intervals_and_what_was_published(tmp_path):
+    pytest.importorskip("matplotlib", reason="Matplotlib is not installed")
+    results = [result("greedy", seed, 20.0 + seed) for seed in (1, 2, 3)]
+    write_report([*results, result("fixed time", 1, 50.0)], tmp_path / "resco.md")
+    text = (tmp_path / "resco.md").read_text()
+    assert "| cologne8 | 3 | 22.0 ± 2.5 | 50.0 |" in text
+    assert "| cologne8 | 63.8 | 21.9 | 47.7 | 22.1 | 21.6 |" in text
+    assert (tmp_path / "resco.png").stat().st_size > 1000
