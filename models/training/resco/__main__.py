@@ -15,7 +15,7 @@ from tqdm import tqdm
 from models.networks.file import InvalidNetworkError
 from models.simulation.city.episode import CONTROLLERS
 from models.simulation.city.scenario import InvalidScenarioError
-from models.training.resco.cells import Cell, run_cells, scenario_of
+from models.training.resco.cells import Cell, read_results, run_cells, scenario_of
 from models.training.resco.published import MAPS
 from models.training.resco.report import write_report
 
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument(
         "--results", type=Path, default=ROOT / "reports/resco", help="folder of the runs"
     )
-    parser.add_argument("--report", type=Path, help="page to write, such as docs/resco.md")
+    parser.add_argument("--report", type=Path, default=ROOT / "docs/resco.md", help="page to write")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     cells = [
@@ -49,9 +49,8 @@ def main() -> None:
     except (InvalidNetworkError, InvalidScenarioError) as error:
         sys.exit(str(error))
     tqdm.write(f"{len(results)} runs are in {options.results}.")
-    if options.report:
-        write_report(results, options.report)
-        tqdm.write(f"Table and plot: {options.report}")
+    write_report(read_results(options.results), options.report)
+    tqdm.write(f"Table and plot of all that is there: {options.report}")
 
 
 if __name__ == "__main__":

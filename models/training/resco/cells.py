@@ -109,3 +109,10 @@ def read_result(path: Path) -> Result | None:
         return None
     result = Result(**json.loads(path.read_text()))
     return result if result.sumo == version("eclipse-sumo") else None
+
+
+def read_results(folder: Path) -> list[Result]:
+    """Return all kept results of this SUMO, in the order of the controllers and seeds."""
+    kept = [result for path in folder.glob("*.json") if (result := read_result(path)) is not None]
+    order = list(CONTROLLERS)
+    return sorted(kept, key=lambda each: (order.index(each.controller), each.map, each.seed))

@@ -10,7 +10,14 @@ import pytest
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from models.simulation.city.scenario import InvalidScenarioError
-from models.training.resco.cells import Cell, Result, read_result, run_cells, scenario_of
+from models.training.resco.cells import (
+    Cell,
+    Result,
+    read_result,
+    read_results,
+    run_cells,
+    scenario_of,
+)
 from models.training.resco.report import write_report
 
 SUMO = version("eclipse-sumo")
@@ -43,3 +50,11 @@ def test_the_page_has_means_intervals_and_what_was_published(tmp_path):
     assert "| cologne8 | 3 | 22.0 ± 2.5 | 50.0 |" in text
     assert "| cologne8 | 63.8 | 21.9 | 47.7 | 22.1 | 21.6 |" in text
     assert (tmp_path / "resco.png").stat().st_size > 1000
+
+
+def test_all_that_is_kept_is_told_in_the_order_of_the_controllers(tmp_path):
+    results = [result("greedy", 2, 20.0), result("fixed time", 1, 50.0), result("greedy", 1, 21.0)]
+    for each in results:
+        file = Cell(each.map, each.controller, each.seed).file
+        (tmp_path / file).write_text(json.dumps(each._asdict()))
+    assert read_results(tmp_path) == [results[1], results[2], results[0]]

@@ -1,0 +1,42 @@
+"""A public scenario, where it is at hand: imported with the sizes that are known, and driven."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("libsumo", reason="SUMO is not installed")
+
+from models.simulation.city.episode import CONTROLLERS
+from models.training.resco.cells import scenario_of
+
+FOLDER = Path(os.environ.get("RESCO", Path(__file__).parents[3].parent / "shared/resco"))
+
+pytestmark = pytest.mark.skipif(
+    not FOLDER.is_dir(), reason="RESCO's scenarios are not there; name their folder with RESCO="
+)
+
+SIZES = {  # signals, most green phases, most incoming lanes
+    "cologne1": (1, 4, 8),
+    "cologne3": (3, 4, 8),
+    "cologne8": (8, 4, 6),
+    "ingolstadt1": (1, 3, 7),
+    "ingolstadt7": (7, 4, 12),
+    "ingolstadt21": (21, 4, 14),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_maps_are_imported_with_their_sizes(name):
+    junctions = scenario_of(FOLDER, name).network.junctions
+    phases = max(len(each.phases) for each in junctions)
+    assert (len(junctions), phases, max(len(each.lanes) for each in junctions)) == SIZES[name]
+
+
+def test_all_vehicles_of_the_hour_count_and_greedy_is_better_than_the_nets_programs():
+    scenario = scenario_of(FOLDER, "ingolstadt1")
+    fixed, greedy = (CONTROLLERS[each](scenario, 1) for each in ("fixed time", "greedy"))
+    assert fixed.demanded == greedy.demanded == 1716
+    assert greedy.time_loss_s < fixed.time_loss_s
