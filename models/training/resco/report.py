@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable, Iterator, Sequence
 from math import isnan
 from pathlib import Path
@@ -35,14 +36,17 @@ of a map has run are told; a map that is missing, or has fewer than ten, was not
 
 
 def write_report(results: Sequence[Result], page: Path) -> None:
-    """Write a page of Markdown, and the plot beside it."""
+    """Write a page of Markdown, and beside it the plot and a CSV of every run."""
     page.write_text(HEAD + "\n".join(_lines(results, page.with_suffix(".png").name)) + "\n")
     _plot(results, page.with_suffix(".png"))
+    with page.with_suffix(".csv").open("w", newline="") as file:
+        runs = csv.writer(file, lineterminator="\n")
+        runs.writerows([Result._fields, *results])
 
 
 def _lines(results: Sequence[Result], picture: str) -> Iterator[str]:
     controllers, maps = _names(results)
-    yield from ("", f"![Delay by map and controller]({picture})")
+    yield from ("", f"![Delay by map and controller]({picture})", "", "[Every run](resco.csv)")
     for measure, title in MEASURES.items():
         yield from ("", f"## {title}, seconds per vehicle", "")
         yield _row(["map", "seeds", *controllers])

@@ -50,6 +50,8 @@ def test_the_page_has_means_intervals_and_what_was_published(tmp_path):
     assert "| cologne8 | 3 | 22.0 ± 2.5 | 50.0 |" in text
     assert "| cologne8 | 63.8 | 21.9 | 47.7 | 22.1 | 21.6 |" in text
     assert (tmp_path / "resco.png").stat().st_size > 1000
+    runs = (tmp_path / "resco.csv").read_text().splitlines()
+    assert (len(runs), runs[1].split(",")[:3]) == (5, ["cologne8", "greedy", "1"])
 
 
 def test_all_that_is_kept_is_told_in_the_order_of_the_controllers(tmp_path):
