@@ -15,7 +15,9 @@ import httpx
 
 
 def _client() -> httpx.AsyncClient:
-    return httpx.AsyncClient(timeout=30.0, limits=httpx.Limits(max_connections=100))
+    # a connection that rests is closed here before uvicorn closes it, after 5 s, under a request
+    limits = httpx.Limits(max_connections=100, keepalive_expiry=2.0)
+    return httpx.AsyncClient(timeout=30.0, limits=limits)
 
 
 async def creates_of_one_mobile_number(urls: Sequence[str], mobile: str, times: int = 50) -> None:
