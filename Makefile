@@ -22,7 +22,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help up down status dashboards deploy rollback reference openapi check test test-nodes test-secure unit mutants soak lint demo bench bench-all autoscaling load chaos data train-density train-flow train-policy evaluate plan resco safety screenshots audit lock clean
+.PHONY: help up down status dashboards deploy rollback reference openapi check test test-slow test-nodes test-secure unit mutants soak lint demo bench bench-all autoscaling load chaos data train-density train-flow train-policy evaluate plan resco safety screenshots audit lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -45,15 +45,22 @@ deploy: $(VENV)/.serve  ## put new code, another config or new weights in servic
 rollback: $(VENV)/.serve  ## put the config before the present one in service again
 	@$(BIN)/greenwave rollback $(ARGS)
 
-TOGETHER := -m "not alone and not secure" tests/browser tests/cluster
+# What every change must leave as it is, on a real cluster; the rest takes as long as all of this.
+CORE := tests/cluster/inference tests/cluster/gateway/test_gateway.py tests/cluster/forecasts \
+	tests/cluster/customers tests/cluster/client/test_client.py tests/cluster/test_lane.py
+TOGETHER := -m "not alone and not secure" $(CORE)
+REST := -m "not alone and not secure" tests/browser tests/cluster $(CORE:%=--ignore=%)
 # Beside another cluster, on two cores, a time limit can lie: what fails there is judged by itself.
 JUDGED_ALONE = $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none
 
-test: lint  ## run every check and every test but test-nodes and test-secure, on real Ray, Redis and SUMO
+test: lint  ## run every check and all tests but test-slow, test-secure and test-nodes, on real Ray, Redis and SUMO
 	@$(BIN)/python -m pytest -q -n 2 tests/unit tests/store
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/sim tests/training
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/edge tests/adversary
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile $(TOGETHER) || $(JUDGED_ALONE) $(TOGETHER)
+
+test-slow: $(VENV)/.dev  ## run what test leaves out on one node: launcher, faults, consoles, pages in a browser, traces (half an hour)
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile $(REST) || $(JUDGED_ALONE) $(REST)
 	@$(BIN)/python -m pytest -q -m alone tests/cluster
 
 test-nodes: $(VENV)/.dev  ## kill and cut off nodes of a cluster in network namespaces, scale replicas with load, and measure what each event costs (as root; nine minutes)
