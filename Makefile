@@ -46,8 +46,7 @@ rollback: $(VENV)/.serve  ## put the config before the present one in service ag
 	@$(BIN)/greenwave rollback $(ARGS)
 
 # What every change must leave as it is, on a real cluster; the rest takes as long as all of this.
-CORE := tests/cluster/inference tests/cluster/gateway/test_gateway.py tests/cluster/forecasts \
-	tests/cluster/customers tests/cluster/client/test_client.py tests/cluster/test_lane.py
+CORE := tests/cluster/inference tests/cluster/gateway/test_gateway.py tests/cluster/forecasts
 TOGETHER := -m "not alone and not secure" $(CORE)
 REST := -m "not alone and not secure" tests/browser tests/cluster $(CORE:%=--ignore=%)
 # Beside another cluster, on two cores, a time limit can lie: what fails there is judged by itself.
@@ -59,7 +58,7 @@ test: lint  ## run every check and all tests but test-slow, test-secure and test
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/edge tests/adversary
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile $(TOGETHER) || $(JUDGED_ALONE) $(TOGETHER)
 
-test-slow: $(VENV)/.dev  ## run what test leaves out on one node: launcher, faults, consoles, pages in a browser, traces (half an hour)
+test-slow: $(VENV)/.dev  ## run what test leaves out on one node: records, client, launcher, faults, consoles, pages in a browser, traces (half an hour)
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile $(REST) || $(JUDGED_ALONE) $(REST)
 	@$(BIN)/python -m pytest -q -m alone tests/cluster
 
