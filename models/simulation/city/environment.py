@@ -49,9 +49,14 @@ class CityEnvironment:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the simulator and its files; closing twice is harmless."""
         libsumo.close()
         if self._folder is not None:
             self._folder.cleanup()
+            self._folder = None
 
     def reset(self, seed: int) -> Observations:
         """Start the scenario anew.
@@ -59,7 +64,7 @@ class CityEnvironment:
         Raises:
             InvalidScenarioError: SUMO refuses it, such as for routes that leave the network.
         """
-        libsumo.close()
+        self.close()
         self._folder = TemporaryDirectory(prefix="greenwave-")
         self._trips = Path(self._folder.name, "trips.xml")
         additional = Path(self._folder.name, "programs.add.xml")
@@ -112,8 +117,8 @@ class CityEnvironment:
         """Return the standing vehicles on any lane of the net."""
         return int(libsumo.lane.getLastStepHaltingNumber(lane))
 
-    def close(self) -> Metrics:
-        """End the run, and return how it went."""
+    def metrics(self) -> Metrics:
+        """Close the simulation, at its end or before, and count what happened until now."""
         libsumo.close()
         looks = max(1, self._looks)
         queues = {name: total / looks for name, total in self._queue_sums.items()}

@@ -25,7 +25,7 @@ def by_programs(scenario: CityScenario, seed: int, programs: tuple[str, ...] = (
         environment.reset(seed)
         while not environment.is_over:
             environment.step({})
-        return environment.close()
+        return environment.metrics()
 
 
 def by_queues(scenario: CityScenario, seed: int, pressure: bool) -> Metrics:
@@ -34,7 +34,7 @@ def by_queues(scenario: CityScenario, seed: int, pressure: bool) -> Metrics:
         environment.reset(seed)
         while not environment.is_over:
             environment.step(controller.act(environment.phases, environment.queue))
-        return environment.close()
+        return environment.metrics()
 
 
 def _webster(scenario: CityScenario, seed: int) -> Metrics:
