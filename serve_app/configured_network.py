@@ -17,14 +17,18 @@ def resolved(path: Path) -> Path:
     return ROOT / path
 
 
-def configured_network(named: Path | None) -> Network:
-    """Return the network, without what only drawing and simulating need.
+def configured_network(named: Path | None, *, whole: bool = False) -> Network:
+    """Return the network.
 
     Args:
         named: file that an application names; without, ``NETWORK_PATH`` does, or nothing.
+        whole: with what is in its file besides; who only serves a policy needs none of it.
 
     Raises:
         InvalidNetworkError: the file cannot be read or is no network.
     """
     path = named or Settings().network_path
-    return SHIPPED if path is None else replace(read_network(resolved(path)), file=None)
+    if path is None:
+        return SHIPPED
+    network = read_network(resolved(path))
+    return network if whole else replace(network, file=None)

@@ -30,7 +30,7 @@ def build(args: GatewayOptions) -> Application:
             not valid, or is not to be had for the network.
     """
     require_shared_store()
-    network = configured_network(args.network)
+    network = configured_network(args.network, whole=args.safety)
     check_safety(args, network)  # refuses what cannot be kept before anything is started
     if args.lane_capacities is not None:
         check_capacities(args.lane_capacities, network)

@@ -104,7 +104,7 @@ class Gateway:
         logins = Logins(store, Users(store, users), tokens, options)
         counts = GatewayCounts()
         fallback = make_fallback(plan, options.plan_time_zone)
-        guard = make_guard(limits_of(options)) if options.safety else None
+        guard = make_guard(limits_of(options), network) if options.safety else None
         token = open_tokens()[0] if open_tokens else None
         transport = make_transport(options, inference_url, token, network.n_actions)
         inference = _make_client(options, transport, counts, fallback)

@@ -99,7 +99,7 @@ def configured_plan(options: GatewayOptions, network: Network = SHIPPED) -> Cloc
     shipped = SAFE_PLAN if options.safety else SHIPPED_PLAN
     plan = read_plan(options.plan_file or shipped, network)
     if options.safety:
-        for name, layer in read_layers(limits_of(options)).items():
+        for name, layer in read_layers(limits_of(options), network).items():
             if plan.shortest_phase_s(name) < layer.shortest_phase_s:
                 raise InvalidPlanError(
                     f"behind the safety layer, phases of junction {name} must last for at least"

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.schemas import Safety, SafetyStep
-from models.junctions import is_shipped
+from models.junctions import SHIPPED
 from models.networks.network import Junction, Network
-from models.signals.monitor import ConflictMonitor, read_monitors
+from models.signals.monitor import ConflictMonitor
+from models.signals.monitors import make_monitors
 from models.signals.safety import Limits, SafetyLayer, Shown, Step, read_layers
 
 
@@ -76,23 +77,18 @@ def check_safety(options: GatewayOptions, network: Network) -> None:
     Raises:
         ValueError: says why.
     """
-    if not options.safety:
-        return
-    if not is_shipped(network):
-        raise ValueError(
-            f"safety: true needs the ways across each junction, which nobody has said of the"
-            f" network {network.name}; leave it out, or serve the shipped network"
-        )
-    make_guard(limits_of(options))
+    if options.safety:
+        make_guard(limits_of(options), network)
 
 
-def make_guard(limits: Limits) -> SafetyGuard:
-    """Return the guard of the built network's junctions.
+def make_guard(limits: Limits, network: Network = SHIPPED) -> SafetyGuard:
+    """Return the guard of a network's junctions.
 
     Raises:
-        ValueError: the limits cannot be kept; says at which junction.
+        ValueError: the limits cannot be kept, or the network's file does not say what a guard
+            needs; says at which junction.
     """
-    return SafetyGuard(read_layers(limits), read_monitors())
+    return SafetyGuard(read_layers(limits, network), make_monitors(network))
 
 
 def made_up(junction: Junction, observation: list[float]) -> Shown:

@@ -14,15 +14,15 @@ What holds for a junction that begins with :attr:`SafetyLayer.fresh` and obeys e
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from models.network import NETWORK_FILE
-from models.network.crossing import read_crossings
+from models.junctions import SHIPPED
 from models.network.signal_states import MIN_GREEN_S, YELLOW_S, red_state, yellow_state
-from models.signals.intergreen import Matrix, intergreen_matrix
+from models.networks.network import Network
+from models.signals.intergreen import Matrix
+from models.signals.signalled import read_signals
 
 Rule = Literal["none", "change_under_way", "minimum_green", "maximum_red"]
 
@@ -171,19 +171,17 @@ class SafetyLayer:
         return Decision(new, steps[-1].after_s, steps, rule)
 
 
-def read_layers(
-    limits: Limits, path: str | os.PathLike[str] = NETWORK_FILE
-) -> dict[str, SafetyLayer]:
-    """Return a layer for each signalised junction of a network that netconvert built.
+def read_layers(limits: Limits, network: Network = SHIPPED) -> dict[str, SafetyLayer]:
+    """Return a layer for each junction.
 
     Raises:
-        ValueError: ``max_red_s`` is too short for a junction, which is named.
+        ValueError: ``max_red_s`` is too short for a junction, which is named, or the network's file
+            does not say what a layer needs.
     """
     layers = {}
-    for name, crossing in read_crossings(path).items():
-        matrix = intergreen_matrix(crossing.ways)
+    for name, signal in read_signals(network).items():
         try:
-            layers[name] = SafetyLayer(crossing.phases, matrix, limits)
+            layers[name] = SafetyLayer(signal.phases, signal.intergreen, limits)
         except ValueError as error:
             raise ValueError(f"junction {name}: {error}") from None
     return layers

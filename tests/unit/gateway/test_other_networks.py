@@ -14,7 +14,7 @@ from deployments.gateway.options import GatewayOptions
 from deployments.gateway.safety import check_safety
 from deployments.gateway.signals import signal_of
 from models.junctions import SHIPPED
-from models.networks.network import Network
+from models.networks.network import Network, read_network
 from models.signals.clock_plan import InvalidPlanError
 from tests.cities import city_of_size, small_city
 
@@ -93,10 +93,11 @@ def test_lane_capacities_of_the_arguments_must_be_those_of_its_lanes():
         check_capacities(CITY.capacities | {"west": [1.0]}, CITY)
 
 
-def test_a_safety_layer_that_nobody_can_make_is_refused_with_a_sentence():
+def test_a_safety_layer_is_made_of_the_network_file_or_refused_with_a_sentence():
     check_safety(GatewayOptions(), CITY)
+    check_safety(GatewayOptions(safety=True), read_network("configs/harbour.json"))
     check_safety(GatewayOptions(safety=True), SHIPPED)
-    with pytest.raises(ValueError, match=r"^safety: true needs .* of the network a city; "):
+    with pytest.raises(ValueError, match=r"^junction \w+ of the network a city has no states"):
         check_safety(GatewayOptions(safety=True), CITY)
 
 
