@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from concurrent.futures import as_completed
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
-
-from tqdm import tqdm
+from typing import Any, NamedTuple
 
 from models.cities.importing import import_network
 from models.simulation.city.episode import CONTROLLERS
 from models.simulation.city.scenario import CityScenario, InvalidScenarioError, read_sumocfg
-from models.training.processes import make_pool
-from models.whole_file import whole_file
+from models.simulation.metrics import Metrics
+from models.training.kept_runs import make_runs, read_run
 
 DECISION_S, YELLOW_S = 10, 3  # RESCO's rules
 
@@ -70,9 +66,13 @@ def scenario_of(folder: Path, name: str) -> CityScenario:
     )
 
 
-def run_cell(folder: Path, cell: Cell) -> Result:
-    """Simulate one run in this process."""
+def run_cell(folder: Path, cell: Cell) -> dict[str, Any]:
+    """Simulate one run in this process; returns a result by its fields."""
     metrics = CONTROLLERS[cell.controller](scenario_of(folder, cell.map), cell.seed)
+    return result_of(cell, metrics)._asdict()
+
+
+def result_of(cell: Cell, metrics: Metrics) -> Result:
     return Result(
         *cell,
         sumo=version("eclipse-sumo"),
@@ -86,29 +86,18 @@ def run_cell(folder: Path, cell: Cell) -> Result:
 
 def run_cells(folder: Path, cells: list[Cell], results: Path, workers: int) -> list[Result]:
     """Make the runs that the results' folder lacks; returns all of them, in their order."""
-    results.mkdir(parents=True, exist_ok=True)
-    done = {cell: read_result(results / cell.file) for cell in cells}
-    missing = [cell for cell in cells if done[cell] is None]
-    with make_pool(workers) as pool:
-        running = {pool.submit(run_cell, folder, cell): cell for cell in missing}
-        try:
-            for future in tqdm(as_completed(running), total=len(running), unit="run"):
-                cell = running[future]
-                done[cell] = result = future.result()
-                with whole_file(results / cell.file) as file:
-                    file.write(json.dumps(result._asdict()).encode())
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return [result for result in done.values() if result is not None]
+    jobs = {results / cell.file: partial(run_cell, folder, cell) for cell in cells}
+    return [Result(**run) for run in make_runs(jobs, _of_this_sumo(), workers).values()]
 
 
 def read_result(path: Path) -> Result | None:
     """Return a kept result of this SUMO, None where there is none."""
-    if not path.exists():
-        return None
-    result = Result(**json.loads(path.read_text()))
-    return result if result.sumo == version("eclipse-sumo") else None
+    run = read_run(path, _of_this_sumo())
+    return None if run is None else Result(**run)
+
+
+def _of_this_sumo() -> dict[str, str]:
+    return {"sumo": version("eclipse-sumo")}
 
 
 def read_results(folder: Path) -> list[Result]:
