@@ -8,39 +8,53 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from greenwave.client import Client, Decision, GreenwaveError
-from models.junctions import JUNCTIONS, Junction
+from models.junctions import SHIPPED
+from models.networks.network import Junction, Network
 from models.simulation.observation import Observation
 from serve_app.demo.outages import OutageLog
 
 if TYPE_CHECKING:
     from models.simulation.controllers import Controller
 
+MAX_THREADS = 32
+
 
 class GatewayController:
     """Sends each junction's observation in a call of its own, all at once.
 
-    A junction that gets the gateway's fallback, or no decision, follows a fixed-time plan until the
-    policy is back: the fallback's RED for minutes on end would stop the traffic.
+    A junction that gets the gateway's fallback, or no decision, follows another controller until
+    the policy is back: the fallback's RED for minutes on end would stop the traffic.
 
     Args:
         client: with the login of one of the gateway's users.
         run_id: the simulation run that the hidden states belong to.
         plan: decides in the policy's place.
+        instead: how it does, in words.
 
     Attributes:
         latencies_s: time to each answer, fallbacks included.
     """
 
-    WAY = "through the gateway, one per junction"
-    INSTEAD = "by the fixed-time plan"
+    way = "through the gateway, one per junction"
 
-    def __init__(self, client: Client, run_id: str, plan: Controller, outages: OutageLog) -> None:
+    def __init__(
+        self,
+        client: Client,
+        run_id: str,
+        plan: Controller,
+        outages: OutageLog,
+        network: Network = SHIPPED,
+        instead: str = "by the fixed-time plan",
+    ) -> None:
         self._client = client
         self._run = client.run(run_id)
         self._plan = plan
         self.outages = outages
+        self.instead = instead
         self.latencies_s: list[float] = []
-        self._threads = ThreadPoolExecutor(len(JUNCTIONS), thread_name_prefix="junction")
+        self._junctions = network.junctions
+        threads = min(MAX_THREADS, network.n_agents)
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="junction")
 
     def health(self) -> str:
         """Return the gateway's health in its own word."""
@@ -54,6 +68,15 @@ class GatewayController:
         """
         self._plan.reset()
         self._run.reset()
+
+    def probe(self) -> None:
+        """Ask for one decision, and throw it away.
+
+        Raises:
+            GreenwaveError: there is none.
+        """
+        junction = next(iter(self._junctions.values()))
+        self._run.act(junction.id, [0.0] * junction.obs_size)
 
     def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
         actions = self._plan.act(observations)
@@ -77,7 +100,7 @@ class GatewayController:
         except GreenwaveError as error:
             return f"{type(error).__name__}: {error}"
         self.latencies_s.append(perf_counter() - started)
-        return _policy_action(JUNCTIONS[junction_id], decision)
+        return _policy_action(self._junctions[junction_id], decision)
 
 
 def _policy_action(junction: Junction, decision: Decision) -> int | str:

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from time import perf_counter
 
 from greenwave.client import Client, FailedPrediction, GreenwaveError, Prediction, Timeouts
-from models.junctions import JUNCTIONS
+from greenwave.client.inputs import MAX_ITEMS
+from models.junctions import SHIPPED
+from models.networks.network import Junction, Network
 from models.simulation.observation import Observation
 from serve_app.demo.outages import OutageLog
 
@@ -28,14 +30,17 @@ class InferenceController:
         latencies_s: time to each complete answer.
     """
 
-    WAY = "of five junctions"
-    INSTEAD = "keeping the phase"
+    instead = "keeping the phase"
 
-    def __init__(self, client: Client, run_id: str, outages: OutageLog) -> None:
+    def __init__(
+        self, client: Client, run_id: str, outages: OutageLog, network: Network = SHIPPED
+    ) -> None:
         self._client = client
         self._run = client.inference.run(run_id)
         self.outages = outages
         self.latencies_s: list[float] = []
+        self._junctions = network.junctions
+        self.way = f"of {min(MAX_ITEMS, network.n_agents)} junctions"
 
     def health(self) -> str:
         """Return the service's health in its own word."""
@@ -49,32 +54,47 @@ class InferenceController:
         """
         self._run.reset()
 
+    def probe(self) -> None:
+        """Ask for one prediction, and throw it away.
+
+        Raises:
+            GreenwaveError: there is none.
+        """
+        junction = next(iter(self._junctions.values()))
+        self._run.predict(junction.id, [0.0] * junction.obs_size)
+
     def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
         asked = [(junction_id, values.tolist()) for junction_id, values in observations.items()]
         actions: dict[str, int] = {}
         problems: list[str] = []
-        started = perf_counter()
-        try:
-            results = self._run.predict_many(asked)
-            self.latencies_s.append(perf_counter() - started)
-        except GreenwaveError as error:
-            results = []
-            problems.append(f"{type(error).__name__}: {error}")
-        for (junction_id, _), result in zip(asked, results, strict=bool(results)):
-            _accept(junction_id, result, actions, problems)
+        for first in range(0, len(asked), MAX_ITEMS):
+            self._ask(asked[first : first + MAX_ITEMS], actions, problems)
         self.outages.decided(len(observations) - len(actions), "".join(problems[-1:]))
         return actions
 
+    def _ask(
+        self, asked: list[tuple[str, list[float]]], actions: dict[str, int], problems: list[str]
+    ) -> None:
+        started = perf_counter()
+        try:
+            results = self._run.predict_many(asked)
+        except GreenwaveError as error:
+            problems.append(f"{type(error).__name__}: {error}")
+            return
+        self.latencies_s.append(perf_counter() - started)
+        for (junction_id, _), result in zip(asked, results, strict=True):
+            _accept(self._junctions[junction_id], result, actions, problems)
+
 
 def _accept(
-    junction_id: str,
+    junction: Junction,
     result: Prediction | FailedPrediction,
     actions: dict[str, int],
     problems: list[str],
 ) -> None:
     if isinstance(result, FailedPrediction):
-        problems.append(f"{junction_id}: {result.message}")
-    elif result.action >= JUNCTIONS[junction_id].n_phases:
-        problems.append(f"{junction_id}: action {result.action}")
+        problems.append(f"{junction.id}: {result.message}")
+    elif result.action >= junction.n_phases:
+        problems.append(f"{junction.id}: action {result.action}")
     else:
-        actions[junction_id] = result.action
+        actions[junction.id] = result.action

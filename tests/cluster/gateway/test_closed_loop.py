@@ -11,14 +11,21 @@ from deployments.access.keys import Keys
 from deployments.access.tokens import Tokens
 from greenwave.client import Client
 from greenwave.client.core.login import Login
+from models.cities.importing import import_network
+from models.network import NETWORK_FILE
+from models.simulation.city.scenario import CityScenario
 from models.simulation.environment import DECISION_S, Scenario
 from models.simulation.observation import Observation
 from serve_app.demo import cli as demo
+from serve_app.demo.connect import prepare
 from serve_app.demo.gateway_controller import GatewayController
+from serve_app.demo.report import report
+from serve_app.demo.stage import city, shipped
 from testbed.system import System, application
 from tests.cluster.gateway.conftest import ENVIRONMENT, USER, wait_for
 
 SCENARIO = Scenario(duration_s=120 * DECISION_S)
+STAGE = shipped(SCENARIO)
 BEGIN_S = SCENARIO.begin_s
 
 
@@ -57,7 +64,7 @@ def client(late: System) -> Iterator[Client]:
 def test_the_junctions_go_on_without_the_policy_and_recover_by_themselves(
     late, client, run_id, capsys
 ):
-    policy = demo.make_remote(client, run_id, SCENARIO, direct=False)
+    policy = demo.make_remote(client, run_id, STAGE, direct=False)
     assert isinstance(policy, GatewayController)
     login = client._performer._login
     assert isinstance(login, Login)
@@ -79,7 +86,7 @@ def test_the_junctions_go_on_without_the_policy_and_recover_by_themselves(
         wait_until_back()
 
     wait_until_back()
-    demo.prepare(policy, late.url)
+    prepare(policy, late.url)
     events: dict[int, Callable[[], object]] = {
         10: lambda: setattr(login, "token", expired_token()),
         20: take_away,
@@ -87,7 +94,7 @@ def test_the_junctions_go_on_without_the_policy_and_recover_by_themselves(
         60: kill,
         80: wait_until_back,
     }
-    metrics, interrupted = demo.drive("policy", Interrupted(policy, events), SCENARIO, seed=1)
+    metrics, interrupted = demo.drive("policy", Interrupted(policy, events), STAGE, seed=1)
     assert not interrupted
     outages = policy.outages.outages
     first, second = outages[0], outages[-1]
@@ -99,7 +106,7 @@ def test_the_junctions_go_on_without_the_policy_and_recover_by_themselves(
     assert policy.outages.decisions <= 5 * (40 + 40)
     assert metrics.arrived > 0
 
-    demo.report({"policy": metrics}, policy, interrupted=False)
+    report({"policy": metrics}, policy, interrupted=False)
     said = capsys.readouterr().out
     assert "simulated 07:31:40 to" in said
     assert "simulated 07:35:00 to" in said
@@ -119,3 +126,24 @@ def expired_token() -> str:
     return Tokens(
         Keys.of_secret(secret), lifetime_s=1, clock_skew_s=5, clock=lambda: time.time() - 3600
     ).issue(USER["username"])
+
+
+@pytest.mark.timeout(300)
+def test_a_city_of_a_network_file_is_driven_with_its_users_routes(late, client, run_id, tmp_path):
+    routes = tmp_path / "town.rou.xml"
+    trips = "".join(
+        f'<trip id="{second}" depart="{second}" from="west_to_station" to="park_to_east"/>'
+        for second in range(0, 600, 10)
+    )
+    routes.write_text(f"<routes>{trips}</routes>")
+    file, _ = import_network(NETWORK_FILE)
+    stage = city(CityScenario(file, NETWORK_FILE, (routes,), 0, 900))
+    policy = demo.make_remote(client, run_id, stage, direct=False)
+    wait_for(lambda: status_of(client) == "success", timeout_s=60)
+    prepare(policy, late.url)
+    served, _ = demo.drive("policy", policy, stage, 1, stage.watch(client))
+    alone, _ = demo.drive("own programs", stage.peer, stage, 1)
+    assert not policy.outages.outages
+    assert len(policy.latencies_s) == 90 * 5
+    assert served.demanded == alone.demanded == 60
+    assert alone.arrived > 50

@@ -1,0 +1,86 @@
+"""The demo's way to the running system: a login, and whether the policy can be had."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import sys
+
+from greenwave.client import (
+    Client,
+    GreenwaveError,
+    InvalidRequestError,
+    NotFoundError,
+    UnauthorizedError,
+    UnavailableError,
+    UnusableAnswerError,
+)
+from serve_app.credentials.first_user import FIRST_USER, Credentials, known_credentials
+from serve_app.credentials.inference_token import inference_tokens
+from serve_app.demo.inference_controller import INFERENCE_TIMEOUTS
+from serve_app.demo.report import Remote
+from serve_app.settings import Settings
+
+
+class DemoError(Exception):
+    """The demo cannot run; the message says why and what to do."""
+
+
+def make_client(arguments: argparse.Namespace) -> Client:
+    """Make a client of the gateway, which needs a login, or one of the inference service."""
+    settings = Settings.of_instance(arguments.port_base)
+    if arguments.direct:
+        tokens = inference_tokens(settings)
+        token = tokens[0] if tokens else None
+        return Client(arguments.url, inference_token=token, timeouts=INFERENCE_TIMEOUTS)
+    credentials = credentials_of(settings)
+    return Client(arguments.url, credentials.username, credentials.password)
+
+
+def credentials_of(settings: Settings) -> Credentials:
+    """Return the credentials that `make up` has set or kept, or ask for them on the terminal.
+
+    Raises:
+        DemoError: there are no credentials, and there is nobody to ask.
+    """
+    credentials = known_credentials(settings)
+    if credentials is None and sys.stdin.isatty():
+        username = input(f"User of the gateway [{FIRST_USER}]: ") or FIRST_USER
+        credentials = Credentials(username, getpass.getpass("Password: "))
+    if credentials is None:
+        raise DemoError(
+            f"Who logs in? {settings.data_dir} keeps no password: start the system with `make up`"
+            " and the same --port-base, or set JWT_AUTH_USERNAME and JWT_AUTH_PASSWORD."
+        )
+    return credentials
+
+
+def prepare(policy: Remote, url: str) -> None:
+    """Make sure that the policy can be had for this network, and reset the run.
+
+    Raises:
+        DemoError: nothing answers, it is not healthy, it serves another network, or it refuses the
+            login or the reset.
+    """
+    try:
+        status = policy.health()
+        if status != "healthy":
+            raise DemoError(f"The service at {url} is not ready: status {status}")
+        policy.probe()
+        policy.reset()
+    except (InvalidRequestError, NotFoundError) as error:
+        raise DemoError(
+            f"The service at {url} does not know this network's junctions: {error}. Name the"
+            " gateway of its city with --url."
+        ) from error
+    except UnauthorizedError as error:
+        raise DemoError(
+            f"The gateway at {url} refuses this user and password. Set JWT_AUTH_USERNAME and"
+            " JWT_AUTH_PASSWORD to those of one of its users."
+        ) from error
+    except UnusableAnswerError as error:
+        raise DemoError(f"What answers at {url} is not this service") from error
+    except UnavailableError as error:
+        raise DemoError(f"No service answers at {url}. Start it first. ({error})") from error
+    except GreenwaveError as error:
+        raise DemoError(f"The service at {url} refused: {error}") from error

@@ -1,0 +1,76 @@
+"""What the demo tells at its end: the comparison, and how the running system did."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from serve_app.demo.gateway_controller import GatewayController
+from serve_app.demo.inference_controller import InferenceController
+from serve_app.demo.outages import Outage
+
+if TYPE_CHECKING:
+    from models.simulation.metrics import Metrics
+
+MAX_QUEUES = 20  # lines of the table
+Remote = GatewayController | InferenceController
+console = Console()
+
+
+def report(results: Mapping[str, Metrics], policy: Remote, interrupted: bool) -> None:
+    """Print the comparison and how the running system did."""
+    table = Table(title="Interrupted: partial result" if interrupted else "The same hour, twice")
+    table.add_column("per vehicle, and mean queue")
+    for name in results:
+        table.add_column(name, justify="right")
+    table.add_column("ratio", justify="right")
+    for label, values in comparison_rows(list(results.values())):
+        comparable = len(values) == 2 and values[1] > 0 and not interrupted
+        ratio = f"{values[0] / values[1]:.2f}" if comparable else "-"
+        table.add_row(label, *(f"{value:,.1f}" for value in values), ratio)
+    console.print(table)
+    if policy.latencies_s:
+        median, slow = 1000 * np.percentile(policy.latencies_s, [50, 99])
+        console.print(
+            f"{len(policy.latencies_s)} requests {policy.way}:"
+            f" median {median:.1f} ms, 99th percentile {slow:.1f} ms"
+        )
+    if policy.outages.outages:
+        console.print(f"Without the policy, {policy.instead}:", style="yellow")
+        for outage in policy.outages.outages:
+            console.print(f"  {outage_line(outage)}", style="yellow", markup=False)
+
+
+def outage_line(outage: Outage) -> str:
+    """Say from when to when, in the simulation and by the clock, and why."""
+    simulated = [time.strftime("%H:%M:%S", time.gmtime(t)) for t in (outage.begin_s, outage.end_s)]
+    wall = [time.strftime("%H:%M:%S", time.localtime(t)) for t in (outage.began, outage.ended)]
+    return (
+        f"simulated {simulated[0]} to {simulated[1]}, by the clock {wall[0]} to {wall[1]}"
+        f" ({outage.ended - outage.began:.1f} s): {outage.decisions} decisions, {outage.reason}"
+    )
+
+
+def comparison_rows(results: Sequence[Metrics]) -> list[tuple[str, list[float]]]:
+    """Return the label and one value per result for each line of the table.
+
+    Of many junctions those have a line whose queues were longest.
+    """
+    shown = list(results[0].queues)
+    if len(shown) > MAX_QUEUES:
+        shown.sort(key=lambda each: -max(metrics.queues[each] for metrics in results))
+    return [
+        ("waiting time (s)", [metrics.waiting_s for metrics in results]),
+        ("travel time (s)", [metrics.travel_s for metrics in results]),
+        ("time loss (s)", [metrics.time_loss_s for metrics in results]),
+        ("vehicles arrived", [float(metrics.arrived) for metrics in results]),
+        *(
+            (f"queue {junction_id}", [metrics.queues[junction_id] for metrics in results])
+            for junction_id in shown[:MAX_QUEUES]
+        ),
+    ]

@@ -1,0 +1,86 @@
+"""The demo finds the running system, and says clearly what it is missing."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from greenwave.client import Client
+from greenwave.client.core.call import Reply, Send
+from serve_app.credentials.first_user import Credentials
+from serve_app.demo.connect import DemoError, credentials_of, prepare
+from serve_app.demo.inference_controller import InferenceController
+from serve_app.demo.outages import OutageLog
+from serve_app.settings import Settings
+from tests.unit.greenwave.client.play import REFUSED, answer, text
+from tests.unit.serve_app.demo.test_inference_controller import Handler, Service
+
+CENTER = "joinedS_265580996_300839357"
+HEALTHY = {"status": "healthy", "model_loaded": True, "junctions": []}
+
+
+def prepare_with(handler: Handler) -> None:
+    with Client("http://service", exchange=Service(handler)) as client:
+        prepare(InferenceController(client, "run", OutageLog(0, 5)), "http://service")
+
+
+def test_unreachable_service_is_named() -> None:
+    with pytest.raises(DemoError, match=r"No service answers at http://service.*Start it first"):
+        prepare_with(lambda _: REFUSED)
+
+
+def test_service_without_a_model_is_not_ready() -> None:
+    with pytest.raises(DemoError, match="not ready: status no_model"):
+        prepare_with(lambda _: answer(body={**HEALTHY, "status": "no_model"}))
+
+
+def test_another_server_is_recognised() -> None:
+    with pytest.raises(DemoError, match="not this service"):
+        prepare_with(lambda _: text(200))
+
+
+def test_healthy_service_is_reset_before_the_run() -> None:
+    asked: list[str] = []
+
+    def handler(send: Send) -> Reply:
+        asked.append(send.url.removeprefix("http://service"))
+        if asked[-1] == "/predict_action":
+            return answer(body={"junction_id": CENTER, "action": 1, "confidence": 0.9})
+        return answer(body=HEALTHY)
+
+    prepare_with(handler)
+    assert asked == ["/health", "/predict_action", "/reset_hidden"]
+
+
+def test_refused_login_names_the_variables() -> None:
+    def handler(send: Send) -> Reply:
+        return answer(body=HEALTHY) if send.url.endswith("/health") else answer(401)
+
+    with pytest.raises(DemoError, match="JWT_AUTH_USERNAME"):
+        prepare_with(handler)
+
+
+def test_demo_without_a_user_says_what_to_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    with pytest.raises(DemoError, match="JWT_AUTH_USERNAME"):
+        credentials_of(Settings(data_dir=tmp_path))
+
+
+def test_configured_user_logs_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JWT_AUTH_USERNAME", "ann")
+    monkeypatch.setenv("JWT_AUTH_PASSWORD", "secret")
+    assert credentials_of(Settings(data_dir=tmp_path)) == Credentials("ann", "secret")
+
+
+def test_a_service_of_another_network_is_named_before_the_run() -> None:
+    def handler(send: Send) -> Reply:
+        if send.url.endswith("/predict_action"):
+            return answer(404, {"detail": "Unknown junction 'pier'. Known: mole, quay"})
+        return answer(body=HEALTHY)
+
+    with pytest.raises(DemoError, match=r"does not know this network's .*Unknown junction 'pier'"):
+        prepare_with(handler)

@@ -1,0 +1,34 @@
+"""What the demo simulates: the shipped network, or a city in whose outages queues decide."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("libsumo", reason="SUMO is not installed")
+
+from models.junctions import SHIPPED
+from models.networks.file import NetworkFile
+from serve_app.demo.cli import parse_arguments
+from serve_app.demo.stage import OwnQueues, stage_of
+
+LINKS = [{"lane": "pier_n_0", "to": "out_s"}, {"lane": "pier_e_0", "to": "out_s", "turn": "l"}]
+LANES = [{"id": "pier_n_0", "capacity": 10}, {"id": "pier_e_0", "capacity": 20}]
+PHASES = [{"state": "Gr"}, {"state": "rG"}]
+PIER = {"id": "pier", "agent_index": 0, "phases": PHASES, "lanes": LANES, "links": LINKS}
+
+
+def test_without_a_network_file_it_is_an_hour_of_the_shipped_network() -> None:
+    stage = stage_of(parse_arguments([]))
+    assert (stage.network, stage.begin_s, stage.n_decisions) == (SHIPPED, 27_000, 720)
+    early = stage_of(parse_arguments(["--begin", "6:00", "--seconds", "600"]))
+    assert (early.begin_s, early.n_decisions) == (21_600, 120)
+
+
+@pytest.mark.parametrize(("queues", "phase"), [((0.5, 0.2), 0), ((0.5, 0.3), 1)])
+def test_without_the_policy_the_lanes_with_more_vehicles_get_green(
+    queues: tuple[float, float], phase: int
+) -> None:
+    rule = OwnQueues(NetworkFile.model_validate({"name": "harbour", "junctions": [PIER]}))
+    observed = np.array([1, 0, 1, *queues], np.float32)
+    assert rule.act({"pier": observed}) == {"pier": phase}
