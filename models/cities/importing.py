@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from models.cities.approach import lanes_behind
 from models.cities.import_notes import Notes
 from models.cities.intergreen import intergreen_of
 from models.cities.sumo import Program, SumoLink, SumoNet, read_sumo_net
@@ -17,6 +18,7 @@ from models.networks.file import (
     InvalidNetworkError,
     JunctionEntry,
     Lane,
+    LaneBehind,
     Link,
     NetworkFile,
     Phase,
@@ -89,13 +91,21 @@ def junction_of(net: SumoNet, signal: str, agent_index: int, say: Say) -> Juncti
         phases=tuple(
             Phase(state=state, name=_in_words(net, links, state) or None) for state in states
         ),
-        lanes=tuple(
-            Lane(id=each, capacity=net.lanes[each].capacity, shape=net.lanes[each].shape or None)
-            for each in served
-        ),
+        lanes=tuple(_lane(net, each) for each in served),
         position=_position(net, signal, served),
         links=_links(links, len(states[0])),
         intergreen_s=intergreen_of(net, signal, links, len(states[0]), say),
+    )
+
+
+def _lane(net: SumoNet, name: str) -> Lane:
+    own, behind = net.lanes[name], lanes_behind(net, name)
+    capacity = own.capacity + sum(net.lanes[each].capacity * behind[each] for each in behind)
+    return Lane(
+        id=name,
+        capacity=capacity,
+        behind=tuple(LaneBehind(lane=each, share=behind[each]) for each in behind) or None,
+        shape=own.shape or None,
     )
 
 

@@ -82,6 +82,8 @@ class SumoNet:
         onwards: by inner lane, the inner lane that follows.
         places: of junctions.
         crossings: edges that people walk over.
+        behind: by lane, those that lead to it where no signal decides.
+        ahead: by lane, those that it leads to. Neither has ways back.
     """
 
     lanes: dict[str, SumoLane] = field(default_factory=dict)
@@ -90,6 +92,8 @@ class SumoNet:
     onwards: dict[str, str] = field(default_factory=dict)
     places: dict[str, Point] = field(default_factory=dict)
     crossings: set[str] = field(default_factory=set)
+    behind: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    ahead: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def way(self, link: SumoLink) -> tuple[Point, ...]:
         """Return the points of a link across its junction, none where the net does not say."""
@@ -169,13 +173,18 @@ def _read_connection(net: SumoNet, element: ET.Element) -> None:
     lane, via = f"{link['from']}_{link.get('fromLane', 0)}", link.get("via")
     if link["from"].startswith(":") and via is not None:
         net.onwards[lane] = via
+    to = link["to"]
+    to_lane = f"{to}_{link.get('toLane', 0)}"
+    if not link["from"].startswith(":") and link.get("dir") != "t":
+        net.ahead[lane].add(to_lane)
+        if "tl" not in link:
+            net.behind[to_lane].add(lane)
     if "tl" in link:
-        to = link["to"]
         walked = to in net.crossings
         known = SumoLink(
             int(link["linkIndex"]),
             lane,
-            f"{to}_{link.get('toLane', 0)}",
+            to_lane,
             to,
             link.get("dir", "s"),
             via,

@@ -10,6 +10,7 @@ import json
 import os
 import tomllib
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -35,18 +36,37 @@ class _Form(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+class LaneBehind(_Form):
+    """A lane that leads to a short incoming lane.
+
+    Attributes:
+        lane: its id.
+        share: of its vehicles that count there.
+    """
+
+    lane: Name
+    share: float = Field(default=1, gt=0, le=1)
+
+
 class Lane(_Form):
     """An incoming lane.
 
     Attributes:
         id: as in SUMO's network, where there is one.
-        capacity: vehicles that can queue on it.
+        capacity: vehicles that can queue on it, and on what is behind it.
+        behind: lanes that a queue on it reaches soon.
         shape: points in metres in the direction of travel, y northwards.
     """
 
     id: Name
     capacity: float = Field(gt=0, le=100_000)
+    behind: tuple[LaneBehind, ...] | None = None
     shape: tuple[Point, ...] | None = None
+
+    def count(self, vehicles: Callable[[str], float]) -> float:
+        """Return how many of the vehicles on each lane are on the way to this one's stop line."""
+        behind = sum(each.share * vehicles(each.lane) for each in self.behind or ())
+        return vehicles(self.id) + behind
 
 
 class Phase(_Form):

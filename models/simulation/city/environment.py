@@ -117,6 +117,10 @@ class CityEnvironment:
         """Return the standing vehicles on any lane of the net."""
         return int(libsumo.lane.getLastStepHaltingNumber(lane))
 
+    def vehicles(self, lane: str) -> int:
+        """Return all vehicles on any lane of the net."""
+        return int(libsumo.lane.getLastStepVehicleNumber(lane))
+
     def metrics(self) -> Metrics:
         """Close the simulation, at its end or before, and count what happened until now."""
         libsumo.close()
@@ -137,12 +141,15 @@ class CityEnvironment:
 
     def _observe(self, name: str) -> Observation:
         junction, signal = self._junctions[name], self._signals[name]
-        halted = [self.queue(lane.id) for lane in junction.lanes]
+        halted = [lane.count(self.queue) for lane in junction.lanes]
         self._queue_sums[name] += float(np.sum(halted))
+        counted = halted
+        if self.scenario.counts == "all":
+            counted = [lane.count(self.vehicles) for lane in junction.lanes]
         return encode_observation(
             signal.phase,
             len(junction.phases),
             signal.may_change,
-            halted,
+            counted,
             [lane.capacity for lane in junction.lanes],
         )

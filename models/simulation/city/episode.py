@@ -29,11 +29,13 @@ def by_programs(scenario: CityScenario, seed: int, programs: tuple[str, ...] = (
 
 
 def by_queues(scenario: CityScenario, seed: int, pressure: bool) -> Metrics:
+    """Let max pressure decide by standing vehicles, or greedy by all, as RESCO's do."""
     controller = ByQueues(scenario.network, pressure)
     with CityEnvironment(scenario) as environment:
         environment.reset(seed)
+        count = environment.queue if pressure else environment.vehicles
         while not environment.is_over:
-            environment.step(controller.act(environment.phases, environment.queue))
+            environment.step(controller.act(environment.phases, count))
         return environment.metrics()
 
 

@@ -6,6 +6,7 @@ import os
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from models.networks.file import InvalidNetworkError, NetworkFile
 
@@ -27,6 +28,7 @@ class CityScenario:
         yellow_s, all_red_s: that a change of phase takes, before the new green.
         min_green_s: green that a phase has at least.
         additional: further SUMO files.
+        counts: the vehicles of the observation: those that stand, or all that detectors see.
     """
 
     network: NetworkFile
@@ -39,6 +41,7 @@ class CityScenario:
     all_red_s: int = 0
     min_green_s: int = 0
     additional: tuple[Path, ...] = ()
+    counts: Literal["standing", "all"] = "standing"
 
     def __post_init__(self) -> None:
         if self.end_s <= self.begin_s:

@@ -63,6 +63,7 @@ def scenario_of(folder: Path, name: str) -> CityScenario:
         decision_s=DECISION_S,
         yellow_s=YELLOW_S,
         additional=files.additional,
+        counts="all",
     )
 
 

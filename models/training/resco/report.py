@@ -30,8 +30,14 @@ of a map has run are told; a map that is missing, or has fewer than ten, was not
 - *fixed time*: the nets' own programs. *Webster*: their phases, with cycle and splits for the
   movements' flows of one run, with a seed of its own, of the nets' own programs in this hour.
 - *actuated*, *delay-based*: SUMO's, with the nets' phases and SUMO's defaults.
-- *greedy*: the phase that serves the most standing vehicles. *max pressure*: the same, less those
-  that stand where they would go. A lane's queue is shared evenly by its ways across the junction.
+- *greedy*: the phase that serves the most vehicles. *max pressure*: the phase that serves the most
+  standing vehicles, less those that stand where they would go. A lane's vehicles are shared evenly
+  by its ways across the junction; a way that has to give way counts half.
+
+Greedy and max pressure jam in some seeds of cologne1 and cologne3 for ever. They may change from a
+phase whose left turns give way to the crossing road's, with 3 s of yellow and no all-red; the left
+turns of both roads then stand inside the junction in each other's way, and by the benchmark's rules
+nobody is teleported out. This is left as it is.
 """
 
 

@@ -85,6 +85,17 @@ def test_observations_are_laid_out_as_those_that_are_served(scenario):
             environment.step({"265580972": 9})
 
 
+def test_vehicles_that_still_drive_are_observed_where_the_scenario_counts_all(scenario):
+    seen = {}
+    for counts in ("standing", "all"):
+        with CityEnvironment(replace(scenario, counts=counts)) as environment:
+            environment.reset(1)
+            for _ in range(5):
+                observations = environment.step({})
+            seen[counts] = sum(float(each.sum()) for each in observations.values())
+    assert seen["all"] > seen["standing"]
+
+
 @pytest.mark.parametrize(
     ("trip", "said"),
     [

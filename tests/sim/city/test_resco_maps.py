@@ -40,3 +40,9 @@ def test_all_vehicles_of_the_hour_count_and_greedy_is_better_than_the_nets_progr
     fixed, greedy = (CONTROLLERS[each](scenario, 1) for each in ("fixed time", "greedy"))
     assert fixed.demanded == greedy.demanded == 1716
     assert greedy.time_loss_s < fixed.time_loss_s
+
+
+def test_nobody_waits_for_ever_on_stubs_too_short_for_a_vehicle():
+    scenario = scenario_of(FOLDER, "ingolstadt7")
+    for controller in ("greedy", "max pressure"):
+        assert CONTROLLERS[controller](scenario, 1).time_loss_s < 45
