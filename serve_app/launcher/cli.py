@@ -56,6 +56,7 @@ COMMANDS = {
     "restore": ("backup_cli", "put a backup in the place of the store, while nothing runs"),
     "check": ("deploy_cli", "check serve configs for unknown keys and wrong values"),
     "network": ("network_cli", "import, check and draw a road network of your own"),
+    "demand": ("demand_cli", "make routes for a road network from counts at its entries"),
     "node": (
         "node_cli",
         "check that this machine has the code, the files and the Redis of a cluster",
