@@ -7,6 +7,7 @@ from ray.serve import Application
 
 from deployments.console.deployment import Console
 from deployments.console.options import ConsoleOptions
+from serve_app.configured_network import configured_network
 from serve_app.configured_store import open_configured_store
 from serve_app.credentials.first_user import configured_users
 from serve_app.credentials.key_ring import ConfiguredKeys, check_keys
@@ -18,6 +19,7 @@ def build(args: ConsoleOptions) -> Application:
 
     Raises:
         InsecureSettingsError: a login is asked for, and there is no safe signing key.
+        InvalidNetworkError: the network's file cannot be read or is no network.
     """
     settings = Settings()
     if args.login:
@@ -27,5 +29,6 @@ def build(args: ConsoleOptions) -> Application:
         open_keys=ConfiguredKeys,
         users=configured_users(settings) if args.login else {},
         open_store=open_configured_store,
+        network=configured_network(args.network, whole=True),
     )
     return application

@@ -24,7 +24,6 @@ from deployments.http.names import NOT_A_RUN_ID, is_name
 from deployments.http.pages import page_headers
 from deployments.http.probes import Check, Probes
 from deployments.http.request import client_address
-from models.network.road_map import read_road_map
 
 _STATIC = Path(__file__).with_name("static")
 _HEADERS = page_headers()
@@ -44,7 +43,7 @@ def create_app(service: ConsoleService, *, trust_forwarded_for: bool = True) -> 
     Probes(service.check_health, {"feed": feed}).add_to(FastRoutes(app, render_error))
     app.add_exception_handler(RefusedError, _respond_to)
     app.add_middleware(_Guarded)
-    road_map = asdict(read_road_map())
+    road_map = asdict(service.road_map)
 
     def address_of(request: Request) -> str:
         return client_address(request.scope, trust_forwarded_for)

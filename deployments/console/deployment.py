@@ -24,6 +24,8 @@ from deployments.priority import give_way
 from deployments.ray_private.calls_server import keep_calls_inside
 from deployments.ray_private.serve import prepare_log, read_replicas
 from deployments.store import Store
+from models.junctions import SHIPPED
+from models.networks.network import Network
 
 _CLOCK_SKEW_S = 5.0
 
@@ -38,6 +40,7 @@ class Console:
             used: Ray keeps what is bound to a deployment.
         users: those of the gateway's configuration, with what is kept of their passwords.
         open_store: opens the store, which has the others.
+        network: with what its file says of drawing.
     """
 
     async def __init__(  # type: ignore[misc]
@@ -46,6 +49,7 @@ class Console:
         open_keys: Callable[[], Callable[[], Keys]],
         users: Mapping[str, str],
         open_store: Callable[[], Store],
+        network: Network = SHIPPED,
     ) -> None:
         prepare_log()
         keep_calls_inside()
@@ -66,7 +70,7 @@ class Console:
             self._access = await start_refresher(tokens, read_keys)
             trail = Trail(AuditLog(self._store))
             self._audit = Refresher({"The audit log": trail.flush}, NOTED_S)
-        self._service = ConsoleService(options, tokens, create_feed, _read_replicas, trail)
+        self._service = ConsoleService(options, tokens, create_feed, _read_replicas, trail, network)
         await self._service.start()
 
     def __serve_build_asgi_app__(self) -> FastAPI:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 from typing import Any
 
 from deployments.feed.messages import Forecast
-from models.junctions import JUNCTIONS
 
 MINUTE_S = 60
 MAX_FORECASTS = 60
@@ -16,11 +16,15 @@ MAX_COUNTS = 120
 class Forecasts:
     """Keeps, for each junction, the latest forecasts and the counts of two hours.
 
+    Args:
+        drawn: the junctions on the map.
+
     Attributes:
         number: counts what has come.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, drawn: Collection[str]) -> None:
+        self._drawn = drawn
         self.number = 0
         self._made: dict[str, deque[Forecast]] = {}
         self._counts: dict[str, dict[int, float]] = {}
@@ -28,7 +32,7 @@ class Forecasts:
     def add(self, forecast: Forecast) -> None:
         """Take a forecast; one of an earlier time begins another day, and the old one goes."""
         junction = forecast.junction
-        if junction not in JUNCTIONS:
+        if junction not in self._drawn:
             return
         self.number += 1
         made = self._made.setdefault(junction, deque(maxlen=MAX_FORECASTS))

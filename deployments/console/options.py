@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pydantic import BaseModel, ConfigDict, Field
 
 
@@ -10,6 +12,12 @@ class ConsoleOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    network: Path | None = Field(
+        None,
+        description="Network file whose junctions are shown: up to 200, those with the lowest "
+        "agent indices.",
+        json_schema_extra={"default": "`NETWORK_PATH`, or the shipped network"},
+    )
     login: bool = Field(
         True,
         description="Whether the console asks for a user of the gateway. Without, whoever reaches "

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
 from deployments.feed.messages import Contents, Decision
-from models.junctions import JUNCTIONS
 
 MAX_RUNS = 50
 MAX_RECENT = 12
@@ -39,9 +38,14 @@ class _Run:
 
 
 class Runs:
-    """Keeps at most MAX_RUNS runs, those that were active last."""
+    """Keeps at most MAX_RUNS runs, those that were active last.
 
-    def __init__(self) -> None:
+    Args:
+        drawn: the junctions on the map.
+    """
+
+    def __init__(self, drawn: Collection[str]) -> None:
+        self._drawn = drawn
         self._runs: dict[str, _Run] = {}
         self._numbers = count(1)
         self.newest = 0  # number of the latest decision
@@ -81,12 +85,12 @@ class Runs:
     def decisions(self, name: str, after: int) -> list[dict[str, Any]]:
         """Return the decisions of a run behind a number, the oldest first.
 
-        Those for junctions of other networks are left out: the map shows the shipped one.
+        Those for junctions that are not on the map, as of another network, are left out.
         """
         run = self._runs.get(name)
         if run is None:
             return []
-        shown = [kept for junction, kept in run.decisions.items() if junction in JUNCTIONS]
+        shown = [kept for junction, kept in run.decisions.items() if junction in self._drawn]
         numbered = [each for kept in shown for each in kept if each[0] > after]
         return [_described(decision) for _, decision in sorted(numbered, key=lambda each: each[0])]
 

@@ -21,6 +21,10 @@ from deployments.feed.watch import Watch
 from deployments.http.errors import ForbiddenError, UnauthorizedError
 from deployments.log import Seldom
 from deployments.store import StoreError
+from models.junctions import SHIPPED
+from models.network.road_map import RoadMap, read_road_map
+from models.networks.drawn import road_map_of
+from models.networks.network import Network
 
 SHOW_S = 0.3
 CROWD_SHOW_S = 0.55  # with the period of reports still below a second
@@ -32,6 +36,11 @@ SETTLED_S = 10.0
 LINGER_S = 5.0
 _PAUSE_S = 0.5
 _DEADLINE_S = 5.0
+
+
+def road_map(network: Network) -> RoadMap:
+    """Return the map of a network, of the shipped one as it was built."""
+    return read_road_map() if network.file is None else road_map_of(network.file)
 
 
 class WatchedFeed(Protocol):
@@ -48,6 +57,7 @@ class ConsoleService:
         open_feed: returns the feed, creating it when there is none.
         read_replicas: asks Serve for its replicas.
         trail: where refused tokens are noted.
+        network: that is shown.
     """
 
     def __init__(
@@ -57,14 +67,16 @@ class ConsoleService:
         open_feed: Callable[[], Awaitable[WatchedFeed]],
         read_replicas: Callable[[], Awaitable[list[Replica]]],
         trail: Trail | None = None,
+        network: Network = SHIPPED,
     ) -> None:
-        self.view = View()
+        self.road_map = road_map(network)
+        self.view = View({junction.id for junction in self.road_map.junctions})
         self.audience = Audience(options.max_clients)
         self._tokens = tokens
         self._open_feed = open_feed
         self._read_replicas = read_replicas
         self._trail = trail or Trail()
-        self._what_if = WhatIf()
+        self._what_if = WhatIf(network)
         self._log = Seldom("The console")
         self._feed: WatchedFeed | None = None
         self._asked: Watch | None = None

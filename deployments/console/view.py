@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
 from deployments.console.forecasts import Forecasts
@@ -21,14 +22,18 @@ class Mark:
     forecasts: int = 0
 
 
-@dataclass
 class View:
-    """Takes reports, and makes the events that browsers get."""
+    """Takes reports, and makes the events that browsers get.
 
-    rates: Rates = field(default_factory=Rates)
-    runs: Runs = field(default_factory=Runs)
-    forecasts: Forecasts = field(default_factory=Forecasts)
-    replicas: Replicas = field(default_factory=Replicas)
+    Args:
+        drawn: the junctions on the map.
+    """
+
+    def __init__(self, drawn: Collection[str]) -> None:
+        self.rates = Rates()
+        self.runs = Runs(drawn)
+        self.forecasts = Forecasts(drawn)
+        self.replicas = Replicas()
 
     def add(self, report: Report, now: float) -> None:
         """Take a report that has come at ``now``, in seconds of a monotonic clock."""

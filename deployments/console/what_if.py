@@ -10,9 +10,10 @@ import numpy as np
 
 from deployments.console.errors import AnotherPolicyError, NoDecisionError
 from deployments.feed.messages import Decision
-from models.junctions import JUNCTIONS
+from models.junctions import SHIPPED
+from models.networks.network import Network
 from models.policy.form import InvalidPolicyFileError
-from models.policy.inputs import UNAVAILABLE, encode
+from models.policy.inputs import InputLayout
 from models.policy.step import Floats, PolicyStep
 
 VALUES = np.linspace(0, 1, 41)  # filled share of the lane
@@ -25,7 +26,9 @@ _File = tuple[str, int, int]
 class WhatIf:
     """Steps policies that it reads as they are asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, network: Network = SHIPPED) -> None:
+        self._network = network
+        self._inputs = InputLayout(network)
         self._policies: dict[_File, PolicyStep] = {}
 
     async def curve(self, decision: Decision, lane: int) -> dict[str, Any]:
@@ -39,9 +42,9 @@ class WhatIf:
             NoDecisionError: the junction has no such lane, or is of another network.
             AnotherPolicyError: the policy's file is gone or holds another one.
         """
-        junction = JUNCTIONS.get(decision.junction)
+        junction = self._network.junctions.get(decision.junction)
         if junction is None:
-            raise NoDecisionError("The console shows the shipped network only")
+            raise NoDecisionError(f"The console shows the network {self._network.name} only")
         if not 0 <= lane < junction.n_lanes:
             raise NoDecisionError(f"The junction has no lane {lane}")
         policy = await self._policy(decision.policy)
@@ -50,7 +53,7 @@ class WhatIf:
         observation[: len(decision.observation)] = decision.observation
         rows = np.tile(observation, (len(VALUES) + 1, 1))
         rows[1:, place] = VALUES
-        probabilities = _step(policy, decision, rows)
+        probabilities = self._step(policy, decision, rows)
         if not np.allclose(probabilities[0], decision.probabilities, atol=TOLERANCE):
             raise AnotherPolicyError(decision.policy)
         return {
@@ -66,7 +69,7 @@ class WhatIf:
             stat = Path(path).stat()
             key = (path, stat.st_mtime_ns, stat.st_size)
             if key not in self._policies:
-                policy = await asyncio.to_thread(PolicyStep.load, Path(path))
+                policy = await asyncio.to_thread(PolicyStep.load, Path(path), self._network)
                 while len(self._policies) >= MAX_POLICIES:
                     del self._policies[next(iter(self._policies))]
                 self._policies[key] = policy
@@ -74,12 +77,11 @@ class WhatIf:
         except (OSError, InvalidPolicyFileError) as error:
             raise AnotherPolicyError(path) from error
 
-
-def _step(policy: PolicyStep, decision: Decision, rows: Floats) -> Floats:
-    """Return the probabilities (B, 4) for B observations from the decision's hidden state."""
-    agents = [JUNCTIONS[decision.junction].agent_index] * len(rows)
-    assert decision.hidden is not None, "the policy has made the decision"
-    hidden = np.tile(decision.hidden, (len(rows), 1))
-    unavailable = UNAVAILABLE[agents]
-    step = policy(encode(agents, list(rows)), hidden, unavailable)
-    return policy.probabilities(step.hidden, unavailable)
+    def _step(self, policy: PolicyStep, decision: Decision, rows: Floats) -> Floats:
+        """Return the probabilities (B, n_actions) for B observations from its hidden state."""
+        agents = [self._network.junctions[decision.junction].agent_index] * len(rows)
+        assert decision.hidden is not None, "the policy has made the decision"
+        hidden = np.tile(decision.hidden, (len(rows), 1))
+        unavailable = self._network.unavailable[agents]
+        step = policy(self._inputs.encode(agents, list(rows)), hidden, unavailable)
+        return policy.probabilities(step.hidden, unavailable)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable
-from math import atan2, degrees
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -13,7 +12,7 @@ from models.cities.approach import lanes_behind
 from models.cities.import_notes import Notes
 from models.cities.intergreen import intergreen_of
 from models.cities.sumo import Program, SumoLink, SumoNet, read_sumo_net
-from models.network.phases import ways_in_words
+from models.network.phases import origin_in_words, ways_in_words
 from models.networks.file import (
     InvalidNetworkError,
     JunctionEntry,
@@ -27,8 +26,6 @@ from models.networks.file import (
 
 UNGREEN = set("yYu")  # yellow, and the red-yellow before a green
 SIGNALS_OF_RAILWAYS = {"rail_signal", "rail_crossing"}
-_QUARTERS = ("east", "north-east", "north", "north-west", "west", "south-west", "south")
-COMPASS = (*_QUARTERS, "south-east")
 _NAME_LENGTH = 200
 
 Say = Callable[[str, str], None]  # kind of remark, and the sentence
@@ -177,19 +174,11 @@ def _position(net: SumoNet, signal: str, lanes: Collection[str]) -> Point | None
 
 def _in_words(net: SumoNet, links: Iterable[SumoLink], state: str) -> str:
     ways = (
-        (_from(net.lanes[link.lane].shape), link.turn.lower(), state[link.index] in "Gg")
+        (origin_in_words(net.lanes[link.lane].shape), link.turn.lower(), state[link.index] in "Gg")
         for link in links
         if not link.walked and link.turn != "t"
     )
     return ways_in_words(ways)[:_NAME_LENGTH]
-
-
-def _from(shape: tuple[Point, ...]) -> str:
-    """Return where a lane comes from at its stop line: ``north-east``."""
-    if len(shape) < 2:
-        return "somewhere"
-    (x, y), (end_x, end_y) = shape[-2:]
-    return COMPASS[round(degrees(atan2(y - end_y, x - end_x)) / 45) % 8]
 
 
 def _stem(path: str | os.PathLike[str]) -> str:

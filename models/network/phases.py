@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from math import atan2, degrees
 
 _TURNS = {"s": "straight on", "l": "left", "r": "right"}  # as netconvert names directions
+_COMPASS = (
+    *("east", "north-east", "north", "north-west"),
+    *("west", "south-west", "south", "south-east"),
+)
+
+
+def origin_in_words(shape: Sequence[tuple[float, float]]) -> str:
+    """Say where a lane comes from at its stop line: ``north-east``."""
+    if len(shape) < 2:
+        return "somewhere"
+    (x, y), (end_x, end_y) = shape[-2:]
+    return _COMPASS[round(degrees(atan2(y - end_y, x - end_x)) / 45) % 8]
 
 
 def ways_in_words(ways: Iterable[tuple[str, str, bool]]) -> str:

@@ -68,8 +68,17 @@ class SignalisedJunction:
 
 @dataclass(frozen=True)
 class RoadMap:
+    """What a map is drawn from.
+
+    Attributes:
+        as_they_lie: whether roads may bend; otherwise each is a straight line between two nodes.
+        left_out: how many junctions are not there, as they are too many.
+    """
+
     roads: tuple[Road, ...]
     junctions: tuple[SignalisedJunction, ...]
+    as_they_lie: bool = False
+    left_out: int = 0
 
 
 def read_road_map(path: str | os.PathLike[str] = NETWORK_FILE) -> RoadMap:

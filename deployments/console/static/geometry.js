@@ -1,6 +1,8 @@
 /* Where lanes are drawn. Lanes of 3 m would be hairlines in a network of 1.5 km, so what lies across
    a road is drawn wider, and roads begin and end as much farther from their junctions. */
 
+export const LANE_M = 3.2;
+const STAND_BACK_M = 6; // of stop lines, for each time that lanes are drawn wider
 const ARM_M = 190; // of a road that leads out of the network, which is cut there
 
 function towards([x, y], [toX, toY], distance) {
@@ -27,7 +29,11 @@ function widenedPoint([x, y], road, [start, end], wider) {
 }
 
 /* The lanes as they are drawn: id to points, y growing downwards. */
-export function drawnLanes({ roads, junctions }, wider) {
+export function drawnLanes(network, wider) {
+  return network.as_they_lie ? lanesAsTheyLie(network.roads, wider) : straightLanes(network, wider);
+}
+
+function straightLanes({ roads, junctions }, wider) {
   const isJunction = ([x, y]) => junctions.some(({ place }) => place[0] === x && place[1] === y);
   const drawn = new Map();
   for (const road of roads) {
@@ -38,6 +44,25 @@ export function drawnLanes({ roads, junctions }, wider) {
         return [x, -y];
       }));
     }
+  }
+  return drawn;
+}
+
+/* Lanes of roads that may bend: moved to the right of the road's left edge, and shortened before the junction. */
+function lanesAsTheyLie(roads, wider) {
+  const drawn = new Map();
+  for (const { lanes } of roads) {
+    lanes.forEach(({ id, shape }, fromKerb) => {
+      const right = (wider - 1) * LANE_M * (lanes.length - fromKerb - 0.5);
+      const points = shape.map((point, n) => {
+        const [before, after] = [shape[Math.max(0, n - 1)], shape[Math.min(shape.length - 1, n + 1)]];
+        const length = Math.hypot(after[0] - before[0], after[1] - before[1]) || 1;
+        return [point[0] + (right * (after[1] - before[1])) / length, -point[1] + (right * (after[0] - before[0])) / length];
+      });
+      const backward = [...points].reverse();
+      const kept = 1 - Math.min(0.5, (STAND_BACK_M * (wider - 1)) / length(points));
+      drawn.set(id, tail(backward, kept).reverse());
+    });
   }
   return drawn;
 }
@@ -54,7 +79,7 @@ export function tail(points, share) {
   return kept;
 }
 
-function length(points) {
+export function length(points) {
   return points.slice(1).reduce((sum, [x, y], n) => sum + Math.hypot(x - points[n][0], y - points[n][1]), 0);
 }
 

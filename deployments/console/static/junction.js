@@ -1,7 +1,7 @@
 /* One junction: what it observed, and its last decisions. */
 
 import { byId, element, percent, setText } from "./dom.js";
-import { laneNames, phaseName, read } from "./signals.js";
+import { hue, laneNames, phaseName, read } from "./signals.js";
 
 const MAX_ROWS = 12;
 
@@ -79,7 +79,7 @@ function row(decision, junction, longest) {
   }
   return element("tr", "",
     element("td", "number", String(decision.step)),
-    element("td", "", element("i", "key action-" + decision.action), junction.phases[decision.action]),
+    element("td", "", element("i", "key action-" + hue(decision.action)), junction.phases[decision.action]),
     element("td", "", stack(decision.probabilities, junction), percent(decision.probabilities[decision.action])),
     element("td", "", queues),
     element("td", "", time));
@@ -87,7 +87,7 @@ function row(decision, junction, longest) {
 
 function stack(probabilities, junction) {
   const made = element("span", "stack", ...probabilities.map((probability, action) => {
-    const part = element("i", "action-" + action);
+    const part = element("i", "action-" + hue(action));
     part.style.width = 100 * probability + "%";
     return part;
   }));

@@ -31,6 +31,7 @@ function build(network) {
     figures: new Figures(),
     replicas: new Replicas(),
   };
+  setText(byId("left-out"), network.left_out ? "and " + network.left_out.toLocaleString() + " more that are not shown" : "");
   parts.junctions = network.junctions;
   choose(network.junctions.find(({ name }) => name === "Center")?.id ?? network.junctions[0].id);
 }

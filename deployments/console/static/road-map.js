@@ -1,10 +1,9 @@
 /* The map: lanes as they lie, the signal at each stop line, the queue behind it, and the junctions. */
 
 import { svg } from "./dom.js";
-import { drawnLanes, path, tail } from "./geometry.js";
+import { drawnLanes, LANE_M, length, path, tail } from "./geometry.js";
 import { read, signals } from "./signals.js";
 
-const LANE_M = 3.2;
 const RING = 2 * Math.PI;
 const STOP_M = 14;
 const RADIUS_M = 4.4;
@@ -12,7 +11,16 @@ const RADIUS_M = 4.4;
 /* How much wider lanes are drawn, and the size of names in metres: both must be seen on a small screen, too. */
 const LARGE = { wider: 4.6, name: 24 };
 const SMALL = { wider: 7, name: 52 };
-const styleOn = (width) => (width < 560 ? SMALL : LARGE);
+const EXTENT_M = 1600; // for which these are meant; in a larger network all is drawn larger
+
+function styleOn(width, { roads }) {
+  const { wider, name } = width < 560 ? SMALL : LARGE;
+  const points = roads.flatMap(({ lanes }) => lanes.flatMap(({ shape }) => shape));
+  const larger = Math.max(1, extent(points.map(([x]) => x)) / EXTENT_M, extent(points.map(([, y]) => y)) / EXTENT_M);
+  return { wider: wider * larger, name: name * larger };
+}
+
+const extent = (values) => values.reduce((most, value) => Math.max(most, value), -Infinity) - values.reduce((least, value) => Math.min(least, value), Infinity);
 
 export class RoadMap {
   constructor(container, network, choose) {
@@ -23,12 +31,12 @@ export class RoadMap {
     this.chosen = null;
     this.draw();
     addEventListener("resize", () => {
-      if (styleOn(container.clientWidth) !== this.style) this.draw();
+      if (styleOn(container.clientWidth, network).wider !== this.style.wider) this.draw();
     });
   }
 
   draw() {
-    this.style = styleOn(this.container.clientWidth);
+    this.style = styleOn(this.container.clientWidth, this.network);
     const { wider } = this.style;
     const lanes = drawnLanes(this.network, wider);
     const width = LANE_M * wider;
@@ -36,7 +44,7 @@ export class RoadMap {
     this.places = new Map();
     const root = svg("svg", { viewBox: box([...lanes.values()].flat(), width), role: "img",
       "aria-label": "Map of the junctions; the buttons below tell the same in words" });
-    for (const points of lanes.values()) root.append(strip(points, width));
+    for (const points of lanes.values()) root.append(this.network.as_they_lie ? bent(points, width) : strip(points, width));
     for (const junction of this.network.junctions) this.drawApproaches(root, junction, lanes, width);
     for (const junction of this.network.junctions) this.drawPlace(root, junction, lanes);
     this.container.replaceChildren(root);
@@ -127,10 +135,11 @@ function strip(points, width) {
   return svg("path", { class: "road between", d: path(corners) + "Z" });
 }
 
-function shareOf(points, metres) {
-  const [[x1, y1], [x2, y2]] = [points.at(-2), points.at(-1)];
-  return Math.min(1, metres / Math.hypot(x2 - x1, y2 - y1));
+function bent(points, width) {
+  return svg("path", { class: "road bent", d: path(points), "stroke-width": width * 0.94 });
 }
+
+const shareOf = (points, metres) => Math.min(1, metres / length(points));
 
 function box(points, margin) {
   const [xs, ys] = [points.map(([x]) => x), points.map(([, y]) => y)];

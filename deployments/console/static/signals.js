@@ -25,11 +25,15 @@ export function signals(decision, junction) {
   const now = phase < 0 ? decision.action : phase;
   const next = mayChange ? decision.action : now;
   return junction.approaches.map(({ greens }) => {
+    if (greens.includes("?")) return ""; // nobody has said
     const [isGreen, willBe] = [greens[now] === "G", greens[next] === "G"];
     if (isGreen !== willBe) return "amber";
     return isGreen ? "green" : "red";
   });
 }
+
+/* The number of a phase's colour: there are six. */
+export const hue = (phase) => phase % 6;
 
 /* A phase by its number, and from where it lets vehicles go. */
 export const phaseName = (junction, phase) => "phase " + phase + ", from " + junction.phases[phase];

@@ -3,7 +3,7 @@
 import uPlot from "./vendor/uplot/uPlot.esm.js";
 import { askJson } from "./connection.js";
 import { colour, element, onThemeChange, percent, setText } from "./dom.js";
-import { laneNames, phaseName } from "./signals.js";
+import { hue, laneNames, phaseName } from "./signals.js";
 
 const HEIGHT = 150;
 
@@ -30,7 +30,7 @@ export class WhatIf {
     this.junction = junction;
     this.lane.replaceChildren(...laneNames(junction, this.network.roads).map((name, lane) => new Option(name, lane)));
     this.keys.replaceChildren(...junction.phases.map((_, phase) =>
-      element("span", "", element("i", "key action-" + phase), phaseName(junction, phase))));
+      element("span", "", element("i", "key action-" + hue(phase)), phaseName(junction, phase))));
     this.forget();
   }
 
@@ -101,7 +101,7 @@ export class WhatIf {
       scales: { x: { time: false, range: [0, 1] }, y: { range: [0, 1] } },
       axes: [{ ...axis, size: 24, values: (_, ticks) => ticks.map(percent), space: 60 },
         { ...axis, size: 44, values: (_, ticks) => ticks.map(percent), space: 30 }],
-      series: [{}, ...shown.map((_, action) => ({ stroke: colour("--p" + action), width: 2, points: { show: false } }))],
+      series: [{}, ...shown.map((_, action) => ({ stroke: colour("--p" + hue(action)), width: 2, points: { show: false } }))],
     }, [values, ...shown], this.plot);
   }
 }

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from deployments.feed.messages import NOBODY, Decision, Demand
 from models.junctions import SHIPPED
+from models.networks.drawn import MAX_DRAWN
 from models.networks.network import Network
 from models.policy.step import Floats, PolicyStep, Step
 
@@ -39,7 +40,7 @@ class Made(NamedTuple):
 
 
 class WatchedSteps:
-    """Keeps the latest steps of each junction in the runs that are asked for.
+    """Keeps the latest steps of each junction in the runs that are asked for, if a map shows it.
 
     Attributes:
         watched: whether anybody watches; while nobody does, nothing is to be noted.
@@ -64,7 +65,7 @@ class WatchedSteps:
         active, wanted = self._active, self._runs
         for row, run in enumerate(made.runs):
             active[run] += 1
-            if run in wanted:
+            if run in wanted and made.agents[row] < MAX_DRAWN:
                 self._recent[run, made.agents[row]].append((time.time(), made, row))
         if len(active) > _FULL:  # the others call again
             self._active = Counter(dict(active.most_common(MAX_RUNS)))

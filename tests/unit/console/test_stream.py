@@ -12,6 +12,7 @@ from deployments.console.errors import TooManyConsolesError
 from deployments.console.stream import HEARTBEAT_S, SEND_S, STREAM_S, write_events
 from deployments.console.view import View
 from deployments.http.errors import UnauthorizedError
+from models.junctions import JUNCTIONS
 from tests.unit.console.told import decision, report, shown
 from tests.unit.inference.virtual_time import virtual_time
 
@@ -99,7 +100,7 @@ async def test_the_stream_of_a_browser_that_goes_ends_at_once():
 
 @virtual_time
 async def test_who_reads_slowly_gets_the_latest_and_no_backlog():
-    audience, view = Audience(10), View()
+    audience, view = Audience(10), View(JUNCTIONS)
     with audience.member("run") as slow:
         for step in range(1, 100):
             view.add(report(decision(step=step)), 0.0)
@@ -113,7 +114,7 @@ async def test_who_reads_slowly_gets_the_latest_and_no_backlog():
 
 @virtual_time
 async def test_who_comes_new_is_told_all_and_afterwards_what_is_new():
-    audience, view = Audience(10), View()
+    audience, view = Audience(10), View(JUNCTIONS)
 
     async def steps_of(client: Client) -> list[int]:
         return [each["step"] for each in shown(await client.next())["decisions"]]

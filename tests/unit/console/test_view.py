@@ -9,6 +9,7 @@ from deployments.console.runs import ACTIVE_S, MAX_RECENT, MAX_RUNS
 from deployments.console.view import Mark, View
 from deployments.feed.messages import Contents, Forecast, Report, Source
 from deployments.request_times import RouteTimes
+from models.junctions import JUNCTIONS
 from tests.unit.console.told import INFERENCE, SMALL, decision, report, shown
 
 NEW = Mark()
@@ -19,7 +20,7 @@ def view_of(view: View, told: Mark = NEW, run: str | None = None, now: float = 0
 
 
 def test_a_decision_is_shown_once_to_who_was_told_and_again_to_who_comes_new():
-    view = View()
+    view = View(JUNCTIONS)
     view.add(report(decision(step=3)), 0.0)
     first = view_of(view)
     assert first["run"] == "run"
@@ -36,14 +37,14 @@ def test_a_decision_is_shown_once_to_who_was_told_and_again_to_who_comes_new():
 
 
 def test_junctions_of_other_networks_are_not_drawn_but_their_run_is_listed():
-    view = View()
+    view = View(JUNCTIONS)
     view.add(report(decision(junction="elsewhere")), 0.0)
     assert view_of(view)["decisions"] == []
     assert [each["run"] for each in view_of(view)["runs"]] == ["run"]
 
 
 def test_neither_runs_nor_their_decisions_fill_the_memory():
-    view = View()
+    view = View(JUNCTIONS)
     for n in range(3 * MAX_RUNS):
         view.add(report(decision(run=f"run-{n}")), float(n))
     for step in range(5 * MAX_RECENT):
@@ -55,7 +56,7 @@ def test_neither_runs_nor_their_decisions_fill_the_memory():
 
 
 def test_who_chose_no_run_sees_one_that_drives_until_it_drives_no_more():
-    view = View()
+    view = View(JUNCTIONS)
     assert view_of(view)["run"] is None
     view.add(report(decision(run="first")), 0.0)
     view.add(report(decision(run="second")), 1.0)
@@ -136,7 +137,7 @@ def forecast(minute: int, counts: list[float], flow: float) -> Forecast:
 
 
 def test_a_forecast_stands_beside_the_mean_that_came_once_all_of_it_is_told():
-    forecasts = Forecasts()
+    forecasts = Forecasts(JUNCTIONS)
     forecasts.add(forecast(60, [10.0] * 60, 20.0))
     forecasts.add(forecast(74, [20.0] * 14, 21.0))
     assert [each["came"] for each in forecasts.described()[SMALL]["forecasts"]] == [None, None]
@@ -151,7 +152,7 @@ def test_a_forecast_stands_beside_the_mean_that_came_once_all_of_it_is_told():
 
 
 def test_another_day_begins_with_a_forecast_of_an_earlier_time():
-    forecasts = Forecasts()
+    forecasts = Forecasts(JUNCTIONS)
     forecasts.add(forecast(600, [10.0] * 60, 20.0))
     forecasts.add(forecast(5, [1.0] * 5, 2.0))
     described = forecasts.described()[SMALL]

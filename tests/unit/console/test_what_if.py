@@ -9,9 +9,12 @@ import torch
 
 from deployments.console.errors import AnotherPolicyError, NoDecisionError
 from deployments.console.what_if import VALUES, WhatIf
+from deployments.feed.messages import Decision
 from models.junctions import JUNCTIONS
-from models.policy.inputs import UNAVAILABLE, encode
+from models.policy.inputs import UNAVAILABLE, InputLayout, encode
 from models.policy.step import PolicyStep
+from tests.cities import agent_for, small_city
+from tests.cities import save as save_agent
 from tests.reference import random_state_dict
 from tests.unit.console.told import OBSERVATION, SMALL, real_decision
 
@@ -67,5 +70,32 @@ async def test_a_lane_that_is_not_there_is_refused(tmp_path, lane):
 async def test_a_junction_of_another_network_is_refused_with_a_sentence(tmp_path):
     file = tmp_path / "agent.th"
     decision = replace(real_decision(save(file, 1), str(file)), junction="elsewhere")
-    with pytest.raises(NoDecisionError, match="The console shows the shipped network only"):
+    with pytest.raises(NoDecisionError, match="The console shows the network greenwave only"):
         await WhatIf().curve(decision, LANE)
+
+
+async def test_a_policy_of_another_network_is_stepped_with_its_own_sizes(tmp_path):
+    network = small_city()
+    file = save_agent(agent_for(network), tmp_path / "city.th")
+    policy = PolicyStep.load(file, network)
+    junction = network.junctions["west"]
+    observation = [0.0, 1.0, 1.0, 0.25, 0.5, 0.0, 0.75]
+    agents, hidden = [junction.agent_index], np.zeros((1, 128), np.float32)
+    unavailable = network.unavailable[agents]
+    step = policy(InputLayout(network).encode(agents, [observation]), hidden, unavailable)
+    (made,) = policy.probabilities(step.hidden, unavailable)
+    decision = Decision(
+        0.0,
+        "run",
+        "west",
+        observation,
+        int(step.actions[0]),
+        1,
+        made.tolist(),
+        hidden[0],
+        str(file),
+    )
+    curve = await WhatIf(network).curve(decision, 3)
+    assert (curve["value"], len(curve["probabilities"])) == (0.75, network.n_actions)
+    with pytest.raises(NoDecisionError, match="shows the network greenwave only"):
+        await WhatIf().curve(decision, 3)

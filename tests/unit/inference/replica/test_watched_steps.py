@@ -7,10 +7,13 @@ import pytest
 
 from deployments.feed.messages import NOBODY, Demand
 from deployments.inference.protocol import Key
-from deployments.inference.replica.watched_steps import MAX_RECENT, MAX_RUNS
+from deployments.inference.replica.watched_steps import MAX_RECENT, MAX_RUNS, Made, WatchedSteps
 from deployments.inference.told import ToldInference
 from deployments.request_times import RequestTimes
-from models.policy.inputs import UNAVAILABLE, encode
+from models.networks.drawn import MAX_DRAWN
+from models.policy.inputs import UNAVAILABLE, InputLayout, encode
+from models.policy.step import PolicyStep
+from tests.cities import agent_for, city_of_size
 from tests.unit.inference.policies import POLICY, SMALL, observations
 from tests.unit.inference.virtual_time import virtual_time
 from tests.unit.inference.world import World
@@ -95,3 +98,18 @@ async def test_a_replica_tells_its_steps_and_how_late_its_commits_are(service):
     assert contents.requests == 1
     assert contents.gauges["commit_lag_ms"] >= 0
     assert [decision.junction for decision in contents.decisions] == [SMALL]
+
+
+def test_junctions_that_no_map_shows_are_not_told():
+    network = city_of_size(MAX_DRAWN + 2)
+    watched = WatchedSteps(network)
+    watched.heed(Demand(True, frozenset({"run"})))
+    policy = PolicyStep(agent_for(network).state_dict(), network)
+    agents = [MAX_DRAWN - 1, MAX_DRAWN, MAX_DRAWN + 1]
+    inputs = InputLayout(network).encode(agents, [[1.0]] * 3)
+    hidden = np.zeros((3, 128), np.float32)
+    step = policy(inputs, hidden, network.unavailable[agents])
+    watched.note(Made(["run"] * 3, agents, [1] * 3, inputs, hidden, step, policy, ""))
+    decisions, runs = watched.take(FILES)
+    assert [decision.junction for decision in decisions] == [network.ids[MAX_DRAWN - 1]]
+    assert runs == {"run": 3}

@@ -1,0 +1,103 @@
+"""A network file as a map is drawn from it: what it leaves out is laid out, so that all are shown.
+
+Roads are those that lead to a junction, as nothing is said of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from math import ceil, cos, sin, sqrt, tau
+
+from models.network.phases import origin_in_words
+from models.network.road_map import Approach, Lane, Point, Road, RoadMap, SignalisedJunction
+from models.networks.file import JunctionEntry, NetworkFile
+
+MAX_DRAWN = 200
+BLOCK_M = 300.0  # between junctions of which nobody has said where they are
+ARM_M, GAP_M = 100.0, 12.0  # a lane of which nobody has said how it lies
+NAME_LENGTH = 24
+
+
+def road_map_of(network: NetworkFile) -> RoadMap:
+    """Return the map of the first MAX_DRAWN junctions, by their agent indices."""
+    ordered = sorted(network.junctions, key=lambda each: each.agent_index)
+    drawn = ordered[:MAX_DRAWN]
+    places = dict(zip([each.id for each in drawn], _places(drawn), strict=True))
+    return RoadMap(
+        roads=tuple(road for each in drawn for road in _roads(each, places[each.id])),
+        junctions=tuple(
+            SignalisedJunction(
+                each.id,
+                _short(each.id),
+                places[each.id],
+                tuple(Approach(lane.id, _greens(each, lane.id)) for lane in each.lanes),
+                tuple(phase.name or f"phase {number}" for number, phase in enumerate(each.phases)),
+            )
+            for each in drawn
+        ),
+        as_they_lie=True,
+        left_out=len(ordered) - len(drawn),
+    )
+
+
+def _places(junctions: list[JunctionEntry]) -> Iterator[Point]:
+    """Yield where junctions are: as told, amid their stop lines, or in rows of blocks."""
+    columns = ceil(sqrt(len(junctions)))
+    for number, junction in enumerate(junctions):
+        ends = [lane.shape[-1] for lane in junction.lanes if lane.shape]
+        if junction.position is not None:
+            yield junction.position
+        elif ends:
+            yield sum(x for x, _ in ends) / len(ends), sum(y for _, y in ends) / len(ends)
+        else:
+            yield BLOCK_M * (number % columns), -BLOCK_M * (number // columns)
+
+
+def _roads(junction: JunctionEntry, place: Point) -> Iterator[Road]:
+    """Yield a road for each group of lanes of one SUMO edge; such a lane is named EDGE_NUMBER."""
+    shapes = {
+        lane.id: lane.shape if lane.shape and len(lane.shape) > 1 else _arm(place, turn, junction)
+        for turn, lane in enumerate(junction.lanes)
+    }
+    for _, group in groupby(junction.lanes, key=lambda lane: _edge(lane.id, bool(lane.shape))):
+        lanes = tuple(Lane(lane.id, shapes[lane.id]) for lane in group)
+        start = lanes[0].shape[0]
+        origin = origin_in_words(lanes[0].shape)
+        yield Road(lanes[0].id, start, place, origin, _short(junction.id), lanes)
+
+
+def _edge(lane: str, has_shape: bool) -> str:
+    edge, _, number = lane.rpartition("_")
+    return edge if has_shape and number.isdecimal() else lane
+
+
+def _arm(place: Point, turn: int, junction: JunctionEntry) -> tuple[Point, ...]:
+    angle = tau * turn / len(junction.lanes)
+    (x, y), (east, north) = place, (cos(angle), sin(angle))
+    return tuple((x + east * far, y + north * far) for far in (ARM_M, GAP_M))
+
+
+def _greens(junction: JunctionEntry, lane: str) -> str:
+    """Return a letter for each phase: ``G`` where any way out of the lane is green, else ``r``.
+
+    ``?`` where nobody has said.
+    """
+    links = junction.links or ()
+    places = [
+        place if link.index is None else link.index
+        for place, link in enumerate(links)
+        if link.lane == lane
+    ]
+    return "".join(
+        "?"
+        if phase.state is None or not places
+        else "G"
+        if any(phase.state[place] in "Gg" for place in places)
+        else "r"
+        for phase in junction.phases
+    )
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= NAME_LENGTH else f"{name[: NAME_LENGTH - 1]}…"
