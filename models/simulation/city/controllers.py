@@ -47,9 +47,9 @@ class _Ways:
             if link.lane in lanes
         ]
         of_lane = Counter(link.lane for _, link in ways)
-        self._from = [lanes[link.lane] for _, link in ways]
+        self.incoming = [lanes[link.lane] for _, link in ways]
         self._to = [link.to for _, link in ways] if pressure else []
-        self._served: NDArray[np.float64] = np.array(
+        self.served: NDArray[np.float64] = np.array(
             [
                 [GREEN.get((phase.state or "")[i], 0) / of_lane[link.lane] for i, link in ways]
                 for phase in junction.phases
@@ -57,9 +57,19 @@ class _Ways:
         )
 
     def best(self, present: int, count: Count) -> int:
-        vehicles = np.array([lane.count(count) for lane in self._from], float)
+        vehicles = np.array([lane.count(count) for lane in self.incoming], float)
         if self._to:
             vehicles -= [count(lane) for lane in self._to]
-        wishes = self._served @ vehicles
+        wishes = self.served @ vehicles
         best = int(wishes.argmax())
         return best if wishes[best] > wishes[present] + 1e-9 else present
+
+
+def shares_served(junction: JunctionEntry) -> NDArray[np.float64]:
+    """Return (phases, lanes): which share of each lane's vehicles a phase serves."""
+    ways = _Ways(junction, pressure=False)
+    places = {lane.id: place for place, lane in enumerate(junction.lanes)}
+    shares = np.zeros((len(junction.phases), len(places)))
+    for way, lane in enumerate(ways.incoming):
+        shares[:, places[lane.id]] += ways.served[:, way]
+    return shares

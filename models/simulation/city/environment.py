@@ -121,6 +121,10 @@ class CityEnvironment:
         """Return all vehicles on any lane of the net."""
         return int(libsumo.lane.getLastStepVehicleNumber(lane))
 
+    def waiting_s(self, lane: str) -> float:
+        """Return how long those on any lane of the net have now been standing, in total."""
+        return float(libsumo.lane.getWaitingTime(lane))
+
     def metrics(self) -> Metrics:
         """Close the simulation, at its end or before, and count what happened until now."""
         libsumo.close()

@@ -21,6 +21,12 @@ def add_scenario(parser: argparse.ArgumentParser, required: bool = True) -> None
     )
     parser.add_argument("--begin", type=int, help="second of SUMO's clock (default: --sumocfg's)")
     parser.add_argument("--end", type=int, help="second of SUMO's clock (default: --sumocfg's)")
+    parser.add_argument(
+        "--counts",
+        choices=("standing", "all"),
+        default="standing",
+        help="vehicles of the observation: those that stand (default), or all on a lane",
+    )
     for name, seconds, what in (
         ("decision", 10, "from a decision to the next"),
         ("yellow", 3, "of yellow where a phase changes"),
@@ -62,4 +68,5 @@ def scenario_of(options: argparse.Namespace) -> CityScenario:
         options.all_red,
         options.min_green,
         additional,
+        options.counts,
     )

@@ -9,10 +9,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import get_type_hints
 
+from tqdm import tqdm
+
 from models.policy.form import InvalidPolicyFileError
 from models.training.checkpoint import InvalidCheckpointError
 from models.training.mappo.config import Config
 from models.training.mappo.run import train
+from models.training.shipped_problem import ShippedProblem
 
 RUNS = Path(__file__).parents[3] / "reports" / "policy"
 
@@ -40,9 +43,10 @@ def main() -> None:
     except ValueError as error:
         parser.error(str(error))
     try:
-        train(config, folder, workers)
+        score = train(config, folder, workers, ShippedProblem())
     except (InvalidPolicyFileError, InvalidCheckpointError) as error:
         sys.exit(str(error))
+    tqdm.write(f"{folder / 'best.th'}: {score:.2f} s of time loss on the validation hours")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ class Batch:
     """The chunks of all episodes: N chunks of C decisions of A agents.
 
     Attributes:
-        inputs: (C, N, A, INPUT_DIM); states: (C, N, STATE_DIM).
+        inputs: (C, N, A, input_dim); states: (C, N, state_dim).
         hidden: (N, A, HIDDEN_DIM) as the actor left it at the start of each chunk.
         actions, free, log_probabilities, advantages, returns: (C, N, A).
     """
@@ -32,6 +32,7 @@ class Batch:
 
 
 def in_chunks(part: Tensor, length: int) -> Tensor:
-    """(T, E, ...) to (C, E * T / C, ...); T is a multiple of C."""
+    """(T, E, ...) to (C, E * (T // C), ...); decisions after the last whole chunk are left out."""
+    part = part[: len(part) // length * length]
     chunks = part.reshape(-1, length, *part.shape[1:])  # (T / C, C, E, ...)
     return chunks.transpose(0, 1).flatten(1, 2)

@@ -7,22 +7,21 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from models.junctions import N_AGENTS
-from models.policy.form import HIDDEN_DIM, INPUT_DIM
+from models.networks.network import Network
+from models.policy.form import HIDDEN_DIM, PolicyForm
 from models.policy.network import RecurrentPolicy, mask_logits, read_state_dict
-from models.training.rollout import AVAIL_ACTIONS, Weights
-from models.training.signals_env import STATE_DIM
+from models.training.problem import Weights
 
 
 class CentralCritic(nn.Module):
-    """From the network's state (..., STATE_DIM) to one normalised value per agent (..., A)."""
+    """From the network's state (..., state_dim) to one normalised value per agent (..., A)."""
 
-    def __init__(self, width: int = 256) -> None:
+    def __init__(self, state_dim: int, n_agents: int, width: int = 256) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Linear(STATE_DIM, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh()
+            nn.Linear(state_dim, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh()
         )
-        self.values = nn.Linear(width, N_AGENTS)
+        self.values = nn.Linear(width, n_agents)
 
     def forward(self, states: Tensor) -> Tensor:
         values: Tensor = self.values(self.layers(states))
@@ -43,42 +42,58 @@ def initialise(network: nn.Module, output: nn.Linear, output_gain: float) -> Non
             nn.init.zeros_(module.bias_hh)
 
 
-def unroll(actor: RecurrentPolicy, inputs: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
+def unroll(
+    actor: RecurrentPolicy, inputs: Tensor, hidden: Tensor, avail_actions: Tensor
+) -> tuple[Tensor, Tensor]:
     """Run T steps of M sets of agents.
 
     Args:
-        inputs: (T, M, A, INPUT_DIM).
+        inputs: (T, M, A, input_dim).
         hidden: (M, A, HIDDEN_DIM) before the first step.
+        avail_actions: (A, n_actions), 0 is unavailable.
 
     Returns:
-        Masked logits (T, M, A, N_ACTIONS) and the hidden states (T, M, A, HIDDEN_DIM) before each
+        Masked logits (T, M, A, n_actions) and the hidden states (T, M, A, HIDDEN_DIM) before each
         step.
     """
-    n_sets = inputs.shape[1]
+    n_sets, n_agents, input_dim = inputs.shape[1:]
     rows = hidden.reshape(-1, HIDDEN_DIM)
-    avail_actions = AVAIL_ACTIONS.repeat(n_sets, 1)
+    avail_actions = avail_actions.repeat(n_sets, 1)
     logits, before = [], []
-    for step in inputs.reshape(len(inputs), -1, INPUT_DIM):
+    for step in inputs.reshape(len(inputs), -1, input_dim):
         before.append(rows)
         output, rows = actor(step, rows)
         logits.append(mask_logits(output, avail_actions))
-    shape = (len(inputs), n_sets, N_AGENTS, -1)
+    shape = (len(inputs), n_sets, n_agents, -1)
     return torch.stack(logits).reshape(shape), torch.stack(before).reshape(shape)
 
 
 def pick(log_probabilities: Tensor, actions: Tensor) -> Tensor:
-    """Those of the chosen actions: from (..., N_ACTIONS) and (...) to (...)."""
+    """Those of the chosen actions: from (..., n_actions) and (...) to (...)."""
     return log_probabilities.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
 
 
-def mean_weights(files: Sequence[str]) -> dict[str, Tensor]:
+def mean_weights(files: Sequence[str], network: Network) -> dict[str, Tensor]:
     """Of policies that descend from the same one (Wortsman et al., "Model soups", 2022).
 
     Raises:
         InvalidPolicyFileError: a file cannot be used.
     """
-    policies = [read_state_dict(file) for file in files]
+    policies = [read_state_dict(file, network) for file in files]
     return {name: torch.stack([each[name] for each in policies]).mean(0) for name in policies[0]}
+
+
+def make_policy(weights: Weights, network: Network) -> RecurrentPolicy:
+    """Return the policy with these weights, for a process of its own."""
+    torch.set_num_threads(1)
+    policy = RecurrentPolicy(PolicyForm.of(network))
+    policy.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
+    return policy
+
+
+def avail_actions_of(network: Network) -> Tensor:
+    """Return (A, n_actions): 1 for each action that the agent has."""
+    return torch.tensor([network.avail_actions(each) for each in network.ids])
 
 
 def as_arrays(weights: Mapping[str, Tensor]) -> Weights:

@@ -15,7 +15,7 @@ def judge(
     """Compare the actor with the one that drove the rollout.
 
     Args:
-        logits: (C, N, A, N_ACTIONS) of the present actor, masked.
+        logits: (C, N, A, n_actions) of the present actor, masked.
         part: what the rollout's actor did, and what came of it.
 
     Returns:

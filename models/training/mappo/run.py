@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,27 +15,30 @@ from models.training.mappo.config import Config
 from models.training.mappo.log import Log
 from models.training.mappo.networks import as_arrays
 from models.training.mappo.trainer import Trainer
+from models.training.problem import Problem
 from models.training.rollout import Episode, RolloutWorkers
-from models.training.traffic_levels import TEST_LEVELS, VALIDATION_SEEDS
 
-LEARNER_THREADS = 2  # not the number of workers: sums in another order would bend the curve
 SHOWN = ("reward", "waiting_s", "time_loss_s", "validation", "kl")
 
 
-def train(config: Config, folder: Path, workers: int) -> None:
-    """Run all iterations that the folder does not have yet.
+def train(config: Config, folder: Path, workers: int, problem: Problem, threads: int = 2) -> float:
+    """Run all iterations that the folder does not have yet; returns the best score so far.
+
+    Args:
+        threads: of the learner, whatever the number of workers: sums in another order would bend
+            the curve.
 
     Raises:
         InvalidPolicyFileError, InvalidCheckpointError: what to start or go on from is unusable.
     """
-    torch.set_num_threads(LEARNER_THREADS)
-    trainer = Trainer(config)
+    torch.set_num_threads(threads)
+    trainer = Trainer(config, problem)
     folder.mkdir(parents=True, exist_ok=True)
     checkpoint = folder / "checkpoint.pt"
     if checkpoint.exists():
         trainer.resume(checkpoint)
     log = Log(folder / "log.csv", trainer.iteration)
-    pool = RolloutWorkers(workers)
+    pool = RolloutWorkers(workers, problem)
     progress = tqdm(total=config.iterations, initial=trainer.iteration, unit="iteration")
     try:
         while trainer.iteration < config.iterations:
@@ -59,19 +61,16 @@ def train(config: Config, folder: Path, workers: int) -> None:
     finally:
         progress.close()
         pool.close()
-    tqdm.write(
-        f"{folder / 'best.th'}: {trainer.best_score:.2f} s of time loss on the validation hours"
-    )
+    return trainer.best_score
 
 
 def validate(trainer: Trainer, pool: RolloutWorkers, folder: Path) -> float:
-    """Geometric mean of the greedy averaged policy's time loss in s on hours of every level.
+    """Geometric mean of the greedy averaged policy's time loss in s on the validation's runs.
 
     The weights with the lowest one so far are kept in ``best.th``.
     """
     weights = trainer.average_weights()
-    runs = [(make(seed), seed) for make in TEST_LEVELS.values() for seed in VALIDATION_SEEDS]
-    runs = [(replace(run, duration_s=trainer.config.duration_s), seed) for run, seed in runs]
+    runs = trainer.problem.validation(trainer.config)
     losses = [metrics.time_loss_s for metrics in pool.test(as_arrays(weights), runs)]
     score = float(np.exp(np.mean(np.log(losses))))
     if score < trainer.best_score:

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from models.junctions import N_AGENTS
-from models.policy.form import HIDDEN_DIM
+from models.policy.form import HIDDEN_DIM, PolicyForm
 from models.policy.network import RecurrentPolicy
 from models.training.checkpoint import InvalidCheckpointError, read_checkpoint
 from models.training.mappo.advantages import compare_repeats, estimate_advantages, standardise
@@ -24,6 +23,7 @@ from models.training.mappo.config import Config
 from models.training.mappo.networks import (
     CentralCritic,
     as_arrays,
+    avail_actions_of,
     initialise,
     mean_weights,
     pick,
@@ -31,30 +31,33 @@ from models.training.mappo.networks import (
 )
 from models.training.mappo.objective import judge
 from models.training.mappo.value_scale import ValueScale
-from models.training.rollout import Episode, Task, Weights
-from models.training.traffic_levels import TRAINING_SEED, draw_training_scenario
+from models.training.problem import Problem, Task, Weights
+from models.training.rollout import Episode
 
 
 class Trainer:
     """The networks, their optimisers, and one iteration's learning."""
 
-    def __init__(self, config: Config) -> None:
-        self.config = config
+    def __init__(self, config: Config, problem: Problem) -> None:
+        self.config, self.problem = config, problem
+        network = problem.network
         self.iteration = 0
         self.best_score = float("inf")
         torch.manual_seed(config.seed)
-        self.actor, self.critic = RecurrentPolicy(), CentralCritic()
+        self.actor = RecurrentPolicy(PolicyForm.of(network))
+        self.critic = CentralCritic(problem.state_dim, network.n_agents)
+        self.avail_actions = avail_actions_of(network)
         initialise(self.actor, self.actor.fc2, output_gain=0.01)
         initialise(self.critic, self.critic.values, output_gain=1.0)
         if config.warm_start:
-            self.actor.load_state_dict(mean_weights(config.warm_start.split(",")))
+            self.actor.load_state_dict(mean_weights(config.warm_start.split(","), network))
         self.average = AveragedModel(
             self.actor,
             multi_avg_fn=get_ema_multi_avg_fn(config.average_decay),  # type: ignore[no-untyped-call]
         )
         self.actor_optimizer = torch.optim.Adam(self.actor.parameters(), eps=1e-5)
         self.critic_optimizer = torch.optim.Adam(self.critic.parameters(), eps=1e-5)
-        self.value_scale = ValueScale()
+        self.value_scale = ValueScale(network.n_agents)
 
     def weights(self) -> Weights:
         """Of the actor, which drives the rollouts."""
@@ -66,20 +69,7 @@ class Trainer:
 
     def tasks(self) -> list[Task]:
         """Return this iteration's episodes, the same on every call."""
-        config = self.config
-        n_traffics = config.episodes // config.repeats
-        first = TRAINING_SEED + 1_000_000 * config.seed + self.iteration * n_traffics
-        progress = self.iteration / config.curriculum_iterations
-        rng = np.random.default_rng((config.seed, 1, self.iteration))
-        traffics = [
-            (draw_training_scenario(rng, progress, config.duration_s), first + number)
-            for number in range(n_traffics)
-        ]
-        return [
-            Task(*traffic, repeat, config.reward, config.team_share)
-            for traffic in traffics
-            for repeat in range(config.repeats)
-        ]
+        return self.problem.tasks(self.config, self.iteration)
 
     @torch.no_grad()
     def prepare(self, episodes: Sequence[Episode]) -> tuple[Batch, dict[str, float]]:
@@ -95,7 +85,10 @@ class Trainer:
         advantages = compare_repeats(advantages, self.config.repeats)
         advantages = standardise(advantages, free, self.config.repeats)
         logits, hidden = unroll(
-            self.actor, inputs, torch.zeros(len(episodes), N_AGENTS, HIDDEN_DIM)
+            self.actor,
+            inputs,
+            torch.zeros(len(episodes), inputs.shape[2], HIDDEN_DIM),
+            self.avail_actions,
         )
         length = self.config.chunk
         batch = Batch(
@@ -186,7 +179,7 @@ class Trainer:
         return loss.item()
 
     def _step_actor(self, part: Batch) -> dict[str, float]:
-        logits, _ = unroll(self.actor, part.inputs, part.hidden)
+        logits, _ = unroll(self.actor, part.inputs, part.hidden, self.avail_actions)
         loss, measured = judge(logits, part, self.config.clip, self.config.entropy_bonus)
         self._descend(loss, self.actor, self.actor_optimizer)
         return measured

@@ -13,9 +13,10 @@ from pathlib import Path
 from tqdm import tqdm
 
 from models.networks.file import InvalidNetworkError
+from models.policy.form import InvalidPolicyFileError
 from models.simulation.city.episode import CONTROLLERS
 from models.simulation.city.scenario import InvalidScenarioError
-from models.training.resco.cells import Cell, read_results, run_cells, scenario_of
+from models.training.resco.cells import TRAINED, Cell, read_results, run_cells, scenario_of
 from models.training.resco.published import MAPS
 from models.training.resco.report import write_report
 
@@ -23,12 +24,13 @@ ROOT = Path(__file__).parents[3]
 
 
 def main() -> None:
+    known = [*CONTROLLERS, TRAINED]
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument(
         "--resco", type=Path, required=True, help="folder with a folder of each map"
     )
     parser.add_argument("--maps", nargs="+", choices=MAPS, default=list(MAPS))
-    parser.add_argument("--controllers", nargs="+", choices=CONTROLLERS, default=[*CONTROLLERS])
+    parser.add_argument("--controllers", nargs="+", choices=known, default=known)
     parser.add_argument("--seeds", type=int, default=10, help="how many, from 1 on")
     parser.add_argument(
         "--results", type=Path, default=ROOT / "reports/resco", help="folder of the runs"
@@ -46,8 +48,12 @@ def main() -> None:
         for name in options.maps:
             scenario_of(options.resco, name)
         results = run_cells(options.resco, cells, options.results, options.workers)
-    except (InvalidNetworkError, InvalidScenarioError) as error:
+    except (InvalidNetworkError, InvalidPolicyFileError, InvalidScenarioError) as error:
         sys.exit(str(error))
+    if TRAINED in options.controllers and not any(each.policy for each in results):
+        tqdm.write(
+            f"No policy of these maps is in {options.results / 'policies'}: docs/training.md."
+        )
     tqdm.write(f"{len(results)} runs are in {options.results}.")
     write_report(read_results(options.results), options.report)
     tqdm.write(f"Table and plot of all that is there: {options.report}")

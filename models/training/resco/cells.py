@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from functools import lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
@@ -9,11 +10,13 @@ from typing import Any, NamedTuple
 
 from models.cities.importing import import_network
 from models.simulation.city.episode import CONTROLLERS
+from models.simulation.city.policy import by_policy
 from models.simulation.city.scenario import CityScenario, InvalidScenarioError, read_sumocfg
 from models.simulation.metrics import Metrics
 from models.training.kept_runs import make_runs, read_run
 
 DECISION_S, YELLOW_S = 10, 3  # RESCO's rules
+TRAINED = "trained"  # the controller that is a policy's file for each map
 
 
 class Cell(NamedTuple):
@@ -29,7 +32,11 @@ class Cell(NamedTuple):
 
 
 class Result(NamedTuple):
-    """How a run went; times are means in seconds per vehicle of the hour."""
+    """How a run went; times are means in seconds per vehicle of the hour.
+
+    Attributes:
+        policy: the digest of its weights, where a policy's file decided.
+    """
 
     map: str
     controller: str
@@ -40,6 +47,7 @@ class Result(NamedTuple):
     trip_s: float
     demanded: int
     arrived: int
+    policy: str = ""
 
 
 @lru_cache(maxsize=8)
@@ -67,13 +75,21 @@ def scenario_of(folder: Path, name: str) -> CityScenario:
     )
 
 
-def run_cell(folder: Path, cell: Cell) -> dict[str, Any]:
+def run_cell(folder: Path, cell: Cell, weights: Path | None = None) -> dict[str, Any]:
     """Simulate one run in this process; returns a result by its fields."""
-    metrics = CONTROLLERS[cell.controller](scenario_of(folder, cell.map), cell.seed)
-    return result_of(cell, metrics)._asdict()
+    scenario = scenario_of(folder, cell.map)
+    if weights is not None:
+        metrics = by_policy(scenario, cell.seed, weights)
+        return result_of(cell, metrics, digest(weights))._asdict()
+    return result_of(cell, CONTROLLERS[cell.controller](scenario, cell.seed))._asdict()
 
 
-def result_of(cell: Cell, metrics: Metrics) -> Result:
+def digest(weights: Path) -> str:
+    """Tell one policy's file from another."""
+    return hashlib.sha256(weights.read_bytes()).hexdigest()[:12]
+
+
+def result_of(cell: Cell, metrics: Metrics, policy: str = "") -> Result:
     return Result(
         *cell,
         sumo=version("eclipse-sumo"),
@@ -82,13 +98,29 @@ def result_of(cell: Cell, metrics: Metrics) -> Result:
         trip_s=round(metrics.travel_s, 3),
         demanded=metrics.demanded,
         arrived=metrics.arrived,
+        policy=policy,
     )
 
 
 def run_cells(folder: Path, cells: list[Cell], results: Path, workers: int) -> list[Result]:
-    """Make the runs that the results' folder lacks; returns all of them, in their order."""
-    jobs = {results / cell.file: partial(run_cell, folder, cell) for cell in cells}
-    return [Result(**run) for run in make_runs(jobs, _of_this_sumo(), workers).values()]
+    """Make the runs that the results' folder lacks; returns all of them, in their order.
+
+    A map's policy lies in ``policies/<map>.th`` there; without one it has no trained runs. Those of
+    other weights are made anew.
+    """
+    jobs = {
+        results / cell.file: partial(run_cell, folder, cell)
+        for cell in cells
+        if cell.controller != TRAINED
+    }
+    runs = make_runs(jobs, _of_this_sumo(), workers)
+    for name in dict.fromkeys(cell.map for cell in cells if cell.controller == TRAINED):
+        weights = results / "policies" / f"{name}.th"
+        if weights.exists():
+            own = [cell for cell in cells if (cell.map, cell.controller) == (name, TRAINED)]
+            jobs = {results / cell.file: partial(run_cell, folder, cell, weights) for cell in own}
+            runs |= make_runs(jobs, _of_this_sumo() | {"policy": digest(weights)}, workers)
+    return [Result(**runs[results / each.file]) for each in cells if results / each.file in runs]
 
 
 def read_result(path: Path) -> Result | None:
@@ -104,5 +136,6 @@ def _of_this_sumo() -> dict[str, str]:
 def read_results(folder: Path) -> list[Result]:
     """Return all kept results of this SUMO, in the order of the controllers and seeds."""
     kept = [result for path in folder.glob("*.json") if (result := read_result(path)) is not None]
-    order = list(CONTROLLERS)
+    others = sorted({each.controller for each in kept} - {*CONTROLLERS, TRAINED})
+    order = [*CONTROLLERS, *others, TRAINED]
     return sorted(kept, key=lambda each: (order.index(each.controller), each.map, each.seed))

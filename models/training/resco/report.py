@@ -14,9 +14,9 @@ from models.training.resco import published
 from models.training.resco.cells import Result
 
 MEASURES = {"delay_s": "Delay", "waiting_s": "Waiting", "trip_s": "Trip time"}
-HEAD = """# Classic controllers on RESCO's scenarios
+HEAD = """# Controllers on RESCO's scenarios
 
-`make resco RESCO=folder` makes this page: controllers that learn nothing, on six public
+`make resco RESCO=folder` makes this page: classic controllers and trained ones, on six public
 scenarios of Cologne and Ingolstadt, an hour of traffic each, in one SUMO and under the rules of the
 benchmark: a decision every 10 s, 3 s of yellow in it where the phase changes, no teleporting. The
 scenarios come from <https://github.com/Pi-Star-Lab/RESCO> (`resco_benchmark/environments`); their
@@ -33,6 +33,8 @@ of a map has run are told; a map that is missing, or has fewer than ten, was not
 - *greedy*: the phase that serves the most vehicles. *max pressure*: the phase that serves the most
   standing vehicles, less those that stand where they would go. A lane's vehicles are shared evenly
   by its ways across the junction; a way that has to give way counts half.
+- *trained*: the policy of [docs/training.md](training.md), one file for each map, which is not
+  shipped; it has never seen these seeds. It observes all vehicles on each lane, as greedy does.
 
 Greedy and max pressure jam in some seeds of cologne1 and cologne3 for ever. They may change from a
 phase whose left turns give way to the crossing road's, with 3 s of yellow and no all-red; the left

@@ -12,21 +12,27 @@ import torch
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from models.junctions import JUNCTIONS, N_ACTIONS, N_AGENTS
+from models.junctions import JUNCTIONS, N_ACTIONS, N_AGENTS, SHIPPED
 from models.policy.form import HIDDEN_DIM, INPUT_DIM, InvalidPolicyFileError
 from models.policy.network import read_state_dict
 from models.simulation.metrics import Metrics
 from models.training.checkpoint import InvalidCheckpointError, write_atomically
 from models.training.mappo.batch import Batch
 from models.training.mappo.config import Config
-from models.training.mappo.networks import pick, unroll
+from models.training.mappo.networks import avail_actions_of, pick, unroll
 from models.training.mappo.trainer import Trainer
 from models.training.rollout import Episode
+from models.training.shipped_problem import ShippedProblem
 from models.training.signals_env import STATE_DIM
 
 CONFIG = Config(critic_iterations=0, chunk=4, epochs=3, minibatches=2, episodes=2, repeats=1)
 N_DECISIONS = 12
+AVAIL_ACTIONS = avail_actions_of(SHIPPED)
 NO_METRICS = Metrics(0, 0, 0, {}, 0, 0)
+
+
+def trainer_of(config: Config) -> Trainer:
+    return Trainer(config, ShippedProblem())
 
 
 def make_episode(seed: int) -> Episode:
@@ -46,14 +52,14 @@ def make_episode(seed: int) -> Episode:
 
 @pytest.fixture
 def batch() -> Batch:
-    return Trainer(CONFIG).prepare([make_episode(1), make_episode(2)])[0]
+    return trainer_of(CONFIG).prepare([make_episode(1), make_episode(2)])[0]
 
 
 def test_chunks_from_stored_hidden_states_give_the_whole_sequence(batch: Batch) -> None:
-    trainer = Trainer(CONFIG)
+    trainer = trainer_of(CONFIG)
     inputs = torch.from_numpy(np.stack([make_episode(1).inputs, make_episode(2).inputs], axis=1))
-    whole, _ = unroll(trainer.actor, inputs, torch.zeros(2, N_AGENTS, HIDDEN_DIM))
-    chunked, _ = unroll(trainer.actor, batch.inputs, batch.hidden)
+    whole, _ = unroll(trainer.actor, inputs, torch.zeros(2, N_AGENTS, HIDDEN_DIM), AVAIL_ACTIONS)
+    chunked, _ = unroll(trainer.actor, batch.inputs, batch.hidden, AVAIL_ACTIONS)
     # chunk 2 k + e holds decisions 4 k to 4 k + 3 of episode e
     for chunk in range(6):
         first, episode = 4 * (chunk // 2), chunk % 2
@@ -68,37 +74,37 @@ def test_chunks_keep_what_belongs_together(batch: Batch) -> None:
 
 
 def test_phases_that_a_junction_lacks_are_never_drawn(batch: Batch) -> None:
-    logits, _ = unroll(Trainer(CONFIG).actor, batch.inputs, batch.hidden)
+    logits, _ = unroll(trainer_of(CONFIG).actor, batch.inputs, batch.hidden, AVAIL_ACTIONS)
     probabilities = logits.softmax(-1)
     for junction in JUNCTIONS.values():
         assert (probabilities[..., junction.agent_index, junction.n_phases :] == 0).all()
 
 
 def test_learning_makes_better_actions_likelier(batch: Batch) -> None:
-    trainer = Trainer(replace(CONFIG, epochs=10, target_kl=10.0, entropy_bonus=0.0))
+    trainer = trainer_of(replace(CONFIG, epochs=10, target_kl=10.0, entropy_bonus=0.0))
     better = batch.actions == 0
     free = torch.ones_like(batch.free)
     trainer.learn(replace(batch, advantages=torch.where(better, 1.0, -1.0), free=free))
-    logits, _ = unroll(trainer.actor, batch.inputs, batch.hidden)
+    logits, _ = unroll(trainer.actor, batch.inputs, batch.hidden, AVAIL_ACTIONS)
     gain = pick(logits.log_softmax(-1), batch.actions) - batch.log_probabilities
     assert gain[better].mean() > 0
     assert gain[~better].mean() < 0
 
 
 def test_decisions_without_a_choice_teach_nothing(batch: Batch) -> None:
-    trainer = Trainer(replace(CONFIG, entropy_bonus=0.0))
+    trainer = trainer_of(replace(CONFIG, entropy_bonus=0.0))
     before = {name: tensor.clone() for name, tensor in trainer.actor.state_dict().items()}
     trainer.learn(replace(batch, advantages=torch.where(batch.free, 0.0, 5.0)))
     assert all(torch.equal(before[name], t) for name, t in trainer.actor.state_dict().items())
 
 
 def test_epochs_end_once_the_policy_has_moved_far_enough(batch: Batch) -> None:
-    row = Trainer(replace(CONFIG, target_kl=-1.0)).learn(batch)
+    row = trainer_of(replace(CONFIG, target_kl=-1.0)).learn(batch)
     assert row["actor_steps"] == 1
 
 
 def test_critic_learns_alone_at_first(batch: Batch) -> None:
-    trainer = Trainer(replace(CONFIG, critic_iterations=1))
+    trainer = trainer_of(replace(CONFIG, critic_iterations=1))
     actor, critic = (
         {name: tensor.clone() for name, tensor in network.state_dict().items()}
         for network in (trainer.actor, trainer.critic)
@@ -109,14 +115,14 @@ def test_critic_learns_alone_at_first(batch: Batch) -> None:
 
 
 def test_actor_is_saved_in_the_form_that_is_served(tmp_path: Path) -> None:
-    write_atomically(Trainer(CONFIG).actor.state_dict(), tmp_path / "best.th")
+    write_atomically(trainer_of(CONFIG).actor.state_dict(), tmp_path / "best.th")
     assert (
         sum(tensor.numel() for tensor in read_state_dict(tmp_path / "best.th").values()) == 102_788
     )
 
 
 def test_initial_policy_is_nearly_uniform_with_orthogonal_weights() -> None:
-    actor = Trainer(CONFIG).actor
+    actor = trainer_of(CONFIG).actor
     weights = actor.rnn.weight_hh.detach()
     torch.testing.assert_close(weights.T @ weights, torch.eye(HIDDEN_DIM), atol=1e-4, rtol=0)
     logits, _ = actor(torch.rand(8, INPUT_DIM), torch.zeros(8, HIDDEN_DIM))
@@ -126,36 +132,36 @@ def test_initial_policy_is_nearly_uniform_with_orthogonal_weights() -> None:
 def test_unusable_start_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.th").write_bytes(b"not weights")
     with pytest.raises(InvalidPolicyFileError, match="not a PyTorch state dict"):
-        Trainer(replace(CONFIG, warm_start=str(tmp_path / "bad.th")))
+        trainer_of(replace(CONFIG, warm_start=str(tmp_path / "bad.th")))
 
 
 def test_start_from_several_policies_is_the_mean_of_their_weights(tmp_path: Path) -> None:
-    policies = [Trainer(replace(CONFIG, seed=seed)).actor.state_dict() for seed in (1, 2)]
+    policies = [trainer_of(replace(CONFIG, seed=seed)).actor.state_dict() for seed in (1, 2)]
     files = [str(tmp_path / f"{number}.th") for number in range(2)]
     for file, policy in zip(files, policies, strict=True):
         write_atomically(OrderedDict(policy), Path(file))
-    start = Trainer(replace(CONFIG, warm_start=",".join(files))).actor.state_dict()
+    start = trainer_of(replace(CONFIG, warm_start=",".join(files))).actor.state_dict()
     for name, tensor in start.items():
         torch.testing.assert_close(tensor, (policies[0][name] + policies[1][name]) / 2)
 
 
 def test_kept_weights_follow_the_actors_slowly_and_survive_a_resume(tmp_path: Path) -> None:
-    trainer = Trainer(replace(CONFIG, average_decay=0.75))
+    trainer = trainer_of(replace(CONFIG, average_decay=0.75))
     for value in (0.0, 4.0):
         torch.nn.init.constant_(trainer.actor.fc2.bias, value)
         trainer.average.update_parameters(trainer.actor)
     assert trainer.average_weights()["fc2.bias"].tolist() == pytest.approx([1.0] * N_ACTIONS)
     write_atomically(trainer.state_dict(), tmp_path / "checkpoint.pt")
-    resumed = Trainer(replace(CONFIG, average_decay=0.75))
+    resumed = trainer_of(replace(CONFIG, average_decay=0.75))
     resumed.resume(tmp_path / "checkpoint.pt")
     assert resumed.average_weights()["fc2.bias"].tolist() == pytest.approx([1.0] * N_ACTIONS)
 
 
 def test_resumed_trainer_learns_as_the_first_would_have(tmp_path: Path, batch: Batch) -> None:
-    first = Trainer(CONFIG)
+    first = trainer_of(CONFIG)
     first.learn(batch)
     write_atomically(first.state_dict(), tmp_path / "checkpoint.pt")
-    second = Trainer(CONFIG)
+    second = trainer_of(CONFIG)
     second.resume(tmp_path / "checkpoint.pt")
     assert first.learn(batch) == second.learn(batch)
     for name, tensor in first.actor.state_dict().items():
@@ -163,14 +169,14 @@ def test_resumed_trainer_learns_as_the_first_would_have(tmp_path: Path, batch: B
 
 
 def test_checkpoint_of_another_configuration_is_refused(tmp_path: Path) -> None:
-    write_atomically(Trainer(CONFIG).state_dict(), tmp_path / "checkpoint.pt")
+    write_atomically(trainer_of(CONFIG).state_dict(), tmp_path / "checkpoint.pt")
     with pytest.raises(InvalidCheckpointError, match=r"made with gamma 0.995, not 0.5"):
-        Trainer(replace(CONFIG, gamma=0.5)).resume(tmp_path / "checkpoint.pt")
+        trainer_of(replace(CONFIG, gamma=0.5)).resume(tmp_path / "checkpoint.pt")
 
 
 def test_optimiser_of_another_form_is_refused(tmp_path: Path) -> None:
-    state = Trainer(CONFIG).state_dict()
+    state = trainer_of(CONFIG).state_dict()
     state["actor_optimizer"]["param_groups"][0]["params"] = [0]
     write_atomically(state, tmp_path / "checkpoint.pt")
     with pytest.raises(InvalidCheckpointError, match="actor_optimizer does not fit"):
-        Trainer(CONFIG).resume(tmp_path / "checkpoint.pt")
+        trainer_of(CONFIG).resume(tmp_path / "checkpoint.pt")

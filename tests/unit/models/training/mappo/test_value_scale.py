@@ -7,7 +7,7 @@ from models.training.mappo.value_scale import ValueScale
 
 
 def test_value_scale_gives_each_agent_mean_zero_and_spread_one() -> None:
-    scale = ValueScale()
+    scale = ValueScale(N_AGENTS)
     returns = torch.randn(1000, N_AGENTS) * torch.arange(1, N_AGENTS + 1) + 7
     scale.update(returns)
     normalised = scale.normalise(returns)
@@ -18,4 +18,4 @@ def test_value_scale_gives_each_agent_mean_zero_and_spread_one() -> None:
 
 def test_value_scale_before_any_return_changes_nothing() -> None:
     values = torch.randn(3, N_AGENTS)
-    torch.testing.assert_close(ValueScale().restore(values), values)
+    torch.testing.assert_close(ValueScale(N_AGENTS).restore(values), values)

@@ -11,8 +11,10 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from models.simulation.city.scenario import InvalidScenarioError
 from models.training.resco.cells import (
+    TRAINED,
     Cell,
     Result,
+    digest,
     read_result,
     read_results,
     run_cells,
@@ -60,3 +62,21 @@ def test_all_that_is_kept_is_told_in_the_order_of_the_controllers(tmp_path):
         file = Cell(each.map, each.controller, each.seed).file
         (tmp_path / file).write_text(json.dumps(each._asdict()))
     assert read_results(tmp_path) == [results[1], results[2], results[0]]
+
+
+def test_trained_runs_count_for_their_weights_only_and_others_stand_between(tmp_path):
+    weights = tmp_path / "policies" / "cologne8.th"
+    cell = Cell("cologne8", TRAINED, 1)
+    assert run_cells(tmp_path / "nowhere", [cell], tmp_path, workers=1) == []
+    weights.parent.mkdir()
+    weights.write_bytes(b"weights")
+    kept = result(TRAINED, 1, 20.0)._replace(policy=digest(weights))
+    peer = result("SB3 PPO", 1, 30.0)
+    for each in (kept, peer, result("greedy", 1, 21.0)):
+        file = Cell(each.map, each.controller, each.seed).file
+        (tmp_path / file).write_text(json.dumps(each._asdict()))
+    assert run_cells(tmp_path / "nowhere", [cell], tmp_path, workers=1) == [kept]
+    assert [each.controller for each in read_results(tmp_path)] == ["greedy", "SB3 PPO", TRAINED]
+    weights.write_bytes(b"other weights")
+    with pytest.raises(InvalidScenarioError):
+        run_cells(tmp_path / "nowhere", [cell], tmp_path, workers=1)

@@ -1,0 +1,1 @@
+"""Training for any city: ``python -m models.training.city --help``, docs/training.md."""

@@ -1,0 +1,106 @@
+"""Train a policy for a city: ``python -m models.training.city --network city.json ...``.
+
+It begins with what greedy does, and goes on from there with MAPPO. The same command goes on where
+it was killed. Seeds are far from those that evaluations have, 1 and onwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import OrderedDict
+from pathlib import Path
+
+import torch
+from tqdm import tqdm
+
+from models.networks.file import InvalidNetworkError
+from models.networks.network import network_of
+from models.policy.form import InvalidPolicyFileError, PolicyForm
+from models.policy.network import RecurrentPolicy
+from models.simulation.city.options import add_scenario, scenario_of
+from models.simulation.city.scenario import CityScenario, InvalidScenarioError
+from models.training.checkpoint import InvalidCheckpointError, write_atomically
+from models.training.city.greedy import fits, make_greedy
+from models.training.city.problem import CityProblem
+from models.training.mappo.config import Config
+from models.training.mappo.networks import initialise
+from models.training.mappo.run import train
+
+END = """{output}/best.th      the policy: {delay:.1f} s of delay per vehicle on validation seeds
+{output}/start.th     the policy that it began with
+{output}/log.csv      a row per iteration
+{output}/checkpoint.pt what the same command goes on from
+Serve it with these arguments of the inference service:
+  network: {network}
+  agent_path: {output}/best.th"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m models.training.city", description=(__doc__ or "").split("\n\n")[1]
+    )
+    add_scenario(parser)
+    parser.add_argument("--output", type=Path, required=True, help="folder of the run")
+    parser.add_argument("--seed", type=int, default=0, help="of everything that is drawn")
+    parser.add_argument("--iterations", type=int, default=24, help="of MAPPO")
+    parser.add_argument("--episodes", type=int, default=8, help="per iteration")
+    parser.add_argument("--reward", default="time_loss", help="time_loss or waiting_change")
+    parser.add_argument("--team-share", type=float, default=0.4, help="of others' rewards")
+    parser.add_argument("--gamma", type=float, default=0.97, help="discount per decision")
+    parser.add_argument("--actor-rate", type=float, default=5e-4, help="Adam's step size")
+    parser.add_argument("--entropy-bonus", type=float, default=0.002, help="for alternatives")
+    parser.add_argument("--validate-every", type=int, default=4, help="iterations")
+    parser.add_argument("--workers", type=int, default=1, help="processes")
+    options = parser.parse_args()
+    try:
+        run(scenario_of(options), options)
+    except (
+        InvalidCheckpointError,
+        InvalidNetworkError,
+        InvalidPolicyFileError,
+        InvalidScenarioError,
+        ValueError,
+    ) as error:
+        sys.exit(str(error))
+
+
+def run(scenario: CityScenario, options: argparse.Namespace) -> None:
+    """Do what the output folder lacks."""
+    torch.set_num_threads(1)
+    output: Path = options.output
+    output.mkdir(parents=True, exist_ok=True)
+    start = output / "start.th"
+    config = Config(
+        seed=options.seed,
+        iterations=options.iterations,
+        episodes=options.episodes,
+        repeats=options.episodes,
+        warm_start=str(start),
+        reward=options.reward,
+        team_share=options.team_share,
+        gamma=options.gamma,
+        actor_rate=options.actor_rate,
+        entropy_bonus=options.entropy_bonus,
+        validate_every=options.validate_every,
+    )
+    if not start.exists():
+        write_start(scenario, options.seed, start)
+    delay_s = train(config, output, options.workers, CityProblem(scenario), threads=1)
+    tqdm.write(END.format(output=output, delay=delay_s, network=options.network))
+
+
+def write_start(scenario: CityScenario, seed: int, path: Path) -> None:
+    """Write greedy as a policy; a city with more phases than fit starts from random weights."""
+    torch.manual_seed(seed)
+    policy = RecurrentPolicy(PolicyForm.of(network_of(scenario.network)))
+    initialise(policy, policy.fc2, output_gain=0.01)
+    if fits(scenario.network):
+        make_greedy(policy, scenario.network)
+    else:
+        tqdm.write("The city has more phases than a policy has units for: no start from greedy.")
+    write_atomically(OrderedDict(policy.state_dict()), path)
+
+
+if __name__ == "__main__":
+    main()
