@@ -83,6 +83,8 @@ def run(scenario: CityScenario, options: argparse.Namespace) -> None:
         actor_rate=options.actor_rate,
         entropy_bonus=options.entropy_bonus,
         validate_every=options.validate_every,
+        critic_iterations=1,
+        average_decay=0.7,  # of a short run, whose first weights are soon too old
     )
     if not start.exists():
         write_start(scenario, options.seed, start)

@@ -13,7 +13,7 @@ from models.simulation.city.scenario import CityScenario
 from models.simulation.metrics import Metrics
 from models.training.city.signals import CitySignals, state_dim
 from models.training.mappo.config import Config
-from models.training.problem import Task, Weights
+from models.training.mappo.problem import Task, Weights
 from models.training.traffic_levels import TRAINING_SEED
 
 VALIDATION_SEEDS = range(50_000, 50_006)

@@ -15,7 +15,7 @@ from models.policy.form import InvalidPolicyFileError
 from models.training.checkpoint import InvalidCheckpointError
 from models.training.mappo.config import Config
 from models.training.mappo.run import train
-from models.training.shipped_problem import ShippedProblem
+from models.training.mappo.shipped_problem import ShippedProblem
 
 RUNS = Path(__file__).parents[3] / "reports" / "policy"
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from models.networks.network import Network
 from models.policy.form import HIDDEN_DIM, PolicyForm
 from models.policy.network import RecurrentPolicy, mask_logits, read_state_dict
-from models.training.problem import Weights
+from models.training.mappo.problem import Weights
 
 
 class CentralCritic(nn.Module):

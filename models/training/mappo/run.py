@@ -14,9 +14,9 @@ from models.training.checkpoint import write_atomically
 from models.training.mappo.config import Config
 from models.training.mappo.log import Log
 from models.training.mappo.networks import as_arrays
+from models.training.mappo.problem import Problem
+from models.training.mappo.rollout import Episode, RolloutWorkers
 from models.training.mappo.trainer import Trainer
-from models.training.problem import Problem
-from models.training.rollout import Episode, RolloutWorkers
 
 SHOWN = ("reward", "waiting_s", "time_loss_s", "validation", "kl")
 

@@ -30,9 +30,9 @@ from models.training.mappo.networks import (
     unroll,
 )
 from models.training.mappo.objective import judge
+from models.training.mappo.problem import Problem, Task, Weights
+from models.training.mappo.rollout import Episode
 from models.training.mappo.value_scale import ValueScale
-from models.training.problem import Problem, Task, Weights
-from models.training.rollout import Episode
 
 
 class Trainer:

@@ -20,9 +20,9 @@ from models.training.checkpoint import InvalidCheckpointError, write_atomically
 from models.training.mappo.batch import Batch
 from models.training.mappo.config import Config
 from models.training.mappo.networks import avail_actions_of, pick, unroll
+from models.training.mappo.rollout import Episode
+from models.training.mappo.shipped_problem import ShippedProblem
 from models.training.mappo.trainer import Trainer
-from models.training.rollout import Episode
-from models.training.shipped_problem import ShippedProblem
 from models.training.signals_env import STATE_DIM
 
 CONFIG = Config(critic_iterations=0, chunk=4, epochs=3, minibatches=2, episodes=2, repeats=1)

@@ -15,7 +15,7 @@ from models.policy.inputs import InputLayout
 from models.policy.network import RecurrentPolicy, mask_logits
 from models.simulation.metrics import Metrics
 from models.training.mappo.networks import avail_actions_of, make_policy
-from models.training.problem import Problem, Task, Weights
+from models.training.mappo.problem import Problem, Task, Weights
 from models.training.processes import make_pool
 
 

@@ -16,7 +16,7 @@ from models.simulation.metrics import Metrics
 from models.simulation.road_network import read_network
 from models.training.mappo.config import Config
 from models.training.mappo.networks import make_policy
-from models.training.problem import Task, Weights
+from models.training.mappo.problem import Task, Weights
 from models.training.signals_env import STATE_DIM, SignalsEnv
 from models.training.traffic_levels import (
     TEST_LEVELS,
