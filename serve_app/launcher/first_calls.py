@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import cycle, islice
 from types import MappingProxyType
 from typing import Any
 
 import httpx
 
+from models.junctions import SHIPPED
+from models.networks.network import Network
 from serve_app.launcher.deploy import DeployError
 
 TIMEOUT_S = 30.0
@@ -22,14 +25,17 @@ _OTHER_TOKEN = (
 )
 _NO_TOKEN: Mapping[str, str] = MappingProxyType({})
 _RUN = {"X-Simulation-Run": "first-prediction"}
-_BODY = {"junction_id": "300839359", "obs_data": [1, 0, 1, 0.4, 0.2, 0, 0, 0.1]}
+_QUEUES = (0.4, 0.2, 0, 0, 0.1)  # one after the other, of as many lanes as there are
 
 
-def make_first_prediction(base_url: str, token: Mapping[str, str] = _NO_TOKEN) -> str:
+def make_first_prediction(
+    base_url: str, token: Mapping[str, str] = _NO_TOKEN, network: Network = SHIPPED
+) -> str:
     """Prove the way of a request from end to end, in a run of its own, which is then cleared.
 
     Args:
         token: the header that bears the token of the inference service, if it asks for one.
+        network: that the service at this URL serves.
 
     Returns:
         The answer's body.
@@ -38,12 +44,10 @@ def make_first_prediction(base_url: str, token: Mapping[str, str] = _NO_TOKEN) -
         DeployError: no prediction succeeds.
     """
     deadline = time.monotonic() + TIMEOUT_S
-    headers = {**_RUN, **token}
+    headers, body = {**_RUN, **token}, _first_body(network)
     while True:
         try:
-            answer = httpx.post(
-                f"{base_url}/predict_action", json=_BODY, headers=headers, timeout=5
-            )
+            answer = httpx.post(f"{base_url}/predict_action", json=body, headers=headers, timeout=5)
             if answer.is_success:
                 httpx.post(f"{base_url}/reset_hidden", headers=headers, timeout=15)
                 return answer.text
@@ -55,6 +59,13 @@ def make_first_prediction(base_url: str, token: Mapping[str, str] = _NO_TOKEN) -
         if time.monotonic() > deadline:
             raise DeployError(f"The applications run, but a prediction fails: {trouble}")
         time.sleep(0.2)
+
+
+def _first_body(network: Network) -> dict[str, Any]:
+    junction = network.junctions[network.ids[min(1, network.n_agents - 1)]]
+    phases = [1, *[0] * (junction.n_phases - 1)]
+    queues = islice(cycle(_QUEUES), junction.n_lanes)
+    return {"junction_id": junction.id, "obs_data": [*phases, 1, *queues]}
 
 
 def doubts(

@@ -27,6 +27,7 @@ from serve_app.launcher.installation import edge_of, instance_of, journal_of
 from serve_app.launcher.instance import START_TIMEOUT_S, Instance, InstanceError
 from serve_app.launcher.keepers.supervisor import Supervisor
 from serve_app.launcher.marks import Part
+from serve_app.launcher.networks import network_at_root
 from serve_app.launcher.ports import add_port_base
 from serve_app.launcher.ray_token import asks_for_token
 from serve_app.launcher.silent_stores import silent_stores
@@ -66,7 +67,8 @@ def _up(options: argparse.Namespace) -> None:
     else:
         instance = _start(options, config)
     config = behind_edge(config, instance)
-    console.print(f"First prediction: {make_first_prediction(instance.front_url, token)}")
+    first = make_first_prediction(instance.front_url, token, network_at_root(config))
+    console.print(f"First prediction: {first}", markup=False)
     edge = None if options.no_edge else _bring_up_edge(options, instance)
     _print_summary(instance, config["applications"], edge, time.monotonic() - started)
     print_doubts(instance, config)

@@ -3,6 +3,7 @@
 
 export const LANE_M = 3.2;
 const STAND_BACK_M = 6; // of stop lines, for each time that lanes are drawn wider
+const SHORTEST_M = 20; // that a lane is drawn, for each time that it is drawn wider
 const ARM_M = 190; // of a road that leads out of the network, which is cut there
 
 function towards([x, y], [toX, toY], distance) {
@@ -59,12 +60,20 @@ function lanesAsTheyLie(roads, wider) {
         const length = Math.hypot(after[0] - before[0], after[1] - before[1]) || 1;
         return [point[0] + (right * (after[1] - before[1])) / length, -point[1] + (right * (after[0] - before[0])) / length];
       });
-      const backward = [...points].reverse();
-      const kept = 1 - Math.min(0.5, (STAND_BACK_M * (wider - 1)) / length(points));
-      drawn.set(id, tail(backward, kept).reverse());
+      const long = stretched(points, SHORTEST_M * wider);
+      const kept = 1 - Math.min(0.5, (STAND_BACK_M * (wider - 1)) / length(long));
+      drawn.set(id, tail([...long].reverse(), kept).reverse());
     });
   }
   return drawn;
+}
+
+/* A line, begun earlier if it is too short for a queue to be seen on it. */
+function stretched(points, shortest) {
+  const missing = shortest - length(points);
+  if (missing <= 0) return points;
+  const [start, next] = points;
+  return [towards(start, [2 * start[0] - next[0], 2 * start[1] - next[1]], missing), ...points.slice(1)];
 }
 
 /* The part of a line before its end, as long as the share of it. */

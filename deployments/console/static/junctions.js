@@ -7,7 +7,7 @@ export class JunctionButtons {
   constructor(container, network, choose) {
     this.parts = new Map(network.junctions.map((junction) => {
       const [confidence, phase, rest] = [element("span"), element("span"), element("span")];
-      const name = element("strong", "", junction.name, confidence);
+      const name = element("strong", "", element("span", "name", junction.name), confidence);
       const button = element("button", "", name, phase, rest);
       button.type = "button";
       button.addEventListener("click", () => choose(junction.id));

@@ -42,7 +42,7 @@ export class RoadMap {
     const width = LANE_M * wider;
     this.approaches = new Map();
     this.places = new Map();
-    const root = svg("svg", { viewBox: box([...lanes.values()].flat(), width), role: "img",
+    const root = svg("svg", { viewBox: box([...lanes.values()].flat(), this.network.as_they_lie ? 3 * this.style.name : width), role: "img",
       "aria-label": "Map of the junctions; the buttons below tell the same in words" });
     for (const points of lanes.values()) root.append(this.network.as_they_lie ? bent(points, width) : strip(points, width));
     for (const junction of this.network.junctions) this.drawApproaches(root, junction, lanes, width);

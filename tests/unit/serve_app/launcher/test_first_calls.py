@@ -6,12 +6,16 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
+from models.junctions import SHIPPED
 from serve_app.launcher import first_calls
 from serve_app.launcher.deploy import DeployError
 from serve_app.launcher.first_calls import doubts, make_first_prediction
+from serve_app.launcher.networks import network_at_root
+from tests.cities import small_city
 
 Answers = dict[str, tuple[int, object]]
 INFERENCE = {"route_prefix": "/", "import_path": "serve_app.inference:build"}
@@ -96,6 +100,21 @@ def test_the_first_prediction_is_returned_and_a_lasting_failure_says_why(system,
     answers["/predict_action"] = (503, {"detail": "Model not loaded"})
     with pytest.raises(DeployError, match=r"503.*Model not loaded"):
         make_first_prediction(url)
+
+
+def test_the_first_prediction_is_for_a_junction_of_the_network_that_is_served():
+    network = small_city()
+    shipped, other = first_calls._first_body(SHIPPED), first_calls._first_body(network)
+    assert shipped == {"junction_id": "300839359", "obs_data": [1, 0, 1, 0.4, 0.2, 0, 0, 0.1]}
+    assert len(other["obs_data"]) == network.junctions[other["junction_id"]].obs_size
+
+
+def test_the_network_at_the_root_is_that_of_the_application_there(tmp_path):
+    city = Path(__file__).parents[4] / "configs" / "harbour.json"
+    harbour = {"route_prefix": "/harbour", "args": {"network": str(city)}}
+    assert network_at_root({"applications": [harbour, INFERENCE]}) == SHIPPED
+    at_root = harbour | {"route_prefix": "/"}
+    assert network_at_root({"applications": [at_root]}).name == "harbour"
 
 
 def test_a_token_that_is_missing_or_another_is_told_at_once(system):
