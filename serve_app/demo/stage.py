@@ -103,15 +103,14 @@ def stage_of(options: argparse.Namespace) -> Stage:
 def shipped(scenario: Scenario) -> Stage:
     """Return the shipped network; the flow of its junctions is forecast while the policy drives."""
     roads = read_network()
-    plan = FixedTime(roads, scenario)
     return Stage(
         SHIPPED,
         scenario.begin_s,
         DECISION_S,
         scenario.n_decisions,
-        instead=plan,
+        instead=FixedTime(roads, scenario),
         instead_in_words="by the fixed-time plan",
-        peer=plan,
+        peer=FixedTime(roads, scenario),
         peer_in_words="fixed time",
         open=lambda by_policy: TrafficEnvironment(scenario, roads),
         watch=lambda client: FlowForecasts(client, Detectors(roads)).after_step,

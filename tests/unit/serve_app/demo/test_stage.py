@@ -21,6 +21,7 @@ PIER = {"id": "pier", "agent_index": 0, "phases": PHASES, "lanes": LANES, "links
 def test_without_a_network_file_it_is_an_hour_of_the_shipped_network() -> None:
     stage = stage_of(parse_arguments([]))
     assert (stage.network, stage.begin_s, stage.n_decisions) == (SHIPPED, 27_000, 720)
+    assert stage.instead is not stage.peer  # each goes through its own hour
     early = stage_of(parse_arguments(["--begin", "6:00", "--seconds", "600"]))
     assert (early.begin_s, early.n_decisions) == (21_600, 120)
 
