@@ -7,10 +7,14 @@ another network does not start while there are states.
 
 from __future__ import annotations
 
+import asyncio
+
 from deployments.inference.authority.ledger import SeatRow
 from deployments.inference.authority.rows import key_of, stamp_of, unpack_copy
 from deployments.inference.layout import LAYOUT_ROW, Layout, StateStore
 from models.networks.network import Network
+
+LONGEST_WAIT_S = 10.0
 
 
 class AnotherNetworkError(Exception):
@@ -25,13 +29,21 @@ class AnotherNetworkError(Exception):
 
 
 async def check_network(
-    store: StateStore, table: str, network: Network, session: str, *, all_starts: bool
+    store: StateStore,
+    table: str,
+    network: Network,
+    session: str,
+    *,
+    all_starts: bool,
+    copied_within_s: float = 0.0,
 ) -> None:
     """Refuse a network while there are hidden states of another one; nothing is changed.
 
     Args:
         session: of the cluster since its start.
         all_starts: states count that were kept before that start, too.
+        copied_within_s: longest time from a commit to its copy. Where an authority may live, and
+            no copy is there, it is waited for those that are younger, up to LONGEST_WAIT_S.
 
     Raises:
         AnotherNetworkError: there are some, or may be some in memories.
@@ -43,14 +55,23 @@ async def check_network(
     present = Layout.unpack(row)
     if present.network == network.digest:
         return
-    if not present.terms["snapshots"] and await _sits(store, table, present, session):
+    sits = await _sits(store, table, present, session)
+    if sits and not present.terms["snapshots"]:
         raise AnotherNetworkError(network, "of which no copies are kept that would tell their end")
     stamp = None if all_starts else stamp_of(session)
-    kept = 0
-    async for name, value in store.scan(table):
-        kept += key_of(name) is not None and unpack_copy(value, stamp) is not None
+    kept = await _count(store, table, stamp)
+    if sits and not kept:
+        await asyncio.sleep(min(copied_within_s, LONGEST_WAIT_S))
+        kept = await _count(store, table, stamp)
     if kept:
         raise AnotherNetworkError(network, f"and {kept} of these are kept")
+
+
+async def _count(store: StateStore, table: str, stamp: bytes | None) -> int:
+    count = 0
+    async for name, value in store.scan(table):
+        count += key_of(name) is not None and unpack_copy(value, stamp) is not None
+    return count
 
 
 async def _sits(store: StateStore, table: str, layout: Layout, session: str) -> bool:

@@ -142,7 +142,14 @@ async def _enter(store: Store, table: str, options: InferenceOptions, network: N
         while True:
             try:
                 await occupy(store, table, context.gcs_address)
-                await check_network(store, table, network, session, all_starts=restores)
+                await check_network(
+                    store,
+                    table,
+                    network,
+                    session,
+                    all_starts=restores,
+                    copied_within_s=options.snapshot_period_s + _STORE_PAUSE_S,
+                )
                 return await agree_on_layout(store, table, options, network)
             except StoreUnavailable:  # which the store tells the log
                 await asyncio.sleep(_STORE_PAUSE_S)

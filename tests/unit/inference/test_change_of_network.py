@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import numpy as np
 import pytest
 
 from deployments.inference.authority.ledger import SeatRow
 from deployments.inference.authority.rows import Copy, copy_row, pack_copy, stamp_of
-from deployments.inference.change_of_network import AnotherNetworkError, check_network
+from deployments.inference.change_of_network import (
+    LONGEST_WAIT_S,
+    AnotherNetworkError,
+    check_network,
+)
 from deployments.inference.layout import LAYOUT_ROW, Layout, agree_on_layout, layout_of
 from deployments.inference.protocol import Key, Version
 from models.junctions import SHIPPED
@@ -16,6 +22,7 @@ from tests.cities import city_of, entry, small_city
 from tests.unit.inference.authorities import TABLE
 from tests.unit.inference.memory_store import MemoryStore
 from tests.unit.inference.options import FAST, settings
+from tests.unit.inference.virtual_time import virtual_time
 
 CITY, SESSION = small_city(), "session-now"
 OTHER = city_of(entry("east", 0), entry("north", 1))
@@ -94,6 +101,34 @@ async def test_without_copies_an_authority_that_may_live_is_enough():
     store.tables[TABLE][seat.row] = SeatRow(1, session=SESSION).pack()
     with pytest.raises(AnotherNetworkError, match="no copies are kept"):
         await check(store, OTHER)
+
+
+@virtual_time
+async def test_states_that_are_younger_than_their_copies_are_waited_for():
+    store = await serving(CITY)
+    (seat,) = Layout.unpack(store.tables[TABLE][LAYOUT_ROW]).seats
+    store.tables[TABLE][seat.row] = SeatRow(1, session=SESSION).pack()
+    checking = asyncio.create_task(
+        check_network(store, TABLE, OTHER, SESSION, all_starts=False, copied_within_s=1.0)
+    )
+    await asyncio.sleep(0.9)
+    assert not checking.done()
+    keep(store)
+    with pytest.raises(AnotherNetworkError, match="1 of these are kept"):
+        await checking
+
+
+@virtual_time
+async def test_without_an_authority_nothing_is_waited_for_and_never_for_long():
+    store = await serving(CITY)
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    await check_network(store, TABLE, OTHER, SESSION, all_starts=False, copied_within_s=3600.0)
+    assert clock() - began < 1
+    (seat,) = Layout.unpack(store.tables[TABLE][LAYOUT_ROW]).seats
+    store.tables[TABLE][seat.row] = SeatRow(1, session=SESSION).pack()
+    await check_network(store, TABLE, OTHER, SESSION, all_starts=False, copied_within_s=3600.0)
+    assert clock() - began == pytest.approx(LONGEST_WAIT_S, abs=1)
 
 
 def test_the_layout_of_the_shipped_network_is_the_one_of_earlier_versions():
