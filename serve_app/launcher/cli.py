@@ -57,6 +57,7 @@ COMMANDS = {
     "check": ("deploy_cli", "check serve configs for unknown keys and wrong values"),
     "network": ("network_cli", "import, check and draw a road network of your own"),
     "demand": ("demand_cli", "make routes for a road network from counts at its entries"),
+    "evaluate": ("evaluate_cli", "compare controllers and a policy on a city of your own"),
     "node": (
         "node_cli",
         "check that this machine has the code, the files and the Redis of a cluster",

@@ -13,6 +13,7 @@ import libsumo
 from models.networks.network import network_of
 from models.policy.inputs import InputLayout
 from models.simulation.city.environment import CityEnvironment
+from models.simulation.metrics import Metrics
 from models.training.peer.learner import MODEL, drive, hours_of, read_model, train
 from models.training.peer.signals import SignalsVecEnv
 from tests.sim.city.towns import Town
@@ -50,7 +51,7 @@ def test_its_reward_is_the_waiting_on_the_lanes_of_each_signal(scenario):
 
 
 def test_the_end_of_a_run_is_no_end_of_the_traffic_and_the_next_has_another_seed(scenario):
-    ended = []
+    ended: list[Metrics] = []
     environment = SignalsVecEnv(scenario, 7, ended.append)
     first = environment.reset()
     actions = np.zeros(environment.num_envs, np.int64)
