@@ -17,6 +17,7 @@ DAY_S = 24 * HOUR_S
 SLOT_S = 300  # the rate is constant within a slot
 
 TRUCK_SHARE = 0.05
+STRANGE_TURNS, STRANGE_ENTRIES = 0.7, 0.4  # of traffic that no training has seen
 VEHICLE_TYPES = (
     '<vType id="car" vClass="passenger"/>',
     '<vType id="truck" vClass="truck" length="9" accel="1.2" maxSpeed="25"/>',
@@ -122,6 +123,27 @@ def make_flows(network: RoadNetwork) -> tuple[Flow, ...]:
     return tuple(flows)
 
 
+def make_strange(flows: tuple[Flow, ...], seed: int) -> tuple[Flow, ...]:
+    """Return flows with other turning shares, and up to 40 % more or less of each entry.
+
+    Each flow's share of its entry is multiplied by exp(N(0, 0.7)); as many vehicles enter in all.
+    """
+    rng = np.random.default_rng((seed, 7))
+    starts = list(dict.fromkeys(flow.start for flow in flows))
+    entering = np.array([[f.morning, f.evening] for f in flows])
+    turns = entering * np.exp(rng.normal(0, STRANGE_TURNS, (len(flows), 1)))
+    entry = rng.uniform(1 - STRANGE_ENTRIES, 1 + STRANGE_ENTRIES, len(starts))
+    for number, start in enumerate(starts):
+        of_start = [flow.start == start for flow in flows]
+        total = entering[of_start].sum(axis=0)
+        turns[of_start] *= entry[number] * total / turns[of_start].sum(axis=0)
+    turns *= entering.sum(axis=0) / turns.sum(axis=0)
+    return tuple(
+        Flow(flow.start, flow.end, float(morning), float(evening))
+        for flow, (morning, evening) in zip(flows, turns, strict=True)
+    )
+
+
 def expected_rate(flow: Flow, second_of_day: float, profile: DayProfile = WEEKDAY) -> float:
     """Return the mean departures per hour of a flow at a time of day."""
     level, evening = profile.at(second_of_day)
@@ -135,13 +157,19 @@ def make_demand(
     end_s: int,
     scale: float = 1.0,
     profile: DayProfile = WEEKDAY,
+    strange: int | None = None,
 ) -> list[Trip]:
     """Draw the trips that set out in [begin_s, end_s), ordered by departure.
+
+    Args:
+        strange: draws other shares of who goes where, see :func:`make_strange`.
 
     Departures of each flow are a Poisson process. Each slot of the day has random numbers of
     its own, so one seed gives the same trips for a slot whatever the window around it.
     """
     flows = make_flows(network)
+    if strange is not None:
+        flows = make_strange(flows, strange)
     routes = [network.route(flow.start, flow.end) for flow in flows]
     trips: list[Trip] = []
     for slot in range(begin_s // SLOT_S, -(-end_s // SLOT_S)):

@@ -43,6 +43,7 @@ class Scenario:
         duration_s: length, a multiple of the decision interval.
         demand_scale: factor on all flows; 1 brings rush hours close to the capacity.
         profile: course of the demand over the day.
+        strange: draws turning shares and entries that are none of the usual ones; None for these.
         breakdowns: vehicles that stop and close a lane, on top of the demand.
         safe: signals are behind the safety layer; it decides at each step, asked or not.
         actuated: SUMO's actuated control decides; actions are ignored.
@@ -53,6 +54,7 @@ class Scenario:
     duration_s: int = HOUR_S
     demand_scale: float = 1.0
     profile: DayProfile = WEEKDAY
+    strange: int | None = None
     breakdowns: tuple[Breakdown, ...] = ()
     safe: bool = False
     actuated: bool = False
@@ -110,6 +112,7 @@ class TrafficEnvironment:
             scenario.end_s,
             scenario.demand_scale,
             scenario.profile,
+            scenario.strange,
         )
         write_routes(trips, routes)
         additional = Path(self._folder.name, "additional.xml")

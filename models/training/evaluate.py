@@ -45,6 +45,7 @@ from models.training.outage_levels import (
     with_outage,
 )
 from models.training.processes import make_pool
+from models.training.strains import STRAINS
 from models.training.traffic_levels import TEST_LEVELS, TEST_SEEDS
 from models.whole_file import whole_file
 
@@ -88,11 +89,18 @@ def plan_jobs(policies: dict[str, Path], seeds: range) -> list[Job]:
         for name in (*PEERS, *policies)
     ]
     alone, with_plan = versions["policy"], f"{versions['policy']} {_digest(SHIPPED_PLAN)}"
-    return jobs + [
+    jobs += [
         Job(name, str(policies["policy"]), version, OUTAGE_LEVEL, seed)
         for seed in seeds
         for name in outage_runs()
         for version in [with_plan if name.endswith(PLAN) else alone]
+    ]
+    return jobs + [
+        Job(name, str(policies.get(name, "")), versions.get(name, ""), level, seed)
+        for seed in seeds
+        for level, strain in STRAINS.items()
+        for name in strain.controllers
+        if name in policies or name in PEERS
     ]
 
 
@@ -109,13 +117,16 @@ def run_job(job: Job) -> Run:
     """Simulate one run in this process."""
     torch.set_num_threads(1)
     network = read_network()
-    scenario = TEST_LEVELS[job.level](job.seed)
+    strain = STRAINS.get(job.level)
+    scenario = strain.scenario(job.seed) if strain else TEST_LEVELS[job.level](job.seed)
     if job.policy:
         controller: Controller = PolicyController.from_file(job.policy)
         if job.controller in outage_runs():
             controller = with_outage(controller, job.controller, job.seed)
     else:
         controller = PEERS[job.controller](network, scenario, job.seed)
+    if strain:
+        controller = strain.on(controller, job.seed)
     scenario = replace(
         scenario,
         actuated=job.controller == "actuated",
@@ -175,6 +186,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--policy", type=Path, default=SHIPPED_POLICY, help="file to evaluate")
     parser.add_argument("--seeds", type=int, default=len(TEST_SEEDS), help="how many, from 1 on")
+    parser.add_argument("--strains", action="store_true", help="make what no training had only")
     parser.add_argument("--only", nargs="+", help="make these controllers' runs, and no report")
     parser.add_argument("--runs", type=Path, default=RUNS_FILE, help="CSV file of all runs")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
@@ -186,10 +198,12 @@ def main() -> None:
         jobs = plan_jobs(policies, range(TEST_SEEDS.start, TEST_SEEDS.start + arguments.seeds))
     except InvalidPolicyFileError as error:
         sys.exit(str(error))
+    if arguments.strains:
+        jobs = [job for job in jobs if job.level in STRAINS]
     if arguments.only:
         jobs = [job for job in jobs if job.controller in arguments.only]
     runs = evaluate(jobs, arguments.runs, arguments.workers)
-    if not arguments.only:
+    if not arguments.only and not arguments.strains:
         write_report(runs)
         tqdm.write(f"Tables and plots: {REPORTS / 'policy.md'}")
 

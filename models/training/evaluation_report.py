@@ -19,6 +19,7 @@ from models.training.outage_levels import (
     OUTAGES,
     outage_runs,
 )
+from models.training.strains import ALL, STRAINS
 
 REPORTS = Path(__file__).parents[1] / "reports"
 CONFIDENCE = 0.95
@@ -94,7 +95,10 @@ def write_report(runs: Sequence[Run], folder: Path = REPORTS) -> None:
 
     The logs, ``policy_training/NAME.csv``, are copies of the ``log.csv`` of the runs to show.
     """
-    compared = [run for run in runs if run.controller not in outage_runs()]
+    in_strain = [run for run in runs if run.level in STRAINS]
+    compared = [
+        run for run in runs if run.controller not in outage_runs() and run.level not in STRAINS
+    ]
     levels, controllers = (
         list(dict.fromkeys(getattr(run, part) for run in compared))
         for part in ("level", "controller")
@@ -118,7 +122,7 @@ def write_report(runs: Sequence[Run], folder: Path = REPORTS) -> None:
         levels,
         peers,
     )
-    lines += _outages(runs)
+    lines += _outages(runs) + _strains(in_strain)
     folder.mkdir(parents=True, exist_ok=True)
     Path(folder, "policy.md").write_text("\n".join([*lines, ""]), encoding="utf-8")
     plotted = {MEASURES[name]: tables[name] for name in ("time_loss_s", "waiting_s")}
@@ -147,6 +151,17 @@ def _outages(runs: Sequence[Run]) -> list[str]:
     return _table(title, cells, rows, list(FALLBACKS))
 
 
+def _strains(runs: Sequence[Run]) -> list[str]:
+    """Return the table of what no training had; nothing where it was not measured."""
+    if not runs:
+        return []
+    cells: defaultdict[tuple[str, str], Estimate | str] = defaultdict(str)
+    cells.update(_estimates(runs, "time_loss_s"))
+    n_seeds = len({run.seed for run in runs})
+    title = f"Time loss where all is not as in training, {n_seeds} seeds, s per vehicle"
+    return _table(title, cells, list(STRAINS), list(ALL))
+
+
 def _read_curve(log: Path) -> dict[str, list[float]]:
     with log.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -171,7 +186,10 @@ def _differences(runs: Sequence[Run]) -> Cells:
 
 
 def _table(
-    title: str, cells: Cells, levels: Sequence[str], controllers: Sequence[str]
+    title: str,
+    cells: Mapping[tuple[str, str], Estimate | str],
+    levels: Sequence[str],
+    controllers: Sequence[str],
 ) -> list[str]:
     lines = ["", f"## {title}", "", f"| | {' | '.join(controllers)} |"]
     lines.append("|---" + "|---:" * len(controllers) + "|")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import pytest
 
 from models.simulation.demand import (
@@ -12,6 +14,7 @@ from models.simulation.demand import (
     expected_rate,
     make_demand,
     make_flows,
+    make_strange,
 )
 from models.simulation.road_network import RoadNetwork, read_network
 
@@ -76,3 +79,25 @@ def test_flows_of_an_entry_sum_to_what_enters_there(network: RoadNetwork) -> Non
         own = [flow for flow in flows if flow.start == start]
         assert sum(flow.morning for flow in own) == pytest.approx(morning)
         assert sum(flow.evening for flow in own) == pytest.approx(evening)
+
+
+def test_strange_traffic_has_other_turns_and_entries_and_as_many_vehicles(
+    network: RoadNetwork,
+) -> None:
+    usual = make_flows(network)
+    strange = make_strange(usual, 1)
+    assert strange == make_strange(usual, 1) != make_strange(usual, 2)
+    assert [flow[:2] for flow in strange] == [flow[:2] for flow in usual]
+    for hours in ("morning", "evening"):
+        total = [sum(getattr(flow, hours) for flow in flows) for flows in (usual, strange)]
+        assert total[1] == pytest.approx(total[0])
+    before: defaultdict[str, float] = defaultdict(float)
+    after: defaultdict[str, float] = defaultdict(float)
+    for one, other in zip(usual, strange, strict=True):
+        before[one.start] += one.morning
+        after[other.start] += other.morning
+    ratios = [after[start] / before[start] for start in ENTERING]
+    assert 1.1 < max(ratios) / min(ratios) < 1.4 / 0.6 + 0.01
+    assert any(abs(a.morning / b.morning - 1) > 0.5 for a, b in zip(strange, usual, strict=True))
+    trips = make_demand(network, 1, *RUSH, strange=1)
+    assert {trip.route for trip in trips} <= {trip.route for trip in make_demand(network, 1, *RUSH)}

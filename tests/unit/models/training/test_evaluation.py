@@ -9,12 +9,13 @@ import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from models.policy.form import InvalidPolicyFileError
+from models.policy.form import SHIPPED_POLICY, InvalidPolicyFileError
 from models.simulation.controllers import KeepPhase
 from models.training import evaluate
 from models.training.evaluation_report import Run, estimate, write_report
 from models.training.imitate import IMITATION_POLICY
 from models.training.outage_levels import OUTAGE_LEVEL, outage_runs, with_outage
+from models.training.strains import SEEING, STRAINS
 from models.training.traffic_levels import TEST_LEVELS
 
 
@@ -65,6 +66,23 @@ def test_report_shows_outages_with_either_fallback_beside_policy_and_fixed_time(
     assert "| dead all the time | 701.5 ± 6.4 | 801.5 ± 6.4 |\n| fixed time all" in text
 
 
+def test_what_no_training_had_stands_in_a_table_of_its_own(tmp_path: Path) -> None:
+    (level, strain), *_ = STRAINS.items()
+    runs = [make_run("policy", seed, 40.0 + seed, "rush") for seed in (1, 2)]
+    runs += [make_run(name, seed, 50.0 + seed, level) for name in SEEING for seed in (1, 2)]
+    write_report(runs, tmp_path)
+    text = (tmp_path / "policy.md").read_text()
+    assert f"| {level} |  |  | 51.5 ± 6.4 | 51.5 ± 6.4 | 51.5 ± 6.4 |" in text
+    assert text.count(level) == 1
+    assert strain.controllers == SEEING
+
+
+def test_every_strain_is_a_job_of_the_controllers_that_it_concerns() -> None:
+    jobs = evaluate.plan_jobs({"imitation": IMITATION_POLICY, "policy": SHIPPED_POLICY}, range(2))
+    for level, strain in STRAINS.items():
+        assert [job.controller for job in jobs if job.level == level] == [*strain.controllers] * 2
+
+
 def test_every_run_with_an_outage_has_a_controller() -> None:
     for name in outage_runs():
         with_outage(KeepPhase(), name, seed=1).reset()
@@ -85,7 +103,7 @@ def test_finished_runs_are_not_repeated(tmp_path: Path) -> None:
 
 def test_every_controller_meets_every_level_and_seed() -> None:
     policies = {"imitation": IMITATION_POLICY, "policy": IMITATION_POLICY}
-    jobs = evaluate.plan_jobs(policies, range(1, 4))
+    jobs = [job for job in evaluate.plan_jobs(policies, range(1, 4)) if job.level not in STRAINS]
     compared = [job for job in jobs if job.controller not in outage_runs()]
     assert len(set(compared)) == len(compared) == 3 * 5 * 8
     assert len(jobs) - len(compared) == 3 * 4 * 2
