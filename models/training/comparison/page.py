@@ -112,7 +112,7 @@ def _sureness(figures: Figures) -> str:
         rows.append([_cell(text) for text in cells])
     head = ["controller", f"delay beyond {best}, s", "seeds with more", "verdict"]
     return (
-        f"<p>Both drive the same {n} seeds, so the differences are taken seed by seed, which"
+        f"<p>All drive the same {n} seeds, so the differences are taken seed by seed, which"
         " leaves out much of the chance. Where the interval is above zero, the difference is more"
         f' than chance explains.</p><div class="wide">{_table(head, rows)}</div>'
     )
@@ -158,6 +158,9 @@ def _rules(comparison: Comparison, runs: Sequence[CityRun]) -> Iterable[tuple[st
         f" {scenario.min_green_s} s at least",
     )
     yield "Other controllers", "with the yellow and red times of the net's programs"
+    if comparison.policy is not None:
+        seen = "that stand" if scenario.counts == "standing" else "on them, standing or not"
+        yield "The policy observes", f"its phase, and of each lane the share of vehicles {seen}"
     yield "Jams", "nobody is taken out of one (SUMO's teleporting is off)"
     yield "Simulator", f"SUMO {version('eclipse-sumo')}"
     yield "Digest of files and rules", comparison.same["city"]

@@ -92,6 +92,7 @@ def test_names_are_escaped_rules_are_said_and_no_other_host_is_asked(page):
     assert "every 10 s" in text
     assert "second 0 to 1800 (0.5 h)" in text
     assert "<td>Seeds</td><td>1 to 3</td>" in text
+    assert "of each lane the share of vehicles that stand" in text
     assert not [mark for mark in ("http:", "https:", "src=", "url(", "<script") if mark in text]
     assert _balanced(text)
 
