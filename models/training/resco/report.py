@@ -35,6 +35,8 @@ of a map has run are told; a map that is missing, or has fewer than ten, was not
   by its ways across the junction; a way that has to give way counts half.
 - *trained*: the policy of [docs/training.md](training.md), one file for each map, which is not
   shipped; it has never seen these seeds. It observes all vehicles on each lane, as greedy does.
+- *SB3 PPO*, where it was run: [a peer](peer.md), maskable PPO of Stable-Baselines3 with RESCO's
+  reward and the same observations, from random weights on.
 
 Greedy and max pressure jam in some seeds of cologne1 and cologne3 for ever. They may change from a
 phase whose left turns give way to the crossing road's, with 3 s of yellow and no all-red; the left

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from models.networks.network import network_of
 from models.policy.inputs import InputLayout
 from models.simulation.city.environment import CityEnvironment
 from models.simulation.city.policy import by_policy
-from models.training.comparison.runs import CLASSIC
+from models.training.comparison.runs import CLASSIC, Comparison
 from serve_app.launcher import cli
 from tests.cities import agent_for, save, small_city
 from tests.sim.city.towns import END_S, Town
@@ -63,13 +64,17 @@ def test_every_run_is_made_once_and_the_page_tells_of_all(town, tmp_path, capsys
     assert len(again) == 16
 
 
-def test_other_rules_are_other_runs(town, tmp_path):
-    output = tmp_path / "out"
-    delays = []
-    for yellow in (3, 5):
-        assert cli.main(words(town, output, "--seeds=1", f"--yellow={yellow}")) == 0
-        delays.append(json.loads((output / "runs/greedy-1.json").read_text())["delay_s"])
-    assert delays[0] != delays[1]
+def test_other_rules_or_other_traffic_are_other_runs(town, tmp_path):
+    routes = tmp_path / "less.rou.xml"
+    routes.write_text(town.routes.read_text().replace("B1top1", "B0right0"))
+    scenarios = [
+        town.scenario,
+        replace(town.scenario, yellow_s=5),
+        replace(town.scenario, counts="all"),
+        replace(town.scenario, routes=(routes,)),
+    ]
+    digests = {Comparison(each, None, range(1)).same["city"] for each in scenarios}
+    assert len(digests) == 4
 
 
 def test_the_policy_takes_the_actions_that_its_network_defines(town, tmp_path):
