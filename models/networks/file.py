@@ -216,6 +216,12 @@ def read_network_file(path: str | os.PathLike[str]) -> NetworkFile:
         content = Path(path).read_bytes()
     except OSError as error:
         raise InvalidNetworkError(f"{name}: cannot be read: {error.strerror}") from error
+    if not content.strip():
+        raise InvalidNetworkError(f"{name}: is empty")
+    if content.lstrip().startswith(b"<"):
+        raise InvalidNetworkError(
+            f"{name}: is XML; make a network file of a SUMO network with greenwave network import"
+        )
     try:
         if name.endswith(".toml"):
             return NetworkFile.model_validate(tomllib.loads(content.decode()))

@@ -42,6 +42,8 @@ def main() -> int:
     except InvalidNetworkError as error:
         parser.error(str(error))
     save_untrained(options.output, network, agent_id=not options.no_agent_id, seed=options.seed)
+    said = f"{options.output} has random weights for {network.name}: they drive nobody well.\n"
+    sys.stdout.write(said)
     return 0
 
 

@@ -63,6 +63,11 @@ def main() -> None:
         ValueError,
     ) as error:
         sys.exit(str(error))
+    except OSError as error:
+        sys.exit(f"{error.filename or options.output}: {error.strerror}")
+    except KeyboardInterrupt:
+        tqdm.write("Stopped; the same command goes on from the last iteration that ended.")
+        sys.exit(130)
 
 
 def run(scenario: CityScenario, options: argparse.Namespace) -> None:

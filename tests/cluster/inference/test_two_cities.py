@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -109,8 +110,12 @@ def test_the_policy_of_the_other_city_is_refused_and_the_present_one_stays(
     changed = of_the_config("inference-harbour", agent_path=str(policy))
     changed["deployments"][0]["user_config"] = {"agent_path": str(SHIPPED_POLICY)}
     cities.deploy(changed)
-    told = httpx.get(f"{cities.url}/harbour/health", timeout=10).json()
-    assert told["status"] == "healthy"
+    deadline = time.monotonic() + 20
+    while (told := httpx.get(f"{cities.url}/harbour/health", timeout=10).json())[
+        "status"
+    ] != "healthy":
+        assert time.monotonic() < deadline, told
+        time.sleep(0.2)
     assert told["detail"].endswith("is it the policy of another city than harbour?")
     assert predict(cities, "/harbour", run_id).headers[STEP] == "2"
 
