@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import hashlib
 import io
 import os
 import sys
@@ -38,6 +37,7 @@ from models.simulation.outages import ByClock
 from models.simulation.road_network import RoadNetwork, read_network
 from models.training.evaluation_report import REPORTS, Run, write_report
 from models.training.imitate import IMITATION_POLICY
+from models.training.kept_runs import digest
 from models.training.outage_levels import (
     OUTAGE_LEVEL,
     PLAN,
@@ -88,7 +88,7 @@ def plan_jobs(policies: dict[str, Path], seeds: range) -> list[Job]:
         for level in TEST_LEVELS
         for name in (*PEERS, *policies)
     ]
-    alone, with_plan = versions["policy"], f"{versions['policy']} {_digest(SHIPPED_PLAN)}"
+    alone, with_plan = versions["policy"], f"{versions['policy']} {digest(SHIPPED_PLAN)}"
     jobs += [
         Job(name, str(policies["policy"]), version, OUTAGE_LEVEL, seed)
         for seed in seeds
@@ -106,11 +106,7 @@ def plan_jobs(policies: dict[str, Path], seeds: range) -> list[Job]:
 
 def _version(path: Path) -> str:
     read_state_dict(path)
-    return _digest(path)
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+    return digest(path)
 
 
 def run_job(job: Job) -> Run:

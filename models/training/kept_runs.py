@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import as_completed
@@ -47,3 +48,8 @@ def read_run(path: Path, same: Run) -> dict[str, Any] | None:
         return None
     run: dict[str, Any] = json.loads(path.read_text())
     return run if run == {**run, **same} else None
+
+
+def digest(path: Path) -> str:
+    """Tell one file of weights, or of a plan, from another: runs count for what made them."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]

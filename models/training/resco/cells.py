@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +12,7 @@ from models.simulation.city.episode import CONTROLLERS
 from models.simulation.city.policy import by_policy
 from models.simulation.city.scenario import CityScenario, InvalidScenarioError, read_sumocfg
 from models.simulation.metrics import Metrics
-from models.training.kept_runs import make_runs, read_run
+from models.training.kept_runs import digest, make_runs, read_run
 
 DECISION_S, YELLOW_S = 10, 3  # RESCO's rules
 TRAINED = "trained"  # the controller that is a policy's file for each map
@@ -82,11 +81,6 @@ def run_cell(folder: Path, cell: Cell, weights: Path | None = None) -> dict[str,
         metrics = by_policy(scenario, cell.seed, weights)
         return result_of(cell, metrics, digest(weights))._asdict()
     return result_of(cell, CONTROLLERS[cell.controller](scenario, cell.seed))._asdict()
-
-
-def digest(weights: Path) -> str:
-    """Tell one policy's file from another."""
-    return hashlib.sha256(weights.read_bytes()).hexdigest()[:12]
 
 
 def result_of(cell: Cell, metrics: Metrics, policy: str = "") -> Result:

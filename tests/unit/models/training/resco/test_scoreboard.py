@@ -10,11 +10,11 @@ import pytest
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from models.simulation.city.scenario import InvalidScenarioError
+from models.training.kept_runs import digest
 from models.training.resco.cells import (
     TRAINED,
     Cell,
     Result,
-    digest,
     read_result,
     read_results,
     run_cells,
