@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from models.simulation.broken_detectors import WithBrokenDetectors
 from models.simulation.controllers import Controller
 from models.simulation.demand import HOUR_S
 from models.simulation.environment import Scenario
+from models.training.faults import Faults
 from models.training.traffic_levels import MORNING_RUSH_S
 
 
@@ -28,9 +28,7 @@ class Strain(NamedTuple):
 
     def on(self, controller: Controller, seed: int) -> Controller:
         """Return the controller with what it can see."""
-        return (
-            controller if self.reads is None else WithBrokenDetectors(controller, self.reads, seed)
-        )
+        return Faults(self.reads).on(controller, seed)
 
 
 SEEING = ("max pressure", "imitation", "policy")

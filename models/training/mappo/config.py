@@ -35,6 +35,11 @@ class Config:
     curriculum_iterations: Annotated[
         int, "iterations until the heaviest traffic and breakdowns come as often as they ever will"
     ] = 1
+    faults: Annotated[
+        float,
+        "share of the traffics in which a detector of each junction is broken; as many lose "
+        "answers, and as many go other ways than usual",
+    ] = 0.0
     reward: Annotated[Reward, "see SignalsEnv"] = "time_loss"
     team_share: Annotated[
         float, "weight of the other junctions' rewards; 1 would be one reward for the team"
@@ -87,5 +92,7 @@ class Config:
             raise ValueError(
                 f"{self.duration_s} s are not a multiple of chunks of {self.chunk * DECISION_S} s"
             )
+        if not 0 <= self.faults <= 1:
+            raise ValueError(f"faults {self.faults} is not from 0 to 1")
         if not 0 <= self.average_decay < 1:
             raise ValueError(f"average_decay {self.average_decay} is not from 0 to below 1")

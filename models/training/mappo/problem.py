@@ -33,13 +33,11 @@ class Task(NamedTuple):
 
 
 class Signals(Protocol):
-    """The signals in one simulation: what is used of PettingZoo's parallel interface, and more.
+    """The signals in one simulation: what is used of PettingZoo's parallel interface, and more."""
 
-    Attributes:
-        agents: the junctions, none of them once the episode is over.
-    """
-
-    agents: list[str]
+    @property
+    def agents(self) -> list[str]:
+        """The junctions, none of them once the episode is over."""
 
     def reset(self, seed: int) -> tuple[dict[str, AgentObservation], Any]:
         """Start the episode of a seed."""

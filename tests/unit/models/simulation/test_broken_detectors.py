@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from models.junctions import JUNCTIONS
-from models.simulation.broken_detectors import WithBrokenDetectors
+from models.simulation.broken_detectors import BrokenDetectors, WithBrokenDetectors
 from models.simulation.observation import Observation
 
 
@@ -29,7 +29,7 @@ class Looking:
 
 def test_one_lane_of_each_junction_reads_the_same_and_all_else_is_seen_as_it_is() -> None:
     looking = Looking()
-    controller = WithBrokenDetectors(looking, 0.5, seed=1)
+    controller = WithBrokenDetectors(looking, BrokenDetectors(0.5, seed=1))
     rng = np.random.default_rng(0)
     broken: list[set[tuple[str, int]]] = []
     for _ in range(3):
@@ -53,5 +53,5 @@ def test_one_lane_of_each_junction_reads_the_same_and_all_else_is_seen_as_it_is(
 
 
 def test_another_seed_breaks_other_lanes() -> None:
-    drawn = [WithBrokenDetectors(Looking(), 0.0, seed)._broken for seed in range(5)]
+    drawn = [BrokenDetectors(0.0, seed)._broken for seed in range(5)]
     assert len({tuple(each.values()) for each in drawn}) > 1
