@@ -7,6 +7,7 @@ it was killed. Seeds are far from those that evaluations have, 1 and onwards.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections import OrderedDict
 from pathlib import Path
@@ -51,7 +52,7 @@ def main() -> None:
     parser.add_argument("--actor-rate", type=float, default=5e-4, help="Adam's step size")
     parser.add_argument("--entropy-bonus", type=float, default=0.002, help="for alternatives")
     parser.add_argument("--validate-every", type=int, default=4, help="iterations")
-    parser.add_argument("--workers", type=int, default=1, help="processes")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
     options = parser.parse_args()
     try:
         run(scenario_of(options), options)
@@ -89,6 +90,7 @@ def run(scenario: CityScenario, options: argparse.Namespace) -> None:
         entropy_bonus=options.entropy_bonus,
         validate_every=options.validate_every,
         critic_iterations=1,
+        rate_factor=1.5,  # how long steps may be differs by city
         average_decay=0.0,  # in so short a run a mean lags behind: by 1.3 s on cologne1
     )
     if not start.exists():

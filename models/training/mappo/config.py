@@ -72,6 +72,12 @@ class Config:
         "iterations in which it rises: Adam's first steps are as long with noise as with a "
         "gradient",
     ] = 5
+    rate_factor: Annotated[
+        float,
+        "by which the actor's step size is divided after an iteration that moved the policy twice "
+        "as far as target_kl, and multiplied again after one that moved it half as far (as in "
+        "Rudin et al., 2022); 1 leaves it as it is",
+    ] = 1.0
     critic_rate: Annotated[float, "Adam's initial step size for the critic"] = 1e-3
     max_gradient: Annotated[float, "gradients are scaled down to this norm"] = 0.5
     average_decay: Annotated[
@@ -94,5 +100,7 @@ class Config:
             )
         if not 0 <= self.faults <= 1:
             raise ValueError(f"faults {self.faults} is not from 0 to 1")
+        if self.rate_factor < 1:
+            raise ValueError(f"rate_factor {self.rate_factor} is less than 1")
         if not 0 <= self.average_decay < 1:
             raise ValueError(f"average_decay {self.average_decay} is not from 0 to below 1")

@@ -58,6 +58,7 @@ class Trainer:
         self.actor_optimizer = torch.optim.Adam(self.actor.parameters(), eps=1e-5)
         self.critic_optimizer = torch.optim.Adam(self.critic.parameters(), eps=1e-5)
         self.value_scale = ValueScale(network.n_agents)
+        self.actor_scale = 1.0  # of the actor's step size, at most 1
 
     def weights(self) -> Weights:
         """Of the actor, which drives the rollouts."""
@@ -117,6 +118,7 @@ class Trainer:
             "critic_optimizer": self.critic_optimizer.state_dict(),
             "value_moments": self.value_scale.moments,
             "value_weight": self.value_scale.weight,
+            "actor_scale": self.actor_scale,
         }
 
     def resume(self, path: Path) -> None:
@@ -140,6 +142,7 @@ class Trainer:
                 raise InvalidCheckpointError(f"{path}: {part} does not fit: {error}") from error
         self.value_scale.moments = loaded["value_moments"]
         self.value_scale.weight = loaded["value_weight"]
+        self.actor_scale = loaded["actor_scale"]
 
     def learn(self, batch: Batch) -> dict[str, float]:
         """Run some epochs of PPO; return means for the log."""
@@ -147,7 +150,9 @@ class Trainer:
         remaining = 1 - 0.9 * self.iteration / config.iterations
         acting = self.iteration + 1 - config.critic_iterations
         warm = min(1.0, max(0, acting) / max(1, config.warmup_iterations))
-        self.actor_optimizer.param_groups[0]["lr"] = config.actor_rate * remaining * warm
+        self.actor_optimizer.param_groups[0]["lr"] = (
+            config.actor_rate * remaining * warm * self.actor_scale
+        )
         self.critic_optimizer.param_groups[0]["lr"] = config.critic_rate * remaining
         actor_epochs = config.epochs if acting > 0 else 0
         logged: list[dict[str, float]] = []
@@ -159,11 +164,20 @@ class Trainer:
                 row |= self._step_actor(part)
                 moved = row["kl"] > 1.5 * config.target_kl
             logged.append(row)
+        self._adapt_rate(max((row["kl"] for row in logged if "kl" in row), default=None))
         columns = dict.fromkeys(name for row in logged for name in row)
         means = {
             name: float(np.mean([row[name] for row in logged if name in row])) for name in columns
         }
         return means | {"actor_steps": sum("kl" in row for row in logged)}
+
+    def _adapt_rate(self, moved: float | None) -> None:
+        """Shorten or lengthen the actor's next steps by how far the policy has moved."""
+        target, factor = self.config.target_kl, self.config.rate_factor
+        if moved is not None and moved > 2 * target:
+            self.actor_scale /= factor
+        elif moved is not None and moved < target / 2:
+            self.actor_scale = min(1.0, self.actor_scale * factor)
 
     def _minibatches(self, n_chunks: int) -> Iterator[tuple[int, Tensor]]:
         rng = np.random.default_rng((self.config.seed, 2, self.iteration))

@@ -15,6 +15,8 @@ from models.training.mappo.config import Config
     [
         ({"reward": "speed"}, "reward 'speed' is not one of"),
         ({"average_decay": 1.0}, "average_decay 1.0 is not from 0 to below 1"),
+        ({"faults": 1.5}, "faults 1.5 is not from 0 to 1"),
+        ({"rate_factor": 0.5}, "rate_factor 0.5 is less than 1"),
         ({"episodes": 8, "repeats": 3}, "8 episodes are not groups of 3 repeats"),
         ({"duration_s": 1000, "chunk": 24}, "1000 s are not a multiple of chunks of 120 s"),
     ],

@@ -103,6 +103,24 @@ def test_epochs_end_once_the_policy_has_moved_far_enough(batch: Batch) -> None:
     assert row["actor_steps"] == 1
 
 
+def test_steps_are_shorter_after_one_that_was_too_long_and_never_longer_than_was_said(
+    batch: Batch,
+) -> None:
+    trainer = trainer_of(replace(CONFIG, target_kl=1e-9, rate_factor=2.0))
+    trainer.learn(batch)
+    assert trainer.actor_scale == 0.5
+    trainer.config = replace(trainer.config, target_kl=10.0)
+    for scale in (1.0, 1.0):
+        trainer.learn(batch)
+        assert trainer.actor_scale == scale
+
+
+def test_steps_stay_as_long_as_was_said_where_nothing_adapts_them(batch: Batch) -> None:
+    trainer = trainer_of(replace(CONFIG, target_kl=1e-9))
+    trainer.learn(batch)
+    assert trainer.actor_scale == 1.0
+
+
 def test_critic_learns_alone_at_first(batch: Batch) -> None:
     trainer = trainer_of(replace(CONFIG, critic_iterations=1))
     actor, critic = (
@@ -158,10 +176,12 @@ def test_kept_weights_follow_the_actors_slowly_and_survive_a_resume(tmp_path: Pa
 
 
 def test_resumed_trainer_learns_as_the_first_would_have(tmp_path: Path, batch: Batch) -> None:
-    first = trainer_of(CONFIG)
+    config = replace(CONFIG, rate_factor=2.0, target_kl=1e-9)
+    first = trainer_of(config)
     first.learn(batch)
+    assert first.actor_scale == 0.5
     write_atomically(first.state_dict(), tmp_path / "checkpoint.pt")
-    second = trainer_of(CONFIG)
+    second = trainer_of(config)
     second.resume(tmp_path / "checkpoint.pt")
     assert first.learn(batch) == second.learn(batch)
     for name, tensor in first.actor.state_dict().items():
