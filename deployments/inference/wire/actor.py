@@ -134,6 +134,11 @@ class HiddenStates(HiddenStateAuthority):
                 n_misplaced = 0
                 logger.warning("The state actor stays where it is: %r", error)
 
+    # Ray would keep some 7 kB of each, which are four a second.
+    @ray.method(enable_task_events=False)  # type: ignore[untyped-decorator]
+    async def listen(self, session: int) -> list[Key]:
+        return await super().listen(session)
+
     async def commit_address(self) -> Address | None:
         """Return where commits are taken, None when the actor cannot listen or has not started."""
         return self._address
