@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from models.networks.file import JunctionEntry, Lane, NetworkFile, Phase
+from models.networks.form import JunctionEntry, Lane, NetworkFile, Phase
 
 WIDEST = 4, 14  # phases and lanes of the first junction, as of the documents' largest one
 

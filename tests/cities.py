@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models.networks.file import NetworkFile
+from models.networks.form import NetworkFile
 from models.networks.network import Network, network_of
 
 

@@ -22,8 +22,8 @@ from deployments.http.errors import ForbiddenError, UnauthorizedError
 from deployments.log import Seldom
 from deployments.store import StoreError
 from models.junctions import SHIPPED
-from models.network.map_of_file import road_map_of
-from models.network.road_map import RoadMap, read_road_map
+from models.maps.map_of_file import road_map_of
+from models.maps.road_map import RoadMap, read_road_map
 from models.networks.network import Network
 
 SHOW_S = 0.3

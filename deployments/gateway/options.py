@@ -59,8 +59,8 @@ class GatewayOptions(BaseModel):
         None,
         description="Plan of the fallback `plan`, read where the application is built.",
         json_schema_extra={
-            "default": "`models/network/greenwave.plan.json`, or with `safety`"
-            " `models/network/greenwave.safe-plan.json`"
+            "default": "`models/shipped/greenwave.plan.json`, or with `safety`"
+            " `models/shipped/greenwave.safe-plan.json`"
         },
     )
     plan_time_zone: str = Field(

@@ -8,7 +8,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from models.networks.file import JunctionEntry, Link, NetworkFile, Phase, Point
+from models.networks.form import JunctionEntry, Link, NetworkFile, Phase, Point
 
 DRAWN_JUNCTIONS = 40  # whose phases are drawn, unless some are named
 GREEN, GIVES_WAY, RED, ROAD = "#1a9850", "#91cf60", "#d73027", "#9e9e9e"

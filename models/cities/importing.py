@@ -12,17 +12,9 @@ from models.cities.approach import lanes_behind
 from models.cities.import_notes import Notes
 from models.cities.intergreen import intergreen_of
 from models.cities.sumo import Program, SumoLink, SumoNet, read_sumo_net
-from models.network.phases import origin_in_words, ways_in_words
-from models.networks.file import (
-    InvalidNetworkError,
-    JunctionEntry,
-    Lane,
-    LaneBehind,
-    Link,
-    NetworkFile,
-    Phase,
-    Point,
-)
+from models.maps.phases_in_words import origin_in_words, ways_in_words
+from models.networks.file import InvalidNetworkError
+from models.networks.form import JunctionEntry, Lane, LaneBehind, Link, NetworkFile, Phase, Point
 
 UNGREEN = set("yYu")  # yellow, and the red-yellow before a green
 SIGNALS_OF_RAILWAYS = {"rail_signal", "rail_crossing"}

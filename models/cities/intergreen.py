@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from models.cities.sumo import SumoLink, SumoNet
-from models.network.crossing import Way
+from models.signals.crossing import Way
 from models.signals.intergreen import Matrix, intergreen_matrix
 
 LONGEST_S = 60  # that a network file can say

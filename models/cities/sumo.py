@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from models.networks.file import InvalidNetworkError, Point
+from models.networks.file import InvalidNetworkError
+from models.networks.form import Point
 
 VEHICLE_SPACE_M = 7.5  # a standing passenger car and the gap before it, SUMO's defaults
 _GZIP = b"\x1f\x8b"

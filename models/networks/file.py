@@ -1,206 +1,23 @@
-"""The network file: a road network's controlled junctions, as JSON or TOML that its user brings.
-
-Only ids, phases and lanes are needed to serve a policy. What else is known (states of the signals,
-positions, intergreen times) serves those who draw, check or simulate, and may be left out.
-"""
+"""Reads and writes network files: JSON or TOML in the form of :mod:`models.networks.form`."""
 
 from __future__ import annotations
 
 import json
 import os
 import tomllib
-from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ValidationError
 
-MAX_JUNCTIONS = 100_000
-MAX_PHASES = 64
-MAX_LANES = 256
-MAX_LINKS = 512
+from models.networks.form import NetworkFile
+
 MAX_FILE_BYTES = 256 * 2**20
 _MISTAKES_TOLD = 20
-
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:#()+-]{1,200}$")]
-Point = tuple[float, float]
-State = Annotated[str, Field(pattern=r"^[GgrsuoOyY]+$", max_length=MAX_LINKS)]
 
 
 class InvalidNetworkError(ValueError):
     """The file is no network that can be served; each line of the message says one mistake."""
-
-
-class _Form(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class LaneBehind(_Form):
-    """A lane that leads to a short incoming lane.
-
-    Attributes:
-        lane: its id.
-        share: of its vehicles that count there.
-    """
-
-    lane: Name
-    share: float = Field(default=1, gt=0, le=1)
-
-
-class Lane(_Form):
-    """An incoming lane.
-
-    Attributes:
-        id: as in SUMO's network, where there is one.
-        capacity: vehicles that can queue on it, and on what is behind it.
-        behind: lanes that a queue on it reaches soon.
-        shape: points in metres in the direction of travel, y northwards.
-    """
-
-    id: Name
-    capacity: float = Field(gt=0, le=100_000)
-    behind: tuple[LaneBehind, ...] | None = None
-    shape: tuple[Point, ...] | None = None
-
-    def count(self, vehicles: Callable[[str], float]) -> float:
-        """Return how many of the vehicles on each lane are on the way to this one's stop line."""
-        behind = sum(each.share * vehicles(each.lane) for each in self.behind or ())
-        return vehicles(self.id) + behind
-
-
-class Phase(_Form):
-    """A green phase.
-
-    Attributes:
-        state: a letter for each link in SUMO's notation; G and g are green.
-        name: what is green, in words.
-    """
-
-    state: State | None = None
-    name: str | None = Field(default=None, max_length=200)
-
-
-class Link(_Form):
-    """A way across the junction.
-
-    Attributes:
-        index: its place in the states, which ways can share; as in the list, where none has one.
-        lane: id of the incoming lane; of one that is not controlled here too.
-        to: the lane that it leads to.
-        turn: direction as SUMO has it: s, l, r, t (back), L and R (partly).
-    """
-
-    lane: Name
-    to: Name
-    turn: Literal["s", "l", "r", "t", "L", "R"] = "s"
-    index: int | None = Field(default=None, ge=0, lt=MAX_LINKS)
-
-
-class JunctionEntry(_Form):
-    """One controlled junction.
-
-    Attributes:
-        id: as in requests.
-        agent_index: its place in the policy's one-hot; the indices of a file are 0 to n - 1.
-        phases: what the actions 0, 1, ... ask for.
-        lanes: in the order of the observation.
-        position: in metres, y northwards.
-        links: None where nobody has said them.
-        intergreen_s: seconds from the end of green at a place of the states (row) to the beginning
-            at another (column); null where the two do not meet.
-    """
-
-    id: Name
-    agent_index: int = Field(ge=0, lt=MAX_JUNCTIONS)
-    phases: tuple[Phase, ...] = Field(min_length=1, max_length=MAX_PHASES)
-    lanes: tuple[Lane, ...] = Field(min_length=1, max_length=MAX_LANES)
-    position: Point | None = None
-    links: tuple[Link, ...] | None = Field(default=None, max_length=MAX_LINKS)
-    intergreen_s: tuple[tuple[int | None, ...], ...] | None = None
-
-    @model_validator(mode="after")
-    def _agree_with_itself(self) -> Self:
-        if twice := _twice(lane.id for lane in self.lanes):
-            raise ValueError(f"lane {twice} stands there twice")
-        self._check_states()
-        if self.intergreen_s is not None:
-            self._check_intergreen(self.intergreen_s)
-        return self
-
-    def _check_states(self) -> None:
-        states = [phase.state for phase in self.phases if phase.state is not None]
-        if states and len(states) < len(self.phases):
-            raise ValueError("either all phases have a state or none")
-        if len({len(state) for state in states}) > 1:
-            raise ValueError("the states of the phases differ in length")
-        for number, state in enumerate(states):
-            if not set(state) & set("Gg"):
-                raise ValueError(f"phase {number} gives green to nobody")
-        if self.links is None:
-            return
-        known = {link.lane for link in self.links}
-        for lane in self.lanes:
-            if lane.id not in known:
-                raise ValueError(f"no link begins on lane {lane.id}")
-        places = self._places(self.links, states)
-        green = {
-            link.lane
-            for state in states
-            for link, place in zip(self.links, places, strict=True)
-            if state[place] in "Gg"
-        }
-        for lane in self.lanes if states else ():
-            if lane.id not in green:
-                raise ValueError(f"no phase gives green to lane {lane.id}")
-
-    def _places(self, links: tuple[Link, ...], states: list[str]) -> list[int]:
-        indices = [link.index for link in links if link.index is not None]
-        if not indices:
-            if states and len(states[0]) != len(links):
-                raise ValueError(f"states of {len(states[0])} letters for {len(links)} links")
-            return list(range(len(links)))
-        if len(indices) < len(links):
-            raise ValueError("either all links have an index or none")
-        if states and max(indices) >= len(states[0]):
-            raise ValueError(f"states of {len(states[0])} letters, and a link {max(indices)}")
-        return indices
-
-    def _check_intergreen(self, matrix: tuple[tuple[int | None, ...], ...]) -> None:
-        size = len(self.phases[0].state or self.links or "")
-        if not size:
-            raise ValueError("intergreen_s needs links, or phases with states")
-        if len(matrix) != size or any(len(row) != size for row in matrix):
-            raise ValueError(f"intergreen_s must be {size} by {size}, as there are links")
-        if any(cell is not None and not 0 <= cell <= 60 for row in matrix for cell in row):
-            raise ValueError("intergreen_s has times that are not from 0 to 60 s")
-
-
-class NetworkFile(_Form):
-    """A road network.
-
-    Attributes:
-        format: of the file.
-        name: of the network, for people.
-        junctions: in any order.
-    """
-
-    format: Literal[1] = 1
-    name: str = Field(min_length=1, max_length=100)
-    junctions: tuple[JunctionEntry, ...] = Field(min_length=1, max_length=MAX_JUNCTIONS)
-
-    @model_validator(mode="after")
-    def _count_junctions(self) -> Self:
-        if twice := _twice(junction.id for junction in self.junctions):
-            raise ValueError(f"junction {twice} stands there twice")
-        indices = [junction.agent_index for junction in self.junctions]
-        if twice := _twice(indices):
-            raise ValueError(f"two junctions have agent_index {twice}")
-        if missing := set(range(len(indices))) - set(indices):
-            raise ValueError(
-                f"agent_index must be 0 to {len(indices) - 1}; {min(missing)} is missing"
-            )
-        return self
 
 
 def read_network_file(path: str | os.PathLike[str]) -> NetworkFile:
@@ -251,8 +68,3 @@ def _told(name: str, error: ValidationError) -> str:
 
 def _place(loc: tuple[Any, ...]) -> str:
     return ".".join(map(str, loc)) + ": " if loc else ""
-
-
-def _twice(values: Any) -> Any:
-    """Return a value that comes more than once, None (or a false value) if there is none."""
-    return next((repr(value) for value, n in Counter(values).items() if n > 1), None)

@@ -11,7 +11,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from models.networks.file import NetworkFile, read_network_file
+from models.networks.file import read_network_file
+from models.networks.form import NetworkFile
 
 _DIGEST_BYTES = 8
 

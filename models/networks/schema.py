@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from models.networks.file import NetworkFile
+from models.networks.form import NetworkFile
 
 PATH = Path(__file__).resolve().parents[2] / "docs" / "network.schema.json"
 

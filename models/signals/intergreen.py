@@ -14,8 +14,8 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from models.network.crossing import Point, Way
-from models.network.signal_states import YELLOW_S
+from models.signal_states import YELLOW_S
+from models.signals.crossing import Point, Way
 
 CROSSES_LATE_S = {False: 3.0, True: 2.0}  # straight on, turning: last crossing after the green
 CLEARS_AT = {False: 10.0, True: 7.0}  # m/s

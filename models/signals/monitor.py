@@ -11,7 +11,7 @@ import os
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
-from models.network import NETWORK_FILE
+from models.shipped import NETWORK_FILE
 
 _LETTERS = frozenset("rygG")
 

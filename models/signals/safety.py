@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from models.junctions import SHIPPED
-from models.network.signal_states import MIN_GREEN_S, YELLOW_S, red_state, yellow_state
 from models.networks.network import Network
+from models.signal_states import MIN_GREEN_S, YELLOW_S, red_state, yellow_state
 from models.signals.intergreen import Matrix
 from models.signals.signalled import read_signals
 

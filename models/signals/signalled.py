@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from models.junctions import is_shipped
-from models.network.crossing import read_crossings
-from models.networks.file import JunctionEntry
+from models.networks.form import JunctionEntry
 from models.networks.network import Network
+from models.signals.crossing import read_crossings
 from models.signals.intergreen import Matrix, intergreen_matrix
 
 

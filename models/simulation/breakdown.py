@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.network.layout import EDGES
+from models.shipped.layout import EDGES
 from models.simulation.road_network import RoadNetwork
 
 

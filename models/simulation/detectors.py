@@ -7,7 +7,7 @@ from typing import NamedTuple
 import libsumo
 
 from models.junctions import JUNCTIONS
-from models.network.layout import SPEED_LIMIT
+from models.shipped.layout import SPEED_LIMIT
 from models.simulation.road_network import RoadNetwork
 
 _CAR_M = 5.0  # length of a car, SUMO's default

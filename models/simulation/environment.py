@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.junctions import JUNCTIONS
-from models.network import NETWORK_FILE
+from models.shipped import NETWORK_FILE
 from models.simulation.actuated import actuated_program
 from models.simulation.breakdown import Breakdown, breakdown_vehicle
 from models.simulation.demand import HOUR_S, WEEKDAY, DayProfile, make_demand, write_routes

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from models.network import NETWORK_FILE
+from models.shipped import NETWORK_FILE
 
 VEHICLE_SPACE_M = 7.5  # a standing passenger car and the gap before it, SUMO's defaults
 

@@ -1,18 +1,14 @@
-"""What fails while signals are controlled, for training and for validation."""
+"""What fails while signals are controlled."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from models.simulation.broken_detectors import BrokenDetectors, WithBrokenDetectors
 from models.simulation.controllers import Controller
-from models.simulation.metrics import Metrics
 from models.simulation.outages import AlwaysRed, WithLosses
-from models.training.mappo.problem import Signals
-from models.training.signals_env import AgentObservation, Floats
 
 BLIND_SHARE = 0.4  # of the broken detectors; the others read a constant above zero
 LOST_SHARES = (0.01, 0.1)
@@ -51,49 +47,3 @@ def draw_faults(rng: np.random.Generator, share: float) -> Faults:
     reads = 0.0 if rng.random() < BLIND_SHARE else float(rng.uniform(0.1, 1.0))
     lost = float(rng.choice(LOST_SHARES))
     return Faults(reads if breaks else None, lost if loses else 0.0)
-
-
-class FaultySignals:
-    """Signals whose detectors or answers fail. The critic's state and the rewards are true."""
-
-    def __init__(self, signals: Signals, faults: Faults) -> None:
-        self._signals = signals
-        self._faults = faults
-
-    @property
-    def agents(self) -> list[str]:
-        return self._signals.agents
-
-    def reset(self, seed: int) -> tuple[dict[str, AgentObservation], Any]:
-        reads = self._faults.reads
-        self._detectors = None if reads is None else BrokenDetectors(reads, seed)
-        self._rng = np.random.default_rng(seed)
-        observations, infos = self._signals.reset(seed)
-        return self._seen(observations), infos
-
-    def step(
-        self, actions: Mapping[str, int]
-    ) -> tuple[dict[str, AgentObservation], dict[str, float], Any, Any, Any]:
-        arrived = {
-            agent: 0 if self._rng.random() < self._faults.lost else action
-            for agent, action in actions.items()
-        }
-        observations, *others = self._signals.step(arrived)
-        rewards, terminated, truncated, infos = others
-        return self._seen(observations), rewards, terminated, truncated, infos
-
-    def state(self) -> Floats:
-        return self._signals.state()
-
-    def metrics(self) -> Metrics:
-        return self._signals.metrics()
-
-    def close(self) -> None:
-        self._signals.close()
-
-    def _seen(self, observations: dict[str, AgentObservation]) -> dict[str, AgentObservation]:
-        if self._detectors is None:
-            return observations
-        values = {agent: each["observation"] for agent, each in observations.items()}
-        seen = self._detectors.see(values)
-        return {agent: each | {"observation": seen[agent]} for agent, each in observations.items()}

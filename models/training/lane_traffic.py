@@ -8,7 +8,7 @@ import libsumo
 import numpy as np
 from numpy.typing import NDArray
 
-from models.network.layout import SPEED_LIMIT
+from models.shipped.layout import SPEED_LIMIT
 from models.simulation.road_network import RoadNetwork
 
 

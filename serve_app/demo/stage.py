@@ -11,7 +11,7 @@ import numpy as np
 
 from greenwave.client import Client
 from models.junctions import SHIPPED
-from models.networks.file import NetworkFile
+from models.networks.form import NetworkFile
 from models.networks.network import Network, network_of
 from models.simulation.city.controllers import ByQueues
 from models.simulation.city.environment import CityEnvironment

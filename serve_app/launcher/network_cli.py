@@ -8,12 +8,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from models.networks.file import (
-    InvalidNetworkError,
-    NetworkFile,
-    network_as_json,
-    read_network_file,
-)
+from models.networks.file import InvalidNetworkError, network_as_json, read_network_file
+from models.networks.form import NetworkFile
 from models.networks.network import network_of
 from models.whole_file import whole_file
 from serve_app.launcher.command_error import CommandError, naming_broken_files

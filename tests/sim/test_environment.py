@@ -9,8 +9,8 @@ import pytest
 libsumo = pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from models.junctions import JUNCTIONS  # noqa: E402
-from models.network.crossing import read_crossings  # noqa: E402
-from models.network.signal_states import MIN_GREEN_S, YELLOW_S  # noqa: E402
+from models.signal_states import MIN_GREEN_S, YELLOW_S  # noqa: E402
+from models.signals.crossing import read_crossings  # noqa: E402
 from models.signals.intergreen import intergreen_matrix  # noqa: E402
 from models.signals.safety import Limits  # noqa: E402
 from models.simulation.controllers import MaxPressure, RandomPhases  # noqa: E402

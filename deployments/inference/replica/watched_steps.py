@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from deployments.feed.messages import NOBODY, Decision, Demand
 from models.junctions import SHIPPED
-from models.network.map_of_file import MAX_DRAWN
+from models.maps.map_of_file import MAX_DRAWN
 from models.networks.network import Network
 from models.policy.step import Floats, PolicyStep, Step
 

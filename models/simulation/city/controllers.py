@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from models.networks.file import JunctionEntry, NetworkFile
+from models.networks.form import JunctionEntry, NetworkFile
 
 Count = Callable[[str], float]  # vehicles on a lane, those that stand or all
 

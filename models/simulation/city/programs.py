@@ -13,7 +13,7 @@ from typing import Literal
 
 from models.cities.importing import UNGREEN
 from models.cities.sumo import Program, SumoNet
-from models.networks.file import JunctionEntry, NetworkFile
+from models.networks.form import JunctionEntry, NetworkFile
 
 NAME = "greenwave"
 MIN_GREEN_S, MAX_GREEN_S = 5, 50  # SUMO's defaults, where the net's own program says nothing

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from models.networks.file import InvalidNetworkError, NetworkFile
+from models.networks.file import InvalidNetworkError
+from models.networks.form import NetworkFile
 
 
 class InvalidScenarioError(ValueError):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.cities.sumo import SumoNet, read_sumo_net
-from models.networks.file import NetworkFile
+from models.networks.form import NetworkFile
 
 
 @lru_cache(maxsize=4)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from models.networks.file import JunctionEntry, NetworkFile
+from models.networks.form import JunctionEntry, NetworkFile
 from models.policy.form import HIDDEN_DIM
 from models.policy.network import RecurrentPolicy
 from models.simulation.city.controllers import shares_served

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.junctions import JUNCTIONS
-from models.network.layout import SPEED_LIMIT
+from models.shipped.layout import SPEED_LIMIT
 from models.simulation.demand import DAY_S
 from models.simulation.environment import Scenario
 from models.simulation.episode import run_episode

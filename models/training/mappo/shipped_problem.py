@@ -15,8 +15,9 @@ from models.simulation.environment import Scenario
 from models.simulation.episode import run_episode
 from models.simulation.metrics import Metrics
 from models.simulation.road_network import read_network
-from models.training.faults import NONE, Faults, FaultySignals, draw_faults
+from models.training.faults import NONE, Faults, draw_faults
 from models.training.mappo.config import Config
+from models.training.mappo.faulty_signals import FaultySignals
 from models.training.mappo.networks import make_policy
 from models.training.mappo.problem import Signals, Task, Weights
 from models.training.signals_env import STATE_DIM, SignalsEnv

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
-from models.networks.file import Lane
+from models.networks.form import Lane
 from models.networks.network import network_of
 from models.policy.inputs import InputLayout
 from models.simulation.city.environment import CityEnvironment

@@ -12,7 +12,7 @@ from deployments.access.tokens import Tokens
 from greenwave.client import Client
 from greenwave.client.core.login import Login
 from models.cities.importing import import_network
-from models.network import NETWORK_FILE
+from models.shipped import NETWORK_FILE
 from models.simulation.city.scenario import CityScenario
 from models.simulation.environment import DECISION_S, Scenario
 from models.simulation.observation import Observation

@@ -12,7 +12,7 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 import libsumo
 
 from models.cities.importing import import_network
-from models.network import NETWORK_FILE
+from models.shipped import NETWORK_FILE
 from models.simulation.city.environment import CityEnvironment
 from models.simulation.city.episode import CONTROLLERS
 from models.simulation.city.scenario import CityScenario, InvalidScenarioError

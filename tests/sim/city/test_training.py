@@ -13,10 +13,10 @@ import pytest
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from models.cities.importing import import_network
-from models.network import NETWORK_FILE
 from models.networks.file import network_as_json
 from models.networks.network import network_of
 from models.policy.step import PolicyStep
+from models.shipped import NETWORK_FILE
 from models.simulation.city.episode import CONTROLLERS
 from models.simulation.city.policy import by_policy
 from models.simulation.city.scenario import CityScenario

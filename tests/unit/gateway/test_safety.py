@@ -10,7 +10,7 @@ from deployments.gateway.inference_calls.client import InferenceUnavailableError
 from deployments.gateway.safety import SafetyGuard, make_guard
 from deployments.gateway.signals import FALLBACK_STATUS
 from models.junctions import JUNCTIONS
-from models.network.crossing import read_crossings
+from models.signals.crossing import read_crossings
 from models.signals.monitor import ConflictMonitor, read_monitors
 from models.signals.safety import Limits, read_layers
 from tests.unit.gateway.test_api import assert_error

@@ -7,7 +7,7 @@ import pytest
 from models.cities.approach import DETECTED_M, lanes_behind
 from models.cities.importing import import_network
 from models.cities.sumo import SumoLane, SumoNet
-from models.network import NETWORK_FILE
+from models.shipped import NETWORK_FILE
 from tests.unit.models.cities.sumo_nets import LINKS, NODE, PROGRAM, ROADS, program, write_net
 
 

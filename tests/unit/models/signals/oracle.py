@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.network.signal_states import YELLOW_S
+from models.signal_states import YELLOW_S
 from models.signals.intergreen import Matrix
 
 

@@ -6,7 +6,7 @@ import argparse
 
 from tqdm import tqdm
 
-from models.network.crossing import read_crossings
+from models.signals.crossing import read_crossings
 from models.signals.intergreen import intergreen_matrix
 from models.signals.monitor import read_monitors
 from models.signals.safety import Limits, read_layers

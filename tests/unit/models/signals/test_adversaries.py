@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from models.network.crossing import Crossing, read_crossings
+from models.signals.crossing import Crossing, read_crossings
 from models.signals.intergreen import Matrix, intergreen_matrix
 from models.signals.monitor import ConflictError, read_monitors
 from models.signals.safety import Decision, Limits, SafetyLayer, Shown, Step

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from models.junctions import JUNCTIONS
-from models.network.signal_states import MIN_GREEN_S, YELLOW_S
+from models.signal_states import MIN_GREEN_S, YELLOW_S
 from models.signals.clock_plan import (
     DAY_S,
     SHIPPED_PLAN,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from models.network.crossing import Crossing, Way, read_crossings
-from models.network.signal_states import YELLOW_S
+from models.signal_states import YELLOW_S
+from models.signals.crossing import Crossing, Way, read_crossings
 from models.signals.intergreen import intergreen_matrix
 from models.signals.monitor import read_monitors
 

@@ -8,9 +8,9 @@ from itertools import combinations, product
 
 import pytest
 
-from models.network import NETWORK_FILE
-from models.network.crossing import read_crossings
+from models.shipped import NETWORK_FILE
 from models.signals import monitor as module
+from models.signals.crossing import read_crossings
 from models.signals.monitor import ConflictError, ConflictMonitor, read_monitors
 
 MONITORS = read_monitors()
@@ -93,4 +93,4 @@ def test_a_network_whose_own_program_conflicts_is_refused(tmp_path):
 def test_it_shares_nothing_with_the_layer_that_it_watches():
     tree = ast.parse(inspect.getsource(module))
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert {name for name in imported if name and name.startswith("models")} == {"models.network"}
+    assert {name for name in imported if name and name.startswith("models")} == {"models.shipped"}

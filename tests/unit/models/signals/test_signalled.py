@@ -12,8 +12,8 @@ import pytest
 
 from models.cities.importing import import_network
 from models.junctions import SHIPPED
-from models.network import NETWORK_FILE
 from models.networks.network import Network, network_of, read_network
+from models.shipped import NETWORK_FILE
 from models.signals.monitor import ConflictError, ConflictMonitor, read_monitors
 from models.signals.monitors import make_monitors
 from models.signals.safety import Limits, Shown, read_layers

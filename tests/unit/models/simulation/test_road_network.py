@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 
 from models.junctions import JUNCTIONS, Junction
-from models.network.layout import EDGES
-from models.network.signal_states import yellow_state
+from models.shipped.layout import EDGES
+from models.signal_states import yellow_state
 from models.simulation.road_network import RoadNetwork, read_network
 
 

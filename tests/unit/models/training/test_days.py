@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from models.network.layout import EDGES
+from models.shipped.layout import EDGES
 from models.simulation.demand import HOUR_S
 from models.training.forecasts.days import WEEKEND, draw_day, is_weekend
 

@@ -13,8 +13,9 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 from models.junctions import JUNCTIONS
 from models.simulation.metrics import Metrics
 from models.simulation.observation import Observation
-from models.training.faults import NONE, Faults, FaultySignals, draw_faults
+from models.training.faults import NONE, Faults, draw_faults
 from models.training.mappo.config import Config
+from models.training.mappo.faulty_signals import FaultySignals
 from models.training.mappo.shipped_problem import ShippedProblem
 from models.training.signals_env import AgentObservation, Floats
 

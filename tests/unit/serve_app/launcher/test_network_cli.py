@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from models.network import NETWORK_FILE
 from models.networks.file import read_network_file
+from models.shipped import NETWORK_FILE
 from serve_app.launcher.cli import main
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from models.networks.file import LaneBehind, NetworkFile
+from models.networks.form import LaneBehind, NetworkFile
 from models.simulation.city.controllers import ByQueues
 
 # The only lane from the west goes straight on and left; phase 1 serves its left turns alone.

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from models.network import NETWORK_FILE
-from models.networks.file import InvalidNetworkError, NetworkFile, network_as_json
+from models.networks.file import InvalidNetworkError, network_as_json
+from models.networks.form import NetworkFile
+from models.shipped import NETWORK_FILE
 from models.simulation.city.options import add_scenario, scenario_of
 from models.simulation.city.scenario import CityScenario, InvalidScenarioError
 from tests.cities import entry

@@ -9,7 +9,7 @@ import pytest
 
 from models.cities.importing import import_network
 from models.cities.sumo import read_sumo_net
-from models.network import NETWORK_FILE
+from models.shipped import NETWORK_FILE
 from models.simulation.city.programs import (
     LONGEST_S,
     MAX_GREEN_S,

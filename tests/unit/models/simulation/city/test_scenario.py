@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from models.cities.importing import import_network
-from models.network import NETWORK_FILE
 from models.networks.file import InvalidNetworkError
+from models.shipped import NETWORK_FILE
 from models.simulation.city.scenario import CityScenario, InvalidScenarioError, read_sumocfg
 
 CONFIG = (

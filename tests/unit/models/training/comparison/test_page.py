@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 pytest.importorskip("scipy", reason="SciPy is not installed")
 
-from models.networks.file import NetworkFile
+from models.networks.form import NetworkFile
 from models.simulation.city.scenario import CityScenario
 from models.training.comparison.chart import bars
 from models.training.comparison.figures import MEASURES, Figures, queue_at

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from models.network.phases import ways_in_words
-from models.network.road_map import read_road_map
+from models.maps.phases_in_words import ways_in_words
+from models.maps.road_map import read_road_map
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Write the layout as plain XML and build the network: ``python -m models.network.build``."""
+"""Write the layout as plain XML and build the network: ``python -m models.shipped.build``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-from models.network import NETWORK_FILE
-from models.network.layout import EDGES, MOVEMENTS, NODES, SPEED_LIMIT, Movement
-from models.network.signal_states import YELLOW_S, yellow_state
+from models.shipped import NETWORK_FILE
+from models.shipped.layout import EDGES, MOVEMENTS, NODES, SPEED_LIMIT, Movement
+from models.signal_states import YELLOW_S, yellow_state
 
 GREEN_SECONDS = 27  # of the network's own program, which runs when nothing controls the signals
 

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from models.network import NETWORK_FILE
+from models.shipped import NETWORK_FILE
 
 Point = tuple[float, float]
 

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from models.cities.importing import import_network
-from models.network import NETWORK_FILE
-from models.network.map_of_file import MAX_DRAWN, road_map_of
-from models.network.road_map import RoadMap, read_road_map
-from models.networks.file import NetworkFile, read_network_file
+from models.maps.map_of_file import MAX_DRAWN, road_map_of
+from models.maps.road_map import RoadMap, read_road_map
+from models.networks.file import read_network_file
+from models.networks.form import NetworkFile
+from models.shipped import NETWORK_FILE
 from tests.cities import entry
 
-HARBOUR = Path(__file__).parents[3] / "configs" / "harbour.json"
+HARBOUR = Path(__file__).parents[4] / "configs" / "harbour.json"
 
 
 def map_of(*junctions: dict[str, Any]) -> RoadMap:

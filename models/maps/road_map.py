@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from models.network import NETWORK_FILE
-from models.network.layout import NODES
-from models.network.phases import ways_in_words
+from models.maps.phases_in_words import ways_in_words
+from models.shipped import NETWORK_FILE
+from models.shipped.layout import NODES
 
 Point = tuple[float, float]
 

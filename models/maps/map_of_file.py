@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from math import ceil, cos, sin, sqrt, tau
 
-from models.network.phases import origin_in_words
-from models.network.road_map import Approach, Lane, Point, Road, RoadMap, SignalisedJunction
-from models.networks.file import JunctionEntry, NetworkFile
+from models.maps.phases_in_words import origin_in_words
+from models.maps.road_map import Approach, Lane, Point, Road, RoadMap, SignalisedJunction
+from models.networks.form import JunctionEntry, NetworkFile
 
 MAX_DRAWN = 200
 BLOCK_M = 300.0  # between junctions of which nobody has said where they are
