@@ -267,7 +267,7 @@ class Instance:
             "RAY_worker_niceness": "0",
             # Workers without the environment of any application, which nobody would ever use.
             "RAY_prestart_worker_first_driver": "0",
-            # Of what the dashboard tells of ended calls: some 7 kB each, and by default 100,000.
+            # Ended calls that the dashboard tells of: a few lines of them are read, not 100,000.
             "RAY_task_events_max_num_task_in_gcs": "5000",
             # All of Ray's ports on the loopback, as where nobody makes clusters; else it takes the
             # machine's own address instead of 127.0.0.1, and listens on every one.

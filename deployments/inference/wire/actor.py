@@ -134,7 +134,7 @@ class HiddenStates(HiddenStateAuthority):
                 n_misplaced = 0
                 logger.warning("The state actor stays where it is: %r", error)
 
-    # Ray would keep some 7 kB of each, which are four a second.
+    # Ray would keep a record of each, two a second of every replica, and crowd out all others.
     @ray.method(enable_task_events=False)  # type: ignore[untyped-decorator]
     async def listen(self, session: int) -> list[Key]:
         return await super().listen(session)
