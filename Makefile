@@ -22,7 +22,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help up down status dashboards deploy rollback reference openapi check test test-slow test-nodes test-secure unit mutants soak lint demo bench bench-all autoscaling load chaos data train-density train-flow train-policy evaluate plan resco safety screenshots audit lock clean
+.PHONY: help up down status dashboards deploy rollback reference openapi check test test-slow test-nodes test-secure unit mutants soak lint sim demo bench bench-all autoscaling load chaos data train-density train-flow train-policy evaluate plan resco safety screenshots audit lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -93,6 +93,8 @@ openapi: $(VENV)/.serve  ## write docs/openapi anew from the routes (ARGS=--rele
 
 check: $(VENV)/.serve  ## check the serve configs strictly
 	@$(BIN)/greenwave check serve_config.yaml configs/*.yaml
+
+sim: $(VENV)/.sim  ## install SUMO and what else a city of one's own needs: evaluate, demand, network show, training
 
 demo: $(VENV)/.sim  ## an hour of simulated traffic, controlled by the running system
 	@$(BIN)/python -m serve_app.demo $(ARGS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import connection
 from threading import Thread
@@ -17,6 +18,7 @@ def make_pool(workers: int) -> ProcessPoolExecutor:
 
 
 def _end_with_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback of its own
     Thread(target=_wait_for_parent, daemon=True).start()
 
 

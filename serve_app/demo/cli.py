@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from serve_app.demo.stage import AfterStep, Stage
 
 INTERRUPTED = 130  # the shell's exit code for Ctrl-C
-NO_SUMO = "SUMO is not installed. Install it with: pip install 'greenwave[sim]'"
+NO_SUMO = "SUMO is not installed. Install it with: make sim"
 CITY_ONLY = ("sumocfg", "net", "routes", "end")
 
 

@@ -10,6 +10,8 @@ from rich.console import Console
 from models.whole_file import whole_file
 from serve_app.launcher.command_error import CommandError, naming_broken_files
 
+MAX_SEED = 2**31 - 1  # of SUMO's programs
+
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
@@ -34,10 +36,12 @@ def add_demand(command: argparse.ArgumentParser) -> None:
 
 
 def _demand(options: argparse.Namespace) -> None:
+    if not 0 <= options.seed <= MAX_SEED:
+        raise CommandError(f"--seed is 0 to {MAX_SEED}.")
     try:
         import sumo  # noqa: F401
     except ModuleNotFoundError as error:
-        raise CommandError("Routes need SUMO: pip install 'greenwave[sim]'.") from error
+        raise CommandError("Routes need SUMO: make sim.") from error
     with naming_broken_files():
         from models.cities.demand import Demand
         from models.cities.demand_tables import (

@@ -13,6 +13,7 @@ from models.policy.form import InvalidPolicyFileError
 from models.simulation.city.options import add_scenario, scenario_of
 from models.simulation.city.scenario import InvalidScenarioError
 from serve_app.launcher.command_error import CommandError, naming_broken_files
+from serve_app.launcher.demand_cli import MAX_SEED
 
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -38,12 +39,16 @@ def add_evaluate(command: argparse.ArgumentParser) -> None:
 
 
 def _evaluate(options: argparse.Namespace) -> None:
-    if min(options.seeds, options.workers) < 1 or options.first_seed < 0:
-        raise CommandError("There is one seed and one worker at least, and no seed is negative.")
+    if min(options.seeds, options.workers) < 1:
+        raise CommandError("There is one seed and one worker at least.")
+    if not 0 <= options.first_seed <= MAX_SEED - options.seeds:
+        raise CommandError(f"Seeds are 0 to {MAX_SEED}.")
+    if options.output.is_file():
+        raise CommandError(f"{options.output} is a file; --output names a folder.")
     try:
         import libsumo  # noqa: F401
     except ModuleNotFoundError as error:
-        raise CommandError("Evaluating needs SUMO: pip install 'greenwave[sim]'.") from error
+        raise CommandError("Evaluating needs SUMO: make sim.") from error
     with naming_broken_files():
         from models.training.comparison.output import evaluate
         from models.training.comparison.runs import Comparison

@@ -76,7 +76,7 @@ def _show(options: argparse.Namespace) -> None:
     try:
         from models.cities.drawing import draw_network
     except ModuleNotFoundError as error:
-        raise CommandError("Drawing needs Matplotlib: pip install 'greenwave[sim]'.") from error
+        raise CommandError("Drawing needs Matplotlib: make sim.") from error
     try:
         drawn = draw_network(network, path, options.junctions)
     except OSError as error:

@@ -18,21 +18,23 @@ from tqdm import tqdm
 from models.networks.file import InvalidNetworkError
 from models.networks.network import network_of
 from models.policy.form import InvalidPolicyFileError, PolicyForm
-from models.policy.network import RecurrentPolicy
+from models.policy.network import RecurrentPolicy, read_state_dict
 from models.simulation.city.options import add_scenario, scenario_of
 from models.simulation.city.scenario import CityScenario, InvalidScenarioError
 from models.training.checkpoint import InvalidCheckpointError, write_atomically
 from models.training.city.greedy import fits, make_greedy
 from models.training.city.problem import CityProblem
+from models.training.comparison.checks import check_routes, check_signals
 from models.training.mappo.config import Config
 from models.training.mappo.networks import initialise
 from models.training.mappo.run import train
 
-END = """{output}/best.th      the policy: {delay:.1f} s of delay per vehicle on validation seeds
+LEFT = """{output}/best.th      the policy: {delay:.1f} s of delay per vehicle on validation seeds
 {output}/start.th     the policy that it began with
 {output}/log.csv      a row per iteration
 {output}/checkpoint.pt what the same command goes on from
-Serve it with these arguments of the inference service:
+Serve it with these arguments of the inference service; the gateway needs the network, too. Send it
+the same counts: {counts}.
   network: {network}
   agent_path: {output}/best.th"""
 
@@ -54,6 +56,8 @@ def main() -> None:
     parser.add_argument("--validate-every", type=int, default=4, help="iterations")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
     options = parser.parse_args()
+    if options.seed < 0 or options.workers < 1:
+        parser.error("--seed is not negative, and --workers at least 1")
     try:
         run(scenario_of(options), options)
     except (
@@ -75,7 +79,6 @@ def run(scenario: CityScenario, options: argparse.Namespace) -> None:
     """Do what the output folder lacks."""
     torch.set_num_threads(1)
     output: Path = options.output
-    output.mkdir(parents=True, exist_ok=True)
     start = output / "start.th"
     config = Config(
         seed=options.seed,
@@ -93,10 +96,26 @@ def run(scenario: CityScenario, options: argparse.Namespace) -> None:
         rate_factor=1.5,  # how long steps may be differs by city
         average_decay=0.0,  # in so short a run a mean lags behind: by 1.3 s on cologne1
     )
-    if not start.exists():
+    if start.exists():
+        check_start(scenario, start)
+    else:
+        check_signals(scenario)
+        check_routes(scenario)
+        output.mkdir(parents=True, exist_ok=True)
         write_start(scenario, options.seed, start)
     delay_s = train(config, output, options.workers, CityProblem(scenario), threads=1)
-    tqdm.write(END.format(output=output, delay=delay_s, network=options.network))
+    told = {"network": options.network.resolve(), "counts": scenario.counts}
+    tqdm.write(LEFT.format(output=output.resolve(), delay=delay_s, **told))
+
+
+def check_start(scenario: CityScenario, path: Path) -> None:
+    """Raise InvalidCheckpointError where a run of another city has begun."""
+    try:
+        read_state_dict(path, network_of(scenario.network))
+    except InvalidPolicyFileError as error:
+        raise InvalidCheckpointError(
+            f"{path.parent} holds a run of another city; name another folder ({error})"
+        ) from error
 
 
 def write_start(scenario: CityScenario, seed: int, path: Path) -> None:

@@ -90,9 +90,12 @@ class Config:
     ] = 10
 
     def __post_init__(self) -> None:
+        for name in ("iterations", "episodes", "repeats", "chunk", "minibatches", "validate_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} {getattr(self, name)} is less than 1")
         if self.reward not in get_args(Reward):
             raise ValueError(f"reward {self.reward!r} is not one of {', '.join(get_args(Reward))}")
-        if self.repeats < 1 or self.episodes % self.repeats:
+        if self.episodes % self.repeats:
             raise ValueError(f"{self.episodes} episodes are not groups of {self.repeats} repeats")
         if self.duration_s % (self.chunk * DECISION_S):
             raise ValueError(

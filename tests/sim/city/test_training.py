@@ -9,12 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from models.cities.importing import import_network
-from models.networks.file import network_as_json
+from models.networks.file import network_as_json, read_network_file
 from models.networks.network import network_of
+from models.policy.form import PolicyForm
+from models.policy.network import RecurrentPolicy
 from models.policy.step import PolicyStep
 from models.shipped import NETWORK_FILE
 from models.simulation.city.episode import CONTROLLERS
@@ -26,6 +29,8 @@ from models.training.city.greedy import fits
 from models.training.city.problem import VALIDATION_SEEDS, CityProblem
 from models.training.mappo.config import Config
 from models.training.traffic_levels import TRAINING_SEED
+from tests.cities import small_city
+from tests.documentation import ROOT
 from tests.sim.city.test_environment import scenario_with
 
 pytestmark = pytest.mark.timeout(600)
@@ -67,9 +72,40 @@ def test_a_run_leaves_a_policy_that_serves_and_longer_runs_are_other_runs(tmp_pa
     assert "Traceback" not in again.stderr
 
 
-def test_bad_input_is_told_in_a_sentence(tmp_path, scenario):
-    done = train(tmp_path, scenario, "--reward=speed")
-    assert done.stderr.strip() == "reward 'speed' is not one of time_loss, waiting_change"
+def left_in(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--reward=speed", "reward 'speed' is not one of time_loss, waiting_change"),
+        ("--validate-every=0", "validate_every 0 is less than 1"),
+        ("--iterations=0", "iterations 0 is less than 1"),
+    ],
+)
+def test_bad_input_is_told_in_a_sentence_and_nothing_is_written(tmp_path, scenario, option, said):
+    done = train(tmp_path, scenario, option)
+    assert done.returncode == 1
+    assert done.stderr.strip() == said
+    assert left_in(tmp_path) == ["town.json"]
+
+
+def test_a_net_of_another_city_is_refused_and_nothing_is_written(tmp_path, scenario):
+    other = read_network_file(ROOT / "configs" / "harbour.json")
+    done = train(tmp_path, replace(scenario, network=other))
+    assert done.stderr.strip() == "greenwave.net.xml has no signal pier, which harbour has."
+    assert left_in(tmp_path) == ["town.json"]
+
+
+def test_the_folder_of_another_citys_run_is_refused_and_stays_as_it_is(tmp_path, scenario):
+    start = tmp_path / "start.th"
+    torch.save(RecurrentPolicy(PolicyForm.of(small_city())).state_dict(), start)
+    before = start.read_bytes()
+    done = train(tmp_path, scenario)
+    assert f"{tmp_path} holds a run of another city; name another folder" in done.stderr
+    assert start.read_bytes() == before
+    assert left_in(tmp_path) == ["start.th", "town.json"]
 
 
 def test_seeds_of_training_and_validation_are_none_of_evaluation(scenario):

@@ -15,6 +15,9 @@ from models.training.mappo.config import Config
     [
         ({"reward": "speed"}, "reward 'speed' is not one of"),
         ({"average_decay": 1.0}, "average_decay 1.0 is not from 0 to below 1"),
+        ({"iterations": 0}, "iterations 0 is less than 1"),
+        ({"validate_every": 0}, "validate_every 0 is less than 1"),
+        ({"episodes": 0, "repeats": 0}, "episodes 0 is less than 1"),
         ({"faults": 1.5}, "faults 1.5 is not from 0 to 1"),
         ({"rate_factor": 0.5}, "rate_factor 0.5 is less than 1"),
         ({"episodes": 8, "repeats": 3}, "8 episodes are not groups of 3 repeats"),
