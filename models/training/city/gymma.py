@@ -82,7 +82,9 @@ class CityGymEnv(gymnasium.Env[Observations, Any]):
         requested = dict(zip(self._network.ids, map(int, actions), strict=True))
         observations, rewards, *_ = self._signals.step(requested)
         over = not self._signals.agents
-        info = {"episode_limit": True, "delay_s": self._delay_s()} if over else {}
+        info: dict[str, Any] = {}
+        if over:
+            info = {"episode_limit": True, "delay_s": self._signals.metrics().time_loss_s}
         return self._padded(observations), list(rewards.values()), False, over, info
 
     def close(self) -> None:
@@ -91,9 +93,6 @@ class CityGymEnv(gymnasium.Env[Observations, Any]):
     def _padded(self, observations: dict[str, AgentObservation]) -> Observations:
         said = {name: each["observation"] for name, each in observations.items()}
         return tuple(self._layout.encode_all(said)[:, : self._network.max_obs])
-
-    def _delay_s(self) -> float:
-        return self._signals.metrics().time_loss_s
 
 
 class _Parser(argparse.ArgumentParser):

@@ -39,9 +39,8 @@ class FaultySignals:
             agent: 0 if self._rng.random() < self._faults.lost else action
             for agent, action in actions.items()
         }
-        observations, *others = self._signals.step(arrived)
-        rewards, terminated, truncated, infos = others
-        return self._seen(observations), rewards, terminated, truncated, infos
+        observations, *rest = self._signals.step(arrived)
+        return self._seen(observations), *rest
 
     def state(self) -> Floats:
         return self._signals.state()
