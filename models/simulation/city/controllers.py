@@ -13,7 +13,6 @@ from models.networks.form import JunctionEntry, NetworkFile
 Count = Callable[[str], float]  # vehicles on a lane, those that stand or all
 
 YIELDING = 0.5  # of a way that has to give way: about half as many get through
-GREEN = {"G": 1.0, "g": YIELDING}
 
 
 class ByQueues:
@@ -39,7 +38,8 @@ class ByQueues:
 class _Ways:
     """A junction's ways: from which lane, to which, and how much of it each phase serves."""
 
-    def __init__(self, junction: JunctionEntry, pressure: bool) -> None:
+    def __init__(self, junction: JunctionEntry, pressure: bool, yielding: float = YIELDING) -> None:
+        green = {"G": 1.0, "g": yielding}
         lanes = {lane.id: lane for lane in junction.lanes}
         ways = [
             (place if link.index is None else link.index, link)
@@ -51,7 +51,7 @@ class _Ways:
         self._to = [link.to for _, link in ways] if pressure else []
         self.served: NDArray[np.float64] = np.array(
             [
-                [GREEN.get((phase.state or "")[i], 0) / of_lane[link.lane] for i, link in ways]
+                [green.get((phase.state or "")[i], 0) / of_lane[link.lane] for i, link in ways]
                 for phase in junction.phases
             ]
         )
@@ -65,9 +65,13 @@ class _Ways:
         return best if wishes[best] > wishes[present] + 1e-9 else present
 
 
-def shares_served(junction: JunctionEntry) -> NDArray[np.float64]:
-    """Return (phases, lanes): which share of each lane's vehicles a phase serves."""
-    ways = _Ways(junction, pressure=False)
+def shares_served(junction: JunctionEntry, yielding: float = YIELDING) -> NDArray[np.float64]:
+    """Return (phases, lanes): which share of each lane's vehicles a phase serves.
+
+    Args:
+        yielding: how much a way counts that has to give way, 0 to 1.
+    """
+    ways = _Ways(junction, pressure=False, yielding=yielding)
     places = {lane.id: place for place, lane in enumerate(junction.lanes)}
     shares = np.zeros((len(junction.phases), len(places)))
     for way, lane in enumerate(ways.incoming):

@@ -48,6 +48,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of everything that is drawn")
     parser.add_argument("--iterations", type=int, default=24, help="of MAPPO")
     parser.add_argument("--episodes", type=int, default=8, help="per iteration")
+    parser.add_argument("--repeats", type=int, help="episodes with the same seed (default: all)")
+    parser.add_argument(
+        "--start",
+        choices=("greedy", "clearing"),
+        default="greedy",
+        help="rule to begin with; clearing: greedy that clears short lanes between signals first",
+    )
     parser.add_argument("--reward", default="time_loss", help="time_loss or waiting_change")
     parser.add_argument("--team-share", type=float, default=0.4, help="of others' rewards")
     parser.add_argument("--gamma", type=float, default=0.97, help="discount per decision")
@@ -84,7 +91,7 @@ def run(scenario: CityScenario, options: argparse.Namespace) -> None:
         seed=options.seed,
         iterations=options.iterations,
         episodes=options.episodes,
-        repeats=options.episodes,
+        repeats=options.repeats or options.episodes,
         warm_start=str(start),
         reward=options.reward,
         team_share=options.team_share,
@@ -102,7 +109,7 @@ def run(scenario: CityScenario, options: argparse.Namespace) -> None:
         check_signals(scenario)
         check_routes(scenario)
         output.mkdir(parents=True, exist_ok=True)
-        write_start(scenario, options.seed, start)
+        write_start(scenario, options.seed, start, clearing=options.start == "clearing")
     delay_s = train(config, output, options.workers, CityProblem(scenario), threads=1)
     told = {"network": options.network.resolve(), "counts": scenario.counts}
     tqdm.write(LEFT.format(output=output.resolve(), delay=delay_s, **told))
@@ -118,13 +125,13 @@ def check_start(scenario: CityScenario, path: Path) -> None:
         ) from error
 
 
-def write_start(scenario: CityScenario, seed: int, path: Path) -> None:
+def write_start(scenario: CityScenario, seed: int, path: Path, clearing: bool = False) -> None:
     """Write greedy as a policy; a city with more phases than fit starts from random weights."""
     torch.manual_seed(seed)
     policy = RecurrentPolicy(PolicyForm.of(network_of(scenario.network)))
     initialise(policy, policy.fc2, output_gain=0.01)
     if fits(scenario.network):
-        make_greedy(policy, scenario.network)
+        make_greedy(policy, scenario.network, clearing)
     else:
         tqdm.write("The city has more phases than a policy has units for: no start from greedy.")
     write_atomically(OrderedDict(policy.state_dict()), path)

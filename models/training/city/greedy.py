@@ -18,6 +18,8 @@ TEMPERATURE = 0.7  # vehicles by which a phase that serves fewer is e times less
 HOLD = 0.3  # vehicles that the present phase is ahead: of equals it stays
 VEHICLE = 0.02  # a vehicle in the unit's input, so small that tanh hardly bends it
 OTHERS = 2.0  # more than all vehicles of a junction: silences the units of other agents
+SHORT_LANE = 3.0  # vehicles: a lane with less room lies between two signals, as a rule
+CLEARED_FIRST = 25.0  # vehicles that a full one counts as
 FORGETS = -4.0  # bias of the update gate: the unit follows its input
 
 
@@ -27,18 +29,24 @@ def fits(network: NetworkFile) -> bool:
 
 
 @torch.no_grad()
-def make_greedy(policy: RecurrentPolicy, network: NetworkFile) -> None:
+def make_greedy(policy: RecurrentPolicy, network: NetworkFile, clearing: bool = False) -> None:
     """Set the weights of some units, from the first on; the others keep theirs.
 
     Args:
         policy: of the network, with the agents' one-hot in its input.
         network: with the states of its phases and its links.
+        clearing: clear short lanes first. Who stands there stands in the way of the junction
+            behind, and two junctions that are in each other's way jam for good; and those who
+            have to give way count as not served at all, for in a crowd there are no gaps.
     """
+    others = 2 * OTHERS if clearing else OTHERS
+    first_agent = policy.fc1.in_features - len(network.junctions)
     unit = 0
     for junction in network.junctions:
-        for phase, row in enumerate(_inputs(junction, policy.fc1.in_features, network)):
+        for phase, row in enumerate(_inputs(junction, policy.fc1.in_features, clearing)):
             policy.fc1.weight[unit] = row
-            policy.fc1.bias[unit] = -OTHERS
+            policy.fc1.weight[unit, first_agent + junction.agent_index] = others
+            policy.fc1.bias[unit] = -others
             update, candidate = HIDDEN_DIM + unit, 2 * HIDDEN_DIM + unit
             for gate in (update, candidate):
                 for part in (policy.rnn.weight_ih, policy.rnn.weight_hh):
@@ -50,14 +58,16 @@ def make_greedy(policy: RecurrentPolicy, network: NetworkFile) -> None:
             unit += 1
 
 
-def _inputs(junction: JunctionEntry, input_dim: int, network: NetworkFile) -> torch.Tensor:
+def _inputs(junction: JunctionEntry, input_dim: int, clearing: bool) -> torch.Tensor:
     """Return (phases, input_dim): what each phase's unit adds up of the observation."""
     n_phases = len(junction.phases)
-    served = torch.from_numpy(shares_served(junction)).float()
-    capacities = torch.tensor([lane.capacity for lane in junction.lanes])
+    shares = shares_served(junction, yielding=0.0) if clearing else shares_served(junction)
+    served = torch.from_numpy(shares).float()
+    full = torch.tensor([lane.capacity for lane in junction.lanes])
+    if clearing:
+        full[full < SHORT_LANE] = CLEARED_FIRST
     rows = torch.zeros(n_phases, input_dim)
     rows[:, :n_phases] = VEHICLE * HOLD * torch.eye(n_phases)
     first = n_phases + 1
-    rows[:, first : first + len(junction.lanes)] = VEHICLE * served * capacities
-    rows[:, input_dim - len(network.junctions) + junction.agent_index] = OTHERS
+    rows[:, first : first + len(junction.lanes)] = VEHICLE * served * full
     return rows
