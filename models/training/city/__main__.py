@@ -26,9 +26,10 @@ from models.training.city.greedy import fits, make_greedy
 from models.training.city.problem import CityProblem
 from models.training.comparison.checks import check_routes, check_signals
 from models.training.mappo.config import Config
-from models.training.mappo.networks import initialise
+from models.training.mappo.networks import initialise, mean_weights
 from models.training.mappo.run import train
 
+RULES = "greedy", "clearing"
 LEFT = """{output}/best.th      the policy: {delay:.1f} s of delay per vehicle on validation seeds
 {output}/start.th     the policy that it began with
 {output}/log.csv      a row per iteration
@@ -51,9 +52,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, help="episodes with the same seed (default: all)")
     parser.add_argument(
         "--start",
-        choices=("greedy", "clearing"),
         default="greedy",
-        help="rule to begin with; clearing: greedy that clears short lanes between signals first",
+        help="greedy; clearing, which is greedy that clears short lanes between signals first; or"
+        " a policy's file, such as best.th of another run; or several, separated by commas: then"
+        " the mean of their weights (default: greedy)",
     )
     parser.add_argument("--reward", default="time_loss", help="time_loss or waiting_change")
     parser.add_argument("--team-share", type=float, default=0.4, help="of others' rewards")
@@ -108,8 +110,7 @@ def run(scenario: CityScenario, options: argparse.Namespace) -> None:
     else:
         check_signals(scenario)
         check_routes(scenario)
-        output.mkdir(parents=True, exist_ok=True)
-        write_start(scenario, options.seed, start, clearing=options.start == "clearing")
+        write_start(scenario, options.seed, start, options.start)
     delay_s = train(config, output, options.workers, CityProblem(scenario), threads=1)
     told = {"network": options.network.resolve(), "counts": scenario.counts}
     tqdm.write(LEFT.format(output=output.resolve(), delay=delay_s, **told))
@@ -125,15 +126,28 @@ def check_start(scenario: CityScenario, path: Path) -> None:
         ) from error
 
 
-def write_start(scenario: CityScenario, seed: int, path: Path, clearing: bool = False) -> None:
-    """Write greedy as a policy; a city with more phases than fit starts from random weights."""
+def write_start(scenario: CityScenario, seed: int, path: Path, rule: str = "greedy") -> None:
+    """Write what a run begins with.
+
+    A city with more phases than fit starts from random weights.
+
+    Args:
+        rule: greedy, clearing, or policies' files: then the mean of their weights.
+
+    Raises:
+        InvalidPolicyFileError: the file is no policy of this city.
+    """
+    network = network_of(scenario.network)
     torch.manual_seed(seed)
-    policy = RecurrentPolicy(PolicyForm.of(network_of(scenario.network)))
+    policy = RecurrentPolicy(PolicyForm.of(network))
     initialise(policy, policy.fc2, output_gain=0.01)
-    if fits(scenario.network):
-        make_greedy(policy, scenario.network, clearing)
+    if rule not in RULES:
+        policy.load_state_dict(mean_weights(rule.split(","), network))
+    elif fits(scenario.network):
+        make_greedy(policy, scenario.network, clearing=rule == "clearing")
     else:
         tqdm.write("The city has more phases than a policy has units for: no start from greedy.")
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(OrderedDict(policy.state_dict()), path)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from models.networks.network import Network
 from models.policy.form import HIDDEN_DIM, PolicyForm
@@ -76,10 +77,16 @@ def pick(log_probabilities: Tensor, actions: Tensor) -> Tensor:
 def mean_weights(files: Sequence[str], network: Network) -> dict[str, Tensor]:
     """Of policies that descend from the same one (Wortsman et al., "Model soups", 2022).
 
+    One that does not see agents gets weights of zero for them, and may learn to.
+
     Raises:
         InvalidPolicyFileError: a file cannot be used.
     """
     policies = [read_state_dict(file, network) for file in files]
+    inputs = PolicyForm.of(network).input_dim
+    for each in policies:
+        seen = each["fc1.weight"]
+        each["fc1.weight"] = functional.pad(seen, (0, inputs - seen.shape[1]))
     return {name: torch.stack([each[name] for each in policies]).mean(0) for name in policies[0]}
 
 

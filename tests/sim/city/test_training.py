@@ -29,7 +29,7 @@ from models.training.city.greedy import fits
 from models.training.city.problem import VALIDATION_SEEDS, CityProblem
 from models.training.mappo.config import Config
 from models.training.traffic_levels import TRAINING_SEED
-from tests.cities import small_city
+from tests.cities import agent_for, save, small_city
 from tests.documentation import ROOT
 from tests.sim.city.test_environment import scenario_with
 
@@ -82,6 +82,7 @@ def left_in(folder: Path) -> list[str]:
         ("--reward=speed", "reward 'speed' is not one of time_loss, waiting_change"),
         ("--validate-every=0", "validate_every 0 is less than 1"),
         ("--iterations=0", "iterations 0 is less than 1"),
+        ("--start=shy", "shy: no such file"),
     ],
 )
 def test_bad_input_is_told_in_a_sentence_and_nothing_is_written(tmp_path, scenario, option, said):
@@ -96,6 +97,22 @@ def test_a_net_of_another_city_is_refused_and_nothing_is_written(tmp_path, scena
     done = train(tmp_path, replace(scenario, network=other))
     assert done.stderr.strip() == "greenwave.net.xml has no signal pier, which harbour has."
     assert left_in(tmp_path) == ["town.json"]
+
+
+def test_a_start_of_another_city_is_refused_and_nothing_is_written(tmp_path, scenario):
+    start = save(agent_for(small_city()), tmp_path / "other.th")
+    done = train(tmp_path, scenario, f"--start={start}")
+    assert done.returncode == 1
+    assert str(start) in done.stderr
+    assert "expected (128, 24)" in done.stderr
+    assert left_in(tmp_path) == ["other.th", "town.json"]
+
+
+@pytest.mark.parametrize("agent_id", [True, False], ids=["with one-hot", "without"])
+def test_any_policy_of_the_city_is_a_start_that_does_what_it_did(tmp_path, scenario, agent_id):
+    agent = save(agent_for(network_of(scenario.network), agent_id), tmp_path / "agent.th")
+    write_start(scenario, 0, tmp_path / "start.th", str(agent))
+    assert by_policy(scenario, 1, tmp_path / "start.th") == by_policy(scenario, 1, agent)
 
 
 def test_the_folder_of_another_citys_run_is_refused_and_stays_as_it_is(tmp_path, scenario):
