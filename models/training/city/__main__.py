@@ -63,10 +63,11 @@ def main() -> None:
     parser.add_argument("--actor-rate", type=float, default=5e-4, help="Adam's step size")
     parser.add_argument("--entropy-bonus", type=float, default=0.002, help="for alternatives")
     parser.add_argument("--validate-every", type=int, default=4, help="iterations")
+    parser.add_argument("--validation-seeds", type=int, default=6, help="hours of a validation")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
     options = parser.parse_args()
-    if options.seed < 0 or options.workers < 1:
-        parser.error("--seed is not negative, and --workers at least 1")
+    if options.seed < 0 or options.workers < 1 or options.validation_seeds < 1:
+        parser.error("--seed is not negative, --workers and --validation-seeds are at least 1")
     try:
         run(scenario_of(options), options)
     except (
@@ -111,7 +112,8 @@ def run(scenario: CityScenario, options: argparse.Namespace) -> None:
         check_signals(scenario)
         check_routes(scenario)
         write_start(scenario, options.seed, start, options.start)
-    delay_s = train(config, output, options.workers, CityProblem(scenario), threads=1)
+    problem = CityProblem(scenario, options.validation_seeds)
+    delay_s = train(config, output, options.workers, problem, threads=1)
     told = {"network": options.network.resolve(), "counts": scenario.counts}
     tqdm.write(LEFT.format(output=output.resolve(), delay=delay_s, **told))
 

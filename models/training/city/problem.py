@@ -16,14 +16,19 @@ from models.training.mappo.config import Config
 from models.training.mappo.problem import Task, Weights
 from models.training.traffic_levels import TRAINING_SEED
 
-VALIDATION_SEEDS = range(50_000, 50_006)
+VALIDATION_SEED = 50_000  # and those that follow
 
 
 @dataclass(frozen=True)
 class CityProblem:
-    """The same traffic in every episode; seeds draw how people drive."""
+    """The same traffic in every episode; seeds draw how people drive.
+
+    Attributes:
+        n_validation: seeds of a validation; where jams are rare, few seeds do not tell of them.
+    """
 
     scenario: CityScenario
+    n_validation: int = 6
 
     @cached_property
     def network(self) -> Network:
@@ -32,6 +37,10 @@ class CityProblem:
     @property
     def state_dim(self) -> int:
         return state_dim(self.network)
+
+    @property
+    def validation_seeds(self) -> range:
+        return range(VALIDATION_SEED, VALIDATION_SEED + self.n_validation)
 
     def tasks(self, config: Config, iteration: int) -> list[Task]:
         n_seeds = config.episodes // config.repeats
@@ -43,7 +52,7 @@ class CityProblem:
         ]
 
     def validation(self, config: Config) -> Sequence[tuple[CityScenario, int]]:
-        return [(self.scenario, seed) for seed in VALIDATION_SEEDS]
+        return [(self.scenario, seed) for seed in self.validation_seeds]
 
     def open(self, task: Task) -> CitySignals:
         return CitySignals(task.scenario, task.reward, task.team_share)

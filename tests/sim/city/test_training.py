@@ -26,7 +26,7 @@ from models.simulation.city.scenario import CityScenario
 from models.training.city.__main__ import write_start
 from models.training.city.delays import Delays, agents_of_edges
 from models.training.city.greedy import fits
-from models.training.city.problem import VALIDATION_SEEDS, CityProblem
+from models.training.city.problem import CityProblem
 from models.training.mappo.config import Config
 from models.training.traffic_levels import TRAINING_SEED
 from tests.cities import agent_for, save, small_city
@@ -126,9 +126,12 @@ def test_the_folder_of_another_citys_run_is_refused_and_stays_as_it_is(tmp_path,
 
 
 def test_seeds_of_training_and_validation_are_none_of_evaluation(scenario):
-    tasks = CityProblem(scenario).tasks(Config(episodes=4, repeats=2), 0)
+    problem = CityProblem(scenario, n_validation=100)
+    tasks = problem.tasks(Config(episodes=4, repeats=2), 0)
     assert [task.seed for task in tasks] == [TRAINING_SEED + each for each in (0, 0, 1, 1)]
-    assert 1000 < min(VALIDATION_SEEDS) <= max(VALIDATION_SEEDS) < TRAINING_SEED
+    seeds = [seed for _, seed in problem.validation(Config())]
+    assert len(seeds) == 100
+    assert 1000 < min(seeds) <= max(seeds) < TRAINING_SEED
 
 
 def test_rewards_add_up_to_the_delay_that_is_judged(scenario):
