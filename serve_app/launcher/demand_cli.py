@@ -24,7 +24,12 @@ def add_demand(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--exits", type=Path, help=f"edge,weight{table} (default: all of the net, by their lanes)"
     )
-    command.add_argument("--turns", type=Path, help=f"from,to,share{table}; in place of exits")
+    command.add_argument(
+        "--turns",
+        type=Path,
+        help=f"from,to,share{table}; in place of exits; those of an edge are weights and need not"
+        " add up to 1",
+    )
     command.add_argument(
         "--profile", type=Path, help=f"from_s,factor{table}; what the counts are multiplied by"
     )

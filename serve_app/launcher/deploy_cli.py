@@ -95,9 +95,12 @@ def _rollback(options: argparse.Namespace) -> None:
 def _check(options: argparse.Namespace) -> None:
     with naming_broken_files():
         from serve_app.launcher.config import read_config
+        from serve_app.launcher.weights import faults_of_weights
     for path in options.config:
         config = read_config(path)
         console.print(f"{os.path.relpath(path)}: valid, {needs(config)}")
+        for fault in faults_of_weights(config):  # the machine that serves it may have the file
+            _say(f"  It cannot be served here: {fault}")
 
 
 def read(options: argparse.Namespace) -> dict[str, Any]:

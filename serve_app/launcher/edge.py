@@ -39,6 +39,14 @@ SERVERS = """\
 # Predictions for each core: what keeps it busy, and what may wait for that. Two cores are done with
 # both together in 100 ms.
 AT_ONCE, WAITING = 80, 90
+# What the template leads to behind each listener.
+ROUTES = {
+    "inference": {"/"},
+    "gateway": {"/api", "/api/accounts", "/console"},
+    "density": {"/density", "/flow"},
+    "loans": {"/api/loans"},
+    "cards": {"/api/cards"},
+}
 SECOND_PATHS = frozenset({"/api/account"})  # the template leads them to other applications
 CHECK_TIMEOUT_S = 10.0
 START_TIMEOUT_S = 10.0

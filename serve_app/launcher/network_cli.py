@@ -42,7 +42,10 @@ def add_network(network: argparse.ArgumentParser) -> None:
 
 
 def _ids(text: str) -> tuple[str, ...]:
-    return tuple(each for each in text.split(",") if each)
+    ids = tuple(each for each in text.split(",") if each)
+    if not ids:
+        raise argparse.ArgumentTypeError("names no signal")
+    return ids
 
 
 def _import(options: argparse.Namespace) -> None:

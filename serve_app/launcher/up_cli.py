@@ -20,7 +20,7 @@ from serve_app.launcher.deploy_cli import (
     read,
     rollout_of,
 )
-from serve_app.launcher.edge import Edge, EdgeError, behind_edge
+from serve_app.launcher.edge import ROUTES, Edge, EdgeError, behind_edge
 from serve_app.launcher.first_calls import make_first_prediction
 from serve_app.launcher.foreground import heed_sigterm, stay
 from serve_app.launcher.installation import edge_of, instance_of, journal_of
@@ -164,8 +164,10 @@ def _print_summary(
     for application in applications:
         url = base_url + application["route_prefix"]
         console.print(f"  {application['name']:<14} {url}")
+    served = {each["route_prefix"] for each in applications}
     for name, url in edge.urls().items() if edge else ():
-        console.print(f"  {name + ' edge':<14} {url}")
+        if ROUTES[name] & served:
+            console.print(f"  {name + ' edge':<14} {url}")
     console.print(f"  {'Serve itself':<14} {instance.front_url}")
     asks = "  (asks for what `.venv/bin/ray get-auth-token` prints)" if asks_for_token() else ""
     console.print(f"  {'dashboard':<14} {instance.dashboard_url}{asks}")

