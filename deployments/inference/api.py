@@ -40,7 +40,7 @@ MAX_BODY = 64 * 1024  # bytes
 MAX_BATCH_BODY = 2 * 1024 * 1024  # a thousand predictions
 
 _LANDING_PAGE = Path(__file__).with_name("landing.html")
-_DESCRIPTION = """One trained multi-agent recurrent policy that controls the junctions of a road network.
+_DESCRIPTION = """One trained multi-agent recurrent policy that controls a network's road junctions.
 Each junction has a hidden state per simulation run, kept between calls."""
 
 
