@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from models.cities.approach import lanes_behind
 from models.cities.import_notes import Notes
 from models.cities.intergreen import intergreen_of
-from models.cities.sumo import Program, SumoLink, SumoNet, read_sumo_net
+from models.cities.sumo import Program, SumoLink, SumoNet
+from models.cities.sumo_reading import read_sumo_net
 from models.maps.phases_in_words import origin_in_words, ways_in_words
 from models.networks.file import InvalidNetworkError
 from models.networks.form import JunctionEntry, Lane, LaneBehind, Link, NetworkFile, Phase, Point

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
-from models.cities.sumo import SumoNet, read_sumo_net
+from models.cities.sumo import SumoNet
+from models.cities.sumo_reading import read_sumo_net
 from models.simulation.city.controllers import ByQueues
 from models.simulation.city.environment import CityEnvironment
 from models.simulation.city.flows import flows_of

@@ -11,7 +11,8 @@ import libsumo
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cities.sumo import SumoNet, read_sumo_net
+from models.cities.sumo import SumoNet
+from models.cities.sumo_reading import read_sumo_net
 from models.networks.form import NetworkFile
 
 

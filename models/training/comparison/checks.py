@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import sumo
 
-from models.cities.sumo import read_sumo_net
+from models.cities.sumo_reading import read_sumo_net
 from models.networks.network import network_of
 from models.policy.step import PolicyStep
 from models.simulation.city.scenario import CityScenario, InvalidScenarioError

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from models.cities.importing import import_network
-from models.cities.sumo import read_sumo_net
+from models.cities.sumo_reading import read_sumo_net
 from models.shipped import NETWORK_FILE
 from models.simulation.city.programs import (
     LONGEST_S,
