@@ -31,6 +31,7 @@ from models.training.mappo.run import train
 
 RULES = "greedy", "clearing"
 LEFT = """{output}/best.th      the policy: {delay:.1f} s of delay per vehicle on validation seeds
+{output}/last.th      what the last iteration left
 {output}/start.th     the policy that it began with
 {output}/log.csv      a row per iteration
 {output}/checkpoint.pt what the same command goes on from

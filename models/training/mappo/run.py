@@ -24,6 +24,8 @@ SHOWN = ("reward", "waiting_s", "time_loss_s", "validation", "kl")
 def train(config: Config, folder: Path, workers: int, problem: Problem, threads: int = 2) -> float:
     """Run all iterations that the folder does not have yet; returns the best score so far.
 
+    ``best.th`` is what validated best, ``last.th`` what the last iteration left.
+
     Args:
         threads: of the learner, whatever the number of workers: sums in another order would bend
             the curve.
@@ -54,6 +56,7 @@ def train(config: Config, folder: Path, workers: int, problem: Problem, threads:
             trainer.iteration += 1
             log.write(row)
             write_atomically(trainer.state_dict(), checkpoint)
+            write_atomically(trainer.average_weights(), folder / "last.th")
             progress.update()
             progress.set_postfix({name: f"{row[name]:.3g}" for name in SHOWN if name in row})
         score = validate(trainer, pool, folder)

@@ -41,9 +41,8 @@ of a map has run are told; a map that is missing, or has fewer than ten, was not
 Greedy and max pressure jam in some seeds of cologne1 and cologne3 for ever. They may change from a
 phase whose left turns give way to the crossing road's, with 3 s of yellow and no all-red; the left
 turns of both roads then stand inside the junction in each other's way, and by the benchmark's rules
-nobody is teleported out. This is left as it is. On ingolstadt21 every controller but Webster's,
-which changes at set times, jams in some seeds, and no policy was trained that does better
-([attempts](training.md#attempts)).
+nobody is teleported out. This is left as it is. On ingolstadt21 every classic controller but
+Webster's, which changes at set times, jams in some seeds ([why](training.md#where-a-city-jams)).
 """
 
 

@@ -63,7 +63,8 @@ def test_a_run_leaves_a_policy_that_serves_and_longer_runs_are_other_runs(tmp_pa
     done = train(tmp_path, scenario, "--iterations=1")
     assert done.returncode == 0, done.stderr
     assert f"agent_path: {tmp_path / 'best.th'}" in done.stderr + done.stdout
-    assert by_policy(scenario, 1, tmp_path / "best.th").demanded == len(EVERY_SECOND)
+    for kept in ("best.th", "last.th"):
+        assert by_policy(scenario, 1, tmp_path / kept).demanded == len(EVERY_SECOND)
     with (tmp_path / "log.csv").open(newline="") as file:
         assert [row["iteration"] for row in csv.DictReader(file)] == ["0", "1"]
     again = train(tmp_path, scenario, "--iterations=2")
@@ -113,6 +114,15 @@ def test_any_policy_of_the_city_is_a_start_that_does_what_it_did(tmp_path, scena
     agent = save(agent_for(network_of(scenario.network), agent_id), tmp_path / "agent.th")
     write_start(scenario, 0, tmp_path / "start.th", str(agent))
     assert by_policy(scenario, 1, tmp_path / "start.th") == by_policy(scenario, 1, agent)
+
+
+def test_of_several_starts_the_mean_is_taken(tmp_path, scenario):
+    agents = [agent_for(network_of(scenario.network), seed=seed) for seed in (1, 2)]
+    files = [save(agent, tmp_path / f"{seed}.th") for seed, agent in enumerate(agents)]
+    write_start(scenario, 0, tmp_path / "start.th", ",".join(map(str, files)))
+    mean = torch.load(tmp_path / "start.th")
+    for name, weights in agents[0].state_dict().items():
+        assert torch.allclose(mean[name], (weights + agents[1].state_dict()[name]) / 2)
 
 
 def test_the_folder_of_another_citys_run_is_refused_and_stays_as_it_is(tmp_path, scenario):
