@@ -42,7 +42,8 @@ def choose(clearing: bool, *counts: float, present: int = 2) -> list[int]:
     seen = encode_observation(present, len(STATES), True, counts, CAPACITIES)
     inputs = InputLayout(network).encode_all(dict.fromkeys(network.ids, seen))
     hidden = np.zeros((network.n_agents, HIDDEN_DIM), np.float32)
-    return PolicyStep(weights, network)(inputs, hidden, network.unavailable).actions.tolist()
+    step = PolicyStep(weights, network)(inputs, hidden, network.unavailable)
+    return [int(action) for action in step.actions]
 
 
 @pytest.mark.parametrize(
