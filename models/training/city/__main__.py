@@ -54,9 +54,9 @@ def main() -> None:
     parser.add_argument(
         "--start",
         default="greedy",
-        help="greedy; clearing, which is greedy that clears short lanes between signals first; or"
-        " a policy's file, such as best.th of another run; or several, separated by commas: then"
-        " the mean of their weights (default: greedy)",
+        help="of a run that has not begun: greedy; clearing, which is greedy that clears short"
+        " lanes between signals first; or a policy's file, such as best.th of another run; or"
+        " several, separated by commas: then the mean of their weights (default: greedy)",
     )
     parser.add_argument("--reward", default="time_loss", help="time_loss or waiting_change")
     parser.add_argument("--team-share", type=float, default=0.4, help="of others' rewards")
@@ -95,7 +95,7 @@ def run(scenario: CityScenario, options: argparse.Namespace) -> None:
         seed=options.seed,
         iterations=options.iterations,
         episodes=options.episodes,
-        repeats=options.repeats or options.episodes,
+        repeats=options.episodes if options.repeats is None else options.repeats,
         warm_start=str(start),
         reward=options.reward,
         team_share=options.team_share,

@@ -39,7 +39,7 @@ def make_greedy(policy: RecurrentPolicy, network: NetworkFile, clearing: bool = 
             behind, and two junctions that are in each other's way jam for good; and those who
             have to give way count as not served at all, for in a crowd there are no gaps.
     """
-    others = 2 * OTHERS if clearing else OTHERS
+    others = 2 * OTHERS if clearing else OTHERS  # several lanes may count as CLEARED_FIRST then
     first_agent = policy.fc1.in_features - len(network.junctions)
     unit = 0
     for junction in network.junctions:

@@ -16,7 +16,7 @@ from models.simulation.observation import encode_observation
 from models.training.city.greedy import make_greedy
 from models.training.mappo.networks import initialise
 
-CAPACITIES = 1.6, 30.0, 10.0
+CAPACITIES = 1.6, 30.0, 20.0
 STATES = "grG", "Grr", "rGr"  # by phase, of the short lane, the long one and a third
 
 
@@ -54,7 +54,14 @@ def test_greedy_serves_the_most_vehicles_and_those_who_give_way_by_half(counts, 
 
 
 @pytest.mark.parametrize(
-    ("counts", "phase"), [((0, 5, 0), 2), ((1.6, 20, 5), 1), ((1.6, 28, 0), 2), ((0, 0, 3), 0)]
+    ("counts", "phase"),
+    [
+        ((0, 5, 0), 2),
+        ((1.6, 20, 5), 1),
+        ((1.6, 28, 0), 2),
+        ((0, 0, 3), 0),
+        ((1.6, 0, 16), 1),  # 16 and those who give way, by half, would be more
+    ],
 )
 def test_clearing_serves_a_full_short_lane_before_a_long_queue_and_trusts_no_gaps(counts, phase):
     assert choose(True, *counts) == [phase, phase]
