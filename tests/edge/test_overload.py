@@ -11,7 +11,7 @@ import httpx
 
 from serve_app.launcher.edge import AT_ONCE, WAITING, Edge
 from tests.edge.conftest import Front, make_edge
-from tests.edge.test_outages import assert_is_503_of_its_service, post
+from tests.edge.test_outages import assert_is_503_of_its_service, post, running
 
 CORES = os.cpu_count() or 1
 HUNG = b"POST /predict_action HTTP/1.1\r\nHost: x\r\nX-Do: hang\r\nContent-Length: 2\r\n\r\n{}"
@@ -25,33 +25,31 @@ def waiting_at(edge: Edge) -> int:
 
 def test_more_than_can_wait_is_refused_before_it_reaches_anybody_and_not_at_once(tmp_path: Path):
     front = Front()
-    edge = make_edge(tmp_path, front.port)
-    edge.start()
-    crowd = [
-        socket.create_connection(edge.listeners()["inference"], timeout=10)
-        for _ in range((AT_ONCE + WAITING) * CORES)
-    ]
-    try:
-        for client in crowd:
-            client.sendall(HUNG)
-        # What comes before the last of the crowd is in place takes that place, and waits for it.
-        deadline = time.monotonic() + 4
-        while (waiting := waiting_at(edge)) < WAITING * CORES:
-            assert time.monotonic() < deadline, f"only {waiting} wait"
-        began = time.monotonic()
-        answer = post(edge, "inference", "not found")
-        assert 0.4 < time.monotonic() - began < 5
-        assert_is_503_of_its_service(answer, "inference", unknown=False)
+    with running(make_edge(tmp_path, front.port)) as edge:
+        crowd = [
+            socket.create_connection(edge.listeners()["inference"], timeout=10)
+            for _ in range((AT_ONCE + WAITING) * CORES)
+        ]
+        try:
+            for client in crowd:
+                client.sendall(HUNG)
+            # What comes before the last of the crowd is in place takes that place, and waits.
+            deadline = time.monotonic() + 4
+            while (waiting := waiting_at(edge)) < WAITING * CORES:
+                assert time.monotonic() < deadline, f"only {waiting} wait"
+            began = time.monotonic()
+            answer = post(edge, "inference", "not found")
+            assert 0.4 < time.monotonic() - began < 5
+            assert_is_503_of_its_service(answer, "inference", unknown=False)
+            deadline = time.monotonic() + 10
+            while (reached := front.reached.count("POST /predict_action")) < AT_ONCE * CORES:
+                assert time.monotonic() < deadline, f"only {reached} have reached the front"
+            assert reached == AT_ONCE * CORES
+            assert post(edge, "gateway").status_code == 200  # which has places of its own
+        finally:
+            for client in crowd:
+                client.close()
         deadline = time.monotonic() + 10
-        while (reached := front.reached.count("POST /predict_action")) < AT_ONCE * CORES:
-            assert time.monotonic() < deadline, f"only {reached} have reached the front"
-        assert reached == AT_ONCE * CORES
-        assert post(edge, "gateway").status_code == 200  # which has places of its own
-    finally:
-        for client in crowd:
-            client.close()
-    deadline = time.monotonic() + 10
-    while post(edge, "inference").status_code != 200:
-        assert time.monotonic() < deadline
-    edge.stop()
+        while post(edge, "inference").status_code != 200:
+            assert time.monotonic() < deadline
     front.close()
