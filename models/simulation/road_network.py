@@ -28,6 +28,14 @@ class Lane:
 
 
 @dataclass(frozen=True)
+class RoadBeyond:
+    """An edge behind the stop line: across the junction, or from there out of the network."""
+
+    edge: str
+    speed_limit: float  # m/s
+
+
+@dataclass(frozen=True)
 class Approach:
     """A movement at a junction: from one edge to the next, over some lanes."""
 
@@ -45,6 +53,7 @@ class JunctionLayout:
     phases: tuple[str, ...]
     lanes: tuple[Lane, ...]
     approaches: tuple[Approach, ...]
+    beyond: tuple[RoadBeyond, ...]
 
 
 @dataclass(frozen=True)
@@ -101,13 +110,27 @@ def read_network(path: str | os.PathLike[str] = NETWORK_FILE) -> RoadNetwork:
     links = [link.attrib for link in root.iterfind("connection") if "tl" in link.attrib]
     links.sort(key=lambda link: int(link["linkIndex"]))
     successors: dict[str, list[str]] = defaultdict(list)
+    followers: dict[str, set[str]] = defaultdict(set)
     for link in links:
         if link["to"] not in successors[link["from"]]:
             successors[link["from"]].append(link["to"])
+        followers[link["tl"]].add(link["to"])
+    limits = {
+        edge.attrib["id"]: max(float(lane.attrib["speed"]) for lane in edge.iterfind("lane"))
+        for edge in root.iterfind("edge")
+    }
     return RoadNetwork(
         junctions={
             logic.attrib["id"]: _read_junction(
-                logic, [link for link in links if link["tl"] == logic.attrib["id"]], lanes
+                logic,
+                [link for link in links if link["tl"] == logic.attrib["id"]],
+                lanes,
+                [
+                    RoadBeyond(edge, limit)
+                    for edge, limit in limits.items()
+                    if edge.startswith(f":{logic.attrib['id']}_")
+                    or (edge not in successors and edge in followers[logic.attrib["id"]])
+                ],
             )
             for logic in root.iterfind("tlLogic")
         },
@@ -117,7 +140,10 @@ def read_network(path: str | os.PathLike[str] = NETWORK_FILE) -> RoadNetwork:
 
 
 def _read_junction(
-    logic: ET.Element, links: list[dict[str, str]], lanes: Mapping[str, Lane]
+    logic: ET.Element,
+    links: list[dict[str, str]],
+    lanes: Mapping[str, Lane],
+    beyond: list[RoadBeyond],
 ) -> JunctionLayout:
     states = [phase.attrib["state"] for phase in logic.iterfind("phase")]
     phases = tuple(state for state in states if "y" not in state)
@@ -138,4 +164,5 @@ def _read_junction(
             )
             for (from_edge, to_edge), group in movements.items()
         ),
+        beyond=tuple(beyond),
     )

@@ -1,4 +1,4 @@
-"""What happens on the lanes that lead to each junction, read from the running simulation."""
+"""What happens at each junction, read from the running simulation."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.shipped.layout import SPEED_LIMIT
-from models.simulation.road_network import RoadNetwork
+from models.simulation.road_network import RoadBeyond, RoadNetwork
 
 
 @dataclass(frozen=True)
 class LaneTraffic:
-    """The incoming lanes of one junction at one moment.
+    """One junction at one moment: its incoming lanes, and for the delay what lies beyond them.
 
     Attributes:
         vehicles: (n_lanes,) vehicles on each lane.
         waiting_s: how long the vehicles on the lanes have now been standing, in total.
         pending: vehicles that found no room to enter the network at this junction.
         delayed: vehicles, each counted by the share of the speed limit that it lacks; those
-            pending count fully.
+            pending count fully. Vehicles that cross the junction, and those that have left it for
+            the network's boundary, are counted too: there they pay for having stopped.
     """
 
     vehicles: NDArray[np.float64]
@@ -46,5 +47,13 @@ def _read_junction(network: RoadNetwork, junction_id: str) -> LaneTraffic:
         vehicles=vehicles,
         waiting_s=sum(libsumo.lane.getWaitingTime(lane) for lane in lanes),
         pending=pending,
-        delayed=float(vehicles @ np.maximum(0, 1 - speeds / SPEED_LIMIT)) + pending,
+        delayed=float(vehicles @ np.maximum(0, 1 - speeds / SPEED_LIMIT))
+        + sum(_delayed_beyond(road) for road in network.junctions[junction_id].beyond)
+        + pending,
     )
+
+
+def _delayed_beyond(road: RoadBeyond) -> float:
+    vehicles = int(libsumo.edge.getLastStepVehicleNumber(road.edge))
+    speed = float(libsumo.edge.getLastStepMeanSpeed(road.edge)) if vehicles else 0.0
+    return vehicles * max(0.0, 1 - speed / road.speed_limit)

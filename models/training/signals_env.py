@@ -45,8 +45,8 @@ class SignalsEnv(ParallelEnv[str, AgentObservation, int]):  # type: ignore[misc]
 
     Args:
         make_scenario: gives the scenario of a seed.
-        reward: ``time_loss``: minus the vehicles delayed on the junction's lanes, each by the share
-            of its speed that it lacks, with those that wait to enter there; ``waiting_change``:
+        reward: ``time_loss``: minus the vehicles delayed at the junction, each by the share of its
+            speed that it lacks, with those that wait to enter there; ``waiting_change``:
             minus the change in the waiting time, in vehicle-seconds, of all vehicles on its lanes.
         team_share: weight of the other junctions' rewards in each junction's own.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -42,27 +43,57 @@ TEST_LEVELS: Mapping[str, Callable[[int], Scenario]] = {
     ),
 }
 
-# Share of the training episodes at each level, at the start and at the end of the curriculum.
-LEVEL_SHARES = {
-    "low": (0.30, 0.20),
-    "medium": (0.40, 0.25),
-    "rush": (0.30, 0.30),
-    "over-saturated": (0.0, 0.25),
-}
-BREAKDOWN_SHARE = 0.2
+# Share of the training episodes at each level when the curriculum begins.
+FIRST_SHARES = {"low": 0.30, "medium": 0.40, "rush": 0.30, "over-saturated": 0.0}
+
+
+class TrafficMix(NamedTuple):
+    """What the training episodes are like once the curriculum is over.
+
+    Attributes:
+        shares: of the levels, in the order of FIRST_SHARES; they need not add up to 1.
+        breakdowns: share of the episodes in which a lane is closed.
+    """
+
+    shares: tuple[float, ...] = (0.20, 0.25, 0.30, 0.25)
+    breakdowns: float = 0.2
+
+    @classmethod
+    def parse(cls, shares: str, breakdowns: float) -> Self:
+        """Read shares such as ``0.2,0.25,0.3,0.25``.
+
+        Raises:
+            ValueError: they are not one share of each level, or none is above 0.
+        """
+        try:
+            numbers = tuple(float(each) for each in shares.split(","))
+        except ValueError:
+            numbers = ()
+        if len(numbers) != len(FIRST_SHARES) or not 0 < sum(numbers) < np.inf or min(numbers) < 0:
+            levels = ", ".join(FIRST_SHARES)
+            raise ValueError(f"levels {shares!r} are not shares, 0 or more, of {levels}")
+        if not 0 <= breakdowns <= 1:
+            raise ValueError(f"breakdowns {breakdowns} is not from 0 to 1")
+        return cls(numbers, breakdowns)
+
+
+USUAL_MIX = TrafficMix()
 
 
 def draw_training_scenario(
-    rng: np.random.Generator, progress: float, duration_s: int = HOUR_S
+    rng: np.random.Generator,
+    progress: float,
+    duration_s: int = HOUR_S,
+    mix: TrafficMix = USUAL_MIX,
 ) -> Scenario:
     """Draw an hour; heavier traffic and breakdowns join in as progress goes from 0 to 1.
 
     Times of day and factors are drawn from ranges, so that the policy meets every mix of
     directions and no test scenario exactly.
     """
-    start, end = np.array(list(LEVEL_SHARES.values())).T
+    start, end = np.array([list(FIRST_SHARES.values()), mix.shares])
     shares = start + min(1.0, progress) * (end - start)
-    level = rng.choice(list(LEVEL_SHARES), p=shares / shares.sum())
+    level = rng.choice(list(FIRST_SHARES), p=shares / shares.sum())
     if level == "low":
         begin_h, scale = rng.uniform(20, 22), rng.uniform(0.5, 1.3)
     elif level == "medium":
@@ -71,6 +102,6 @@ def draw_training_scenario(
         begin_h = rng.uniform(6.75, 8) if rng.random() < 0.5 else rng.uniform(16, 17.75)
         scale = rng.uniform(0.85, 1.1) if level == "rush" else rng.uniform(1.1, 1.35)
     scenario = Scenario(int(begin_h * 60) * 60, duration_s, float(scale))
-    if rng.random() < BREAKDOWN_SHARE * min(1.0, progress):
+    if rng.random() < mix.breakdowns * min(1.0, progress):
         return with_breakdown(scenario, rng)
     return scenario

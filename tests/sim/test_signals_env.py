@@ -16,7 +16,8 @@ from gymnasium import spaces
 from pettingzoo.test import parallel_api_test
 
 from models.junctions import JUNCTIONS
-from models.simulation.environment import Scenario, TrafficEnvironment
+from models.simulation.controllers import MaxPressure
+from models.simulation.environment import DECISION_S, Scenario, TrafficEnvironment
 from models.training.signals_env import STATE_DIM, SignalsEnv, typical_delay
 from models.training.traffic_levels import TEST_LEVELS
 
@@ -100,6 +101,20 @@ def test_time_loss_reward_counts_what_stands_at_a_red_light(env: SignalsEnv) -> 
     for agent, reward in rewards.items():
         assert -reward * typical_delay(FIVE_MINUTES) >= queue[agent]
     assert rewards[CENTER] == min(rewards.values())
+
+
+def test_time_loss_reward_sums_up_to_what_all_vehicles_lose() -> None:
+    hour = Scenario(12 * 3600)
+    env = SignalsEnv(lambda _: hour, team_share=0.0)
+    controller, lost_s = MaxPressure(env.network), 0.0
+    observations, _ = env.reset(seed=3)
+    while env.agents:
+        seen = {agent: each["observation"] for agent, each in observations.items()}
+        observations, rewards, *_ = env.step(controller.act(seen))
+        lost_s -= sum(rewards.values()) * DECISION_S * typical_delay(hour)
+    metrics = env.metrics()
+    env.close()
+    assert lost_s == pytest.approx(metrics.time_loss_s * metrics.demanded, rel=0.02)
 
 
 def test_waiting_change_sums_up_to_the_waiting_at_the_end() -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, get_args
 
 from models.simulation.environment import DECISION_S
 from models.training.signals_env import Reward
+from models.training.traffic_levels import TrafficMix
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,11 @@ class Config:
         "policy file to start from, or files separated by commas: then the mean of their weights; "
         "without one, orthogonal initial weights",
     ] = ""
+    temperature: Annotated[
+        float,
+        "divides the start's logits: above 1 the actor tries more than its likeliest actions, "
+        "which stay what they are",
+    ] = 1.0
     critic_iterations: Annotated[
         int,
         "first iterations in which only the critic learns, so that it does not mislead a good "
@@ -35,6 +41,12 @@ class Config:
     curriculum_iterations: Annotated[
         int, "iterations until the heaviest traffic and breakdowns come as often as they ever will"
     ] = 1
+    levels: Annotated[
+        str, "shares of low, medium, rush-hour and over-saturated traffic after the curriculum"
+    ] = "0.2,0.25,0.3,0.25"
+    breakdowns: Annotated[float, "share of the traffics in which a lane is closed for a while"] = (
+        0.2
+    )
     faults: Annotated[
         float,
         "share of the traffics in which a detector of each junction is broken; as many lose "
@@ -101,6 +113,9 @@ class Config:
             raise ValueError(
                 f"{self.duration_s} s are not a multiple of chunks of {self.chunk * DECISION_S} s"
             )
+        if not self.temperature > 0:
+            raise ValueError(f"temperature {self.temperature} is not above 0")
+        TrafficMix.parse(self.levels, self.breakdowns)
         if not 0 <= self.faults <= 1:
             raise ValueError(f"faults {self.faults} is not from 0 to 1")
         if self.rate_factor < 1:

@@ -43,6 +43,13 @@ def initialise(network: nn.Module, output: nn.Linear, output_gain: float) -> Non
             nn.init.zeros_(module.bias_hh)
 
 
+@torch.no_grad()
+def soften(actor: RecurrentPolicy, temperature: float) -> None:
+    """Divide the actor's logits, so that it samples more freely; none of their order changes."""
+    for parameter in actor.fc2.parameters():
+        parameter.div_(temperature)
+
+
 def unroll(
     actor: RecurrentPolicy, inputs: Tensor, hidden: Tensor, avail_actions: Tensor
 ) -> tuple[Tensor, Tensor]:

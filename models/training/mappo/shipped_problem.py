@@ -26,6 +26,7 @@ from models.training.traffic_levels import (
     TEST_LEVELS,
     TRAINING_SEED,
     VALIDATION_SEEDS,
+    TrafficMix,
     draw_training_scenario,
 )
 
@@ -54,10 +55,11 @@ class ShippedProblem:
         progress = iteration / config.curriculum_iterations
         rng = np.random.default_rng((config.seed, 1, iteration))
         faults_rng = np.random.default_rng((config.seed, 3, iteration))
-        hours = [
-            draw_hour(draw_training_scenario(rng, progress, config.duration_s), faults_rng, config)
-            for _ in range(n_traffics)
+        mix = TrafficMix.parse(config.levels, config.breakdowns)
+        scenarios = [
+            draw_training_scenario(rng, progress, config.duration_s, mix) for _ in range(n_traffics)
         ]
+        hours = [draw_hour(scenario, faults_rng, config) for scenario in scenarios]
         return [
             Task(
                 hour,

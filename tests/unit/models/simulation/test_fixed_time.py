@@ -35,7 +35,7 @@ def test_flow_ratio_is_that_of_the_busiest_lane_of_the_phase() -> None:
     through = Approach("a", "c", ("a_0", "a_1"), "Gr")
     opposite = Approach("c", "a", ("c_0",), "Gr")
     side = Approach("s", "c", ("s_0",), "rG")
-    junction = JunctionLayout("j", ("GGr", "rrG"), (), (through, opposite, side))
+    junction = JunctionLayout("j", ("GGr", "rrG"), (), (through, opposite, side), ())
     volumes = {("a", "c"): 900.0, ("c", "a"): 360.0, ("s", "c"): 180.0}
     assert flow_ratios(junction, volumes) == pytest.approx([0.25, 0.1])
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from models.junctions import JUNCTIONS, Junction
-from models.shipped.layout import EDGES
+from models.shipped.layout import EDGES, SPEED_LIMIT
 from models.signal_states import yellow_state
 from models.simulation.road_network import RoadNetwork, read_network
 
@@ -64,3 +64,21 @@ def test_every_exit_is_reached_from_every_entry_but_across_one_way_streets(
 
 def test_route_to_an_edge_out_of_reach_is_empty(network: RoadNetwork) -> None:
     assert network.route("park_to_east", "west_to_station") == ()
+
+
+def test_beyond_the_junctions_lie_their_own_ground_and_all_exits(network: RoadNetwork) -> None:
+    beyond = {
+        junction_id: {road.edge for road in layout.beyond}
+        for junction_id, layout in network.junctions.items()
+    }
+    own = {
+        junction_id: {edge for edge in beyond[junction_id] if edge[0] == ":"}
+        for junction_id in beyond
+    }
+    for junction_id, edges in own.items():
+        assert len(edges) >= 5
+        assert all(edge.startswith(f":{junction_id}_") for edge in edges)
+    exits = [edge for junction_id in beyond for edge in beyond[junction_id] - own[junction_id]]
+    assert sorted(exits) == sorted(network.exits)
+    limits = [road.speed_limit for layout in network.junctions.values() for road in layout.beyond]
+    assert 5 < min(limits) < max(limits) == SPEED_LIMIT  # one turns more slowly than one drives

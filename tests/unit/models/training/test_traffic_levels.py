@@ -15,7 +15,9 @@ from models.training.traffic_levels import (
     TEST_LEVELS,
     TEST_SEEDS,
     TRAINING_SEED,
+    USUAL_MIX,
     VALIDATION_SEEDS,
+    TrafficMix,
     draw_training_scenario,
 )
 
@@ -25,9 +27,9 @@ def demand_level(scenario: Scenario) -> float:
     return scenario.demand_scale * scenario.profile.at(middle)[0]
 
 
-def draw(progress: float, number: int = 400) -> list[Scenario]:
+def draw(progress: float, mix: TrafficMix = USUAL_MIX) -> list[Scenario]:
     rng = np.random.default_rng(1)
-    return [draw_training_scenario(rng, progress) for _ in range(number)]
+    return [draw_training_scenario(rng, progress, mix=mix) for _ in range(400)]
 
 
 def test_seeds_of_test_validation_and_training_are_apart() -> None:
@@ -71,3 +73,12 @@ def test_training_begins_without_the_hardest() -> None:
     scenarios = draw(progress=0)
     assert max(demand_level(scenario) for scenario in scenarios) <= 1.1
     assert not any(scenario.breakdowns for scenario in scenarios)
+
+
+def test_training_has_the_mix_that_is_asked_for() -> None:
+    medium = draw(progress=1, mix=TrafficMix.parse("0,3,0,1", breakdowns=0.0))
+    levels = np.array([demand_level(scenario) for scenario in medium])
+    assert 0.4 < levels.min() < 0.75 < 1.05 < levels.max()
+    assert 0.7 < (levels < 0.75).mean() < 0.8
+    assert not any(scenario.breakdowns for scenario in medium)
+    assert all(each.breakdowns for each in draw(progress=1, mix=TrafficMix(breakdowns=1.0)))

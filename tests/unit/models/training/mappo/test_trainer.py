@@ -163,6 +163,15 @@ def test_start_from_several_policies_is_the_mean_of_their_weights(tmp_path: Path
         torch.testing.assert_close(tensor, (policies[0][name] + policies[1][name]) / 2)
 
 
+def test_softened_start_tries_more_and_prefers_the_same(batch: Batch, tmp_path: Path) -> None:
+    write_atomically(trainer_of(CONFIG).actor.state_dict(), tmp_path / "start.th")
+    sharp = trainer_of(replace(CONFIG, warm_start=str(tmp_path / "start.th"))).actor
+    soft = trainer_of(replace(CONFIG, warm_start=str(tmp_path / "start.th"), temperature=2)).actor
+    seen, hidden = batch.inputs[0].flatten(0, 1), batch.hidden.flatten(0, 1)
+    with torch.no_grad():
+        torch.testing.assert_close(2 * soft(seen, hidden)[0], sharp(seen, hidden)[0])
+
+
 def test_kept_weights_follow_the_actors_slowly_and_survive_a_resume(tmp_path: Path) -> None:
     trainer = trainer_of(replace(CONFIG, average_decay=0.75))
     for value in (0.0, 4.0):
