@@ -11,102 +11,37 @@ import csv
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import as_completed
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from tqdm import tqdm
 
 from models.policy.form import SHIPPED_POLICY, InvalidPolicyFileError
-from models.policy.network import read_state_dict
-from models.signals.clock_plan import SAFE_PLAN, SHIPPED_PLAN, read_plan
-from models.simulation.controllers import (
-    Controller,
-    KeepPhase,
-    MaxPressure,
-    PolicyController,
-    RandomPhases,
-)
-from models.simulation.environment import Scenario
+from models.simulation.controllers import Controller, PolicyController
 from models.simulation.episode import run_episode
-from models.simulation.fixed_time import FixedTime
-from models.simulation.outages import ByClock
-from models.simulation.road_network import RoadNetwork, read_network
+from models.simulation.road_network import read_network
+from models.training.evaluation_jobs import (
+    PEERS,
+    SAFE_PLAN_BY_CLOCK,
+    SAFE_POLICY,
+    Job,
+    first_seeds,
+    plan_jobs,
+    plan_progress,
+    version_of,
+)
 from models.training.evaluation_report import REPORTS, Run, write_report
 from models.training.imitate import IMITATION_POLICY
-from models.training.kept_runs import digest
-from models.training.outage_levels import (
-    OUTAGE_LEVEL,
-    PLAN,
-    outage_runs,
-    with_outage,
-)
+from models.training.outage_levels import outage_runs, with_outage
 from models.training.processes import make_pool
 from models.training.strains import STRAINS
-from models.training.traffic_levels import TEST_LEVELS, TEST_SEEDS
+from models.training.traffic_levels import PROGRESS_SEEDS, TEST_LEVELS, TEST_SEEDS
 from models.whole_file import whole_file
 
-MakeController = Callable[[RoadNetwork, Scenario, int], Controller]
-
-SAFE_POLICY, SAFE_PLAN_BY_CLOCK = "policy behind the safety layer", "plan behind the safety layer"
-PEERS: dict[str, MakeController] = {
-    "random": lambda network, scenario, seed: RandomPhases(seed),
-    "fixed time": lambda network, scenario, seed: FixedTime(network, scenario),
-    "actuated": lambda network, scenario, seed: KeepPhase(),
-    "max pressure": lambda network, scenario, seed: MaxPressure(network),
-    SAFE_PLAN_BY_CLOCK: lambda network, scenario, seed: ByClock(
-        read_plan(SAFE_PLAN), scenario.begin_s
-    ),
-}
 RUNS_FILE = REPORTS / "policy_runs.csv"
-
-
-class Job(NamedTuple):
-    """A run to make; the policy is a file, empty for the other controllers."""
-
-    controller: str
-    policy: str
-    version: str
-    level: str
-    seed: int
-
-
-def plan_jobs(policies: dict[str, Path], seeds: range) -> list[Job]:
-    """Every controller at every level with every seed; complete seed by seed.
-
-    Raises:
-        InvalidPolicyFileError: a policy's file cannot be used.
-    """
-    policies = policies | {SAFE_POLICY: policies["policy"]}
-    versions = {name: _version(path) for name, path in policies.items()}
-    jobs = [
-        Job(name, str(policies.get(name, "")), versions.get(name, ""), level, seed)
-        for seed in seeds
-        for level in TEST_LEVELS
-        for name in (*PEERS, *policies)
-    ]
-    alone, with_plan = versions["policy"], f"{versions['policy']} {digest(SHIPPED_PLAN)}"
-    jobs += [
-        Job(name, str(policies["policy"]), version, OUTAGE_LEVEL, seed)
-        for seed in seeds
-        for name in outage_runs()
-        for version in [with_plan if name.endswith(PLAN) else alone]
-    ]
-    return jobs + [
-        Job(name, str(policies.get(name, "")), versions.get(name, ""), level, seed)
-        for seed in seeds
-        for level, strain in STRAINS.items()
-        for name in strain.controllers
-        if name in policies or name in PEERS
-    ]
-
-
-def _version(path: Path) -> str:
-    read_state_dict(path)
-    return digest(path)
 
 
 def run_job(job: Job) -> Run:
@@ -146,7 +81,7 @@ def run_job(job: Job) -> Run:
 def evaluate(jobs: list[Job], file: Path, workers: int) -> list[Run]:
     """Make the runs that the file lacks; returns those of the jobs, in their order."""
     runs = {_key(run): run for run in read_runs(file)}
-    missing = [job for job in jobs if _key(job) not in runs]
+    missing = {_key(job): job for job in jobs if _key(job) not in runs}.values()
     with make_pool(workers) as pool:
         running = [pool.submit(run_job, job) for job in missing]
         for future in tqdm(as_completed(running), total=len(running), unit="run"):
@@ -182,6 +117,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--policy", type=Path, default=SHIPPED_POLICY, help="file to evaluate")
     parser.add_argument("--seeds", type=int, default=len(TEST_SEEDS), help="how many, from 1 on")
+    parser.add_argument(
+        "--progress-seeds",
+        type=int,
+        default=len(PROGRESS_SEEDS),
+        help="how many to compare the policy with the weights that its training began with",
+    )
     parser.add_argument("--strains", action="store_true", help="make what no training had only")
     parser.add_argument("--only", nargs="+", help="make these controllers' runs, and no report")
     parser.add_argument("--runs", type=Path, default=RUNS_FILE, help="CSV file of all runs")
@@ -189,18 +130,20 @@ def main() -> None:
     arguments = parser.parse_args()
     try:
         policies = {"policy": arguments.policy}
-        if _version(arguments.policy) != _version(IMITATION_POLICY):
+        if version_of(arguments.policy) != version_of(IMITATION_POLICY):
             policies = {"imitation": IMITATION_POLICY} | policies
-        jobs = plan_jobs(policies, range(TEST_SEEDS.start, TEST_SEEDS.start + arguments.seeds))
+        jobs = plan_jobs(policies, first_seeds(arguments.seeds))
+        progress = plan_progress(policies, first_seeds(arguments.progress_seeds))
     except InvalidPolicyFileError as error:
         sys.exit(str(error))
     if arguments.strains:
-        jobs = [job for job in jobs if job.level in STRAINS]
+        jobs, progress = [job for job in jobs if job.level in STRAINS], []
     if arguments.only:
         jobs = [job for job in jobs if job.controller in arguments.only]
-    runs = evaluate(jobs, arguments.runs, arguments.workers)
+        progress = [job for job in progress if job.controller in arguments.only]
+    runs = evaluate([*jobs, *progress], arguments.runs, arguments.workers)
     if not arguments.only and not arguments.strains:
-        write_report(runs)
+        write_report(runs[: len(jobs)], progress=runs[len(jobs) :])
         tqdm.write(f"Tables and plots: {REPORTS / 'policy.md'}")
 
 

@@ -90,10 +90,13 @@ def estimate(values: ArrayLike) -> Estimate:
 Cells = Mapping[tuple[str, str], Estimate]  # by level and controller
 
 
-def write_report(runs: Sequence[Run], folder: Path = REPORTS) -> None:
+def write_report(runs: Sequence[Run], folder: Path = REPORTS, progress: Sequence[Run] = ()) -> None:
     """Write ``policy.md``, ``policy.png``, and ``policy_training.png`` from the training's logs.
 
     The logs, ``policy_training/NAME.csv``, are copies of the ``log.csv`` of the runs to show.
+
+    Args:
+        progress: of the policy and of the weights that its training began with, on more seeds.
     """
     in_strain = [run for run in runs if run.level in STRAINS]
     compared = [
@@ -122,7 +125,7 @@ def write_report(runs: Sequence[Run], folder: Path = REPORTS) -> None:
         levels,
         peers,
     )
-    lines += _outages(runs) + _strains(in_strain)
+    lines += _progress(progress) + _outages(runs) + _strains(in_strain)
     folder.mkdir(parents=True, exist_ok=True)
     Path(folder, "policy.md").write_text("\n".join([*lines, ""]), encoding="utf-8")
     plotted = {MEASURES[name]: tables[name] for name in ("time_loss_s", "waiting_s")}
@@ -130,6 +133,25 @@ def write_report(runs: Sequence[Run], folder: Path = REPORTS) -> None:
     curves = {log.stem: _read_curve(log) for log in sorted(folder.glob("policy_training/*.csv"))}
     if curves:
         plot_training(folder / "policy_training.png", curves)
+
+
+def _progress(runs: Sequence[Run]) -> list[str]:
+    """Return the table of what training has changed; nothing where there was none before."""
+    controllers = list(dict.fromkeys(run.controller for run in runs))
+    if len(controllers) < 2:
+        return []
+    before = next(each for each in controllers if each != "policy")
+    difference = "policy less imitation, seed by seed"
+    cells = {**_estimates(runs, "time_loss_s")}
+    cells |= {
+        (level, difference): each
+        for (level, controller), each in _differences(runs).items()
+        if controller == before
+    }
+    n_seeds = len({run.seed for run in runs})
+    title = f"What training has changed, {n_seeds} seeds, time loss in s per vehicle"
+    levels = list(dict.fromkeys(run.level for run in runs))
+    return _table(title, cells, levels, [*controllers, difference])
 
 
 def _outages(runs: Sequence[Run]) -> list[str]:

@@ -13,6 +13,7 @@ from models.simulation.environment import Scenario
 
 # One seed draws the vehicles of one run. No range reaches into another.
 TEST_SEEDS = range(1, 21)
+PROGRESS_SEEDS = range(1, 101)  # what training has changed is less than peers differ by
 VALIDATION_SEEDS = range(50_000, 50_002)
 PLAN_SEEDS = range(60_000, 60_003)
 IMITATION_SEED = 100_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from models.policy.form import SHIPPED_POLICY, InvalidPolicyFileError
 from models.simulation.controllers import KeepPhase
-from models.training import evaluate
+from models.training import evaluate, evaluation_jobs
 from models.training.evaluation_report import Run, estimate, write_report
 from models.training.imitate import IMITATION_POLICY
 from models.training.outage_levels import OUTAGE_LEVEL, outage_runs, with_outage
@@ -77,8 +78,56 @@ def test_what_no_training_had_stands_in_a_table_of_its_own(tmp_path: Path) -> No
     assert strain.controllers == SEEING
 
 
+def test_report_shows_what_training_has_changed_on_more_seeds(tmp_path: Path) -> None:
+    runs = [make_run("policy", seed, 40.0 + seed) for seed in (1, 2)]
+    progress = [make_run("imitation", seed, 50.0 + seed) for seed in range(1, 6)]
+    progress += [make_run("policy", seed, 41.0 + 2 * seed) for seed in range(1, 6)]
+    write_report(runs, tmp_path, progress=progress)
+    text = (tmp_path / "policy.md").read_text()
+    assert "What training has changed, 5 seeds" in text
+    assert "| rush | 53.0 ± 2.0 | 47.0 ± 3.9 | -6.0 ± 2.0 |" in text
+    assert "| rush | 41.5 ± 6.4 |" in text  # its own seeds stay what the other tables are about
+    write_report(runs, tmp_path, progress=progress[5:])
+    assert "What training has changed" not in (tmp_path / "policy.md").read_text()
+
+
+def test_progress_is_measured_for_both_weights_at_every_level() -> None:
+    policies = {"imitation": IMITATION_POLICY, "policy": SHIPPED_POLICY}
+    jobs = evaluation_jobs.plan_progress(policies, evaluation_jobs.first_seeds(3))
+    assert {(job.controller, job.level, job.seed) for job in jobs} == {
+        (name, level, seed) for name in policies for level in TEST_LEVELS for seed in (1, 2, 3)
+    }
+    assert not {job.version for job in jobs} & {""}
+
+
+def test_run_that_two_tables_need_is_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = evaluation_jobs.Job("fixed time", "", "", next(iter(TEST_LEVELS)), 1)
+    made = make_run("fixed time", 1, 50.0, job.level)
+    calls: list[evaluation_jobs.Job] = []
+
+    class Pool:
+        def __enter__(self) -> Pool:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def submit(self, _: object, job: evaluation_jobs.Job) -> Future[Run]:
+            calls.append(job)
+            done: Future[Run] = Future()
+            done.set_result(made)
+            return done
+
+    monkeypatch.setattr(evaluate, "make_pool", lambda _: Pool())
+    assert evaluate.evaluate([job, job], tmp_path / "runs.csv", workers=1) == [made, made]
+    assert calls == [job]
+
+
 def test_every_strain_is_a_job_of_the_controllers_that_it_concerns() -> None:
-    jobs = evaluate.plan_jobs({"imitation": IMITATION_POLICY, "policy": SHIPPED_POLICY}, range(2))
+    jobs = evaluation_jobs.plan_jobs(
+        {"imitation": IMITATION_POLICY, "policy": SHIPPED_POLICY}, range(2)
+    )
     for level, strain in STRAINS.items():
         assert [job.controller for job in jobs if job.level == level] == [*strain.controllers] * 2
 
@@ -95,7 +144,7 @@ def test_runs_survive_their_file(tmp_path: Path) -> None:
 
 
 def test_finished_runs_are_not_repeated(tmp_path: Path) -> None:
-    jobs = [evaluate.Job("fixed time", "", "", level, 1) for level in TEST_LEVELS]
+    jobs = [evaluation_jobs.Job("fixed time", "", "", level, 1) for level in TEST_LEVELS]
     finished = [make_run("fixed time", 1, 50.0, level) for level in TEST_LEVELS]
     evaluate.write_runs(tmp_path / "runs.csv", finished)
     assert evaluate.evaluate(jobs, tmp_path / "runs.csv", workers=1) == finished
@@ -103,7 +152,9 @@ def test_finished_runs_are_not_repeated(tmp_path: Path) -> None:
 
 def test_every_controller_meets_every_level_and_seed() -> None:
     policies = {"imitation": IMITATION_POLICY, "policy": IMITATION_POLICY}
-    jobs = [job for job in evaluate.plan_jobs(policies, range(1, 4)) if job.level not in STRAINS]
+    jobs = [
+        job for job in evaluation_jobs.plan_jobs(policies, range(1, 4)) if job.level not in STRAINS
+    ]
     compared = [job for job in jobs if job.controller not in outage_runs()]
     assert len(set(compared)) == len(compared) == 3 * 5 * 8
     assert len(jobs) - len(compared) == 3 * 4 * 2
@@ -115,7 +166,7 @@ def test_runs_of_other_weights_do_not_count(tmp_path: Path) -> None:
     versions = {
         job.version
         for path in (IMITATION_POLICY, other)
-        for job in evaluate.plan_jobs({"policy": path}, range(1, 2))
+        for job in evaluation_jobs.plan_jobs({"policy": path}, range(1, 2))
         if job.controller == "policy"
     }
     assert len(versions) == 2
@@ -123,4 +174,4 @@ def test_runs_of_other_weights_do_not_count(tmp_path: Path) -> None:
 
 def test_unusable_policy_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidPolicyFileError, match="no such file"):
-        evaluate.plan_jobs({"policy": tmp_path / "none.th"}, range(1, 2))
+        evaluation_jobs.plan_jobs({"policy": tmp_path / "none.th"}, range(1, 2))
