@@ -123,7 +123,11 @@ def main() -> None:
         default=len(PROGRESS_SEEDS),
         help="how many to compare the policy with the weights that its training began with",
     )
-    parser.add_argument("--strains", action="store_true", help="make what no training had only")
+    parser.add_argument(
+        "--strains",
+        action="store_true",
+        help="make only the runs with detectors that fail or traffic that goes other ways",
+    )
     parser.add_argument("--only", nargs="+", help="make these controllers' runs, and no report")
     parser.add_argument("--runs", type=Path, default=RUNS_FILE, help="CSV file of all runs")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)

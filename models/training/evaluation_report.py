@@ -174,13 +174,15 @@ def _outages(runs: Sequence[Run]) -> list[str]:
 
 
 def _strains(runs: Sequence[Run]) -> list[str]:
-    """Return the table of what no training had; nothing where it was not measured."""
+    """Return the table of what is not as usual; nothing where it was not measured."""
     if not runs:
         return []
     cells: defaultdict[tuple[str, str], Estimate | str] = defaultdict(str)
     cells.update(_estimates(runs, "time_loss_s"))
     n_seeds = len({run.seed for run in runs})
-    title = f"Time loss where all is not as in training, {n_seeds} seeds, s per vehicle"
+    title = (
+        f"Time loss where detectors fail or traffic goes other ways, {n_seeds} seeds, s per vehicle"
+    )
     return _table(title, cells, list(STRAINS), list(ALL))
 
 

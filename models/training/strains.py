@@ -1,4 +1,4 @@
-"""What no training had: detectors that fail, and traffic that goes other ways."""
+"""What is not as usual: detectors that fail, and traffic that goes other ways."""
 
 from __future__ import annotations
 

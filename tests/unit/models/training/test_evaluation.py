@@ -67,7 +67,7 @@ def test_report_shows_outages_with_either_fallback_beside_policy_and_fixed_time(
     assert "| dead all the time | 701.5 ± 6.4 | 801.5 ± 6.4 |\n| fixed time all" in text
 
 
-def test_what_no_training_had_stands_in_a_table_of_its_own(tmp_path: Path) -> None:
+def test_what_is_not_as_usual_stands_in_a_table_of_its_own(tmp_path: Path) -> None:
     (level, strain), *_ = STRAINS.items()
     runs = [make_run("policy", seed, 40.0 + seed, "rush") for seed in (1, 2)]
     runs += [make_run(name, seed, 50.0 + seed, level) for name in SEEING for seed in (1, 2)]
