@@ -121,7 +121,7 @@ def main() -> None:
         "--progress-seeds",
         type=int,
         default=len(PROGRESS_SEEDS),
-        help="how many to compare the policy with the weights that its training began with",
+        help="how many, from 1 on, to compare the policy with its interim weights",
     )
     parser.add_argument(
         "--strains",
@@ -132,6 +132,9 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=RUNS_FILE, help="CSV file of all runs")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
+    for name in ("seeds", "progress_seeds", "workers"):
+        if getattr(arguments, name) < 1:
+            parser.error(f"--{name.replace('_', '-')} {getattr(arguments, name)} is less than 1")
     try:
         policies = {"policy": arguments.policy}
         if version_of(arguments.policy) != version_of(IMITATION_POLICY):

@@ -78,8 +78,9 @@ def plan_progress(policies: dict[str, Path], seeds: range) -> list[Job]:
     Raises:
         InvalidPolicyFileError: a policy's file cannot be used.
     """
+    versions = {name: version_of(path) for name, path in policies.items()}
     return [
-        Job(name, str(path), version_of(path), level, seed)
+        Job(name, str(path), versions[name], level, seed)
         for seed in seeds
         for level in TEST_LEVELS
         for name, path in policies.items()

@@ -11,9 +11,10 @@ from models.simulation.breakdown import draw_breakdown
 from models.simulation.demand import HOUR_S
 from models.simulation.environment import Scenario
 
-# One seed draws the vehicles of one run. No range reaches into another.
+# One seed draws the vehicles of one run. No range reaches into another, but that those of the
+# test are the first of the progress's: what training has changed is less than peers differ by.
 TEST_SEEDS = range(1, 21)
-PROGRESS_SEEDS = range(1, 101)  # what training has changed is less than peers differ by
+PROGRESS_SEEDS = range(1, 101)
 VALIDATION_SEEDS = range(50_000, 50_002)
 PLAN_SEEDS = range(60_000, 60_003)
 IMITATION_SEED = 100_000
@@ -52,7 +53,7 @@ class TrafficMix(NamedTuple):
     """What the training episodes are like once the curriculum is over.
 
     Attributes:
-        shares: of the levels, in the order of FIRST_SHARES; they need not add up to 1.
+        shares: of the levels, in the order of FIRST_SHARES; they add up to 1.
         breakdowns: share of the episodes in which a lane is closed.
     """
 
@@ -61,7 +62,7 @@ class TrafficMix(NamedTuple):
 
     @classmethod
     def parse(cls, shares: str, breakdowns: float) -> Self:
-        """Read shares such as ``0.2,0.25,0.3,0.25``.
+        """Read shares such as ``0.2,0.25,0.3,0.25``; they need not add up to 1.
 
         Raises:
             ValueError: they are not one share of each level, or none is above 0.
@@ -75,7 +76,7 @@ class TrafficMix(NamedTuple):
             raise ValueError(f"levels {shares!r} are not shares, 0 or more, of {levels}")
         if not 0 <= breakdowns <= 1:
             raise ValueError(f"breakdowns {breakdowns} is not from 0 to 1")
-        return cls(numbers, breakdowns)
+        return cls(tuple(each / sum(numbers) for each in numbers), breakdowns)
 
 
 USUAL_MIX = TrafficMix()

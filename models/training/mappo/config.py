@@ -9,6 +9,17 @@ from models.simulation.environment import DECISION_S
 from models.training.signals_env import Reward
 from models.training.traffic_levels import TrafficMix
 
+AT_LEAST_1 = (
+    "iterations",
+    "episodes",
+    "repeats",
+    "duration_s",
+    "curriculum_iterations",
+    "chunk",
+    "minibatches",
+    "validate_every",
+)
+
 
 @dataclass(frozen=True)
 class Config:
@@ -102,7 +113,7 @@ class Config:
     ] = 10
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "episodes", "repeats", "chunk", "minibatches", "validate_every"):
+        for name in AT_LEAST_1:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} {getattr(self, name)} is less than 1")
         if self.reward not in get_args(Reward):
@@ -113,8 +124,8 @@ class Config:
             raise ValueError(
                 f"{self.duration_s} s are not a multiple of chunks of {self.chunk * DECISION_S} s"
             )
-        if not self.temperature > 0:
-            raise ValueError(f"temperature {self.temperature} is not above 0")
+        if not 0 < self.temperature < float("inf"):
+            raise ValueError(f"temperature {self.temperature} is not above 0 and finite")
         TrafficMix.parse(self.levels, self.breakdowns)
         if not 0 <= self.faults <= 1:
             raise ValueError(f"faults {self.faults} is not from 0 to 1")

@@ -52,7 +52,7 @@ class Trainer:
         initialise(self.critic, self.critic.values, output_gain=1.0)
         if config.warm_start:
             self.actor.load_state_dict(mean_weights(config.warm_start.split(","), network))
-            soften(self.actor, config.temperature)
+        soften(self.actor, config.temperature)
         self.average = AveragedModel(
             self.actor,
             multi_avg_fn=get_ema_multi_avg_fn(config.average_decay),  # type: ignore[no-untyped-call]

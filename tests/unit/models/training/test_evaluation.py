@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -97,7 +98,7 @@ def test_progress_is_measured_for_both_weights_at_every_level() -> None:
     assert {(job.controller, job.level, job.seed) for job in jobs} == {
         (name, level, seed) for name in policies for level in TEST_LEVELS for seed in (1, 2, 3)
     }
-    assert not {job.version for job in jobs} & {""}
+    assert len({job.version for job in jobs}) == len(policies)
 
 
 def test_run_that_two_tables_need_is_made_once(
@@ -170,6 +171,44 @@ def test_runs_of_other_weights_do_not_count(tmp_path: Path) -> None:
         if job.controller == "policy"
     }
     assert len(versions) == 2
+
+
+@pytest.mark.parametrize("option", ["--seeds", "--progress-seeds", "--workers"])
+def test_impossible_number_is_refused_before_anything_is_made(
+    option: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["evaluate", option, "0"])
+    with pytest.raises(SystemExit):
+        evaluate.main()
+    assert f"{option} 0 is less than 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("options", "n_progress"), [([], 20), (["--strains"], None)])
+def test_report_keeps_both_kinds_of_runs_apart(
+    options: list[str], n_progress: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[evaluation_jobs.Job] = []
+    reported: list[int] = []
+
+    def keep(jobs: list[evaluation_jobs.Job], *_: object) -> list[evaluation_jobs.Job]:
+        made.extend(jobs)
+        return jobs
+
+    def report(runs: list[object], progress: list[object]) -> None:
+        reported.extend([len(runs), len(progress)])
+
+    monkeypatch.setattr(
+        sys, "argv", ["evaluate", "--seeds", "1", "--progress-seeds", "2", *options]
+    )
+    monkeypatch.setattr(evaluate, "evaluate", keep)
+    monkeypatch.setattr(evaluate, "write_report", report)
+    evaluate.main()
+    if n_progress is None:
+        assert {job.level for job in made} == set(STRAINS)
+        assert not reported
+    else:
+        assert reported == [len(made) - n_progress, n_progress]
+        assert {job.controller for job in made[-n_progress:]} == {"imitation", "policy"}
 
 
 def test_unusable_policy_is_refused(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from models.training.forecasts.days import draw_day
 from models.training.traffic_levels import (
     IMITATION_SEED,
     PLAN_SEEDS,
+    PROGRESS_SEEDS,
     TEST_LEVELS,
     TEST_SEEDS,
     TRAINING_SEED,
@@ -33,7 +34,8 @@ def draw(progress: float, mix: TrafficMix = USUAL_MIX) -> list[Scenario]:
 
 
 def test_seeds_of_test_validation_and_training_are_apart() -> None:
-    assert TEST_SEEDS.stop <= VALIDATION_SEEDS.start
+    assert TEST_SEEDS.start == PROGRESS_SEEDS.start
+    assert TEST_SEEDS.stop <= PROGRESS_SEEDS.stop <= VALIDATION_SEEDS.start
     assert VALIDATION_SEEDS.stop <= PLAN_SEEDS.start < PLAN_SEEDS.stop <= IMITATION_SEED
     assert IMITATION_SEED < IMITATION_SEED + 10_000 <= TRAINING_SEED
     assert draw_day(0).seed >= 1_000_000  # where the days of the forecasts begin
@@ -81,4 +83,6 @@ def test_training_has_the_mix_that_is_asked_for() -> None:
     assert 0.4 < levels.min() < 0.75 < 1.05 < levels.max()
     assert 0.7 < (levels < 0.75).mean() < 0.8
     assert not any(scenario.breakdowns for scenario in medium)
+    halfway = draw(progress=0.5, mix=TrafficMix.parse("0,3,0,1", breakdowns=0.0))
+    assert halfway == draw(progress=0.5, mix=TrafficMix.parse("0,75,0,25", breakdowns=0.0))
     assert all(each.breakdowns for each in draw(progress=1, mix=TrafficMix(breakdowns=1.0)))

@@ -164,7 +164,9 @@ def test_start_from_several_policies_is_the_mean_of_their_weights(tmp_path: Path
 
 
 def test_softened_start_tries_more_and_prefers_the_same(batch: Batch, tmp_path: Path) -> None:
-    write_atomically(trainer_of(CONFIG).actor.state_dict(), tmp_path / "start.th")
+    start = trainer_of(CONFIG).actor
+    torch.nn.init.normal_(start.fc2.bias)
+    write_atomically(start.state_dict(), tmp_path / "start.th")
     sharp = trainer_of(replace(CONFIG, warm_start=str(tmp_path / "start.th"))).actor
     soft = trainer_of(replace(CONFIG, warm_start=str(tmp_path / "start.th"), temperature=2)).actor
     seen, hidden = batch.inputs[0].flatten(0, 1), batch.hidden.flatten(0, 1)
