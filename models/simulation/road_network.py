@@ -110,11 +110,9 @@ def read_network(path: str | os.PathLike[str] = NETWORK_FILE) -> RoadNetwork:
     links = [link.attrib for link in root.iterfind("connection") if "tl" in link.attrib]
     links.sort(key=lambda link: int(link["linkIndex"]))
     successors: dict[str, list[str]] = defaultdict(list)
-    followers: dict[str, set[str]] = defaultdict(set)
     for link in links:
         if link["to"] not in successors[link["from"]]:
             successors[link["from"]].append(link["to"])
-        followers[link["tl"]].add(link["to"])
     limits = {
         edge.attrib["id"]: max(float(lane.attrib["speed"]) for lane in edge.iterfind("lane"))
         for edge in root.iterfind("edge")
@@ -125,12 +123,7 @@ def read_network(path: str | os.PathLike[str] = NETWORK_FILE) -> RoadNetwork:
                 logic,
                 [link for link in links if link["tl"] == logic.attrib["id"]],
                 lanes,
-                [
-                    RoadBeyond(edge, limit)
-                    for edge, limit in limits.items()
-                    if edge.startswith(f":{logic.attrib['id']}_")
-                    or (edge not in successors and edge in followers[logic.attrib["id"]])
-                ],
+                {edge: limit for edge, limit in limits.items() if edge not in successors},
             )
             for logic in root.iterfind("tlLogic")
         },
@@ -143,8 +136,9 @@ def _read_junction(
     logic: ET.Element,
     links: list[dict[str, str]],
     lanes: Mapping[str, Lane],
-    beyond: list[RoadBeyond],
+    limits_beyond: Mapping[str, float],
 ) -> JunctionLayout:
+    own_ground, followers = f":{logic.attrib['id']}_", {link["to"] for link in links}
     states = [phase.attrib["state"] for phase in logic.iterfind("phase")]
     phases = tuple(state for state in states if "y" not in state)
     incoming = dict.fromkeys(f"{link['from']}_{link['fromLane']}" for link in links)
@@ -164,5 +158,9 @@ def _read_junction(
             )
             for (from_edge, to_edge), group in movements.items()
         ),
-        beyond=tuple(beyond),
+        beyond=tuple(
+            RoadBeyond(edge, limit)
+            for edge, limit in limits_beyond.items()
+            if edge.startswith(own_ground) or edge in followers
+        ),
     )

@@ -137,16 +137,15 @@ def write_report(runs: Sequence[Run], folder: Path = REPORTS, progress: Sequence
 
 def _progress(runs: Sequence[Run]) -> list[str]:
     """Return the table of what training has changed; nothing where there was none before."""
-    controllers = list(dict.fromkeys(run.controller for run in runs))
-    if len(controllers) < 2:
+    controllers = ["imitation", "policy"]
+    if {run.controller for run in runs} != set(controllers):
         return []
-    before = next(each for each in controllers if each != "policy")
     difference = "policy less imitation, seed by seed"
     cells = {**_estimates(runs, "time_loss_s")}
     cells |= {
         (level, difference): each
         for (level, controller), each in _differences(runs).items()
-        if controller == before
+        if controller == "imitation"
     }
     n_seeds = len({run.seed for run in runs})
     title = f"What training has changed, {n_seeds} seeds, time loss in s per vehicle"
