@@ -132,3 +132,10 @@ def test_training_without_faults_has_the_traffic_that_it_had_and_no_other() -> N
         assert other.scenario.faults.lost > 0
     assert len(problem.validation(config)) == 10
     assert len(problem.validation(Config(faults=0.1))) == 18
+
+
+def test_training_has_the_traffic_that_its_options_ask_for() -> None:
+    mix = Config(levels="1,0,0,0", breakdowns=1.0, repeats=1)
+    scenarios = [task.scenario.scenario for task in ShippedProblem().tasks(mix, 1)]
+    assert all(20 * 3600 <= scenario.begin_s <= 22 * 3600 for scenario in scenarios)
+    assert all(scenario.breakdowns for scenario in scenarios)
