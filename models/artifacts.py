@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from models.whole_file import whole_file
+from models.atomic_write import atomic_write
 
 Tensors = dict[str, NDArray[np.float32]]
 Config = TypeVar("Config", bound=BaseModel)
@@ -71,9 +71,9 @@ def write_artifact(path: Path, tensors: Tensors, config: BaseModel, card: Card) 
     """Write both files, each all or nothing."""
     weights = save(tensors, {_CONFIG_KEY: config.model_dump_json()})
     bound = card.model_copy(update={"weights_sha256": hashlib.sha256(weights).hexdigest()})
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         file.write(weights)
-    with whole_file(card_path(path)) as file:
+    with atomic_write(card_path(path)) as file:
         file.write((bound.model_dump_json(indent=2) + "\n").encode())
 
 

@@ -66,7 +66,7 @@ async def _take(step: Callable[[], Awaitable[None]], outages: Outages) -> None:
 
 async def start_refresher(tokens: Tokens, read_keys: Callable[[], Keys]) -> Refresher:
     """Keep tokens up to date from now on; what is revoked is known at once, if it can be."""
-    revocations = tokens.heed_revocations
+    revocations = tokens.refresh_revocations
     with contextlib.suppress(Exception):  # told by the next trial; the options say what holds
         await revocations()
     return Refresher(

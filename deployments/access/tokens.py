@@ -67,7 +67,7 @@ class Tokens:
         self.keys = keys
         self._verified.clear()
 
-    async def heed_revocations(self) -> None:
+    async def refresh_revocations(self) -> None:
         """Read what was revoked meanwhile, and forget the tokens that are.
 
         Raises:

@@ -8,13 +8,13 @@ from fastapi import FastAPI
 from ray import serve
 
 from deployments.access.audit import AuditLog
+from deployments.access.audit_buffer import PERIOD_S as NOTED_S
+from deployments.access.audit_buffer import AuditBuffer
 from deployments.access.keys import Keys
 from deployments.access.refresher import Refresher, start_refresher
 from deployments.access.revocations import Revocations, UserRule
 from deployments.access.service_tokens import ServiceTokenRule
 from deployments.access.tokens import Tokens
-from deployments.access.trail import PERIOD_S as NOTED_S
-from deployments.access.trail import Trail
 from deployments.console.api import create_app
 from deployments.console.options import ConsoleOptions
 from deployments.console.replicas import Replica
@@ -55,7 +55,7 @@ class Console:
         keep_calls_inside()
         give_way()
         self._options = options
-        tokens = self._access = self._store = self._audit = trail = None
+        tokens = self._access = self._store = self._audit = audit = None
         if options.login:
             read_keys = open_keys()
             self._store = open_store()
@@ -68,9 +68,9 @@ class Console:
                 unchecked=["read"] if options.look_while_unchecked else [],
             )
             self._access = await start_refresher(tokens, read_keys)
-            trail = Trail(AuditLog(self._store))
-            self._audit = Refresher({"The audit log": trail.flush}, NOTED_S)
-        self._service = ConsoleService(options, tokens, create_feed, _read_replicas, trail, network)
+            audit = AuditBuffer(AuditLog(self._store))
+            self._audit = Refresher({"The audit log": audit.flush}, NOTED_S)
+        self._service = ConsoleService(options, tokens, create_feed, _read_replicas, audit, network)
         await self._service.start()
 
     def __serve_build_asgi_app__(self) -> FastAPI:

@@ -9,8 +9,8 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
+from deployments.access.audit_buffer import AuditBuffer
 from deployments.access.tokens import Tokens
-from deployments.access.trail import Trail
 from deployments.console.audience import Audience, Client
 from deployments.console.errors import NoDecisionError
 from deployments.console.options import ConsoleOptions
@@ -19,7 +19,7 @@ from deployments.console.view import View
 from deployments.console.what_if import WhatIf
 from deployments.feed.watch import Watch
 from deployments.http.errors import ForbiddenError, UnauthorizedError
-from deployments.log import Seldom
+from deployments.log import RateLimitedLogger
 from deployments.store import StoreError
 from models.junctions import SHIPPED
 from models.maps.map_of_file import road_map_of
@@ -56,7 +56,7 @@ class ConsoleService:
         tokens: verifies those of the gateway's users; None where no login is asked for.
         open_feed: returns the feed, creating it when there is none.
         read_replicas: asks Serve for its replicas.
-        trail: where refused tokens are noted.
+        audit: where refused tokens are noted.
         network: that is shown.
     """
 
@@ -66,7 +66,7 @@ class ConsoleService:
         tokens: Tokens | None,
         open_feed: Callable[[], Awaitable[WatchedFeed]],
         read_replicas: Callable[[], Awaitable[list[Replica]]],
-        trail: Trail | None = None,
+        audit: AuditBuffer | None = None,
         network: Network = SHIPPED,
     ) -> None:
         self.road_map = road_map(network)
@@ -75,9 +75,9 @@ class ConsoleService:
         self._tokens = tokens
         self._open_feed = open_feed
         self._read_replicas = read_replicas
-        self._trail = trail or Trail()
+        self._audit = audit or AuditBuffer()
         self._what_if = WhatIf(network)
-        self._log = Seldom("The console")
+        self._log = RateLimitedLogger("The console")
         self._feed: WatchedFeed | None = None
         self._asked: Watch | None = None
         self._news = asyncio.Event()
@@ -114,7 +114,7 @@ class ConsoleService:
             self._tokens.authenticate(authorization, "read")
         except (UnauthorizedError, ForbiddenError) as error:
             if authorization is not None:
-                self._trail.note("token refused", error.subject, where, f"console: {error}")
+                self._audit.note("token refused", error.subject, where, f"console: {error}")
             raise
 
     async def next_event(self, client: Client) -> bytes:
@@ -220,6 +220,6 @@ class ConsoleService:
 
     async def close(self) -> None:
         with contextlib.suppress(StoreError):
-            await self._trail.flush()
+            await self._audit.flush()
         if self._watching is not None:
             self._watching.cancel()

@@ -17,7 +17,7 @@ from ray.actor import ActorHandle
 from deployments.channel import Address, Channel, Listener, connect
 from deployments.feed.board import MAX_FRAME, Board
 from deployments.feed.messages import Source
-from deployments.feed.publisher import FeedPublisher, NoFeedError, Told
+from deployments.feed.publisher import FeedPublisher, NoFeedError, Reporter
 from deployments.feed.watch import Watch
 from deployments.priority import give_way
 
@@ -69,11 +69,11 @@ class RayFeed:
         return Watch(await connect(addresses.watchers, MAX_FRAME))
 
 
-def start_publisher(told: Told) -> FeedPublisher:
+def start_publisher(reporter: Reporter) -> FeedPublisher:
     """Start to tell the feed, as the replica that this is called in."""
     context = serve.get_replica_context()
     source = Source(context.app_name, context.deployment, context.replica_id.unique_id)
-    return FeedPublisher(source, told, find_feed)
+    return FeedPublisher(source, reporter, find_feed)
 
 
 async def find_feed() -> Channel:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from deployments.feed.board import Connection
 from deployments.feed.messages import NOBODY, Contents, Demand, Report, Said, Source
-from deployments.log import Seldom
+from deployments.log import RateLimitedLogger
 
 PERIOD_S = 0.4
 ALIVE_S = 2.0  # a sign of life, where there is no news
@@ -17,10 +17,10 @@ MISSING_S = 3.0
 DEADLINE_S = 1.0
 
 
-class Told(Protocol):
+class Reporter(Protocol):
     """What a service tells; all of it is called in the event loop of its replica."""
 
-    def heed(self, demand: Demand) -> None:
+    def on_demand_changed(self, demand: Demand) -> None:
         """Note from now on what is asked for, and nothing else."""
 
     def take(self) -> Contents:
@@ -49,12 +49,12 @@ class FeedPublisher:
         source: whose reports these are.
     """
 
-    def __init__(self, source: Source, told: Told, find: FindFeed) -> None:
+    def __init__(self, source: Source, reporter: Reporter, find: FindFeed) -> None:
         self._source = source
-        self._told = told
+        self._reporter = reporter
         self._find = find
         self._demand = NOBODY
-        self._log = Seldom("The console's feed")
+        self._log = RateLimitedLogger("The console's feed")
         self._task = asyncio.create_task(self._run(), name="feed")
 
     def check_health(self) -> None:
@@ -83,7 +83,7 @@ class FeedPublisher:
 
     async def _talk(self, feed: Connection) -> None:
         """Do as the feed says until the connection ends, which raises."""
-        reports = _Reports(self._source, self._told, feed)
+        reports = _Reports(self._source, self._reporter, feed)
         saying = asyncio.ensure_future(feed.receive())
         try:
             while True:
@@ -103,7 +103,7 @@ class FeedPublisher:
     def _heed(self, demand: Demand) -> None:
         if demand != self._demand:
             self._demand = demand
-            self._told.heed(demand)
+            self._reporter.on_demand_changed(demand)
 
 
 class _Reports:
@@ -113,10 +113,10 @@ class _Reports:
         taken: how many the feed has taken.
     """
 
-    def __init__(self, source: Source, told: Told, feed: Connection) -> None:
+    def __init__(self, source: Source, reporter: Reporter, feed: Connection) -> None:
         self.taken = 0
         self._source = source
-        self._told = told
+        self._reporter = reporter
         self._feed = feed
         self._sent = 0
         self._sent_at = self._looked_at = -ALIVE_S
@@ -137,7 +137,7 @@ class _Reports:
         """
         if self.taken < self._sent:
             raise SilentFeedError
-        contents = self._told.take()
+        contents = self._reporter.take()
         self._looked_at = _now()
         is_new = contents.events or contents.totals != self._totals
         if is_new or self._looked_at - self._sent_at >= ALIVE_S:

@@ -15,7 +15,7 @@ from deployments.feed.messages import Forecast
 from deployments.flow.parsing import FlowQuestion, parse_question
 from deployments.flow.schemas import Health, ModelInfo
 from deployments.forecast.service import ForecastService
-from deployments.forecast.told import MAX_FORECASTS
+from deployments.forecast.telemetry import MAX_FORECASTS
 from models.flow.forecast import FlowForecaster, FlowForecasts
 from models.flow.window import FEATURES, HORIZON, MINUTE_S, WINDOW
 

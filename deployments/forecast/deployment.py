@@ -13,16 +13,16 @@ from deployments.feed.actor import start_publisher
 from deployments.forecast.api import create_app
 from deployments.forecast.metrics import ForecastMetrics
 from deployments.forecast.options import ForecastOptions, ForecastUserConfig
-from deployments.forecast.told import ToldForecasts
+from deployments.forecast.telemetry import ForecastReporter
 from deployments.forecast.variant import Variant
 from deployments.http.access_log import AccessLog
-from deployments.http.lane import lane_of
+from deployments.http.fast_path import fast_path_protocol
 from deployments.http.probes import Check, Probes
 from deployments.metrics.publisher import Publisher
 from deployments.metrics.requests import RequestMetrics
 from deployments.model_slot import ConfiguredModel
 from deployments.ray_private.calls_server import keep_calls_inside
-from deployments.ray_private.http_server import speak_by
+from deployments.ray_private.http_server import install_protocol
 from deployments.ray_private.serve import prepare_log
 from deployments.tracing.options import TracingOptions
 from deployments.tracing.replica import end_traces, trace_replica
@@ -56,14 +56,14 @@ class ForecastReplica:
         self._model = ConfiguredModel(self._service.slot, model_path, ForecastUserConfig)
         await self._model.start()
         self._metrics = Publisher(ForecastMetrics(self._service.counts, variant).publish)
-        self._feed = start_publisher(ToldForecasts(self._service.counts, self._service.watched))
+        self._feed = start_publisher(ForecastReporter(self._service.counts, self._service.watched))
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         model = Check(lambda: self._service.slot.model is not None, "No model is loaded.")
         probes = Probes(self.check_health, {"model": model})
         app = create_app(self._variant, self._service, self._options, probes, self._access_log)
         self._metrics.add(RequestMetrics(app.state.request_times).publish)
-        speak_by(lane_of(app))
+        install_protocol(fast_path_protocol(app))
         return app
 
     async def reconfigure(self, user_config: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from deployments.forecast.batcher import Batcher
 from deployments.forecast.counts import ForecastCounts
 from deployments.forecast.errors import ModelNotLoadedError
-from deployments.forecast.told import WatchedForecasts
+from deployments.forecast.telemetry import WatchedForecasts
 from deployments.model_slot import ModelSlot
 from models.artifacts import InvalidArtifactError
 

@@ -10,13 +10,13 @@ from fastapi import FastAPI
 from ray import serve
 
 from deployments.access.audit import AuditLog
+from deployments.access.audit_buffer import PERIOD_S as NOTED_S
+from deployments.access.audit_buffer import AuditBuffer
 from deployments.access.keys import Keys
 from deployments.access.refresher import Refresher, start_refresher
 from deployments.access.revocations import Revocations, UserRule
 from deployments.access.service_tokens import ServiceTokenRule
 from deployments.access.tokens import Tokens
-from deployments.access.trail import PERIOD_S as NOTED_S
-from deployments.access.trail import Trail
 from deployments.feed.actor import start_publisher
 from deployments.gateway.api import create_app
 from deployments.gateway.fallbacks import Fallback, make_fallback
@@ -32,15 +32,15 @@ from deployments.gateway.metrics import GatewayMetrics
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.safety import limits_of, make_guard
 from deployments.gateway.service import GatewayCounts, GatewayService
-from deployments.gateway.told import ToldGateway
+from deployments.gateway.telemetry import GatewayReporter
 from deployments.gateway.users import Users
 from deployments.http.access_log import AccessLog
-from deployments.http.lane import lane_of
+from deployments.http.fast_path import fast_path_protocol
 from deployments.http.probes import Check, Probes, store_check
 from deployments.metrics.publisher import Publisher
 from deployments.metrics.requests import RequestMetrics
 from deployments.ray_private.calls_server import keep_calls_inside
-from deployments.ray_private.http_server import speak_by
+from deployments.ray_private.http_server import install_protocol
 from deployments.ray_private.serve import prepare_log
 from deployments.store import Store
 from deployments.tracing.options import TracingOptions
@@ -99,8 +99,8 @@ class Gateway:
             unchecked=options.scopes_while_unchecked,
         )
         self._access = await start_refresher(tokens, read_keys)
-        trail = Trail(AuditLog(store))
-        self._audit = Refresher({"The audit log": trail.flush}, NOTED_S)
+        audit = AuditBuffer(AuditLog(store))
+        self._audit = Refresher({"The audit log": audit.flush}, NOTED_S)
         logins = Logins(store, Users(store, users), tokens, options)
         counts = GatewayCounts()
         fallback = make_fallback(plan, options.plan_time_zone)
@@ -111,7 +111,7 @@ class Gateway:
         self._options, self._network = options, network
         capacities = options.lane_capacities or network.capacities
         self._service = GatewayService(
-            logins, tokens, inference, capacities, counts, fallback, trail, guard, network
+            logins, tokens, inference, capacities, counts, fallback, audit, guard, network
         )
         self._metrics = Publisher(GatewayMetrics(self._service).publish)
         key = Check(tokens.check, "Tokens cannot be signed and verified.")
@@ -125,8 +125,8 @@ class Gateway:
             self._service, self._options, self._probes, self._access_log, self._network
         )
         self._metrics.add(RequestMetrics(app.state.request_times).publish)
-        self._feed = start_publisher(ToldGateway(self._service, app.state.request_times))
-        speak_by(lane_of(app))
+        self._feed = start_publisher(GatewayReporter(self._service, app.state.request_times))
+        install_protocol(fast_path_protocol(app))
         return app
 
     def check_health(self) -> None:

@@ -104,9 +104,9 @@ class Routes:
         try:
             answer = await self._service.reset(run, request_id)
         except UnavailableError:
-            self._service.trail.note("reset", who, where, f"{told}, not confirmed")
+            self._service.audit.note("reset", who, where, f"{told}, not confirmed")
             raise
-        self._service.trail.note("reset", who, where, told)
+        self._service.audit.note("reset", who, where, told)
         return _success(answer)
 
     def _authenticate(self, scope: Scope, needed: access.Scope) -> Verified:
@@ -116,7 +116,7 @@ class Routes:
         except (UnauthorizedError, ForbiddenError) as error:
             if authorization is not None:
                 where = self._address(scope)
-                self._service.trail.note("token refused", error.subject, where, str(error))
+                self._service.audit.note("token refused", error.subject, where, str(error))
             raise
 
     def _address(self, scope: Scope) -> str:

@@ -11,9 +11,9 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
+from deployments.access.audit_buffer import AuditBuffer
 from deployments.access.keys import public_keys
 from deployments.access.tokens import Tokens
-from deployments.access.trail import Trail
 from deployments.gateway.action_request import ActionQuery, parse_action_request, parse_json_object
 from deployments.gateway.errors import BadRequestError, UnavailableError, now_ms
 from deployments.gateway.fallbacks import Fallback, Red
@@ -40,7 +40,7 @@ from deployments.gateway.signals import FALLBACK_STATUS, signal_of
 from deployments.gateway.watched_fallbacks import WatchedFallbacks
 from deployments.http.errors import RefusedError
 from deployments.http.names import NOT_A_KEY, NOT_A_RUN_ID, is_name
-from deployments.log import Seldom
+from deployments.log import RateLimitedLogger
 from deployments.metrics.junctions import junction_labels
 from deployments.metrics.sampled import Sampled
 from deployments.store import StoreError
@@ -78,7 +78,7 @@ class GatewayService:
         network: whose junctions are decided for.
 
     Attributes:
-        trail: takes note of logins, resets and refusals for the audit log.
+        audit: takes note of logins, resets and refusals for the audit log.
         watched_fallbacks: takes note of answers without the policy while somebody watches.
     """
 
@@ -90,13 +90,13 @@ class GatewayService:
         capacities: LaneCapacities,
         counts: GatewayCounts,
         fallback: Fallback | None = None,
-        trail: Trail | None = None,
+        audit: AuditBuffer | None = None,
         guard: SafetyGuard | None = None,
         network: Network = SHIPPED,
     ) -> None:
         self.tokens = tokens
         self.counts = counts
-        self.trail = trail or Trail()
+        self.audit = audit or AuditBuffer()
         self.watched_fallbacks = WatchedFallbacks()
         self._logins = logins
         self._inference = inference
@@ -106,7 +106,7 @@ class GatewayService:
         self._fallback = fallback or Red()
         self._guard = guard
         self._random = random.Random()
-        self._log = Seldom("Answers")
+        self._log = RateLimitedLogger("Answers")
         self._health_probe: asyncio.Task[bool] | None = None
 
     @property
@@ -122,12 +122,12 @@ class GatewayService:
         except RefusedError as error:
             self.counts.logins[str(error.status)] += 1
             if error.status in (401, 429):
-                self.trail.note("login refused", error.subject, address, str(error))
+                self.audit.note("login refused", error.subject, address, str(error))
             if error.retry_after_s is not None:
                 self._log.warning(f"login {error.status}", "Refused a login: %s", error)
             raise
         self.counts.logins["success"] += 1
-        self.trail.note("login", str(credentials[0]), address)
+        self.audit.note("login", str(credentials[0]), address)
         return LoginResponse(
             accessToken=token, expiresIn=self.tokens.lifetime_s, timestamp=now_ms()
         )
@@ -224,7 +224,7 @@ class GatewayService:
             self._health_probe.cancel()
         await self._inference.close()
         with contextlib.suppress(StoreError):
-            await self.trail.flush()
+            await self.audit.flush()
         await self._logins.close()
 
 

@@ -24,7 +24,7 @@ class WatchedFallbacks:
         self._runs: frozenset[str] = frozenset()
         self._fallbacks: deque[Decision] = deque(maxlen=MAX_FALLBACKS)
 
-    def heed(self, demand: Demand) -> None:
+    def on_demand_changed(self, demand: Demand) -> None:
         self.watched, self._runs = demand
         if demand == NOBODY:
             self._fallbacks.clear()

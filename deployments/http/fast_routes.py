@@ -32,7 +32,7 @@ from deployments.http.errors import (
 from deployments.http.request import Bodies
 from deployments.http.shedding import AdaptiveLimit
 from deployments.http.traced import covering, noting_the_status
-from deployments.log import Seldom, request_headers
+from deployments.log import RateLimitedLogger, request_headers
 from deployments.request_times import CLIENT_GONE, RequestTimes, RouteTimes
 
 Check = Callable[[Scope], object]
@@ -88,7 +88,7 @@ class FastRoutes:
         self._times: RequestTimes = RequestTimes()
         self._times_of_others = self._times.of_others()
         self._bodies = Bodies()
-        self._log = Seldom("Refusals for load")
+        self._log = RateLimitedLogger("Refusals for load")
         self._routes: dict[tuple[str, str], Route] = {}
         app.state.request_times = self._times
         app.state.fast_routes = self

@@ -14,7 +14,7 @@ from ray.actor import ActorHandle
 from deployments.feed.actor import start_publisher
 from deployments.http.access_log import AccessLog
 from deployments.http.bearer import BearerGuard
-from deployments.http.lane import lane_of
+from deployments.http.fast_path import fast_path_protocol
 from deployments.http.probes import Probes, store_check
 from deployments.inference.api import create_app
 from deployments.inference.change_of_network import check_network
@@ -26,13 +26,13 @@ from deployments.inference.options import InferenceOptions
 from deployments.inference.replica.leases import StateLeases
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.service import InferenceService
-from deployments.inference.told import ToldInference
+from deployments.inference.telemetry import InferenceReporter
 from deployments.inference.wire.actor import OpenStore, find_authority
 from deployments.inference.wire.client import RayAuthority
 from deployments.metrics.publisher import Publisher
 from deployments.metrics.requests import RequestMetrics
 from deployments.ray_private.calls_server import keep_calls_inside
-from deployments.ray_private.http_server import speak_by
+from deployments.ray_private.http_server import install_protocol
 from deployments.ray_private.serve import prepare_log, writes_json
 from deployments.store import Store, StoreUnavailable
 from deployments.tracing.options import TracingOptions
@@ -95,8 +95,8 @@ class Inference:
             self._service.network,
         )
         self._metrics.add(RequestMetrics(app.state.request_times).publish)
-        self._feed = start_publisher(ToldInference(self._service, app.state.request_times))
-        speak_by(lane_of(app))
+        self._feed = start_publisher(InferenceReporter(self._service, app.state.request_times))
+        install_protocol(fast_path_protocol(app))
         return app
 
     async def reconfigure(self, user_config: dict[str, Any]) -> None:

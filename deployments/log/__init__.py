@@ -6,15 +6,15 @@ A state actor has a file of its own beside these, and so have the keepers of the
 """
 
 from deployments.log.context import REQUEST_ID_HEADER, about, request_headers, trace_id
-from deployments.log.floods import NoFloods, Outages, Seldom, logger
 from deployments.log.lines import Fields, line_handler, write_to
+from deployments.log.rate_limit import Outages, RateLimitedLogger, RateLimitFilter, logger
 
 __all__ = [
     "REQUEST_ID_HEADER",
     "Fields",
-    "NoFloods",
     "Outages",
-    "Seldom",
+    "RateLimitFilter",
+    "RateLimitedLogger",
     "about",
     "line_handler",
     "logger",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from deployments.log.context import request_id, trace_id
-from deployments.log.floods import NoFloods, logger
+from deployments.log.rate_limit import RateLimitFilter, logger
 
 MAX_FILE_BYTES = 32 << 20
 
@@ -74,7 +74,7 @@ def line_handler(handler: logging.Handler, text: str, is_json: bool, **fields: s
         fields: of every line where it is.
     """
     handler.setFormatter(JsonLines() if is_json else logging.Formatter(text))
-    handler.addFilter(NoFloods())
+    handler.addFilter(RateLimitFilter())
     handler.addFilter(Fields(lambda: is_json, **fields))
 
 

@@ -22,7 +22,7 @@ BACKLOG = 2048  # as uvicorn's own: the latest call sets it for all copies
 logger = logging.getLogger("ray.serve")
 
 
-class Accounts:
+class ReplicaStats:
     """What Serve's replica has to know of requests that do not pass its wrapper.
 
     It drains by how many there are, scales by that, and counts them for its metrics.
@@ -71,7 +71,7 @@ class Accounts:
 MakeProtocol = Callable[..., asyncio.Protocol]
 
 
-def speak_by(protocol: Callable[[Accounts], MakeProtocol]) -> None:
+def install_protocol(protocol: Callable[[ReplicaStats], MakeProtocol]) -> None:
     """Have this replica's HTTP server, which does not run yet, speak by a protocol of ours.
 
     Where Serve is configured for what its wrapper alone does, the server stays as it is.
@@ -87,7 +87,7 @@ def speak_by(protocol: Callable[[Accounts], MakeProtocol]) -> None:
         reason = _needs_wrapper(replica, http_options)
         server.accepting_more = asyncio.create_task(accept_more(server))  # held as long as it
         if reason is None:
-            server.config.http = protocol(Accounts(replica))
+            server.config.http = protocol(ReplicaStats(replica))
             logger.info("Requests of fast routes pass Serve's wrapper by")
         else:
             logger.info("Every request passes Serve's wrapper, because %s", reason)

@@ -15,7 +15,7 @@ from ray.serve._private.constants import SERVE_LOGGER_NAME
 from ray.serve._private.logging_utils import ServeContextFilter
 from ray.serve.context import _get_global_client, _get_internal_replica_context
 
-from deployments.log import Fields, NoFloods
+from deployments.log import Fields, RateLimitFilter
 
 
 class Front(NamedTuple):
@@ -55,7 +55,7 @@ def prepare_log() -> None:
         return
     replica = _get_internal_replica_context()
     fields = {"application": replica.app_name} if replica else {}
-    for each in (NoFloods(), ServeContextFilter(), Fields(writes_json, **fields)):
+    for each in (RateLimitFilter(), ServeContextFilter(), Fields(writes_json, **fields)):
         logger.addFilter(each)
 
 

@@ -8,7 +8,7 @@
 ``AsyncClient`` has the same calls, to be awaited.
 """
 
-from greenwave.client.awaiting.client import AsyncClient
+from greenwave.client.aio.client import AsyncClient
 from greenwave.client.blocking.client import Client
 from greenwave.client.calls.inference import Observed
 from greenwave.client.errors import (

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.whole_file import whole_file
+from models.atomic_write import atomic_write
 
 
 class InvalidCheckpointError(ValueError):
@@ -18,7 +18,7 @@ class InvalidCheckpointError(ValueError):
 
 def write_atomically(content: object, path: Path) -> None:
     """Write a file that is either complete or not there, whenever the process is killed."""
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         torch.save(content, file)
 
 

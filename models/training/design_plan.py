@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from models.atomic_write import atomic_write
 from models.junctions import JUNCTIONS
 from models.signals.clock_plan import (
     SAFE_PLAN,
@@ -45,7 +46,6 @@ from models.simulation.outages import ByClock
 from models.simulation.road_network import RoadNetwork, read_network
 from models.training.processes import make_pool
 from models.training.traffic_levels import PLAN_SEEDS
-from models.whole_file import whole_file
 
 BOUNDARIES_H = (0, 5, 6, 7, 9, 15, 16, 18, 20, 24)  # between periods of like demand
 RUSHES_H = (7, 16)  # periods that offsets are searched for in
@@ -156,7 +156,7 @@ def main() -> None:
     arguments = parser.parse_args()
     plan = design_safe_plan() if arguments.safe else design_plan(arguments.workers)
     shipped = SAFE_PLAN if arguments.safe else SHIPPED_PLAN
-    with whole_file(arguments.output or shipped) as file:
+    with atomic_write(arguments.output or shipped) as file:
         file.write(plan_as_json(plan).encode())
 
 

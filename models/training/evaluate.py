@@ -19,6 +19,7 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
+from models.atomic_write import atomic_write
 from models.policy.form import SHIPPED_POLICY, InvalidPolicyFileError
 from models.simulation.controllers import Controller, PolicyController
 from models.simulation.episode import run_episode
@@ -39,7 +40,6 @@ from models.training.outage_levels import outage_runs, with_outage
 from models.training.processes import make_pool
 from models.training.strains import STRAINS
 from models.training.traffic_levels import PROGRESS_SEEDS, TEST_LEVELS, TEST_SEEDS
-from models.whole_file import whole_file
 
 RUNS_FILE = REPORTS / "policy_runs.csv"
 
@@ -109,7 +109,7 @@ def write_runs(file: Path, runs: list[Run]) -> None:
     writer = csv.writer(rows, lineterminator="\n")
     writer.writerow(Run._fields)
     writer.writerows(sorted(runs))
-    with whole_file(file) as whole:
+    with atomic_write(file) as whole:
         whole.write(rows.getvalue().encode())
 
 

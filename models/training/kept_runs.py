@@ -11,8 +11,8 @@ from typing import Any
 
 from tqdm import tqdm
 
+from models.atomic_write import atomic_write
 from models.training.processes import make_pool
-from models.whole_file import whole_file
 
 Run = Mapping[str, Any]
 
@@ -34,7 +34,7 @@ def make_runs(
                 path = running[future]
                 done[path] = run = dict(future.result())
                 path.parent.mkdir(parents=True, exist_ok=True)
-                with whole_file(path) as file:
+                with atomic_write(path) as file:
                     file.write(json.dumps(run).encode())
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)

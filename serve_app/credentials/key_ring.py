@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from deployments.access.keys import InvalidKeysError, Key, Keys, read_keys, write_keys
-from models.whole_file import whole_file
+from models.atomic_write import atomic_write
 from serve_app.credentials.signing_key import configured_signing_key, signing_key
-from serve_app.file_turn import take_turn
+from serve_app.file_lock import acquire_file_lock
 from serve_app.settings import InsecureSettingsError, Settings
 
 FILE_NAME = "jwt-keys.json"
@@ -82,7 +82,7 @@ def changing_keys(settings: Settings) -> Iterator[Keys]:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder = os.open(path.parent, os.O_RDONLY)  # the file is replaced whole, and a lock with it
     try:
-        if not take_turn(folder, PATIENCE_S):
+        if not acquire_file_lock(folder, PATIENCE_S):
             raise TimeoutError(f"somebody else changes {path}")
         yield _read(path) if path.exists() else _only_key(settings)
     finally:
@@ -98,7 +98,7 @@ def write_key_file(path: Path, keys: Iterable[Key]) -> None:
     content = write_keys(keys)
     read_keys(content)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with whole_file(path, mode=0o600) as file:
+    with atomic_write(path, mode=0o600) as file:
         file.write(content)
 
 

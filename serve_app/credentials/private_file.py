@@ -12,7 +12,7 @@ def create_private(path: Path, content: bytes) -> None:
     """Create a file whole and with mode 0600, unless somebody else was first.
 
     Of several processes that start at once each has a file of its own to link, where
-    :func:`models.whole_file.whole_file` lets one writer replace what was there.
+    :func:`models.atomic_write.atomic_write` lets one writer replace what was there.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     handle, temporary = tempfile.mkstemp(dir=path.parent)  # makes it with mode 0600

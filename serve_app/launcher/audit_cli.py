@@ -14,7 +14,7 @@ from pathlib import Path
 
 from deployments.access.audit import LOGS, AuditLog, Entry
 from deployments.store import open_store
-from models.whole_file import whole_file
+from models.atomic_write import atomic_write
 from serve_app.launcher.command_error import CommandError
 from serve_app.launcher.ports import add_port_base
 from serve_app.settings import Settings
@@ -78,7 +78,7 @@ def _line(entry: Entry) -> str:
 
 def _export(path: Path, entries: list[Entry]) -> None:
     try:
-        with whole_file(path, mode=0o600) as file:
+        with atomic_write(path, mode=0o600) as file:
             for entry in entries:
                 fields = {"time": _moment(entry.at_ms), **asdict(entry)}
                 file.write(json.dumps(fields, ensure_ascii=False).encode() + b"\n")

@@ -8,7 +8,7 @@ import time
 from rich.console import Console
 
 from serve_app.launcher.command_error import CommandError
-from serve_app.launcher.foreground import heed_sigterm
+from serve_app.launcher.foreground import exit_on_sigterm
 from serve_app.launcher.installation import edge_of
 from serve_app.launcher.ports import add_port_base
 from serve_app.launcher.status_cli import running
@@ -47,7 +47,7 @@ def _dashboards(options: argparse.Namespace) -> None:
         console.print(f"{name} is not installed. {HOW_TO_GET[name]}.", style="yellow", markup=False)
     if found["Prometheus"] is None:
         raise CommandError("Nothing has been started: without Prometheus nobody has any data.")
-    heed_sigterm()
+    exit_on_sigterm()
     try:
         _show([each for each in found.values() if each is not None])
     except KeyboardInterrupt:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from models.whole_file import whole_file
+from models.atomic_write import atomic_write
 from serve_app.launcher.command_error import CommandError, naming_broken_files
 
 MAX_SEED = 2**31 - 1  # of SUMO's programs
@@ -74,7 +74,7 @@ def _demand(options: argparse.Namespace) -> None:
     for sentence in remarks:
         console.print(sentence, style="yellow", markup=False)
     try:
-        with whole_file(options.output) as file:
+        with atomic_write(options.output) as file:
             file.write(routes.encode())
     except OSError as error:
         raise CommandError(f"{options.output}: {error.strerror}") from error

@@ -13,7 +13,7 @@ from serve_app.launcher.keepers.supervisor import Supervisor
 _LOOK_S = 0.5
 
 
-def heed_sigterm() -> None:
+def exit_on_sigterm() -> None:
     """Take SIGTERM, which the first process of a container ignores by default, for Ctrl-C."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 

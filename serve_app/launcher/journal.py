@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from models.whole_file import whole_file
+from models.atomic_write import atomic_write
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Journal:
 
     def _write(self, entry: Entry) -> None:
         try:
-            with whole_file(self._path) as file:
+            with atomic_write(self._path) as file:
                 file.write(json.dumps(asdict(entry)).encode())
         except OSError:
             return

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from rich.console import Console
 
+from models.atomic_write import atomic_write
 from models.networks.file import InvalidNetworkError, network_as_json, read_network_file
 from models.networks.form import NetworkFile
 from models.networks.network import network_of
-from models.whole_file import whole_file
 from serve_app.launcher.command_error import CommandError, naming_broken_files
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -62,7 +62,7 @@ def _import(options: argparse.Namespace) -> None:
         sys.stdout.write(text)
     else:
         try:
-            with whole_file(options.output) as file:
+            with atomic_write(options.output) as file:
                 file.write(text.encode())
         except OSError as error:
             raise CommandError(f"{options.output}: {error.strerror}") from error

@@ -20,7 +20,7 @@ from deployments.customers.records.transfer import (
     parse_line,
 )
 from deployments.store import Store, StoreError, open_store
-from models.whole_file import whole_file
+from models.atomic_write import atomic_write
 from serve_app.launcher.command_error import CommandError
 from serve_app.launcher.file_arguments import add_file_arguments
 from serve_app.settings import Settings
@@ -61,7 +61,7 @@ async def _export_file(path: Path, store_url: str) -> int:
     written = 0
     try:
         with (
-            whole_file(path, mode=0o600) as file,
+            atomic_write(path, mode=0o600) as file,
             tqdm(desc="Exporting", unit=" records") as progress,
         ):
             async with _open(store_url) as store:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from models.whole_file import whole_file
-from serve_app.file_turn import take_turn
+from models.atomic_write import atomic_write
+from serve_app.file_lock import acquire_file_lock
 from serve_app.launcher.deploy import DeployError
 
 KEPT = 10
@@ -95,7 +95,7 @@ class Releases:
             DeployError: somebody else deploys still when the patience is over.
         """
         with self._lock("rollout") as file:
-            if not take_turn(file, PATIENCE_S):
+            if not acquire_file_lock(file, PATIENCE_S):
                 raise DeployError("Another deploy is under way.")
             yield
 
@@ -128,7 +128,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 def _write(path: Path, config: dict[str, Any]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with whole_file(path, mode=0o600) as file:
+        with atomic_write(path, mode=0o600) as file:
             file.write(json.dumps(config, indent=1).encode())
     except OSError as error:
         raise _refusal(path, error) from error

@@ -22,7 +22,7 @@ from serve_app.launcher.deploy_cli import (
 )
 from serve_app.launcher.edge import ROUTES, Edge, EdgeError, behind_edge
 from serve_app.launcher.first_calls import make_first_prediction
-from serve_app.launcher.foreground import heed_sigterm, stay
+from serve_app.launcher.foreground import exit_on_sigterm, stay
 from serve_app.launcher.installation import edge_of, instance_of, journal_of
 from serve_app.launcher.instance import START_TIMEOUT_S, Instance, InstanceError
 from serve_app.launcher.keepers.supervisor import Supervisor
@@ -50,7 +50,7 @@ def add_up(up: argparse.ArgumentParser) -> None:
 def _up(options: argparse.Namespace) -> None:
     started = time.monotonic()
     if options.foreground:
-        heed_sigterm()
+        exit_on_sigterm()
     config = read(options)
     instance = instance_of(options.port_base)
     settings = Settings.of_instance(options.port_base)

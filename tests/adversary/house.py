@@ -24,8 +24,8 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from deployments.access.audit import AuditLog
+from deployments.access.audit_buffer import AuditBuffer
 from deployments.access.tokens import Tokens
-from deployments.access.trail import Trail
 from deployments.console import api as console
 from deployments.console.options import ConsoleOptions
 from deployments.console.service import ConsoleService
@@ -47,7 +47,7 @@ from deployments.gateway.login import Logins
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.users import Users
-from deployments.http.lane import lane_of
+from deployments.http.fast_path import fast_path_protocol
 from deployments.inference import api as inference
 from deployments.inference.options import InferenceOptions
 from deployments.inference.replica.leases import StateLeases
@@ -61,7 +61,7 @@ from serve_app.launcher.ports import is_free
 from testbed.free_ports import free_port
 from tests.adversary.wire import Address
 from tests.edge.conftest import ROUTES, make_edge
-from tests.unit.console.told import FakeFeed, FakeServe
+from tests.unit.console.reports import FakeFeed, FakeServe
 from tests.unit.forecasters import write_density, write_flow
 from tests.unit.gateway.conftest import PASSWORD_HASH, make_breaker
 from tests.unit.inference.authorities import make_authority
@@ -171,7 +171,7 @@ async def _server(app: FastAPI, prefix: str) -> AsyncIterator[int]:
     with socket.create_server(("127.0.0.1", 0), backlog=2048) as listener:
         config = uvicorn.Config(
             served,
-            http=lane_of(app)(book),  # type: ignore[arg-type]
+            http=fast_path_protocol(app)(book),  # type: ignore[arg-type]
             lifespan="off",
             log_config=None,
         )
@@ -210,7 +210,14 @@ async def _gateway(store: Store, tokens: Tokens, asked: int) -> AsyncIterator[Fa
     )
     logins = Logins(store, users, tokens, options)
     service = GatewayService(
-        logins, tokens, client, SHIPPED.capacities, counts, Red(), Trail(AuditLog(store)), None
+        logins,
+        tokens,
+        client,
+        SHIPPED.capacities,
+        counts,
+        Red(),
+        AuditBuffer(AuditLog(store)),
+        None,
     )
     yield gateway.create_app(service, options)
     await client.close()

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from deployments.log import (
-    NoFloods,
     Outages,
-    Seldom,
+    RateLimitedLogger,
+    RateLimitFilter,
     about,
     line_handler,
     logger,
@@ -115,12 +115,12 @@ class TestForms:
         assert json.loads(stream.getvalue())["trace_id"] == f"{0xAB:032x}"
 
 
-class TestNoFloods:
+class TestRateLimitFilter:
     def test_few_warnings_of_a_place_pass_and_the_next_tells_of_the_others(self) -> None:
         now = 0.0
         logger, stream = lines_of(is_json=False)
         (handler,) = logger.handlers
-        handler.filters[0] = NoFloods(most=3, period_s=10, clock=lambda: now)
+        handler.filters[0] = RateLimitFilter(most=3, period_s=10, clock=lambda: now)
         for n in range(1000):
             logger.error("failed %d", n)
             logger.info("done")
@@ -135,7 +135,7 @@ class TestNoFloods:
 
     def test_what_was_left_out_is_told_by_the_next_that_passes(self) -> None:
         now = 0.0
-        filter = NoFloods(most=1, period_s=10, clock=lambda: now)
+        filter = RateLimitFilter(most=1, period_s=10, clock=lambda: now)
         record = logging.LogRecord("x", logging.ERROR, "a.py", 1, "failed %d", (1,), None)
         assert [filter.filter(record) for _ in range(5)] == [True] + [False] * 4
         now = 10.0
@@ -146,7 +146,7 @@ class TestNoFloods:
 def test_the_first_of_a_kind_is_written_at_once_and_the_others_are_counted(caplog) -> None:
     @virtual_time
     async def act() -> None:
-        seldom = Seldom("Answers", period_s=10)
+        seldom = RateLimitedLogger("Answers", period_s=10)
         for n in range(1000):
             seldom.warning("fallback", "without the policy: %d", n, run="r", key=None)
         seldom.warning("refusal", "refused")
@@ -172,7 +172,7 @@ def test_a_summary_belongs_to_no_request(caplog) -> None:
     @virtual_time
     async def act() -> None:
         request.set("r1")
-        seldom = Seldom("Answers", period_s=1)
+        seldom = RateLimitedLogger("Answers", period_s=1)
         seldom.warning("kind", "one")
         seldom.warning("kind", "two")
         await asyncio.sleep(2)

@@ -32,8 +32,8 @@ from deployments.gateway.users import Users
 from deployments.inference.api import create_app as create_inference
 from deployments.inference.options import InferenceOptions
 from deployments.inference.replica.stepper import Decision
-from deployments.log import NoFloods
-from deployments.log.floods import MOST
+from deployments.log import RateLimitFilter
+from deployments.log.rate_limit import MOST
 from deployments.store import open_store
 from models.junctions import SHIPPED
 from tests.unit.gateway.conftest import OPTIONS, FakeInference, make_breaker, make_tokens
@@ -50,7 +50,7 @@ def written() -> Iterator[list[logging.LogRecord]]:
     records: list[logging.LogRecord] = []
     handler = logging.Handler()
     handler.emit = records.append  # type: ignore[assignment]
-    handler.addFilter(NoFloods())
+    handler.addFilter(RateLimitFilter())
     logger = logging.getLogger("ray.serve")
     before = logger.level
     logger.setLevel(logging.INFO)

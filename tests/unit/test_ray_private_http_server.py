@@ -12,7 +12,12 @@ import pytest
 import uvicorn
 from ray.serve._private import replica as serve_replica
 
-from deployments.ray_private.http_server import ACCEPTED_AT_ONCE, Accounts, accept_more, speak_by
+from deployments.ray_private.http_server import (
+    ACCEPTED_AT_ONCE,
+    ReplicaStats,
+    accept_more,
+    install_protocol,
+)
 
 
 class Metrics:
@@ -52,14 +57,14 @@ async def protocol_of(monkeypatch: pytest.MonkeyPatch, replica: Any, **of_http: 
 
     options = SimpleNamespace(**{"request_timeout_s": None, "middlewares": [], **of_http})
     monkeypatch.setattr(serve_replica, "start_asgi_http_server", start)
-    speak_by(lambda accounts: accounts)  # type: ignore[arg-type,return-value]
+    install_protocol(lambda stats: stats)  # type: ignore[arg-type,return-value]
     await serve_replica.start_asgi_http_server(replica.serve, options)
     server.accepting_more.cancel()
     return server.config.http
 
 
 async def test_where_the_wrapper_is_not_needed_connections_are_ours(monkeypatch):
-    assert isinstance(await protocol_of(monkeypatch, replica_with()), Accounts)
+    assert isinstance(await protocol_of(monkeypatch, replica_with()), ReplicaStats)
 
 
 @pytest.mark.parametrize(
@@ -80,10 +85,10 @@ async def test_where_serve_is_asked_for_what_its_wrapper_does_nothing_changes(
 
 def test_serve_is_told_of_every_request():
     replica = replica_with()
-    accounts = Accounts(replica)
-    accounts.began()
-    accounts.ended("/api/act", 0.002, None)
-    accounts.ended("/api/act", 0.003, "CancelledError")
+    stats = ReplicaStats(replica)
+    stats.began()
+    stats.ended("/api/act", 0.002, None)
+    stats.ended("/api/act", 0.003, "CancelledError")
     told = {"route": "/api/act", "latency_ms": 2.0, "is_error": False, "exception_type": None}
     failed = told | {"latency_ms": 3.0, "is_error": True, "exception_type": "CancelledError"}
     assert replica._metrics_manager.told == [("+", True), ("-", True), told, ("-", True), failed]
@@ -91,11 +96,11 @@ def test_serve_is_told_of_every_request():
 
 def test_the_prefix_is_that_of_now():
     replica = replica_with()
-    accounts = Accounts(replica)
+    stats = ReplicaStats(replica)
     prefixes = []
     for prefix in ("/api", "/", None):
         replica._route_prefix = prefix
-        prefixes.append(accounts.prefix)
+        prefixes.append(stats.prefix)
     assert prefixes == ["/api", "", ""]
 
 

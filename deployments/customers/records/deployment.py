@@ -12,12 +12,12 @@ from deployments.customers.records.metrics import RecordMetrics
 from deployments.customers.records.record_type import RecordType
 from deployments.customers.records.service import RecordService
 from deployments.http.access_log import AccessLog
-from deployments.http.lane import lane_of
+from deployments.http.fast_path import fast_path_protocol
 from deployments.http.probes import Probes, store_check
 from deployments.metrics.publisher import Publisher
 from deployments.metrics.requests import RequestMetrics
 from deployments.ray_private.calls_server import keep_calls_inside
-from deployments.ray_private.http_server import speak_by
+from deployments.ray_private.http_server import install_protocol
 from deployments.ray_private.serve import prepare_log
 from deployments.store import Store
 from deployments.tracing.options import TracingOptions
@@ -53,7 +53,7 @@ class CustomerRecords:
     def __serve_build_asgi_app__(self) -> FastAPI:
         app = create_app(self._service, self._probes, self._access_log)
         self._metrics.add(RequestMetrics(app.state.request_times).publish)
-        speak_by(lane_of(app))
+        install_protocol(fast_path_protocol(app))
         return app
 
     def check_health(self) -> None:

@@ -42,7 +42,7 @@ from deployments.inference.protocol import (
     StateBatch,
     TooManyStatesError,
 )
-from deployments.log import Seldom
+from deployments.log import RateLimitedLogger
 
 logger = logging.getLogger("ray.serve")
 
@@ -97,7 +97,7 @@ class HiddenStateAuthority:
             self._office, self._ownership, self._recovery, self._grace_s, clock
         )
         self._on_end = on_end
-        self._log = Seldom("New hidden states")
+        self._log = RateLimitedLogger("New hidden states")
         self.recovery_s = 0.0
         self._starting: asyncio.Task[None] | None = None
         self._giving_up: asyncio.Task[None] | None = None

@@ -9,7 +9,7 @@ from typing import Protocol
 from deployments.inference.authority.ledger import Ledger, SupersededError
 from deployments.inference.authority.rows import Copy, copy_row, pack_copy
 from deployments.inference.protocol import AuthorityUnavailableError, Key
-from deployments.log import Seldom
+from deployments.log import RateLimitedLogger
 from deployments.trace_context import MOST_LINKED, Trace, traces_of
 from deployments.tracing import process as tracing
 
@@ -66,7 +66,7 @@ class WriteBehind:
         self._flushing: list[asyncio.Future[None]] = []
         self._traces: deque[Trace] = deque(maxlen=MOST_LINKED)  # of what is noted
         self._wake = asyncio.Event()
-        self._log = Seldom("Copies of hidden states")
+        self._log = RateLimitedLogger("Copies of hidden states")
 
     def put(self, key: Key, copy: Copy) -> None:
         self._note(key, copy)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from deployments.inference.protocol import Key, OutcomeUnknownError
-from deployments.log import Seldom
+from deployments.log import RateLimitedLogger
 from deployments.trace_context import Trace
 
 
@@ -131,7 +131,7 @@ class HeldAnswers:
         self._loop = asyncio.get_running_loop()
         self._held: deque[tuple[float, asyncio.Future[Decision]]] = deque()
         self._timer: asyncio.TimerHandle | None = None
-        self._log = Seldom("Commits")
+        self._log = RateLimitedLogger("Commits")
 
     def add(self, answer: asyncio.Future[Decision]) -> None:
         while self._held and self._held[0][1].done():

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from deployments.inference.protocol import Key
 from deployments.inference.replica.counts import Batch, StepCounts
-from deployments.log import Seldom
+from deployments.log import RateLimitedLogger
 from models.junctions import SHIPPED
 from models.networks.network import Network
 from models.policy.form import HIDDEN_DIM
@@ -103,7 +103,7 @@ class Shadow:
         self._counts = counts
         self._unavailable = network.unavailable
         self._loop = asyncio.get_running_loop()
-        self._log = Seldom("Steps of the shadow")
+        self._log = RateLimitedLogger("Steps of the shadow")
         self._seen: list[Seen] = []
         self._due: deque[Seen] = deque()
         self._n_waiting = 0

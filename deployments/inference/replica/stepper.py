@@ -32,7 +32,7 @@ from deployments.inference.replica.shadow import PolicySource, Seen, Shadow
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.replica.traced import covering_step, traces_of_requests
 from deployments.inference.replica.watched_steps import Made, WatchedSteps
-from deployments.log import Seldom
+from deployments.log import RateLimitedLogger
 from deployments.metrics.junctions import junction_labels
 from deployments.trace_context import CURRENT, Trace
 from deployments.tracing import process as tracing
@@ -91,7 +91,7 @@ class Stepper:
         self._queues = Queues()
         self._held_answers = HeldAnswers(options.commit_timeout_s)
         self._no_place_until = -math.inf
-        self._log = Seldom("Hidden states")
+        self._log = RateLimitedLogger("Hidden states")
         self._scheduled = False
         self._acquiring: set[asyncio.Task[None]] = set()
 

@@ -54,7 +54,7 @@ class WatchedSteps:
         self._active: Counter[str] = Counter()
         self._recent = _nothing()
 
-    def heed(self, demand: Demand) -> None:
+    def on_demand_changed(self, demand: Demand) -> None:
         self.watched, self._runs = demand
         if demand == NOBODY:
             self._active.clear()

@@ -14,9 +14,9 @@ from greenwave.client.calls.forecasts import DensityCalls, FlowCalls
 from greenwave.client.calls.gateway import GatewayCalls, RunCalls
 from greenwave.client.calls.inference import InferenceCalls
 from greenwave.client.calls.records import AccountCalls, CardCalls, LoanCalls
-from greenwave.client.core.call import Call, Doing, NoReply, Outcome, Pause, Reply, Send
+from greenwave.client.core.call import Call, NoReply, Outcome, Pause, Reply, Send, Steps
+from greenwave.client.core.engine import CallEngine
 from greenwave.client.core.login import make_bearer, make_login
-from greenwave.client.core.performance import Performer
 from greenwave.client.errors import InvalidInputError
 from greenwave.client.settings import CONNECTIONS, RETRIES, TIMEOUTS, Addresses, Retries, Timeouts
 
@@ -63,7 +63,7 @@ class Client:
     ) -> None:
         self._addresses = at = url if isinstance(url, Addresses) else Addresses.at(url)
         login = make_login(at.gateway, username, password, token)
-        self._performer = Performer(timeouts, retries, login)
+        self._performer = CallEngine(timeouts, retries, login)
         self._exchange = exchange or Connections(connections, tls)
         self._alone = threading.Lock()
         self._closed = False
@@ -101,7 +101,7 @@ class Client:
             raise InvalidInputError("This client is closed", call=str(call))
         return self._do(self._performer.perform(call))
 
-    def _do(self, things: Doing[Result]) -> Result:
+    def _do(self, things: Steps[Result]) -> Result:
         outcome: Outcome = None
         while True:
             try:
@@ -118,7 +118,7 @@ class Client:
                 case _:
                     outcome = self._do_alone(thing.things, thing.timeout_s)
 
-    def _do_alone(self, things: Doing[str], timeout_s: float) -> str | None:
+    def _do_alone(self, things: Steps[str], timeout_s: float) -> str | None:
         if not self._alone.acquire(timeout=timeout_s):
             return None
         try:

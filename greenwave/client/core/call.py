@@ -97,16 +97,16 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
+class Exclusive:
     """Do these things while no other call does such; the outcome is their result.
 
     It is None if the others do not end within ``timeout_s``.
     """
 
-    things: Generator[Send | Pause | Alone, Outcome, str]
+    things: Generator[Send | Pause | Exclusive, Outcome, str]
     timeout_s: float
 
 
 Outcome = Reply | NoReply | str | None
-Doing = Generator[Send | Pause | Alone, Outcome, Result]
+Steps = Generator[Send | Pause | Exclusive, Outcome, Result]
 """What is left to do for a call, and its result."""

@@ -7,9 +7,9 @@ import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from models.atomic_write import atomic_write
 from models.training.comparison.page import page_of
 from models.training.comparison.runs import CityRun, Comparison, compare
-from models.whole_file import whole_file
 
 PAGE, RUNS, QUEUES = "evaluation.html", "runs.csv", "queues.csv"
 KEPT = "runs"
@@ -51,5 +51,5 @@ def _as_csv(rows: Iterable[Sequence[object]]) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         file.write(text.encode())

@@ -11,6 +11,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from models.atomic_write import atomic_write
 from models.junctions import JUNCTIONS
 from models.shipped.layout import SPEED_LIMIT
 from models.simulation.demand import DAY_S
@@ -19,7 +20,6 @@ from models.simulation.episode import run_episode
 from models.simulation.fixed_time import FixedTime
 from models.simulation.road_network import RoadNetwork, read_network
 from models.training.forecasts.days import Day
-from models.whole_file import whole_file
 
 MINUTES = 24 * 60
 SLOT_MINUTES = 5
@@ -46,7 +46,7 @@ class Measurements:
 
     def save(self, path: Path) -> None:
         """Write all or nothing."""
-        with whole_file(path) as file:
+        with atomic_write(path) as file:
             np.savez_compressed(file, **asdict(self))
 
     @classmethod

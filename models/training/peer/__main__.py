@@ -13,12 +13,12 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from models.atomic_write import atomic_write
 from models.networks.file import InvalidNetworkError
 from models.simulation.city.scenario import CityScenario, InvalidScenarioError
 from models.simulation.metrics import Metrics
 from models.training.resco.cells import Cell, result_of, scenario_of
 from models.training.resco.published import MAPS
-from models.whole_file import whole_file
 
 ROOT = Path(__file__).parents[3]
 CONTROLLER = "SB3 PPO"
@@ -83,7 +83,7 @@ def _evaluate(options: argparse.Namespace, scenario: CityScenario) -> None:
         cell = Cell(options.map, CONTROLLER, seed)
         result = result_of(cell, drive(model, scenario, seed))
         delays.append(result.delay_s)
-        with whole_file(options.results / cell.file) as file:
+        with atomic_write(options.results / cell.file) as file:
             file.write(json.dumps(result._asdict()).encode())
     tqdm.write(
         f"{options.map}: {sum(delays) / len(delays):.2f} s of delay, mean of {len(delays)} seeds,"

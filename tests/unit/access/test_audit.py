@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deployments.access.audit import MAX_TEXT, AuditLog, Entry, shortened
-from deployments.access.trail import MAX_DISTINCT, OTHERS, Trail
+from deployments.access.audit_buffer import MAX_DISTINCT, OTHERS, AuditBuffer
 from deployments.store import StoreUnavailable
 from tests.unit.access.memory_store import MemoryStore
 
@@ -29,8 +29,8 @@ def log(store: MemoryStore) -> AuditLog:
 
 
 @pytest.fixture
-def trail(log: AuditLog) -> Trail:
-    return Trail(log, Clock())
+def buffer(log: AuditLog) -> AuditBuffer:
+    return AuditBuffer(log, Clock())
 
 
 def entry(number: int) -> Entry:
@@ -95,11 +95,11 @@ async def test_whoever_is_overtaken_by_others_tries_again(log, store, monkeypatc
     assert {each.at_ms for each in await log.entries()} == {101, 102, 103, 200}
 
 
-async def test_alike_events_are_one_entry_with_a_count(log, trail):
+async def test_alike_events_are_one_entry_with_a_count(log, buffer):
     for _ in range(1000):
-        trail.note("token refused", "ann", "10.0.0.1", "The token has expired")
-    trail.note("login", "ann", "10.0.0.1")
-    await trail.flush()
+        buffer.note("token refused", "ann", "10.0.0.1", "The token has expired")
+    buffer.note("login", "ann", "10.0.0.1")
+    await buffer.flush()
     refused, login = sorted(await log.entries(), key=lambda each: each.count, reverse=True)
     assert (refused.event, refused.who, refused.count) == ("token refused", "ann", 1000)
     assert refused.last_ms - refused.at_ms == 999
@@ -107,15 +107,15 @@ async def test_alike_events_are_one_entry_with_a_count(log, trail):
 
 
 async def test_a_flood_of_different_refusals_makes_few_entries_and_drives_out_nothing_else(
-    log, trail, store
+    log, buffer, store
 ):
-    trail.note("login", "ann", "10.0.0.1")
+    buffer.note("login", "ann", "10.0.0.1")
     before = store.calls
     for number in range(100_000):
-        trail.note("token refused", "", f"10.{number}", "The token is invalid")
-        trail.note("login refused", f"user {number}", "10.0.0.2", "no")
+        buffer.note("token refused", "", f"10.{number}", "The token is invalid")
+        buffer.note("login refused", f"user {number}", "10.0.0.2", "no")
     assert store.calls == before, "no request waits for the store"
-    await trail.flush()
+    await buffer.flush()
     kept = await log.entries()
     refusals = [each for each in kept if each.log == "refusals"]
     assert len(refusals) <= MAX_DISTINCT + 2
@@ -127,26 +127,26 @@ async def test_a_flood_of_different_refusals_makes_few_entries_and_drives_out_no
     assert [each.event for each in kept if each.log == "uses"] == ["login"]
 
 
-async def test_while_the_store_is_away_what_is_noted_is_kept_within_bounds(log, trail, store):
-    trail.note("login", "ann", "10.0.0.1")
+async def test_while_the_store_is_away_what_is_noted_is_kept_within_bounds(log, buffer, store):
+    buffer.note("login", "ann", "10.0.0.1")
     store.serves = False
     for number in range(1000):
-        trail.note("login refused", f"user {number}", "10.0.0.2", "no")
+        buffer.note("login refused", f"user {number}", "10.0.0.2", "no")
         if number % 100 == 0:
             with pytest.raises(StoreUnavailable):
-                await trail.flush()
+                await buffer.flush()
     store.serves = True
-    await trail.flush()
-    await trail.flush()
+    await buffer.flush()
+    await buffer.flush()
     kept = await log.entries()
     assert sum(each.count for each in kept if each.log == "refusals") == 1000
     assert len(kept) <= 2 * (MAX_DISTINCT + 2) + 1
 
 
 @pytest.mark.parametrize("text", ["x" * 10_000, "\x1b[2J" * 99, "a\nb", "\udcff"])
-async def test_a_field_is_short_and_does_nothing_to_a_terminal(log, trail, text):
-    trail.note("login refused", text, text, text)
-    await trail.flush()
+async def test_a_field_is_short_and_does_nothing_to_a_terminal(log, buffer, text):
+    buffer.note("login refused", text, text, text)
+    await buffer.flush()
     (kept,) = await log.entries()
     for field in (kept.who, kept.where, kept.detail):
         assert len(field) <= MAX_TEXT
@@ -158,8 +158,8 @@ def test_a_field_that_is_well_stays_as_it_is():
     assert shortened("Änne from 10.0.0.1") == "Änne from 10.0.0.1"
 
 
-async def test_without_a_log_nothing_grows(trail):
-    nowhere = Trail()
+async def test_without_a_log_nothing_grows(buffer):
+    nowhere = AuditBuffer()
     for number in range(10_000):
         nowhere.note("login refused", str(number), "", "")
     await nowhere.flush()

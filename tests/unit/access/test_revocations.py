@@ -70,7 +70,7 @@ async def test_a_change_of_a_user_revokes_its_tokens_and_nobody_elses(
     await users.add("ann", PASSWORD)
     await users.add("bob", PASSWORD)
     anns, bobs = await log_in(users, tokens), await log_in(users, tokens, "bob")
-    await tokens.heed_revocations()
+    await tokens.refresh_revocations()
     if seen_before:
         assert not refused(tokens, anns)
     match change:
@@ -80,7 +80,7 @@ async def test_a_change_of_a_user_revokes_its_tokens_and_nobody_elses(
             await users.set_scopes("ann", ["act"])
         case "removal":
             await users.remove("ann")
-    await tokens.heed_revocations()
+    await tokens.refresh_revocations()
     assert refused(tokens, anns)
     assert not refused(tokens, bobs)
 
@@ -88,11 +88,11 @@ async def test_a_change_of_a_user_revokes_its_tokens_and_nobody_elses(
 async def test_a_token_of_the_new_password_is_good_also_where_the_change_is_not_known(users, store):
     late = replica(store)
     await users.add("ann", PASSWORD)
-    await late.heed_revocations()
+    await late.refresh_revocations()
     await users.set_password("ann", "another password")
     token = await log_in(users, replica(store))
     assert not refused(late, token)
-    await late.heed_revocations()
+    await late.refresh_revocations()
     assert not refused(late, token)
 
 
@@ -101,7 +101,7 @@ async def test_a_login_that_was_on_its_way_with_the_old_password_is_revoked_as_w
     await users.add("ann", PASSWORD)
     account = await users.account("ann")
     await users.set_password("ann", "another password")
-    await tokens.heed_revocations()
+    await tokens.refresh_revocations()
     assert refused(tokens, tokens.issue("ann", account.scopes, account.generation))
 
 
@@ -115,7 +115,7 @@ async def test_who_is_added_again_gets_no_old_token_back(users, store):
     with pytest.raises(UserError, match="There is no user 'ann'"):
         await users.remove("ann")
     await users.add("ann", PASSWORD)
-    await tokens.heed_revocations()
+    await tokens.refresh_revocations()
     assert refused(tokens, first)
     assert not refused(tokens, await log_in(users, tokens))
 
@@ -124,11 +124,11 @@ async def test_a_token_from_before_generations_is_good_until_the_password_change
     tokens = replica(store)
     await users.add("ann", PASSWORD)
     old = tokens.issue("ann")
-    await tokens.heed_revocations()
+    await tokens.refresh_revocations()
     assert not refused(tokens, old)
     assert not refused(tokens, tokens.issue("somebody of another system"))
     await users.set_password("ann", "another password")
-    await tokens.heed_revocations()
+    await tokens.refresh_revocations()
     assert refused(tokens, old)
 
 
@@ -184,7 +184,7 @@ class TestConfiguredUser:
         await users.add("ann", PASSWORD)
         await users.set_password("ann", "another password")
         tokens = replica(store, configured)
-        await tokens.heed_revocations()
+        await tokens.refresh_revocations()
         token = await log_in(Users(store.as_store(), configured), tokens)
         assert not refused(tokens, token)
 
@@ -266,12 +266,12 @@ async def test_no_request_asks_the_store_and_an_unchanged_list_is_not_read_again
     users, tokens = Users(store.as_store()), replica(store)
     for number in range(100):
         await users.add(f"user {number}", PASSWORD)
-    await tokens.heed_revocations()
+    await tokens.refresh_revocations()
     token = f"Bearer {tokens.issue('user 7')}"
     before = store.calls
     for _ in range(1000):
         tokens.authenticate(token, "act")
     assert store.calls == before
     for _ in range(10):
-        await tokens.heed_revocations()
+        await tokens.refresh_revocations()
     assert store.calls == before + 10

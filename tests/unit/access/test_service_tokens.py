@@ -73,12 +73,12 @@ async def test_one_token_is_revoked_by_its_name_and_all_by_their_account(account
     for token in (first, second, other):
         tokens.verify(token)
     assert await accounts.revoke(first_id) == 1
-    await tokens.heed_revocations()
+    await tokens.refresh_revocations()
     with pytest.raises(UnauthorizedError, match="revoked"):
         tokens.verify(first)
     tokens.verify(second)
     assert await accounts.revoke("controller") == 1
-    await tokens.heed_revocations()
+    await tokens.refresh_revocations()
     with pytest.raises(UnauthorizedError, match="revoked"):
         tokens.verify(second)
     tokens.verify(other)
@@ -111,7 +111,7 @@ async def test_a_user_by_the_same_name_is_somebody_else(accounts, tokens, store,
     await users.add("controller", "some password")
     _, token = await accounts.create(KEYS, "controller", 10)
     await users.set_password("controller", "another password")
-    await tokens.heed_revocations()
+    await tokens.refresh_revocations()
     tokens.verify(token)
 
 

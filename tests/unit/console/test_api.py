@@ -18,9 +18,9 @@ from fastapi import FastAPI
 from starlette.types import Message
 
 from deployments.access.audit import AuditLog
+from deployments.access.audit_buffer import AuditBuffer
 from deployments.access.keys import Keys
 from deployments.access.tokens import Tokens
-from deployments.access.trail import Trail
 from deployments.console.api import create_app
 from deployments.console.options import ConsoleOptions
 from deployments.console.replicas import Replica
@@ -37,7 +37,7 @@ from deployments.console.service import (
 from deployments.feed.publisher import PERIOD_S
 from deployments.store import open_store
 from models.junctions import JUNCTIONS
-from tests.unit.console.told import FakeFeed, FakeServe, decision, report, shown
+from tests.unit.console.reports import FakeFeed, FakeServe, decision, report, shown
 from tests.unit.inference.virtual_time import virtual_time
 
 SECRET = b"0123456789abcdef0123456789abcdef"
@@ -97,9 +97,9 @@ async def test_a_token_that_may_not_read_is_refused(client):
 
 async def test_refused_tokens_are_noted_with_their_address(feed, serve, tmp_path):
     store = open_store(f"sqlite:///{tmp_path / 'audit.db'}")
-    trail = Trail(AuditLog(store))
+    audit = AuditBuffer(AuditLog(store))
     tokens = Tokens(Keys.of_secret(SECRET), 60, 5)
-    service = ConsoleService(ConsoleOptions(), tokens, feed.open, serve.read, trail)
+    service = ConsoleService(ConsoleOptions(), tokens, feed.open, serve.read, audit)
     transport = httpx.ASGITransport(create_app(service))
     scopeless = f"Bearer {tokens.issue('controller', ['act'])}"
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:

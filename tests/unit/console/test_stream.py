@@ -13,7 +13,7 @@ from deployments.console.stream import HEARTBEAT_S, SEND_S, STREAM_S, write_even
 from deployments.console.view import View
 from deployments.http.errors import UnauthorizedError
 from models.junctions import JUNCTIONS
-from tests.unit.console.told import decision, report, shown
+from tests.unit.console.reports import decision, report, shown
 from tests.unit.inference.virtual_time import virtual_time
 
 

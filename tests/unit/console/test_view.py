@@ -10,7 +10,7 @@ from deployments.console.view import Mark, View
 from deployments.feed.messages import Contents, Forecast, Report, Source
 from deployments.request_times import RouteTimes
 from models.junctions import JUNCTIONS
-from tests.unit.console.told import INFERENCE, SMALL, decision, report, shown
+from tests.unit.console.reports import INFERENCE, SMALL, decision, report, shown
 
 NEW = Mark()
 

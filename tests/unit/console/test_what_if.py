@@ -16,7 +16,7 @@ from models.policy.step import PolicyStep
 from tests.cities import agent_for, small_city
 from tests.cities import save as save_agent
 from tests.reference import random_state_dict
-from tests.unit.console.told import OBSERVATION, SMALL, real_decision
+from tests.unit.console.reports import OBSERVATION, SMALL, real_decision
 
 AGENT = JUNCTIONS[SMALL].agent_index
 LANE = 1

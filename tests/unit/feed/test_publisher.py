@@ -37,7 +37,7 @@ class FakeService:
     taken: int = 0
     noted: dict[str, int] = field(default_factory=dict)
 
-    def heed(self, demand: Demand) -> None:
+    def on_demand_changed(self, demand: Demand) -> None:
         self.demands.append(demand)
 
     def take(self) -> Contents:

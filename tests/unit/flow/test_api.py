@@ -16,7 +16,7 @@ from deployments.flow.parsing import parse_question
 from deployments.flow.service import FlowService
 from deployments.flow.variant import FLOW
 from deployments.forecast.api import create_app
-from deployments.forecast.told import ToldForecasts
+from deployments.forecast.telemetry import ForecastReporter
 from models.junctions import JUNCTIONS
 from tests.unit.forecasters import CARD, write_flow
 
@@ -336,16 +336,16 @@ async def test_drift_is_the_share_of_values_outside_the_training_range(
 
 
 async def test_a_watched_forecast_is_told_with_the_counts_it_was_made_from(service, client):
-    told = ToldForecasts(service.counts, service.watched)
+    reporter = ForecastReporter(service.counts, service.watched)
     await client.post("/forecast", json=body())
-    told.heed(Demand(True))
+    reporter.on_demand_changed(Demand(True))
     answer = (await client.post("/forecast", json=body(n_samples=10))).json()
-    contents = told.take()
+    contents = reporter.take()
     assert contents.requests == 2
     (forecast,) = contents.forecasts
     assert forecast.counts == [float(20 + minute % 7) for minute in range(10)]
     assert forecast.newest + forecast.horizon_s == answer["forecast_timestamp"]
     assert round(forecast.flow) == answer["predicted_flow"]
-    told.heed(NOBODY)
+    reporter.on_demand_changed(NOBODY)
     await client.post("/forecast", json=body())
-    assert told.take().forecasts == []
+    assert reporter.take().forecasts == []

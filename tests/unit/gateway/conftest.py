@@ -12,9 +12,9 @@ import pytest_asyncio
 from fastapi import FastAPI
 
 from deployments.access.audit import AuditLog
+from deployments.access.audit_buffer import AuditBuffer
 from deployments.access.keys import Keys
 from deployments.access.tokens import Tokens
-from deployments.access.trail import Trail
 from deployments.gateway.api import create_app
 from deployments.gateway.fallbacks import Fallback, Red
 from deployments.gateway.inference_calls.breaker import CircuitBreaker
@@ -124,9 +124,9 @@ async def service(
     client = InferenceClient(
         inference, make_breaker(), OPTIONS.deadline_s, counts.latencies_s.observe
     )
-    trail = Trail(AuditLog(store))
+    audit = AuditBuffer(AuditLog(store))
     made = GatewayService(
-        logins, tokens, client, network.capacities, counts, fallback, trail, guard, network
+        logins, tokens, client, network.capacities, counts, fallback, audit, guard, network
     )
     yield made
     await made.close()

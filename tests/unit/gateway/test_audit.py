@@ -15,7 +15,7 @@ ADDRESS = {"X-Forwarded-For": "203.0.113.9"}
 @pytest.fixture
 def kept(service, store):
     async def kept() -> list[Entry]:
-        await service.trail.flush()
+        await service.audit.flush()
         return await AuditLog(store).entries()
 
     return kept

@@ -10,18 +10,18 @@ from typing import Any, TypeVar
 from pydantic_core import from_json
 
 from greenwave.client.core.call import (
-    Alone,
     Call,
-    Doing,
     Effect,
+    Exclusive,
     NoReply,
     Outcome,
     Pause,
     Reply,
     Send,
+    Steps,
 )
+from greenwave.client.core.engine import CallEngine
 from greenwave.client.core.login import GivenToken, Login
-from greenwave.client.core.performance import Performer
 from greenwave.client.settings import Retries, Timeouts
 
 Result = TypeVar("Result")
@@ -82,7 +82,7 @@ class Play:
 
     def __post_init__(self) -> None:
         self._coming = iter(self.outcomes)
-        self._performer = Performer(
+        self._performer = CallEngine(
             self.timeouts,
             self.retries,
             self.login,
@@ -97,7 +97,7 @@ class Play:
     def paths(self) -> list[str]:
         return [send.url.removeprefix("http://service") for send in self.sent]
 
-    def _do(self, things: Doing[Result]) -> Result:
+    def _do(self, things: Steps[Result]) -> Result:
         outcome: Outcome = None
         while True:
             try:
@@ -114,5 +114,5 @@ class Play:
                     self.pauses.append(seconds)
                     self.now += seconds
                     outcome = None
-                case Alone(inner):
+                case Exclusive(inner):
                     outcome = self._do(inner)

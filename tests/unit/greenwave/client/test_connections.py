@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from greenwave.client.awaiting.connections import Connections as AwaitedConnections
+from greenwave.client.aio.connections import Connections as AwaitedConnections
 from greenwave.client.blocking.connections import Connections as BlockingConnections
 from greenwave.client.core.call import NoReply, Reply, Send
 from tests.unit.greenwave.client.servers import (

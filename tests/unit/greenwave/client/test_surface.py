@@ -13,7 +13,7 @@ from greenwave.client import (
     AsyncClient,
     Client,
 )
-from greenwave.client.awaiting import groups as awaited_groups
+from greenwave.client.aio import groups as awaited_groups
 from greenwave.client.blocking import groups as blocking_groups
 
 

@@ -8,7 +8,7 @@ import pytest
 from deployments.feed.messages import NOBODY, Demand
 from deployments.inference.protocol import Key
 from deployments.inference.replica.watched_steps import MAX_RECENT, MAX_RUNS, Made, WatchedSteps
-from deployments.inference.told import ToldInference
+from deployments.inference.telemetry import InferenceReporter
 from deployments.request_times import RequestTimes
 from models.maps.map_of_file import MAX_DRAWN
 from models.policy.inputs import UNAVAILABLE, InputLayout, encode
@@ -25,7 +25,7 @@ FILES = {"": "agent.th"}
 async def test_a_watched_decision_is_told_with_what_the_policy_saw_knew_and_chose():
     world = await World(policy=POLICY).start()
     stepper = world.replicas[0].stepper
-    stepper.watched_steps.heed(Demand(True, frozenset({"run"})))
+    stepper.watched_steps.on_demand_changed(Demand(True, frozenset({"run"})))
     asked = observations(3)
     for n, obs in enumerate(asked, 1):
         answer = await stepper.submit(Key("run", SMALL), obs)
@@ -44,7 +44,7 @@ async def test_a_watched_decision_is_told_with_what_the_policy_saw_knew_and_chos
 async def test_of_several_decisions_the_latest_has_the_hidden_state():
     world = await World(policy=POLICY).start()
     stepper = world.replicas[0].stepper
-    stepper.watched_steps.heed(Demand(True, frozenset({"run"})))
+    stepper.watched_steps.on_demand_changed(Demand(True, frozenset({"run"})))
     for obs in observations(3):
         await stepper.submit(Key("run", SMALL), obs)
     decisions, _ = stepper.watched_steps.take(FILES)
@@ -57,9 +57,9 @@ async def test_while_nobody_watches_nothing_is_noted():
     stepper = world.replicas[0].stepper
     await stepper.submit(Key("run", SMALL), [1.0])
     assert stepper.watched_steps.take(FILES) == ([], {})
-    stepper.watched_steps.heed(Demand(True, frozenset({"run"})))
+    stepper.watched_steps.on_demand_changed(Demand(True, frozenset({"run"})))
     await stepper.submit(Key("run", SMALL), [1.0])
-    stepper.watched_steps.heed(NOBODY)
+    stepper.watched_steps.on_demand_changed(NOBODY)
     assert stepper.watched_steps.take(FILES) == ([], {})
 
 
@@ -67,7 +67,7 @@ async def test_while_nobody_watches_nothing_is_noted():
 async def test_of_many_runs_and_many_steps_only_some_are_kept():
     world = await World(policy=POLICY).start()
     stepper = world.replicas[0].stepper
-    stepper.watched_steps.heed(Demand(True, frozenset({"run-0"})))
+    stepper.watched_steps.on_demand_changed(Demand(True, frozenset({"run-0"})))
     for n in range(3 * MAX_RUNS):
         await stepper.submit(Key(f"run-{n}", SMALL), [1.0])
     for obs in observations(2 * MAX_RECENT):
@@ -84,17 +84,17 @@ async def test_of_many_runs_and_many_steps_only_some_are_kept():
 async def test_a_step_that_is_not_finite_is_no_decision():
     world = await World(policy=POLICY).start()
     stepper = world.replicas[0].stepper
-    stepper.watched_steps.heed(Demand(True, frozenset({"run"})))
+    stepper.watched_steps.on_demand_changed(Demand(True, frozenset({"run"})))
     with pytest.raises(Exception, match="finite"):
         await stepper.submit(Key("run", SMALL), [float(np.finfo(np.float32).max)] * 8)
     assert stepper.watched_steps.take(FILES)[0] == []
 
 
 async def test_a_replica_tells_its_steps_and_how_late_its_commits_are(service):
-    told = ToldInference(service, RequestTimes())
-    told.heed(Demand(True, frozenset({"run"})))
+    reporter = InferenceReporter(service, RequestTimes())
+    reporter.on_demand_changed(Demand(True, frozenset({"run"})))
     await service.predict("run", SMALL, [1.0])
-    contents = told.take()
+    contents = reporter.take()
     assert contents.requests == 1
     assert contents.gauges["commit_lag_ms"] >= 0
     assert [decision.junction for decision in contents.decisions] == [SMALL]
@@ -103,7 +103,7 @@ async def test_a_replica_tells_its_steps_and_how_late_its_commits_are(service):
 def test_junctions_that_no_map_shows_are_not_told():
     network = city_of_size(MAX_DRAWN + 2)
     watched = WatchedSteps(network)
-    watched.heed(Demand(True, frozenset({"run"})))
+    watched.on_demand_changed(Demand(True, frozenset({"run"})))
     policy = PolicyStep(agent_for(network).state_dict(), network)
     agents = [MAX_DRAWN - 1, MAX_DRAWN, MAX_DRAWN + 1]
     inputs = InputLayout(network).encode(agents, [[1.0]] * 3)

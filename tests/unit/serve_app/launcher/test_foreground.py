@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from serve_app.launcher import foreground
-from serve_app.launcher.foreground import heed_sigterm, stay
+from serve_app.launcher.foreground import exit_on_sigterm, stay
 from serve_app.launcher.instance import InstanceError
 
 
@@ -69,7 +69,7 @@ def test_orphans_are_buried(instance):
 def test_sigterm_is_taken_for_ctrl_c():
     before = signal.getsignal(signal.SIGTERM)
     try:
-        heed_sigterm()
+        exit_on_sigterm()
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
     finally:

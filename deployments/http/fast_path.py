@@ -36,7 +36,7 @@ _LAST_OF_IDS = (1 << 48) - 1
 _numbers = itertools.count(random.getrandbits(48))
 
 
-class Accounts(Protocol):
+class ReplicaStats(Protocol):
     """What Serve has to know of the requests in the lane.
 
     Attributes:
@@ -54,13 +54,13 @@ class Accounts(Protocol):
     def ended(self, route: str, seconds: float, failure: str | None) -> None: ...
 
 
-def lane_of(app: FastAPI) -> Callable[[Accounts], Callable[..., asyncio.Protocol]]:
+def fast_path_protocol(app: FastAPI) -> Callable[[ReplicaStats], Callable[..., asyncio.Protocol]]:
     """Return what makes uvicorn's connections where the fast routes of an app have the lane."""
     fast: FastRoutes = app.state.fast_routes
-    return lambda accounts: partial(Connection, fast, accounts)
+    return lambda stats: partial(Connection, fast, stats)
 
 
-class Passage(NamedTuple):
+class RoutedRequest(NamedTuple):
     """A request in the lane: its route, and the id by which logs know it."""
 
     route: Route
@@ -72,20 +72,20 @@ class Connection(HttpToolsProtocol):
 
     Args:
         fast: the routes that have it.
-        accounts: told of every request in it.
+        stats: told of every request in it.
         of_uvicorn: what uvicorn makes a connection with.
     """
 
-    def __init__(self, fast: FastRoutes, accounts: Accounts, **of_uvicorn: Any) -> None:
+    def __init__(self, fast: FastRoutes, stats: ReplicaStats, **of_uvicorn: Any) -> None:
         super().__init__(**of_uvicorn)
         self._fast = fast
-        self._accounts = accounts
-        self._passing: asyncio.Task[None] | None = None
+        self._stats = stats
+        self._handling: asyncio.Task[None] | None = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        if self._passing is not None:
-            self._passing.cancel()
+        if self._handling is not None:
+            self._handling.cancel()
 
     def _should_upgrade(self) -> bool:
         return False  # to WebSockets: no service has any
@@ -96,16 +96,16 @@ class Connection(HttpToolsProtocol):
         self.cycle.keep_alive = False
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        passage = self._passage_of(cycle.scope)
-        if passage is None:
+        routed = self._route_request(cycle.scope)
+        if routed is None:
             super()._start_asgi_task(cycle, app)
             return
-        task = self._passing = self.loop.create_task(self._pass(cycle, passage, perf_counter()))
+        task = self._handling = self.loop.create_task(self._handle(cycle, routed, perf_counter()))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
-    def _passage_of(self, scope: Any) -> Passage | None:
-        root, path = scope["root_path"] + self._accounts.prefix, scope["path"]
+    def _route_request(self, scope: Any) -> RoutedRequest | None:
+        root, path = scope["root_path"] + self._stats.prefix, scope["path"]
         if not path.startswith(root):
             return None
         route = self._fast.route_of(scope["method"], path.removeprefix(root))
@@ -115,15 +115,17 @@ class Connection(HttpToolsProtocol):
         for name, value in scope["headers"]:
             if name == REQUEST_ID_HEADER:
                 request_id = value
-            elif name in self._accounts.own_headers:
+            elif name in self._stats.own_headers:
                 return None
         if request_id is None:
             request_id = b"%s%012x" % (_PREFIX_OF_IDS, next(_numbers) & _LAST_OF_IDS)
             scope["headers"].append((REQUEST_ID_HEADER, request_id))
         scope["root_path"] = root
-        return Passage(route, request_id)
+        return RoutedRequest(route, request_id)
 
-    async def _pass(self, cycle: RequestResponseCycle, passage: Passage, arrived_s: float) -> None:
+    async def _handle(
+        self, cycle: RequestResponseCycle, routed: RoutedRequest, arrived_s: float
+    ) -> None:
         scope: Any = cycle.scope
         receive: Any = cycle.receive
         request_headers.set(scope["headers"])
@@ -133,19 +135,19 @@ class Connection(HttpToolsProtocol):
         async def send(status: int, body: bytes, headers: Headers) -> None:
             if self.flow.write_paused:
                 await self.flow.drain()
-            self._write(cycle, status, body, headers, passage.request_id)
+            self._write(cycle, status, body, headers, routed.request_id)
 
         failure: str | None = "CancelledError"
-        self._accounts.began()
+        self._stats.began()
         try:
             body = bytes(cycle.body) if is_whole else None
-            await self._fast.answer(passage.route, scope, receive, send, body, arrived_s)
+            await self._fast.answer(routed.route, scope, receive, send, body, arrived_s)
             failure = None
         except Exception as error:
             failure = type(error).__name__
             logger.exception("A request failed")
         finally:
-            self._accounts.ended(scope["path"], perf_counter() - arrived_s, failure)
+            self._stats.ended(scope["path"], perf_counter() - arrived_s, failure)
             if not cycle.response_complete:
                 self.transport.close()
 

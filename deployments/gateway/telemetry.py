@@ -7,16 +7,16 @@ from deployments.gateway.service import GatewayService
 from deployments.request_times import RequestTimes
 
 
-class ToldGateway:
-    """Implements :class:`~deployments.feed.publisher.Told`."""
+class GatewayReporter:
+    """Implements :class:`~deployments.feed.publisher.Reporter`."""
 
     def __init__(self, service: GatewayService, times: RequestTimes) -> None:
         self._service = service
         self._fallbacks = service.watched_fallbacks
         self._times = times.of("POST", "/traffic/action")
 
-    def heed(self, demand: Demand) -> None:
-        self._fallbacks.heed(demand)
+    def on_demand_changed(self, demand: Demand) -> None:
+        self._fallbacks.on_demand_changed(demand)
 
     def take(self) -> Contents:
         counts = self._service.counts

@@ -7,16 +7,16 @@ from deployments.inference.service import InferenceService
 from deployments.request_times import RequestTimes
 
 
-class ToldInference:
-    """Implements :class:`~deployments.feed.publisher.Told`."""
+class InferenceReporter:
+    """Implements :class:`~deployments.feed.publisher.Reporter`."""
 
     def __init__(self, service: InferenceService, times: RequestTimes) -> None:
         self._policies = service.policies
         self._leases = service.leases
         self._times = times.of("POST", "/predict_action")
 
-    def heed(self, demand: Demand) -> None:
-        self._policies.watched_steps.heed(demand)
+    def on_demand_changed(self, demand: Demand) -> None:
+        self._policies.watched_steps.on_demand_changed(demand)
 
     def take(self) -> Contents:
         policies = self._policies

@@ -7,15 +7,15 @@ import ssl
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
-from greenwave.client.awaiting import groups
-from greenwave.client.awaiting.connections import Connections
+from greenwave.client.aio import groups
+from greenwave.client.aio.connections import Connections
 from greenwave.client.calls.forecasts import DensityCalls, FlowCalls
 from greenwave.client.calls.gateway import GatewayCalls, RunCalls
 from greenwave.client.calls.inference import InferenceCalls
 from greenwave.client.calls.records import AccountCalls, CardCalls, LoanCalls
-from greenwave.client.core.call import Call, Doing, NoReply, Outcome, Pause, Reply, Send
+from greenwave.client.core.call import Call, NoReply, Outcome, Pause, Reply, Send, Steps
+from greenwave.client.core.engine import CallEngine
 from greenwave.client.core.login import make_bearer, make_login
-from greenwave.client.core.performance import Performer
 from greenwave.client.errors import InvalidInputError
 from greenwave.client.settings import CONNECTIONS, RETRIES, TIMEOUTS, Addresses, Retries, Timeouts
 
@@ -62,7 +62,7 @@ class AsyncClient:
     ) -> None:
         self._addresses = at = url if isinstance(url, Addresses) else Addresses.at(url)
         login = make_login(at.gateway, username, password, token)
-        self._performer = Performer(timeouts, retries, login)
+        self._performer = CallEngine(timeouts, retries, login)
         self._exchange = exchange or Connections(connections, tls)
         self._alone = asyncio.Lock()
         self._closed = False
@@ -100,7 +100,7 @@ class AsyncClient:
             raise InvalidInputError("This client is closed", call=str(call))
         return await self._do(self._performer.perform(call))
 
-    async def _do(self, things: Doing[Result]) -> Result:
+    async def _do(self, things: Steps[Result]) -> Result:
         outcome: Outcome = None
         while True:
             try:
@@ -117,7 +117,7 @@ class AsyncClient:
                 case _:
                     outcome = await self._do_alone(thing.things, thing.timeout_s)
 
-    async def _do_alone(self, things: Doing[str], timeout_s: float) -> str | None:
+    async def _do_alone(self, things: Steps[str], timeout_s: float) -> str | None:
         try:
             async with asyncio.timeout(timeout_s):
                 await self._alone.acquire()

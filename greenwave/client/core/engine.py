@@ -7,15 +7,15 @@ import time
 from collections.abc import Callable, Mapping
 
 from greenwave.client.core.call import (
-    Alone,
     Call,
-    Doing,
     Effect,
+    Exclusive,
     NoReply,
     Pause,
     Reply,
     Result,
     Send,
+    Steps,
 )
 from greenwave.client.core.failures import Failure, failure_of
 from greenwave.client.core.login import GivenToken, Login
@@ -33,7 +33,7 @@ _COMMON = {"user-agent": "greenwave-client", "accept": "application/json"}
 _UNAUTHORIZED = 401
 
 
-class Performer:
+class CallEngine:
     """Knows how calls are performed, and the token that they share.
 
     Args:
@@ -56,7 +56,7 @@ class Performer:
         self._clock = clock
         self._chance = chance
 
-    def perform(self, call: Call[Result]) -> Doing[Result]:
+    def perform(self, call: Call[Result]) -> Steps[Result]:
         """Do what a call needs, and return its result.
 
         Raises:
@@ -65,7 +65,7 @@ class Performer:
         deadline = self._clock() + self._timeouts.total_s
         return self._perform(call, deadline, self._retries.attempts)
 
-    def _perform(self, call: Call[Result], deadline: float, most: int) -> Doing[Result]:
+    def _perform(self, call: Call[Result], deadline: float, most: int) -> Steps[Result]:
         attempts, perhaps_done, logged_in_anew = 0, False, False
         while True:
             token = None
@@ -112,17 +112,17 @@ class Performer:
             )
         return self._login
 
-    def _token(self, call: Call[Result], deadline: float) -> Doing[str]:
+    def _token(self, call: Call[Result], deadline: float) -> Steps[str]:
         login = self._login_of(call)
         if login.token is not None and login.is_fresh(self._clock()):
             return login.token
         assert isinstance(login, Login), "a given token is always fresh"
-        token = yield Alone(self._renew(login, deadline), max(0.0, deadline - self._clock()))
+        token = yield Exclusive(self._renew(login, deadline), max(0.0, deadline - self._clock()))
         if not isinstance(token, str):
             raise UnavailableError("Other calls' login took too long", call=str(login.call))
         return token
 
-    def _renew(self, login: Login, deadline: float) -> Doing[str]:
+    def _renew(self, login: Login, deadline: float) -> Steps[str]:
         asked = self._clock()
         if login.token is not None and login.is_fresh(asked):
             return login.token  # another call was first

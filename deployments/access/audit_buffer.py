@@ -24,7 +24,7 @@ _LOGS: dict[Event, Log] = {
 _What = tuple[Event, str, str, str]
 
 
-class Trail:
+class AuditBuffer:
     """Counts alike events together for a period, and then adds them to the log in one go.
 
     However many events there are, a replica adds at most MAX_DISTINCT + 2 entries to a log in a

@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 from deployments.http import request as bodies
 from deployments.http import shedding
 from deployments.http.answers import JSON_HEADERS, Answer
-from deployments.http.lane import lane_of
+from deployments.http.fast_path import fast_path_protocol
 from deployments.log import request_headers
 from tests.unit.http.test_fast_routes import PATH, app_with
 
@@ -77,7 +77,8 @@ async def serving(app: FastAPI) -> AsyncIterator[Place]:
 
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(wrapper, http=lane_of(app)(book), lifespan="off", log_config=None)  # type: ignore[arg-type]
+        protocol: Any = fast_path_protocol(app)(book)
+        config = uvicorn.Config(wrapper, http=protocol, lifespan="off", log_config=None)
         server = uvicorn.Server(config)
         task = asyncio.create_task(server.serve([listener]))
         while not server.started:

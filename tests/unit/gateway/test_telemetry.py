@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from deployments.feed.messages import NOBODY, Demand
 from deployments.gateway.inference_calls.client import InferenceUnavailableError
-from deployments.gateway.told import ToldGateway
+from deployments.gateway.telemetry import GatewayReporter
 from deployments.http.names import DEFAULT_RUN
 from deployments.request_times import RequestTimes
 from models.junctions import JUNCTIONS
@@ -13,13 +13,13 @@ BODY = b'{"junctionId": "300839359", "observations": [1, 0, 1]}'
 async def test_answers_and_fallbacks_of_watched_runs_are_told(
     service, inference, app, client, bearer
 ):
-    told = ToldGateway(service, app.state.request_times)
-    told.heed(Demand(True, frozenset({"watched", DEFAULT_RUN})))
+    reporter = GatewayReporter(service, app.state.request_times)
+    reporter.on_demand_changed(Demand(True, frozenset({"watched", DEFAULT_RUN})))
     await client.post("/traffic/action", content=BODY, headers=bearer)
     inference.error = InferenceUnavailableError("unreachable")
     for run in ("watched", "another", None):
         await service.act(BODY, run, None, None)
-    contents = told.take()
+    contents = reporter.take()
     assert (contents.requests, sum(contents.latencies)) == (4, 1), "three came by no route"
     assert contents.fallbacks["unreachable"] == 3
     assert contents.runs == {"watched": 1, "another": 1, DEFAULT_RUN: 1}
@@ -27,17 +27,17 @@ async def test_answers_and_fallbacks_of_watched_runs_are_told(
     (fallback, _) = contents.decisions
     assert (fallback.junction, fallback.observation) == ("300839359", [1.0, 0.0, 1.0])
     assert (fallback.fallback, fallback.action, fallback.step) == ("unreachable", 0, 0)
-    assert told.take().decisions == []
+    assert reporter.take().decisions == []
 
 
 async def test_while_nobody_watches_nothing_is_noted(service, inference):
-    told = ToldGateway(service, RequestTimes())
+    reporter = GatewayReporter(service, RequestTimes())
     inference.error = InferenceUnavailableError("unreachable")
     await service.act(BODY, None, None, None)
-    told.heed(Demand(True, frozenset({DEFAULT_RUN})))
-    told.heed(NOBODY)
+    reporter.on_demand_changed(Demand(True, frozenset({DEFAULT_RUN})))
+    reporter.on_demand_changed(NOBODY)
     for junction in JUNCTIONS:
         body = BODY.replace(b"300839359", junction.encode())
         await service.act(body, None, None, None)
-    contents = told.take()
+    contents = reporter.take()
     assert (contents.decisions, contents.runs) == ([], {})

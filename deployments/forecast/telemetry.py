@@ -21,7 +21,7 @@ class WatchedForecasts:
         self.watched = False
         self._forecasts: deque[Forecast] = deque(maxlen=MAX_FORECASTS)
 
-    def heed(self, demand: Demand) -> None:
+    def on_demand_changed(self, demand: Demand) -> None:
         self.watched = demand.watched
         if demand == NOBODY:
             self._forecasts.clear()
@@ -36,15 +36,15 @@ class WatchedForecasts:
         return forecasts
 
 
-class ToldForecasts:
-    """Implements :class:`~deployments.feed.publisher.Told`."""
+class ForecastReporter:
+    """Implements :class:`~deployments.feed.publisher.Reporter`."""
 
     def __init__(self, counts: ForecastCounts[object], watched: WatchedForecasts) -> None:
         self._counts = counts
         self._watched = watched
 
-    def heed(self, demand: Demand) -> None:
-        self._watched.heed(demand)
+    def on_demand_changed(self, demand: Demand) -> None:
+        self._watched.on_demand_changed(demand)
 
     def take(self) -> Contents:
         return Contents(self._counts.predictions.total(), forecasts=self._watched.take())

@@ -10,7 +10,7 @@ from typing import TextIO
 _PAUSE_S = 0.05
 
 
-def take_turn(file: TextIO | int, patience_s: float) -> bool:
+def acquire_file_lock(file: TextIO | int, patience_s: float) -> bool:
     """Hold the lock of an open file until it is closed; False if others hold it for too long.
 
     Args:

@@ -17,7 +17,7 @@ PERIOD_S = 10.0
 MOST = 10
 
 
-class Seldom:
+class RateLimitedLogger:
     """Writes the first warning of a kind at once, and then how many more there were in a period.
 
     To be used in an event loop.
@@ -119,7 +119,7 @@ class _Place:
     left_out: int = 0
 
 
-class NoFloods(logging.Filter):
+class RateLimitFilter(logging.Filter):
     """Lets few warnings and errors of one place in the code pass in a period.
 
     The net below what is written seldom anyway: no outage that nobody thought of, and no defect

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 
 @contextmanager
-def whole_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
+def atomic_write(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
     """Write a file that takes its name, and the place of an older one, once it is on the disk.
 
     Until then, and for ever if writing fails, everything is as it was. One process may write it at
