@@ -105,7 +105,7 @@ bench: $(VENV)/.dev  ## compare with FastAPI, LitServe, BentoML and bare Serve (
 bench-all: bench bench-inference bench-gateway bench-forecasts bench-records bench-replicas bench-hostile  ## measure every figure of docs/speed.md
 
 autoscaling: $(VENV)/.dev  ## drive load up and down, and watch replicas follow (a cluster of its own)
-	@$(BIN)/python -m load_tests.autoscaling $(ARGS)
+	@$(BIN)/python -m load_tests.autoscaling.__main__ $(ARGS)
 
 bench-%: $(VENV)/.dev
 	@$(BIN)/python -m load_tests.bench_$* $(ARGS)
@@ -146,7 +146,7 @@ screenshots: $(VENV)/.dev  ## take the pictures of Ray's dashboard in docs/ anew
 audit: $(AUDIT)/.done  ## look up what is known against the pinned packages, and write what is pinned to sbom.json (CycloneDX)
 	@$(AUDIT)/bin/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml \
 		--of JSON --output-reproducible --output-file sbom.json 2> /dev/null && echo "sbom.json has what is pinned."
-	@$(AUDIT)/bin/python -m testbed.vulnerabilities requirements.lock
+	@$(AUDIT)/bin/python -m tools.vulnerabilities requirements.lock
 
 lock: $(VENV)/.dev  ## pin the newest versions that pyproject.toml allows
 	@$(PIP) pip-tools

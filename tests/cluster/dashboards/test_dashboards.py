@@ -11,8 +11,8 @@ import httpx
 import pytest
 import yaml
 
+from load_tests.harness.shipped import ROOT
 from serve_app.watch.dashboards.__main__ import DASHBOARDS
-from testbed.shipped import ROOT
 from tests.cluster.dashboards.conftest import EVERY_S, TOLD_S, Watched
 
 pytestmark = pytest.mark.timeout(600)  # the first test waits for the system

@@ -11,8 +11,8 @@ import pytest
 from deployments.inference.layout import table_of
 from deployments.inference.occupancy import CLUSTER_ROW
 from deployments.store import Expected, open_store
+from load_tests.harness.system import System, application
 from serve_app.launcher.deploy import DeployError
-from testbed.system import System, application
 from tests.reference import JUNCTIONS
 
 APP = "inference-shared"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from load_tests.harness.system import System
 from serve_app.launcher.fit import Node, nodes_of, this_machine
-from testbed.system import System
 
 
 def test_the_only_node_has_what_ray_found_on_this_machine(system: System) -> None:

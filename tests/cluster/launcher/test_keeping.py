@@ -9,11 +9,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from load_tests.harness.shipped import shipped_application, shipped_config
+from load_tests.harness.system import free_port_base
 from serve_app.launcher import dashboard
 from serve_app.launcher.instance import Instance
 from serve_app.launcher.ports import Ports
-from testbed.shipped import shipped_application, shipped_config
-from testbed.system import free_port_base
 from tests.cluster.launcher.kept import Kept
 
 pytestmark = pytest.mark.alone

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
+from load_tests.harness.shipped import shipped_config
 from serve_app.launcher import canary_cli, rollout, trial
 from serve_app.launcher.cli import main
 from serve_app.launcher.installation import instance_of, releases_of
 from serve_app.launcher.releases import Releases
-from testbed.shipped import shipped_config
 from tests.reference import random_state_dict
 
 

@@ -6,8 +6,8 @@ import importlib
 
 import pytest
 
+from load_tests.harness.shipped import shipped_config
 from serve_app.launcher import code_version as module
-from testbed.shipped import shipped_config
 
 
 @pytest.fixture

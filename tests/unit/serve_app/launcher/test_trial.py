@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
+from load_tests.harness.shipped import shipped_application, shipped_config
 from serve_app.launcher import trial
 from serve_app.launcher.command_error import CommandError
 from serve_app.launcher.config import find_faults
 from serve_app.launcher.weights import faults_of_weights
-from testbed.shipped import shipped_application, shipped_config
 from tests.reference import random_state_dict
 
 Config = dict[str, Any]

@@ -11,12 +11,12 @@ import psutil
 import pytest
 import yaml
 
+from load_tests.harness.free_ports import free_port
 from serve_app.launcher.command_error import CommandError
 from serve_app.launcher.instance import Instance
 from serve_app.launcher.ports import Ports, is_free
 from serve_app.launcher.watchers import Watcher, grafana, prometheus, prometheus_config, started
 from serve_app.watch.dashboards.__main__ import FOLDER
-from testbed.free_ports import free_port
 
 BASE = 25000
 

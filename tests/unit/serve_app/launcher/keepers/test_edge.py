@@ -11,6 +11,7 @@ from collections.abc import Callable
 import psutil
 import pytest
 
+from load_tests.harness.free_ports import free_ports
 from serve_app.launcher import kept_edge
 from serve_app.launcher.edge import Edge, EdgePorts
 from serve_app.launcher.instance import Instance
@@ -19,7 +20,6 @@ from serve_app.launcher.keepers.edge import KeptEdge
 from serve_app.launcher.keepers.keeping import CannotRunError
 from serve_app.launcher.marks import MARK, PART, Part
 from serve_app.launcher.ports import Ports
-from testbed.free_ports import free_ports
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from load_tests.harness.shipped import shipped_config
 from serve_app.launcher.keepers.lean import growing, lean
-from testbed.shipped import shipped_config
 
 
 def config(**deployment: object) -> dict[str, Any]:
