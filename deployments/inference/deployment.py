@@ -13,9 +13,9 @@ from ray.actor import ActorHandle
 
 from deployments.feed.actor import start_publisher
 from deployments.http.access_log import AccessLog
-from deployments.http.bearer import BearerGuard
 from deployments.http.fast_path import fast_path_protocol
 from deployments.http.probes import Probes, store_check
+from deployments.http.request import BearerGuard
 from deployments.inference.api import create_app
 from deployments.inference.change_of_network import check_network
 from deployments.inference.garbage import look_for_garbage_seldom
@@ -29,13 +29,12 @@ from deployments.inference.service import InferenceService
 from deployments.inference.telemetry import InferenceReporter
 from deployments.inference.wire.actor import OpenStore, find_authority
 from deployments.inference.wire.client import RayAuthority
+from deployments.metrics.exported import RequestMetrics
 from deployments.metrics.publisher import Publisher
-from deployments.metrics.requests import RequestMetrics
-from deployments.ray_private.calls_server import keep_calls_inside
 from deployments.ray_private.http_server import install_protocol
-from deployments.ray_private.serve import prepare_log, writes_json
+from deployments.ray_private.serve import keep_calls_inside, prepare_log, writes_json
 from deployments.store import Store, StoreUnavailable
-from deployments.tracing.options import TracingOptions
+from deployments.tracing.process import TracingOptions
 from deployments.tracing.replica import end_traces, trace_replica
 from models.junctions import SHIPPED
 from models.networks.network import Network

@@ -14,7 +14,7 @@ from ray.serve import metrics
 from deployments.inference.policies import Part
 from deployments.inference.replica.counts import Batch, StepCounts
 from deployments.inference.service import InferenceService
-from deployments.metrics.total import Total
+from deployments.metrics.exported import Total
 from models.policy.inputs import InputLayout
 
 _PART = Part._fields

@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections.abc import Sequence
 
-from deployments.http.names import DEFAULT_RUN, NOT_A_RUN_ID, RUN_HEADER, is_name
+from deployments.http.messages import DEFAULT_RUN, NOT_A_RUN_ID, RUN_HEADER, is_name
 from deployments.http.probes import Check
 from deployments.inference.errors import (
     InferenceError,

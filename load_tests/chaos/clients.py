@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 import aiohttp
 
 from deployments.http.errors import CODE_HEADER
-from deployments.http.names import KEY_HEADER, RUN_HEADER
+from deployments.http.messages import KEY_HEADER, RUN_HEADER
 from deployments.inference.protocol import Key
 from load_tests.chaos.history import Asked, History, Outcome, Reset
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from deployments.store.url import SQLITE_PREFIX
+from deployments.store import SQLITE_PREFIX
 from serve_app.launcher.command_error import CommandError
 from serve_app.launcher.copied import make_command
 from serve_app.launcher.file_arguments import add_file_arguments

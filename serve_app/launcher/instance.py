@@ -23,7 +23,7 @@ from typing import Any
 import httpx
 import psutil
 
-from deployments.gateway.edge_variable import EDGE_VARIABLE
+from deployments.gateway import EDGE_VARIABLE
 from serve_app.launcher import dashboard
 from serve_app.launcher.haproxy import front_environment
 from serve_app.launcher.marks import MARK, PART, Part, is_marked, part_of

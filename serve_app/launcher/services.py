@@ -7,9 +7,9 @@ from typing import NamedTuple
 from pydantic import BaseModel
 
 from deployments.console.options import ConsoleOptions
-from deployments.customers.records.options import RecordOptions
-from deployments.density.options import DensityOptions
-from deployments.flow.options import FlowOptions
+from deployments.customers.records.deployment import RecordOptions
+from deployments.density.service import DensityOptions
+from deployments.flow.service import FlowOptions
 from deployments.forecast.options import ForecastUserConfig
 from deployments.gateway.options import GatewayOptions
 from deployments.inference.options import InferenceOptions, InferenceUserConfig

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 
-from deployments.access.scopes import SCOPES
+from deployments.access.claims import SCOPES
 from deployments.access.service_tokens import ServiceTokenError, ServiceTokens
 from deployments.store import Store, open_store
 from serve_app.credentials.key_ring import ConfiguredKeys

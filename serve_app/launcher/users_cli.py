@@ -8,7 +8,7 @@ import getpass
 import sys
 from collections.abc import Awaitable, Callable
 
-from deployments.access.scopes import ALL, SCOPES
+from deployments.access.claims import ALL, SCOPES
 from deployments.gateway.users import UserError, Users
 from deployments.store import open_store
 from serve_app.credentials.first_user import forget_first_user

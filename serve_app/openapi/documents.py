@@ -11,10 +11,8 @@ from fastapi import FastAPI
 from deployments.customers import record_types
 from deployments.customers.records.api import create_app as create_records
 from deployments.customers.records.service import RecordService
-from deployments.density.options import DensityOptions
-from deployments.density.variant import DENSITY
-from deployments.flow.options import FlowOptions
-from deployments.flow.variant import FLOW
+from deployments.density.service import DENSITY, DensityOptions
+from deployments.flow.service import FLOW, FlowOptions
 from deployments.forecast.api import create_app as create_forecast
 from deployments.gateway.api import create_app as create_gateway
 from deployments.gateway.options import GatewayOptions

@@ -11,7 +11,7 @@ import pytest
 import ray
 from ray.serve._private import replica as serve_replica
 
-from deployments.ray_private.calls_server import keep_calls_inside
+from deployments.ray_private.serve import keep_calls_inside
 from tests.support.listening import open_to_others
 
 

@@ -33,7 +33,7 @@ from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.replica.traced import covering_step, traces_of_requests
 from deployments.inference.replica.watched_steps import Made, WatchedSteps
 from deployments.log import RateLimitedLogger
-from deployments.metrics.junctions import junction_labels
+from deployments.metrics.sampled import junction_labels
 from deployments.trace_context import CURRENT, Trace
 from deployments.tracing import process as tracing
 from models.junctions import SHIPPED

@@ -39,7 +39,7 @@ from deployments.metrics.publisher import Publisher
 from deployments.ray_private.core import logs_folder
 from deployments.store import Store
 from deployments.tracing import process
-from deployments.tracing.options import TracingOptions
+from deployments.tracing.process import TracingOptions
 
 logger = logging.getLogger("ray.serve")
 

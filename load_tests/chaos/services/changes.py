@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from deployments.http.names import RUN_HEADER
+from deployments.http.messages import RUN_HEADER
 from load_tests.chaos.services.event import Event
 from load_tests.chaos.services.house import House, Mishap
 from load_tests.harness.shipped import Config, shipped_config, shipped_config_but

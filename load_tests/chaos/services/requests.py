@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import aiohttp
 
-from deployments.http.names import RUN_HEADER
+from deployments.http.messages import RUN_HEADER
 from deployments.inference.protocol import Key
 from load_tests.chaos.history import Asked, History, Outcome
 from models.junctions import JUNCTIONS

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 import httpx
 import pytest
 
-from deployments.gateway.signals import FALLBACK_STATUS
+from deployments.gateway.schemas import FALLBACK_STATUS
 from deployments.gateway.users import Users
 from deployments.store import open_store
 from load_tests.harness.system import System, application

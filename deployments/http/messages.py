@@ -1,12 +1,26 @@
-"""The names that a client gives, of a simulation run and of a request, and where it gives them."""
+"""Answers as plain data, from a handler to whatever writes them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated
 
 from fastapi import Header
 from pydantic.config import JsonDict
+from starlette.types import Scope
+
+Headers = Sequence[tuple[bytes, bytes]]
+Answer = tuple[int, bytes, Headers]
+"""Status, body, and headers without the body's length."""
+
+Handle = Callable[[Scope, bytes], Awaitable[Answer]]
+RenderError = Callable[[Scope, Exception], Answer]
+SendAnswer = Callable[[int, bytes, Headers], Awaitable[None]]
+
+JSON = (b"content-type", b"application/json")
+JSON_HEADERS: Headers = (JSON,)
+
 
 RUN_HEADER = "X-Simulation-Run"
 RAW_RUN_HEADER = RUN_HEADER.lower().encode()  # as ASGI gives it
