@@ -84,12 +84,12 @@ lint: $(VENV)/.dev  ## format check, lint, types, import rules
 	@$(BIN)/lint-imports
 
 reference: $(VENV)/.serve  ## write docs/configuration.md, docs/network.schema.json and Grafana's dashboards anew from what describes them
-	@$(BIN)/python -m serve_app.launcher.configuration_reference
-	@$(BIN)/python -m serve_app.watch.dashboards
-	@$(BIN)/python -m models.networks.schema
+	@$(BIN)/python -m tools.configuration_reference
+	@$(BIN)/python -m tools.dashboards
+	@$(BIN)/python -m tools.network_schema
 
 openapi: $(VENV)/.serve  ## write docs/openapi anew from the routes (ARGS=--release promises it to clients)
-	@$(BIN)/python -m serve_app.openapi $(ARGS)
+	@$(BIN)/python -m tools.openapi $(ARGS)
 
 check: $(VENV)/.serve  ## check the serve configs strictly
 	@$(BIN)/greenwave check serve_config.yaml configs/*.yaml

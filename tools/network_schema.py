@@ -10,7 +10,7 @@ from pathlib import Path
 
 from models.networks.form import NetworkFile
 
-PATH = Path(__file__).resolve().parents[2] / "docs" / "network.schema.json"
+PATH = Path(__file__).resolve().parents[1] / "docs" / "network.schema.json"
 
 
 def schema() -> str:

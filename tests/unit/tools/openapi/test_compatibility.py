@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from serve_app.openapi.compatibility import incompatible_changes
-from serve_app.openapi.documents import Document, documents
+from tools.openapi.compatibility import incompatible_changes
+from tools.openapi.documents import Document, documents
 
 ITEM = {
     "type": "object",

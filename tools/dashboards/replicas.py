@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from serve_app.watch.dashboards.model import Dashboard, Panel, Query
+from tools.dashboards.model import Dashboard, Panel, Query
 
 # Ray calls a process by what it does at the moment, such as ray::HiddenStates.listen.
 _PROCESS = "(?:ray::)?(?:SERVE_REPLICA::[^:]*:)?([^.]*).*"

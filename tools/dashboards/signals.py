@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from serve_app.watch.dashboards.model import Dashboard, Panel, Query
+from tools.dashboards.model import Dashboard, Panel, Query
 
 SIGNALS = Dashboard(
     "greenwave-signals",

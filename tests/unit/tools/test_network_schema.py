@@ -9,9 +9,9 @@ import jsonschema
 import pytest
 
 from models.networks.file import read_network_file
-from models.networks.schema import PATH, schema
+from tools.network_schema import PATH, schema
 
-HARBOUR = Path(__file__).resolve().parents[4] / "configs" / "harbour.json"
+HARBOUR = Path(__file__).resolve().parents[3] / "configs" / "harbour.json"
 
 
 def test_the_schema_in_the_documentation_is_the_present_one():

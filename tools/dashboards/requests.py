@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from serve_app.watch.dashboards.model import Dashboard, Panel, Query
+from tools.dashboards.model import Dashboard, Panel, Query
 
 BUCKETS = "ray_http_request_ms_bucket_total"
 

@@ -15,9 +15,9 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard as GrafanasDashboard
 
-from serve_app.watch.dashboards.__main__ import DASHBOARDS, FOLDER, file_of, render
-from serve_app.watch.dashboards.model import WIDTH, Dashboard, Panel, Query
 from tests.unit.rules.promtool import RULES, promtool
+from tools.dashboards.__main__ import DASHBOARDS, FOLDER, file_of, render
+from tools.dashboards.model import WIDTH, Dashboard, Panel, Query
 
 UNITS = {"short", "ms", "ops", "reqps", "percentunit", "bytes"}
 RECORD = re.compile(r"greenwave:[a-z0-9_:]+")

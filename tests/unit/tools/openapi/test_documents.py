@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from serve_app.launcher.services import SERVICES
-from serve_app.openapi.__main__ import FOLDER, RELEASED, broken_promises, main
-from serve_app.openapi.documents import Document, documents, rendered
+from tools.openapi.__main__ import FOLDER, RELEASED, broken_promises, main
+from tools.openapi.documents import Document, documents, rendered
 
 DECLARED = documents()
 

@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from serve_app.launcher.services import SERVICES, Service
 from serve_app.settings import Settings
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "configuration.md"
 
 HEAD = """\

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from serve_app.watch.dashboards.forecasts import FORECASTS
-from serve_app.watch.dashboards.gateway import GATEWAY
-from serve_app.watch.dashboards.hidden_states import HIDDEN_STATES
-from serve_app.watch.dashboards.model import Dashboard
-from serve_app.watch.dashboards.records import RECORDS
-from serve_app.watch.dashboards.replicas import REPLICAS
-from serve_app.watch.dashboards.requests import REQUESTS
-from serve_app.watch.dashboards.signals import SIGNALS
+from tools.dashboards.forecasts import FORECASTS
+from tools.dashboards.gateway import GATEWAY
+from tools.dashboards.hidden_states import HIDDEN_STATES
+from tools.dashboards.model import Dashboard
+from tools.dashboards.records import RECORDS
+from tools.dashboards.replicas import REPLICAS
+from tools.dashboards.requests import REQUESTS
+from tools.dashboards.signals import SIGNALS
 
-FOLDER = Path(__file__).resolve().parents[3] / "configs" / "grafana" / "dashboards"
+FOLDER = Path(__file__).resolve().parents[2] / "configs" / "grafana" / "dashboards"
 DASHBOARDS = (REQUESTS, SIGNALS, HIDDEN_STATES, GATEWAY, RECORDS, FORECASTS, REPLICAS)
 
 

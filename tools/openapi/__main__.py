@@ -12,8 +12,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from serve_app.openapi.compatibility import incompatible_changes, major
-from serve_app.openapi.documents import Document, documents, rendered
+from tools.openapi.compatibility import incompatible_changes, major
+from tools.openapi.documents import Document, documents, rendered
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "openapi"
 RELEASED = "released"

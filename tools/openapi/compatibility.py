@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from serve_app.openapi.documents import Document
-from serve_app.openapi.schemas import Change, SchemaComparison
+from tools.openapi.documents import Document
+from tools.openapi.schemas import Change, SchemaComparison
 
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 _NO_DEFAULT: Mapping[str, Any] = {}

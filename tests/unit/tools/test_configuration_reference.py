@@ -8,9 +8,9 @@ import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from serve_app.launcher.configuration_reference import PAGE, reference
 from serve_app.launcher.services import SERVICES
 from serve_app.settings import Settings
+from tools.configuration_reference import PAGE, reference
 
 MODELS: list[type[BaseModel]] = [Settings]
 MODELS += [model for each in SERVICES for model in (each.options, each.user_config) if model]
