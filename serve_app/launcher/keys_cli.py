@@ -15,7 +15,7 @@ from pathlib import Path
 from deployments.access.keys import ALGORITHMS, InvalidKeysError, Key, Keys, new_key
 from deployments.access.service_tokens import ServiceTokens
 from deployments.store import open_store
-from serve_app.credentials.key_ring import (
+from serve_app.identity.key_ring import (
     ConfiguredKeys,
     changing_keys,
     key_file,

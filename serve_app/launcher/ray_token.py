@@ -9,7 +9,7 @@ import os
 import secrets
 from pathlib import Path
 
-from serve_app.credentials.private_file import create_private
+from serve_app.identity.private_file import create_private
 
 MODE = "RAY_AUTH_MODE"
 TOKEN = "RAY_AUTH_TOKEN"

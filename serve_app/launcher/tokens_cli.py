@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from deployments.access.claims import SCOPES
 from deployments.access.service_tokens import ServiceTokenError, ServiceTokens
 from deployments.store import Store, open_store
-from serve_app.credentials.key_ring import ConfiguredKeys
+from serve_app.identity.key_ring import ConfiguredKeys
 from serve_app.launcher.command_error import CommandError
 from serve_app.launcher.operator_audit import note_change
 from serve_app.launcher.ports import add_port_base

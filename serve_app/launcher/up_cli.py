@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from serve_app.credentials.inference_token import token_headers
+from serve_app.identity.inference_token import token_headers
 from serve_app.launcher import fit, kept_edge
 from serve_app.launcher.command_error import CommandError
 from serve_app.launcher.copied import make_command, same_folder
@@ -56,7 +56,7 @@ def _up(options: argparse.Namespace) -> None:
     settings = Settings.of_instance(options.port_base)
     has_gateway = any(each["import_path"] == _GATEWAY for each in config["applications"])
     if has_gateway:  # refuses unsafe settings before anything is started
-        from serve_app.credentials.key_ring import check_keys  # the gateway's code: read by now
+        from serve_app.identity.key_ring import check_keys  # the gateway's code: read by now
 
         check_keys(settings)
     token = token_headers(settings)
@@ -179,7 +179,7 @@ def print_stop(options: argparse.Namespace) -> None:
 
 
 def _introduce_first_user(options: argparse.Namespace) -> None:
-    from serve_app.credentials.first_user import FILE_NAME, FIRST_USER, create_first_user
+    from serve_app.identity.first_user import FILE_NAME, FIRST_USER, create_first_user
     from serve_app.launcher.operator_audit import note
 
     settings = Settings.of_instance(options.port_base)

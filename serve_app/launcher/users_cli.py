@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from deployments.access.claims import ALL, SCOPES
 from deployments.gateway.users import UserError, Users
 from deployments.store import open_store
-from serve_app.credentials.first_user import forget_first_user
+from serve_app.identity.first_user import forget_first_user
 from serve_app.launcher.command_error import CommandError
 from serve_app.launcher.operator_audit import note_change
 from serve_app.launcher.ports import add_port_base

@@ -13,7 +13,7 @@ import pytest
 from deployments.access.keys import Keys
 from deployments.access.tokens import Tokens
 from deployments.http.errors import UnauthorizedError
-from serve_app.credentials.key_ring import ConfiguredKeys
+from serve_app.identity.key_ring import ConfiguredKeys
 from serve_app.launcher.cli import main
 from serve_app.settings import Settings
 
@@ -128,7 +128,7 @@ def test_of_two_rotations_at_once_neither_loses_the_others_key(keys):
 
 
 def test_a_change_gives_up_when_another_one_does_not_end(keys, tmp_path, monkeypatch):
-    monkeypatch.setattr("serve_app.credentials.key_ring.PATIENCE_S", 0.1)
+    monkeypatch.setattr("serve_app.identity.key_ring.PATIENCE_S", 0.1)
     folder = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX)
     code, output = keys("rotate")

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from deployments.access.tokens import Tokens
-from serve_app.credentials.key_ring import ConfiguredKeys
+from serve_app.identity.key_ring import ConfiguredKeys
 from serve_app.launcher.cli import main
 from serve_app.settings import Settings
 

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from deployments.store.sqlite_worker import connect
-from serve_app.credentials.first_user import FIRST_USER, create_first_user, known_credentials
+from serve_app.identity.first_user import FIRST_USER, create_first_user, known_credentials
 from serve_app.launcher.cli import main
 from serve_app.settings import Settings
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from serve_app.credentials.inference_token import (
+from serve_app.identity.inference_token import (
     configured_tokens,
     inference_tokens,
     required_inference_tokens,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from deployments.access.keys import InvalidKeysError, Key, Keys, read_keys, write_keys
 from models.atomic_write import atomic_write
-from serve_app.credentials.signing_key import configured_signing_key, signing_key
 from serve_app.file_lock import acquire_file_lock
+from serve_app.identity.signing_key import configured_signing_key, signing_key
 from serve_app.settings import InsecureSettingsError, Settings
 
 FILE_NAME = "jwt-keys.json"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from deployments.gateway.passwords import hash_password
 from deployments.gateway.users import Users
 from deployments.store import open_store
-from serve_app.credentials.private_file import create_private
+from serve_app.identity.private_file import create_private
 from serve_app.settings import InsecureSettingsError, Settings
 
 FIRST_USER = "operator"

@@ -7,7 +7,7 @@ import secrets
 from pathlib import Path
 
 from deployments.access.keys import MIN_SECRET_BYTES
-from serve_app.credentials.private_file import create_private
+from serve_app.identity.private_file import create_private
 from serve_app.settings import InsecureSettingsError, Settings
 
 FILE_NAME = "jwt-secret"

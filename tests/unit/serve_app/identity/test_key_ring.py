@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from deployments.access.keys import Keys, key_of_secret, new_key
-from serve_app.credentials.key_ring import (
+from serve_app.identity.key_ring import (
     FILE_NAME,
     ConfiguredKeys,
     check_keys,

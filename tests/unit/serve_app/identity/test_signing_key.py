@@ -11,14 +11,14 @@ from pydantic import ValidationError
 
 from deployments.gateway.users import Users
 from deployments.store import open_store
-from serve_app.credentials.first_user import FILE_NAME as USER_FILE_NAME
-from serve_app.credentials.first_user import (
+from serve_app.identity.first_user import FILE_NAME as USER_FILE_NAME
+from serve_app.identity.first_user import (
     FIRST_USER,
     configured_users,
     create_first_user,
     known_credentials,
 )
-from serve_app.credentials.signing_key import (
+from serve_app.identity.signing_key import (
     FILE_NAME,
     configured_signing_key,
     signing_key,
