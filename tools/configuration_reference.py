@@ -13,7 +13,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from serve_app.launcher.services import SERVICES, Service
+from serve_app.rollout.services import SERVICES, Service
 from serve_app.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[1]

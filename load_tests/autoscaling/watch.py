@@ -75,7 +75,9 @@ class Watch:
 
     def _replicas(self) -> int:
         url = self._instance.dashboard_url
-        answer = dashboard.get(url, dashboard.APPLICATIONS, timeout_s=10.0).raise_for_status()
+        answer = ray_dashboard.get(
+            url, ray_dashboard.APPLICATIONS, timeout_s=10.0
+        ).raise_for_status()
         applications = answer.json()["applications"]
         deployments = applications[self._application]["deployments"].values()
         return sum(

@@ -123,7 +123,7 @@ class Cluster:
 
     def _list(self, what: str) -> list[dict[str, Any]]:
         path = f"/api/v0/{what}?limit=1000&detail=1"
-        answer = dashboard.get(self.dashboard_url, path, timeout_s=20.0).raise_for_status()
+        answer = ray_dashboard.get(self.dashboard_url, path, timeout_s=20.0).raise_for_status()
         listed: list[dict[str, Any]] = answer.json()["data"]["result"]["result"]
         return listed
 

@@ -108,7 +108,7 @@ class Node:
     def _answers(self) -> bool:
         try:
             url = f"http://{self.address}:{DASHBOARD_PORT}"
-            return dashboard.get(url, dashboard.APPLICATIONS, timeout_s=5.0).is_success
+            return ray_dashboard.get(url, ray_dashboard.APPLICATIONS, timeout_s=5.0).is_success
         except httpx.HTTPError:
             return False
 

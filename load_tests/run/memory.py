@@ -13,7 +13,7 @@ from typing import Self
 
 import psutil
 
-from serve_app.launcher.marks import read_command
+from serve_app.processes.process_tags import read_command
 
 Points = list[tuple[float, int]]
 """Seconds and bytes."""

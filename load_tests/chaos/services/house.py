@@ -123,7 +123,9 @@ class House:
         """Tell whether every application runs with all of its replicas, and none starts or ends."""
         url = self.instance.dashboard_url
         try:
-            answer = dashboard.get(url, dashboard.APPLICATIONS, timeout_s=10.0).raise_for_status()
+            answer = ray_dashboard.get(
+                url, ray_dashboard.APPLICATIONS, timeout_s=10.0
+            ).raise_for_status()
         except httpx.HTTPError:
             return False
         applications = answer.json()["applications"].values()

@@ -137,7 +137,7 @@ def watched() -> Iterator[Watched]:
 
 
 def _dashboards(folder: Path, base: int) -> subprocess.Popen[bytes]:
-    words = ["-m", "serve_app.launcher.cli", "dashboards", "--every", f"{EVERY_S:g}"]
+    words = ["-m", "serve_app.cli.main", "dashboards", "--every", f"{EVERY_S:g}"]
     with (folder / "log").open("wb") as log:
         return subprocess.Popen(
             [sys.executable, *words, "--port-base", str(base)],

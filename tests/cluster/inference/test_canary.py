@@ -36,20 +36,20 @@ class Trial:
     def deploy(self) -> None:
         self._system.deploy(*self._config["applications"])
 
-    def start(self, mode: trial.Mode, share: float) -> None:
-        self._config = trial.started(self._config, APP, self._candidate, mode, share, None)
+    def start(self, mode: canary.Mode, share: float) -> None:
+        self._config = canary.started(self._config, APP, self._candidate, mode, share, None)
         self.deploy()
 
     def share(self, share: float) -> None:
-        self._config = trial.shared(self._config, APP, share)
+        self._config = canary.shared(self._config, APP, share)
         self.deploy()
 
     def drop(self) -> None:
-        self._config = trial.dropped(self._config, APP)
+        self._config = canary.dropped(self._config, APP)
         self.deploy()
 
     def promote(self) -> None:
-        self._config = trial.promoted(self._config, APP)
+        self._config = canary.promoted(self._config, APP)
         self.deploy()
 
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from serve_app.launcher.services import SERVICES
+from serve_app.rollout.services import SERVICES
 from serve_app.settings import Settings
 from tools.configuration_reference import PAGE, reference
 

@@ -23,8 +23,8 @@ from load_tests.run.memory_plot import draw, save
         (["ray::ServeReplica:flow:Flow"], "ray::ServeReplica:flow:Flow"),
         (["/usr/sbin/haproxy", "-f", "edge.cfg"], "haproxy"),
         (
-            ["/opt/python3.11", "-m", "serve_app.launcher.keepers", "edge"],
-            "serve_app.launcher.keepers",
+            ["/opt/python3.11", "-m", "serve_app.processes.supervision", "edge"],
+            "serve_app.processes.supervision",
         ),
         (["python", "-u", "/ray/dashboard/agent.py", "--port=1"], "agent.py"),
         (["python"], "python"),

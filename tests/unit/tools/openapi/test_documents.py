@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from serve_app.launcher.services import SERVICES
+from serve_app.rollout.services import SERVICES
 from tools.openapi.__main__ import FOLDER, RELEASED, broken_promises, main
 from tools.openapi.documents import Document, documents, rendered
 
