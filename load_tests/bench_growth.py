@@ -28,8 +28,8 @@ from load_tests.bench.harness import console
 from load_tests.harness.shipped import ROOT, shipped_application
 from load_tests.harness.wrk import BenchmarkError, Target, run_wrk
 from models.junctions import JUNCTIONS
-from serve_app.launcher.instance import Instance
-from serve_app.launcher.marks import read_command
+from serve_app.processes.instance import Instance
+from serve_app.processes.process_tags import read_command
 
 PAGE, SECTION, PICTURE = ROOT / "docs" / "speed.md", "make bench-growth", "growth.png"
 REPLICA, ACTOR = "ray::ServeReplica:inference", "ray::HiddenStates"

@@ -25,8 +25,8 @@ from load_tests.bench.comparison.processes import resident_bytes
 from load_tests.bench.harness import Bar, console
 from load_tests.harness.shipped import shipped_application
 from load_tests.harness.wrk import Sample, Samples, Target, run_wrk
-from serve_app.launcher.edge import Edge, EdgePorts
-from serve_app.launcher.instance import Instance
+from serve_app.processes.edge import Edge, EdgePorts
+from serve_app.processes.instance import Instance
 
 CONNECTIONS = 128
 ALONE = "nobody"

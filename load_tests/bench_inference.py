@@ -17,7 +17,7 @@ from load_tests.bench.harness import Bar, console
 from load_tests.harness.shipped import shipped_application
 from load_tests.harness.wrk import Samples, Target, measure
 from load_tests.peers.applications import no_op
-from serve_app.launcher.instance import Instance
+from serve_app.processes.instance import Instance
 from serve_app.settings import Settings
 
 PRODUCT, NO_OP = "greenwave", "Serve no-op"

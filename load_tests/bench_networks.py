@@ -37,8 +37,8 @@ from models.policy.form import HIDDEN_DIM
 from models.policy.inputs import InputLayout
 from models.policy.step import PolicyStep
 from models.policy.untrained import save_untrained
-from serve_app.launcher.instance import Instance
-from serve_app.launcher.marks import read_command
+from serve_app.processes.instance import Instance
+from serve_app.processes.process_tags import read_command
 
 PAGE, SECTION = ROOT / "docs" / "networks.md", "make bench-networks"
 OWNERS = "ray::ServeReplica:inference", "ray::HiddenStates"

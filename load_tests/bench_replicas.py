@@ -26,7 +26,7 @@ from load_tests.bench.harness import Bar, console
 from load_tests.harness.exporter import moves_in
 from load_tests.harness.shipped import shipped_application
 from load_tests.harness.wrk import Samples, Target, run_wrk
-from serve_app.launcher.instance import Instance
+from serve_app.processes.instance import Instance
 
 ONE, THREE, TURNS = "one replica", "three, routed by run", "three, in turn"
 APART = "three applications"

@@ -26,7 +26,7 @@ from load_tests.bench.harness import PairedBar, console
 from load_tests.harness.collector import collecting
 from load_tests.harness.shipped import shipped_application
 from load_tests.harness.wrk import Samples, Target
-from serve_app.launcher.ports import Ports
+from serve_app.processes.ports import Ports
 
 OFF, ON, HANGING = "no traces", "1 % traced", "1 % traced, collector hangs"
 PACED = 128  # connections

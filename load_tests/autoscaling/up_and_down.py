@@ -9,7 +9,7 @@ from typing import Any
 from load_tests.autoscaling.controllers import Controllers, Tally
 from load_tests.autoscaling.watch import Look, Watch
 from load_tests.harness.shipped import shipped_application
-from serve_app.launcher.instance import Instance
+from serve_app.processes.instance import Instance
 
 LEAST, MOST = 1, 3
 FEW = 2

@@ -12,8 +12,8 @@ import httpx
 
 from load_tests.autoscaling.controllers import Controllers, Tally
 from load_tests.harness.exporter import moves_in
-from serve_app.launcher import dashboard
-from serve_app.launcher.instance import Instance
+from serve_app import ray_dashboard
+from serve_app.processes.instance import Instance
 
 PERIOD_S = 1.0
 

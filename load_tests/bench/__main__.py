@@ -28,8 +28,8 @@ from load_tests.bench.report import Report
 from load_tests.bench.turn import take
 from load_tests.harness.shipped import ROOT
 from load_tests.harness.wrk import BenchmarkError
-from serve_app.launcher.deploy import DeployError
-from serve_app.launcher.instance import InstanceError
+from serve_app.processes.instance import InstanceError
+from serve_app.rollout.deploy import DeployError
 
 FAILURES = (BenchmarkError, DeployError, InstanceError, EnvironmentMissingError)
 

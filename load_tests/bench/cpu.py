@@ -13,8 +13,8 @@ import psutil
 
 from load_tests.bench.harness import console
 from load_tests.harness.wrk import Sample, Target, run_wrk
-from serve_app.launcher.instance import Instance
-from serve_app.launcher.marks import read_command
+from serve_app.processes.instance import Instance
+from serve_app.processes.process_tags import read_command
 
 KINDS = {
     "ray::ServeReplica": "replicas",

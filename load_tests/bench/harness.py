@@ -22,9 +22,9 @@ from rich.table import Table
 
 from load_tests.harness.shipped import ROOT, Config, shipped_config
 from load_tests.harness.wrk import BenchmarkError, Samples, median, wait_for
-from serve_app.launcher.deploy import deploy, wait_until_running
-from serve_app.launcher.instance import Instance
-from serve_app.launcher.ports import Ports
+from serve_app.processes.instance import Instance
+from serve_app.processes.ports import Ports
+from serve_app.rollout.deploy import deploy, wait_until_running
 
 CONNECTIONS = [1, 16]
 

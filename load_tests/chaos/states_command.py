@@ -33,7 +33,7 @@ from load_tests.chaos.trial import Result, run_trial
 from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.shipped import ROOT
 from load_tests.harness.system import System, free_port_base, make_instance
-from serve_app.launcher.ports import Ports
+from serve_app.processes.ports import Ports
 
 console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 120)
 

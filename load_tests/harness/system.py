@@ -13,9 +13,9 @@ from typing import Any
 import psutil
 
 from load_tests.harness.shipped import shipped_application, shipped_config
-from serve_app.launcher.deploy import deploy, wait_until_running
-from serve_app.launcher.instance import Instance
-from serve_app.launcher.ports import Ports, listeners
+from serve_app.processes.instance import Instance
+from serve_app.processes.ports import Ports, listeners
+from serve_app.rollout.deploy import deploy, wait_until_running
 
 _BASES = range(27000, 30000, 500)
 

@@ -19,9 +19,9 @@ from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.shipped import ROOT, Config
 from load_tests.nodes.network import Network
 from load_tests.nodes.node import DASHBOARD_PORT, START_S, Node
-from serve_app.launcher import dashboard
-from serve_app.launcher.deploy import deploy, wait_until_running
-from serve_app.launcher.environment_cli import variables
+from serve_app import ray_dashboard
+from serve_app.rollout.deploy import deploy, wait_until_running
+from serve_app.rollout.node_environment import variables
 
 CONFIG = ROOT / "configs" / "cluster.yaml"
 DEPLOY_S = 200.0

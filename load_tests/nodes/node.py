@@ -17,7 +17,7 @@ import httpx
 import psutil
 
 from load_tests.nodes.network import Network
-from serve_app.launcher import dashboard
+from serve_app import ray_dashboard
 
 GCS_PORT = 6379
 DASHBOARD_PORT = 8265

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from load_tests.harness.shipped import ROOT
 from load_tests.run.command import SCENARIOS, described
-from serve_app.launcher.ports import add_port_base
+from serve_app.processes.ports import add_port_base
 
 USUAL = "public"
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from greenwave.client import Client, GreenwaveError, InvalidInputError, UnauthorizedError
 from load_tests.run.errors import LoadTestError
-from serve_app.credentials.first_user import known_credentials
-from serve_app.launcher.copied import make_command
-from serve_app.launcher.installation import instance_of
-from serve_app.launcher.instance import Instance
+from serve_app.cli.hints import make_command
+from serve_app.identity.first_user import known_credentials
+from serve_app.processes.installation import instance_of
+from serve_app.processes.instance import Instance
 from serve_app.settings import Settings
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from rich.console import Console
 
 from deployments.store import SQLITE_PREFIX
-from serve_app.launcher.command_error import CommandError
-from serve_app.launcher.copied import make_command
-from serve_app.launcher.file_arguments import add_file_arguments
-from serve_app.launcher.instance import Instance
+from serve_app.cli.file_arguments import add_file_arguments
+from serve_app.cli.hints import make_command
+from serve_app.errors import CommandError
+from serve_app.processes.instance import Instance
 from serve_app.settings import Settings
 
 _TABLES = {"documents", "counters"}

@@ -24,11 +24,11 @@ import httpx
 import psutil
 
 from deployments.gateway import EDGE_VARIABLE
-from serve_app.launcher import dashboard
-from serve_app.launcher.haproxy import front_environment
-from serve_app.launcher.marks import MARK, PART, Part, is_marked, part_of
-from serve_app.launcher.ports import Ports, holder, is_free
-from serve_app.launcher.ray_token import token_mode
+from serve_app import ray_dashboard
+from serve_app.processes.haproxy import front_environment
+from serve_app.processes.ports import Ports, holder, is_free
+from serve_app.processes.process_tags import MARK, PART, Part, is_marked, part_of
+from serve_app.ray_token import token_mode
 
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 5.0  # replicas and state actors end within one; what stays are Ray's own, for ever

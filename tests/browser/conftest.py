@@ -13,7 +13,7 @@ from selenium.webdriver.chrome.service import Service
 
 from load_tests.harness.shipped import shipped_application
 from load_tests.harness.system import System, application, make_instance
-from serve_app.launcher.edge import Edge, EdgePorts
+from serve_app.processes.edge import Edge, EdgePorts
 from tests.cluster.gateway.conftest import ENVIRONMENT, gateway
 
 QUIET = [

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from load_tests.harness.system import System
-from serve_app.launcher.edge import Edge, EdgePorts
+from serve_app.processes.edge import Edge, EdgePorts
 from tests.cluster.gateway.conftest import USER, gateway
 
 pytestmark = pytest.mark.alone

@@ -13,7 +13,7 @@ import pytest
 from greenwave.client import Client
 from load_tests.chaos.services.house import House, kill, open_house
 from load_tests.harness.redis_server import RedisServer
-from serve_app.launcher.dashboard import token_header
+from serve_app.ray_dashboard import token_header
 from tests.cluster.gateway.conftest import wait_for
 from tests.support.disclosure import Disclosure
 from tests.support.listening import listening, open_to_others

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from load_tests.harness.free_ports import free_port
-from serve_app.launcher.edge import Edge
+from serve_app.processes.edge import Edge
 from tests.edge.conftest import ROUTES, Front, make_edge
 
 PATHS = {

@@ -16,8 +16,8 @@ import yaml
 
 from load_tests.harness.free_ports import free_port
 from load_tests.harness.shipped import ROOT
-from serve_app.launcher.edge import binary
-from serve_app.launcher.ports import is_free
+from serve_app.processes.edge import binary
+from serve_app.processes.ports import is_free
 
 SIZES = (2, 3, 4)
 APPLICATIONS = {"i": "inference", "n": "inference-north", "d": "density"}

@@ -23,12 +23,12 @@ import yaml
 from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.shipped import ROOT, Config, shipped_config
 from load_tests.harness.system import System, free_port_base
-from serve_app.credentials.first_user import FILE_NAME
-from serve_app.launcher import dashboard
-from serve_app.launcher.code_version import ROOTS
-from serve_app.launcher.edge import Edge, EdgePorts
-from serve_app.launcher.instance import Instance
-from serve_app.launcher.ports import Ports
+from serve_app import ray_dashboard
+from serve_app.identity.first_user import FILE_NAME
+from serve_app.processes.edge import Edge, EdgePorts
+from serve_app.processes.instance import Instance
+from serve_app.processes.ports import Ports
+from serve_app.rollout.code_version import ROOTS
 
 WHOLE_S = 90.0  # for everything to be there again after a fault
 _UP_S = 300.0

@@ -28,10 +28,10 @@ from load_tests.chaos.services.requests import (
 )
 from load_tests.harness.shipped import shipped_application
 from load_tests.harness.system import System, application, free_port_base
-from serve_app.launcher.dashboards_cli import FROM_BASE
-from serve_app.launcher.edge import Edge, EdgePorts
-from serve_app.launcher.instance import Instance
-from serve_app.launcher.ports import Ports
+from serve_app.cli.dashboards import FROM_BASE
+from serve_app.processes.edge import Edge, EdgePorts
+from serve_app.processes.instance import Instance
+from serve_app.processes.ports import Ports
 from tests.cluster.gateway.conftest import USER, gateway, wait_for
 
 EVERY_S = 1.0

@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 from load_tests.harness.shipped import ROOT
-from serve_app.watch.dashboards.__main__ import DASHBOARDS
 from tests.cluster.dashboards.conftest import EVERY_S, TOLD_S, Watched
 from tools.dashboards.__main__ import DASHBOARDS
 

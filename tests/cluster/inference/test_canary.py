@@ -13,7 +13,7 @@ import pytest
 
 from deployments.inference.policies import place_of
 from load_tests.harness.system import System, application
-from serve_app.launcher import trial
+from serve_app.rollout import canary
 from tests.cluster.conftest import Weights, save_policy
 from tests.cluster.inference.load import TOLERANCE, Answer, Load
 from tests.reference import JUNCTIONS, ReferenceJunction

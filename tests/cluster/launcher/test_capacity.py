@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from load_tests.harness.system import System
-from serve_app.launcher.fit import Node, nodes_of, this_machine
+from serve_app.rollout.capacity import Node, nodes_of, this_machine
 
 
 def test_the_only_node_has_what_ray_found_on_this_machine(system: System) -> None:

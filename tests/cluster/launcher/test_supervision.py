@@ -11,10 +11,10 @@ import pytest
 
 from load_tests.harness.shipped import shipped_application, shipped_config
 from load_tests.harness.system import free_port_base
-from serve_app.launcher import dashboard
-from serve_app.launcher.instance import Instance
-from serve_app.launcher.ports import Ports
-from tests.cluster.launcher.kept import Kept
+from serve_app import ray_dashboard
+from serve_app.processes.instance import Instance
+from serve_app.processes.ports import Ports
+from tests.cluster.launcher.running_instance import Kept
 
 pytestmark = pytest.mark.alone
 

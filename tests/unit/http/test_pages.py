@@ -11,7 +11,7 @@ import pytest
 from fastapi import FastAPI
 
 from deployments.http.docs import add_docs, page_headers
-from serve_app.openapi.documents import _apps
+from tools.openapi.documents import _apps
 
 PAGES = sorted(Path("deployments").rglob("*.html"))
 

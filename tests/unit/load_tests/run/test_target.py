@@ -13,7 +13,7 @@ import pytest
 
 from load_tests.run.errors import LoadTestError
 from load_tests.run.target import LoadTarget, find_target
-from serve_app.launcher.instance import Instance
+from serve_app.processes.instance import Instance
 
 
 class Gateway(BaseHTTPRequestHandler):

@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from load_tests.harness.shipped import shipped_config
-from serve_app.launcher import canary_cli, rollout, trial
-from serve_app.launcher.cli import main
-from serve_app.launcher.installation import instance_of, releases_of
-from serve_app.launcher.releases import Releases
+from serve_app.cli import canary as canary_command
+from serve_app.cli.main import main
+from serve_app.processes.installation import instance_of, releases_of
+from serve_app.rollout import canary, rollout
+from serve_app.rollout.releases import Releases
 from tests.reference import random_state_dict
 
 

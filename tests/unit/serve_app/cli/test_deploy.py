@@ -6,10 +6,10 @@ import pytest
 import yaml
 
 from load_tests.harness.shipped import shipped_application, shipped_config
-from serve_app.launcher import deploy_cli
-from serve_app.launcher.cli import main
-from serve_app.launcher.installation import instance_of
-from serve_app.launcher.rollout import Rollout
+from serve_app.cli import deploy as deploy_command
+from serve_app.cli.main import main
+from serve_app.processes.installation import instance_of
+from serve_app.rollout.rollout import Rollout
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from load_tests.harness.shipped import shipped_config
-from serve_app.launcher import dashboard
-from serve_app.launcher.cli import main
-from serve_app.launcher.code_version import VARIABLE, stamp
+from serve_app import ray_dashboard
+from serve_app.cli.main import main
+from serve_app.rollout.code_version import VARIABLE, stamp
 
 URL = "http://10.0.0.11:8265"
 

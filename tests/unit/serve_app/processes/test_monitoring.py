@@ -12,11 +12,11 @@ import pytest
 import yaml
 
 from load_tests.harness.free_ports import free_port
-from serve_app.launcher.command_error import CommandError
-from serve_app.launcher.instance import Instance
-from serve_app.launcher.ports import Ports, is_free
-from serve_app.launcher.watchers import Watcher, grafana, prometheus, prometheus_config, started
-from serve_app.watch.dashboards.__main__ import FOLDER
+from serve_app.errors import CommandError
+from serve_app.processes.instance import Instance
+from serve_app.processes.monitoring import Watcher, grafana, prometheus, prometheus_config, started
+from serve_app.processes.ports import Ports, is_free
+from tools.dashboards.__main__ import FOLDER
 
 BASE = 25000
 

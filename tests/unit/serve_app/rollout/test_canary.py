@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from load_tests.harness.shipped import shipped_application, shipped_config
-from serve_app.launcher import trial
-from serve_app.launcher.command_error import CommandError
-from serve_app.launcher.config import find_faults
-from serve_app.launcher.weights import faults_of_weights
+from serve_app.errors import CommandError
+from serve_app.rollout import canary
+from serve_app.rollout.config import find_faults
+from serve_app.rollout.model_files import faults_of_weights
 from tests.reference import random_state_dict
 
 Config = dict[str, Any]

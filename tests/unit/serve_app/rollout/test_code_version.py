@@ -7,7 +7,7 @@ import importlib
 import pytest
 
 from load_tests.harness.shipped import shipped_config
-from serve_app.launcher import code_version as module
+from serve_app.rollout import code_version as module
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import yaml
 from ray.serve._private.config import DeploymentConfig
 
 from load_tests.harness.shipped import ROOT, shipped_config
-from serve_app.launcher import resources
-from serve_app.launcher.resources import Need, Scale, least, most, needs, scales, surge
+from serve_app.rollout import resources
+from serve_app.rollout.resources import Need, Scale, least, most, needs, scales, surge
 
 
 def config(*deployments: dict[str, Any], **inference: object) -> dict[str, Any]:

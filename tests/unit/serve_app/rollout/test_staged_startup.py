@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from load_tests.harness.shipped import shipped_config
-from serve_app.launcher.keepers.lean import growing, lean
+from serve_app.rollout.staged_startup import growing, lean
 
 
 def config(**deployment: object) -> dict[str, Any]:

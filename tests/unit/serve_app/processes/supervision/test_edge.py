@@ -12,14 +12,14 @@ import psutil
 import pytest
 
 from load_tests.harness.free_ports import free_ports
-from serve_app.launcher import kept_edge
-from serve_app.launcher.edge import Edge, EdgePorts
-from serve_app.launcher.instance import Instance
-from serve_app.launcher.journal import Journal
-from serve_app.launcher.keepers.edge import KeptEdge
-from serve_app.launcher.keepers.keeping import CannotRunError
-from serve_app.launcher.marks import MARK, PART, Part
-from serve_app.launcher.ports import Ports
+from serve_app.processes import kept_edge
+from serve_app.processes.edge import Edge, EdgePorts
+from serve_app.processes.instance import Instance
+from serve_app.processes.journal import Journal
+from serve_app.processes.ports import Ports
+from serve_app.processes.process_tags import MARK, PART, Part
+from serve_app.processes.supervision.edge import KeptEdge
+from serve_app.processes.supervision.restarts import CannotRunError
 
 
 @pytest.fixture
