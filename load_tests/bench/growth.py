@@ -23,13 +23,13 @@ from pathlib import Path
 
 import httpx
 import psutil
-from deployments.store.interface import batches
 from matplotlib.figure import Figure
 from tqdm import tqdm
 
 from deployments.customers import record_types
 from deployments.customers.records.service import document_of, random_number
 from deployments.store import Document, Store, open_store
+from deployments.store.interface import batches
 from greenwave.client import AsyncClient, GreenwaveError, Retries, Timeouts
 from load_tests.bench.harness import (
     ONE,
