@@ -13,13 +13,10 @@ from deployments.access.control import AccessControl
 from deployments.access.keys import Keys
 from deployments.gateway.api import create_app
 from deployments.gateway.fallbacks import Fallback, make_fallback
-from deployments.gateway.inference_calls.breaker import CircuitBreaker, State
-from deployments.gateway.inference_calls.client import (
-    InferenceClient,
-    InferenceUnavailableError,
-    Transport,
-)
-from deployments.gateway.inference_calls.transports import make_transport
+from deployments.gateway.inference_calls.address import base_finder
+from deployments.gateway.inference_calls.breaker import State
+from deployments.gateway.inference_calls.client import InferenceClient
+from deployments.gateway.inference_calls.http_calls import HttpCalls
 from deployments.gateway.login import Logins
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.safety import limits_of, make_guard
@@ -84,8 +81,19 @@ class Gateway(ReplicaBase):
         fallback = make_fallback(plan, options.plan_time_zone)
         guard = make_guard(limits_of(options), network) if options.safety else None
         token = open_tokens()[0] if open_tokens else None
-        transport = make_transport(options, inference_url, token, network.n_actions)
-        inference = _make_client(options, transport, counts, fallback)
+        calls = HttpCalls(
+            base_finder(inference_url, options.inference_app),
+            options.deadline_s,
+            token,
+            network.n_actions,
+        )
+        inference = InferenceClient(
+            calls,
+            options.deadline_s,
+            shares_calls=inference_url is None,
+            on_answer=counts.latencies_s.observe,
+            on_breaker=partial(_log_change, fallback),
+        )
         capacities = options.lane_capacities or network.capacities
         self._service = GatewayService(
             logins,
@@ -105,21 +113,6 @@ class Gateway(ReplicaBase):
         app = create_app(self._service, self._options, self.probes, self.access_log, self._network)
         reporter = GatewayReporter(self._service, app.state.request_times)
         return self.instrument(app, GatewayMetrics(self._service).publish, reporter)
-
-
-def _make_client(
-    options: GatewayOptions,
-    transport: Transport,
-    counts: GatewayCounts,
-    fallback: Fallback,
-) -> InferenceClient:
-    breaker = CircuitBreaker(
-        InferenceUnavailableError,
-        options.breaker_failures,
-        options.breaker_pause_s,
-        partial(_log_change, fallback),
-    )
-    return InferenceClient(transport, breaker, options.deadline_s, counts.latencies_s.observe)
 
 
 def _log_change(fallback: Fallback, state: State) -> None:

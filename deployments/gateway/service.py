@@ -19,16 +19,17 @@ from deployments.gateway.action_request import (
     parse_json_object,
     random_observation,
 )
-from deployments.gateway.errors import BadRequestError, UnavailableError, now_ms
-from deployments.gateway.fallbacks import Fallback, Red, WatchedFallbacks
-from deployments.gateway.inference_calls.breaker import State
-from deployments.gateway.inference_calls.client import (
+from deployments.gateway.errors import (
     CAUSES,
-    InferenceClient,
+    BadRequestError,
     InferenceUnavailableError,
-    Step,
-    new_key,
+    UnavailableError,
+    now_ms,
 )
+from deployments.gateway.fallbacks import Fallback, Red, WatchedFallbacks
+from deployments.gateway.inference_calls.batcher import Step
+from deployments.gateway.inference_calls.breaker import State
+from deployments.gateway.inference_calls.client import InferenceClient, new_key
 from deployments.gateway.login import Logins
 from deployments.gateway.safety import SafetyGuard, made_up
 from deployments.gateway.schemas import (

@@ -36,8 +36,9 @@ from deployments.flow.service import FLOW, FlowOptions, FlowService
 from deployments.forecast import api as forecast
 from deployments.gateway import api as gateway
 from deployments.gateway.fallbacks import Red
+from deployments.gateway.inference_calls.address import base_finder
 from deployments.gateway.inference_calls.client import InferenceClient
-from deployments.gateway.inference_calls.transports import make_transport
+from deployments.gateway.inference_calls.http_calls import HttpCalls
 from deployments.gateway.login import Logins
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.service import GatewayCounts, GatewayService
@@ -58,7 +59,7 @@ from tests.adversary.wire import Address
 from tests.edge.conftest import ROUTES, make_edge
 from tests.unit.console.reports import FakeFeed, FakeServe
 from tests.unit.forecasters import write_density, write_flow
-from tests.unit.gateway.conftest import PASSWORD_HASH, make_breaker
+from tests.unit.gateway.conftest import PASSWORD_HASH
 from tests.unit.inference.authorities import make_authority
 from tests.unit.inference.policies import WEIGHTS
 
@@ -199,10 +200,9 @@ async def _gateway(store: Store, tokens: Tokens, asked: int) -> AsyncIterator[Fa
     options = GatewayOptions(login_attempts_per_address=10)
     users = Users(store, {USER: PASSWORD_HASH})
     counts = GatewayCounts()
-    transport = make_transport(options, f"http://127.0.0.1:{asked}/predict_action")
-    client = InferenceClient(
-        transport, make_breaker(), options.deadline_s, counts.latencies_s.observe
-    )
+    url = f"http://127.0.0.1:{asked}/predict_action"
+    calls = HttpCalls(base_finder(url, options.inference_app), options.deadline_s)
+    client = InferenceClient(calls, options.deadline_s, on_answer=counts.latencies_s.observe)
     logins = Logins(store, users, tokens, options)
     service = GatewayService(
         logins,

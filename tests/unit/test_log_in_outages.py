@@ -20,10 +20,8 @@ from deployments.customers.records.service import RecordService
 from deployments.density.service import DENSITY, DensityOptions, DensityService
 from deployments.forecast.api import create_app as create_forecast
 from deployments.gateway.api import create_app as create_gateway
-from deployments.gateway.inference_calls.client import (
-    InferenceClient,
-    InferenceUnavailableError,
-)
+from deployments.gateway.errors import InferenceUnavailableError
+from deployments.gateway.inference_calls.client import InferenceClient
 from deployments.gateway.login import Logins
 from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.users import Users
@@ -33,7 +31,7 @@ from deployments.inference.replica.stepper import Decision
 from deployments.log import MOST, RateLimitFilter
 from deployments.store import open_store
 from models.junctions import SHIPPED
-from tests.unit.gateway.conftest import OPTIONS, FakeInference, make_breaker, make_tokens
+from tests.unit.gateway.conftest import OPTIONS, FakeInference, make_tokens
 from tests.unit.inference.test_openapi import FakeService
 
 REQUESTS = 2000
@@ -64,9 +62,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FastAPI]:
     store, tokens = open_store(f"sqlite:///{tmp_path}/file/x.db"), make_tokens()
     counts = GatewayCounts()
     inference = FakeInference(error=InferenceUnavailableError("unreachable"))
-    client = InferenceClient(
-        inference, make_breaker(), OPTIONS.deadline_s, counts.latencies_s.observe
-    )
+    client = InferenceClient(inference, OPTIONS.deadline_s, on_answer=counts.latencies_s.observe)
     logins = Logins(store, Users(store, {}), tokens, OPTIONS)
     service = GatewayService(logins, tokens, client, SHIPPED.capacities, counts)
     yield create_gateway(service, OPTIONS)

@@ -1,12 +1,16 @@
-"""Where this node's HTTP front serves an application."""
+"""Where the inference service is."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
 
+from deployments.gateway import EDGE_VARIABLE
 from deployments.ray_private.serve import Front, read_front
 
+ROUTE = "/predict_action"
 _EVERYWHERE = ("0.0.0.0", "::")
 _CONNECT_S = 0.25
 
@@ -43,3 +47,35 @@ async def _listens(host: str, port: int) -> bool:
         return False
     writer.close()
     return True
+
+
+def base_finder(inference_url: str | None, application: str) -> Callable[[], Awaitable[str]]:
+    """Return what finds the base URL of the inference service.
+
+    Args:
+        inference_url: full ``/predict_action`` URL; None finds the application on this node.
+    """
+    if inference_url is None:
+        edge_url = os.environ.get(EDGE_VARIABLE)
+        return lambda: find_base_url(application, edge_url)
+    base = base_of(inference_url)
+
+    async def configured() -> str:
+        return base
+
+    return configured
+
+
+def base_of(url: str) -> str:
+    """Return what comes before the route in a full ``/predict_action`` URL.
+
+    Raises:
+        ValueError: it is not such a URL; says what is expected.
+    """
+    parts = urlsplit(url)
+    plain = not (parts.query or parts.fragment)
+    if parts.scheme not in ("http", "https") or not parts.hostname or not plain:
+        raise ValueError(f"RL_INFERENCE_SERVICE_URL is not a plain http(s) URL: {url!r}")
+    if not parts.path.endswith(ROUTE):
+        raise ValueError(f"RL_INFERENCE_SERVICE_URL must end with {ROUTE}: {url!r}")
+    return url.removesuffix(ROUTE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,13 +15,10 @@ from deployments.access.audit import AuditBuffer, AuditLog
 from deployments.access.keys import Keys
 from deployments.access.tokens import Tokens
 from deployments.gateway.api import create_app
+from deployments.gateway.errors import InferenceUnavailableError
 from deployments.gateway.fallbacks import Fallback, Red
-from deployments.gateway.inference_calls.breaker import CircuitBreaker
-from deployments.gateway.inference_calls.client import (
-    InferenceClient,
-    InferenceUnavailableError,
-    Step,
-)
+from deployments.gateway.inference_calls.batcher import Step
+from deployments.gateway.inference_calls.client import InferenceClient
 from deployments.gateway.login import Logins
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.passwords import hash_password
@@ -42,15 +39,9 @@ def make_tokens() -> Tokens:
     return Tokens(Keys.of_secret(SECRET), lifetime_s=3600, clock_skew_s=OPTIONS.clock_skew_s)
 
 
-def make_breaker() -> CircuitBreaker:
-    return CircuitBreaker(
-        InferenceUnavailableError, OPTIONS.breaker_failures, OPTIONS.breaker_pause_s
-    )
-
-
 @dataclass
 class FakeInference:
-    """A transport whose answers the test sets."""
+    """Calls whose answers the test sets."""
 
     action: int = 2
     status: str = "healthy"
@@ -58,11 +49,11 @@ class FakeInference:
     steps: list[Step] = field(default_factory=list)
     resets: list[tuple[str | None, str | None]] = field(default_factory=list)
 
-    async def act(self, step: Step) -> int:
-        self.steps.append(step)
+    async def step(self, steps: Sequence[Step]) -> Sequence[int]:
+        self.steps += steps
         if self.error:
             raise self.error
-        return self.action
+        return [self.action] * len(steps)
 
     async def reset(self, run: str | None, request_id: str | None) -> None:
         self.resets.append((run, request_id))
@@ -120,9 +111,7 @@ async def service(
 ) -> AsyncIterator[GatewayService]:
     logins = Logins(store, Users(store, {"ann": PASSWORD_HASH}), tokens, OPTIONS)
     counts = GatewayCounts()
-    client = InferenceClient(
-        inference, make_breaker(), OPTIONS.deadline_s, counts.latencies_s.observe
-    )
+    client = InferenceClient(inference, OPTIONS.deadline_s, on_answer=counts.latencies_s.observe)
     audit = AuditBuffer(AuditLog(store))
     made = GatewayService(
         logins, tokens, client, network.capacities, counts, fallback, audit, guard, network

@@ -11,12 +11,9 @@ import httpx
 import pytest
 
 from deployments.gateway.api import create_app
-from deployments.gateway.errors import BadRequestError, KeyReusedError
-from deployments.gateway.inference_calls.client import (
-    InferenceClient,
-    InferenceUnavailableError,
-    Step,
-)
+from deployments.gateway.errors import BadRequestError, InferenceUnavailableError, KeyReusedError
+from deployments.gateway.inference_calls.batcher import Step
+from deployments.gateway.inference_calls.client import InferenceClient
 from deployments.gateway.login import Logins
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.passwords import PasswordVerifier
@@ -26,7 +23,7 @@ from deployments.gateway.users import Users
 from deployments.http.messages import is_name
 from deployments.store import StoreUnavailable
 from models.junctions import JUNCTIONS, SHIPPED
-from tests.unit.gateway.conftest import OPTIONS, PASSWORD, make_breaker
+from tests.unit.gateway.conftest import OPTIONS, PASSWORD
 
 ACTION = "/traffic/action"
 BODY = {"junctionId": "300839359", "observations": [1, 0, 1, 0.5], "metadata": "test"}
@@ -136,7 +133,7 @@ class TestLogin:
         service = GatewayService(
             logins,
             tokens,
-            InferenceClient(inference, make_breaker(), OPTIONS.deadline_s),
+            InferenceClient(inference, OPTIONS.deadline_s),
             SHIPPED.capacities,
             GatewayCounts(),
         )

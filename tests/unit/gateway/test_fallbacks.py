@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from deployments.gateway.errors import InferenceUnavailableError
 from deployments.gateway.fallbacks import (
     ByPlan,
     Fallback,
@@ -14,7 +15,6 @@ from deployments.gateway.fallbacks import (
     configured_plan,
     make_fallback,
 )
-from deployments.gateway.inference_calls.client import InferenceUnavailableError
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.schemas import FALLBACK_STATUS, SIGNAL_OF_ACTION
 from models.junctions import JUNCTIONS

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from deployments.gateway.errors import BadRequestError
+from deployments.gateway.errors import BadRequestError, InferenceUnavailableError
 from deployments.gateway.inference_calls import batcher
 from deployments.gateway.inference_calls.batcher import (
     MAX_CALLS,
     MAX_HOLD_S,
+    Batcher,
     Outcome,
-    SharedCalls,
+    Step,
 )
-from deployments.gateway.inference_calls.client import InferenceUnavailableError, Step
 
 STEPS = [number % 4 for number in range(MAX_CALLS + 3)]
 CLIENT = contextvars.ContextVar("CLIENT", default="nobody")
@@ -46,7 +46,7 @@ def step(action: int, request_id: str | None = None, run: str = "run") -> Step:
     return Step(run, "300839359", [action], "key", request_id)
 
 
-async def held_back(calls: Calls, shared: SharedCalls) -> list[asyncio.Task[int]]:
+async def held_back(calls: Calls, shared: Batcher) -> list[asyncio.Task[int]]:
     """Send as many calls as may be on their way, and three steps that come later."""
     tasks = []
     for action in STEPS:
@@ -59,14 +59,14 @@ async def held_back(calls: Calls, shared: SharedCalls) -> list[asyncio.Task[int]
 
 async def test_steps_that_arrive_together_share_a_call_and_keep_their_answers():
     calls = Calls()
-    shared = SharedCalls(calls)
+    shared = Batcher(calls)
     assert await asyncio.gather(*(shared.act(step(n)) for n in range(4))) == [0, 1, 2, 3]
     assert calls.made == [[step(n) for n in range(4)]]
 
 
 async def test_steps_that_arrive_apart_do_not_wait_for_each_other():
     calls = Calls()
-    shared = SharedCalls(calls)
+    shared = Batcher(calls)
     assert [await shared.act(step(n)) for n in range(2)] == [0, 1]
     assert len(calls.made) == 2
 
@@ -80,7 +80,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_while_enough_calls_are_on_their_way_steps_gather_until_one_returns(patient):
     calls = Calls()
     calls.gate.clear()
-    tasks = await held_back(calls, SharedCalls(calls))
+    tasks = await held_back(calls, Batcher(calls))
     calls.gate.set()
     assert await asyncio.gather(*tasks) == STEPS
     assert [len(call) for call in calls.made] == [1] * MAX_CALLS + [3]
@@ -89,7 +89,7 @@ async def test_while_enough_calls_are_on_their_way_steps_gather_until_one_return
 async def test_calls_that_hang_hold_up_the_others_for_milliseconds_alone():
     calls = Calls()
     calls.gate.clear()
-    tasks = await held_back(calls, SharedCalls(calls))
+    tasks = await held_back(calls, Batcher(calls))
     async with asyncio.timeout(100 * MAX_HOLD_S):  # the calls before still hang
         while len(calls.made) == MAX_CALLS:
             await asyncio.sleep(MAX_HOLD_S / 5)
@@ -99,7 +99,7 @@ async def test_calls_that_hang_hold_up_the_others_for_milliseconds_alone():
 
 async def test_a_call_is_made_in_no_requests_context():
     calls = Calls()
-    shared = SharedCalls(calls)
+    shared = Batcher(calls)
     CLIENT.set("ann")
     steps = [step(action, f"id-{action}") for action in (1, 2)]
     assert await asyncio.gather(*map(shared.act, steps)) == [1, 2]
@@ -109,7 +109,7 @@ async def test_a_call_is_made_in_no_requests_context():
 async def test_closing_leaves_no_caller_waiting(patient):
     calls = Calls()
     calls.gate.clear()
-    shared = SharedCalls(calls)
+    shared = Batcher(calls)
     tasks = await held_back(calls, shared)
     shared.close()
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
@@ -124,7 +124,7 @@ async def test_a_run_whose_call_hangs_holds_up_no_other():
             return await super().__call__(steps)
 
     calls = OneHangs()
-    shared = SharedCalls(calls)
+    shared = Batcher(calls)
     slow = [asyncio.create_task(shared.act(step(n, run="slow"))) for n in range(2)]
     async with asyncio.timeout(5):
         fast = await asyncio.gather(*(shared.act(step(n, run="fast")) for n in range(2)))
@@ -135,14 +135,14 @@ async def test_a_run_whose_call_hangs_holds_up_no_other():
 
 
 async def test_a_step_that_fails_spoils_no_other():
-    shared = SharedCalls(Calls(BadRequestError("so large"), 1))
+    shared = Batcher(Calls(BadRequestError("so large"), 1))
     outcomes = await asyncio.gather(*map(shared.act, [step(0)] * 2), return_exceptions=True)
     assert isinstance(outcomes[0], BadRequestError)
     assert outcomes[1] == 1
 
 
 async def test_a_caller_that_has_gone_disturbs_no_other():
-    shared = SharedCalls(Calls())
+    shared = Batcher(Calls())
     gone = asyncio.create_task(shared.act(step(1)))
     stays = asyncio.create_task(shared.act(step(2)))
     await asyncio.sleep(0)
@@ -152,7 +152,7 @@ async def test_a_caller_that_has_gone_disturbs_no_other():
 
 async def test_a_step_whose_caller_has_gone_before_the_call_is_not_made():
     calls = Calls()
-    shared = SharedCalls(calls)
+    shared = Batcher(calls)
     gone = asyncio.create_task(shared.act(step(1)))
     asyncio.get_running_loop().call_soon(gone.cancel)  # after it has queued its step
     with pytest.raises(asyncio.CancelledError):
@@ -161,22 +161,15 @@ async def test_a_step_whose_caller_has_gone_before_the_call_is_not_made():
     assert calls.made == [[step(2)]]
 
 
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        (InferenceUnavailableError("too_slow"), "too_slow"),
-        (asyncio.CancelledError(), "unreachable"),  # as gRPC does when it gives up a channel
-    ],
-)
-async def test_what_a_call_raises_is_the_outcome_of_all_its_steps(error, expected):
+async def test_what_a_call_raises_is_the_outcome_of_all_its_steps():
     calls = Calls()
-    calls.error = error
-    shared = SharedCalls(calls)
-    outcomes = await asyncio.gather(*map(shared.act, [step(0)] * 3), return_exceptions=True)
-    assert [getattr(each, "cause", None) for each in outcomes] == [expected] * 3
+    calls.error = InferenceUnavailableError("too_slow")
+    batcher = Batcher(calls)
+    outcomes = await asyncio.gather(*map(batcher.act, [step(0)] * 3), return_exceptions=True)
+    assert [getattr(each, "cause", None) for each in outcomes] == ["too_slow"] * 3
 
 
 async def test_an_answer_with_too_few_outcomes_is_unusable():
-    shared = SharedCalls(Calls(1))
+    shared = Batcher(Calls(1))
     outcomes = await asyncio.gather(*map(shared.act, [step(0)] * 2), return_exceptions=True)
     assert [getattr(each, "cause", None) for each in outcomes] == ["unusable"] * 2

@@ -10,14 +10,11 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from deployments.gateway.errors import BadRequestError, KeyReusedError
-from deployments.gateway.inference_calls.breaker import CircuitBreaker
-from deployments.gateway.inference_calls.client import (
-    InferenceClient,
-    InferenceUnavailableError,
-    Step,
-)
-from deployments.gateway.inference_calls.http_transport import HttpTransport, base_of
+from deployments.gateway.errors import BadRequestError, InferenceUnavailableError, KeyReusedError
+from deployments.gateway.inference_calls.address import base_of
+from deployments.gateway.inference_calls.batcher import Batcher, Step
+from deployments.gateway.inference_calls.client import InferenceClient
+from deployments.gateway.inference_calls.http_calls import HttpCalls
 from deployments.trace_context import NOT_TRACED, Trace
 from tests.unit.tracing.recorded import links_of, parent_of, recording, trace_of
 
@@ -65,31 +62,34 @@ async def server() -> AsyncIterator[Server]:
     await runner.cleanup()
 
 
-def transport_to(
-    base: str, *, shares_calls: bool = False, token: str | None = None
-) -> HttpTransport:
+def calls_to(base: str, token: str | None = None) -> HttpCalls:
     async def find_base() -> str:
         return base
 
-    return HttpTransport(find_base, DEADLINE_S, shares_calls, token)
+    return HttpCalls(find_base, DEADLINE_S, token)
 
 
 @pytest_asyncio.fixture
-async def transport(server: Server) -> AsyncIterator[HttpTransport]:
-    transport = transport_to(server.base)
-    yield transport
-    await transport.close()
+async def calls(server: Server) -> AsyncIterator[HttpCalls]:
+    calls = calls_to(server.base)
+    yield calls
+    await calls.close()
 
 
 @pytest_asyncio.fixture
-async def sharing(server: Server) -> AsyncIterator[HttpTransport]:
-    transport = transport_to(server.base, shares_calls=True)
-    yield transport
-    await transport.close()
+async def sharing(calls: HttpCalls) -> AsyncIterator[Batcher]:
+    batcher = Batcher(calls.step)
+    yield batcher
+    batcher.close()
 
 
-async def test_a_step_is_sent_as_the_contract_words_it(transport, server):
-    assert await transport.act(STEP) == 1
+async def act(calls: HttpCalls, step: Step = STEP) -> object:
+    (outcome,) = await calls.step([step])
+    return outcome
+
+
+async def test_a_step_is_sent_as_the_contract_words_it(calls, server):
+    assert await act(calls) == 1
     ((method, path, headers, body),) = server.requests
     assert (method, path) == ("POST", "/some/base/predict_action")
     assert headers["x-simulation-run"] == "run-7"
@@ -100,25 +100,25 @@ async def test_a_step_is_sent_as_the_contract_words_it(transport, server):
 
 
 async def test_the_services_token_goes_with_every_call(server):
-    transport = transport_to(server.base, token="secret")
-    await transport.act(STEP)
-    await transport.reset("run-7", None)
-    await transport.health()
+    calls = calls_to(server.base, token="secret")
+    await act(calls)
+    await calls.reset("run-7", None)
+    await calls.health()
     given = [headers.get("authorization") for _, _, headers, _ in server.requests]
     assert given == ["Bearer secret"] * 3
     server.answer = lambda: web.json_response({"detail": "The token is not valid"}, status=401)
     with pytest.raises(InferenceUnavailableError, match="unusable: 401 The token"):
-        await transport.act(STEP)
-    await transport.close()
+        await act(calls)
+    await calls.close()
 
 
-async def test_without_a_token_no_such_header_is_sent(transport, server):
-    await transport.act(STEP)
+async def test_without_a_token_no_such_header_is_sent(calls, server):
+    await act(calls)
     assert "authorization" not in server.requests[0][2]
 
 
-async def test_a_step_of_no_run_names_none(transport, server):
-    await transport.act(Step(None, "300839359", [1.0], "key-1"))
+async def test_a_step_of_no_run_names_none(calls, server):
+    await act(calls, Step(None, "300839359", [1.0], "key-1"))
     assert not {"x-simulation-run", "x-request-id"} & server.requests[0][2].keys()
 
 
@@ -128,19 +128,19 @@ async def test_a_busy_service_is_not_looked_for_anew(server):
     async def find_base() -> str:
         return str(found.pop())
 
-    transport = HttpTransport(find_base, DEADLINE_S, shares_calls=False)
+    calls = HttpCalls(find_base, DEADLINE_S)
     server.answer = lambda: web.json_response({"detail": "overloaded"}, status=503)
     with pytest.raises(InferenceUnavailableError, match="overloaded"):
-        await transport.act(STEP)
+        await act(calls)
     server.answer = lambda: web.json_response({"action": 1})
-    assert await transport.act(STEP) == 1
-    await transport.close()
+    assert await act(calls) == 1
+    await calls.close()
 
 
-async def test_the_other_routes_are_derived_from_the_url(transport, server):
+async def test_the_other_routes_are_derived_from_the_url(calls, server):
     server.answer = lambda: web.json_response({"status": "healthy"})
-    assert await transport.health() == "healthy"
-    await transport.reset("run-7", None)
+    assert await calls.health() == "healthy"
+    await calls.reset("run-7", None)
     assert [(method, path) for method, path, _, _ in server.requests] == [
         ("GET", "/some/base/health"),
         ("POST", "/some/base/reset_hidden"),
@@ -148,26 +148,26 @@ async def test_the_other_routes_are_derived_from_the_url(transport, server):
     assert server.requests[1][2]["x-simulation-run"] == "run-7"
 
 
-async def test_connections_are_kept(transport, server):
+async def test_connections_are_kept(calls, server):
     for _ in range(5):
-        await transport.act(STEP)
+        await act(calls)
     assert len(server.connections) == 1
 
 
 @pytest.mark.parametrize("status", [400, 422])
-async def test_a_refusal_is_a_bad_request(transport, server, status):
+async def test_a_refusal_is_a_bad_request(calls, server, status):
     server.answer = lambda: web.json_response({"detail": "too large"}, status=status)
     with pytest.raises(BadRequestError, match="too large"):
-        await transport.act(STEP)
+        await act(calls)
 
 
-async def test_a_key_of_another_observation_is_told_apart(transport, server):
+async def test_a_key_of_another_observation_is_told_apart(calls, server):
     body = {"detail": "other observations", "code": "key_reused"}
     server.answer = lambda: web.json_response(
         body, status=422, headers={"X-Error-Code": "key_reused"}
     )
     with pytest.raises(KeyReusedError, match="other observations"):
-        await transport.act(STEP)
+        await act(calls)
 
 
 @pytest.mark.parametrize(
@@ -180,11 +180,11 @@ async def test_a_key_of_another_observation_is_told_apart(transport, server):
         ({}, "overloaded"),
     ],
 )
-async def test_a_code_tells_what_503_means_and_not_the_text(transport, server, headers, cause):
+async def test_a_code_tells_what_503_means_and_not_the_text(calls, server, headers, cause):
     body = {"detail": "Model not loaded"}
     server.answer = lambda: web.json_response(body, status=503, headers=headers)
     with pytest.raises(InferenceUnavailableError) as failure:
-        await transport.act(STEP)
+        await act(calls)
     assert failure.value.cause == cause
 
 
@@ -209,24 +209,24 @@ async def test_a_code_tells_what_503_means_and_not_the_text(transport, server, h
         (200, '{"action": "1"}', "unusable"),
     ],
 )
-async def test_answers_that_lead_to_the_fallback(transport, server, status, body, cause):
+async def test_answers_that_lead_to_the_fallback(calls, server, status, body, cause):
     server.answer = lambda: web.Response(status=status, text=body)
     with pytest.raises(InferenceUnavailableError) as failure:
-        await transport.act(STEP)
+        await act(calls)
     assert failure.value.cause == cause
 
 
-async def test_a_hanging_server_is_given_up_at_the_deadline(transport, server):
+async def test_a_hanging_server_is_given_up_at_the_deadline(calls, server):
     server.hang = True
     with pytest.raises(InferenceUnavailableError, match="too_slow"):
-        await transport.act(STEP)
+        await act(calls)
 
 
 async def test_nobody_listens():
-    transport = transport_to("http://127.0.0.1:9")
+    calls = calls_to("http://127.0.0.1:9")
     with pytest.raises(InferenceUnavailableError, match="unreachable"):
-        await transport.act(STEP)
-    await transport.close()
+        await act(calls)
+    await calls.close()
 
 
 async def test_a_service_that_starts_later_is_found_then(server):
@@ -235,12 +235,12 @@ async def test_a_service_that_starts_later_is_found_then(server):
     async def find_base() -> str:
         return found[0]  # IndexError: not yet
 
-    transport = HttpTransport(find_base, DEADLINE_S, shares_calls=False)
+    calls = HttpCalls(find_base, DEADLINE_S)
     with pytest.raises(InferenceUnavailableError, match="unreachable"):
-        await transport.act(STEP)
+        await act(calls)
     found.append(server.base)
-    assert await transport.act(STEP) == 1
-    await transport.close()
+    assert await act(calls) == 1
+    await calls.close()
 
 
 async def test_a_service_that_has_moved_is_found_again(server):
@@ -249,15 +249,15 @@ async def test_a_service_that_has_moved_is_found_again(server):
     async def find_base() -> str:
         return str(found.pop(0))
 
-    transport = HttpTransport(find_base, DEADLINE_S, shares_calls=False)
-    await transport.act(STEP)
+    calls = HttpCalls(find_base, DEADLINE_S)
+    await act(calls)
     server.answer = lambda: web.json_response({"detail": "Not Found"}, status=404)
     with pytest.raises(InferenceUnavailableError):
-        await transport.act(STEP)
+        await act(calls)
     server.answer = lambda: web.json_response({"action": 2})
-    assert await transport.act(STEP) == 2
+    assert await act(calls) == 2
     assert server.requests[-1][1] == "/some/base/moved/predict_action"
-    await transport.close()
+    await calls.close()
 
 
 async def test_finding_the_service_counts_towards_the_deadline():
@@ -265,20 +265,19 @@ async def test_finding_the_service_counts_towards_the_deadline():
         await asyncio.Event().wait()
         raise AssertionError
 
-    transport = HttpTransport(never, DEADLINE_S, shares_calls=False)
+    calls = HttpCalls(never, DEADLINE_S)
     with pytest.raises(InferenceUnavailableError, match="too_slow"):
-        await transport.act(STEP)
+        await act(calls)
 
 
-async def outcomes_of(transport: HttpTransport, steps: list[Step]) -> list[object]:
-    outcomes = await asyncio.gather(*map(transport.act, steps), return_exceptions=True)
+async def outcomes_of(sharing: Batcher, steps: list[Step]) -> list[object]:
+    outcomes = await asyncio.gather(*map(sharing.act, steps), return_exceptions=True)
     return [getattr(outcome, "cause", outcome) for outcome in outcomes]
 
 
-async def test_a_dropped_connection_costs_no_decision_and_no_second_step(server, sharing):
-    breaker = CircuitBreaker(InferenceUnavailableError, failures=1, pause_s=60)
+async def test_a_dropped_connection_costs_no_decision_and_no_second_step(server, calls):
     server.drops = 1
-    assert await InferenceClient(sharing, breaker, DEADLINE_S).act(STEP) == 1
+    assert await InferenceClient(calls, DEADLINE_S).act(STEP) == 1
     first, second = server.requests
     assert first == second
     assert second[2]["idempotency-key"] == "key-1"
@@ -365,7 +364,7 @@ class TestSharing:
         task = asyncio.create_task(sharing.act(STEP))
         while not server.requests:
             await asyncio.sleep(0.001)
-        await sharing.close()
+        sharing.close()
         async with asyncio.timeout(DEADLINE_S / 2):
             await asyncio.wait([task])
 
@@ -388,9 +387,9 @@ def test_what_is_no_full_url_is_refused(url):
 
 
 class TestTraces:
-    async def test_a_call_is_a_part_of_its_requests_trace_and_tells_so(self, transport, server):
+    async def test_a_call_is_a_part_of_its_requests_trace_and_tells_so(self, calls, server):
         with recording() as recorded:
-            await transport.act(STEP._replace(trace=TRACE))
+            await act(calls, STEP._replace(trace=TRACE))
             call = recorded.one("POST /predict_action")
         assert parent_of(call) == TRACE
         assert server.requests[0][2]["traceparent"] == str(trace_of(call))
@@ -405,12 +404,12 @@ class TestTraces:
         assert call.attributes == {"steps": 3}
         assert server.requests[0][2]["traceparent"] == str(trace_of(call))
 
-    async def test_a_call_for_nobody_who_is_traced_keeps_out_of_it(self, transport, server):
+    async def test_a_call_for_nobody_who_is_traced_keeps_out_of_it(self, calls, server):
         with recording() as recorded:
-            await transport.act(STEP)
+            await act(calls)
             assert recorded.all() == []
         assert server.requests[0][2]["traceparent"] == NOT_TRACED
 
-    async def test_off_a_call_tells_nothing(self, transport, server):
-        await transport.act(STEP)
+    async def test_off_a_call_tells_nothing(self, calls, server):
+        await act(calls)
         assert "traceparent" not in server.requests[0][2]
