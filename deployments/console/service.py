@@ -13,7 +13,6 @@ from typing import Any, Protocol
 from deployments.access.audit import AuditBuffer
 from deployments.access.tokens import Tokens
 from deployments.console.errors import NoDecisionError
-from deployments.console.options import ConsoleOptions
 from deployments.console.replicas import Replica
 from deployments.console.stream import Audience, Client
 from deployments.console.view import View
@@ -36,6 +35,7 @@ LOOK_S = 1.0
 REPLICAS_S = 2.0
 SETTLED_S = 10.0
 LINGER_S = 5.0
+MAX_CLIENTS = 100  # each takes some 0.03 % of a core
 _RETRY_S = 0.5
 _DEADLINE_S = 5.0
 
@@ -60,20 +60,21 @@ class ConsoleService:
         read_replicas: asks Serve for its replicas.
         audit: where refused tokens are noted.
         network: that is shown.
+        max_clients: consoles that may be open at once.
     """
 
     def __init__(
         self,
-        options: ConsoleOptions,
         tokens: Tokens | None,
         open_feed: Callable[[], Awaitable[WatchedFeed]],
         read_replicas: Callable[[], Awaitable[list[Replica]]],
         audit: AuditBuffer | None = None,
         network: Network = SHIPPED,
+        max_clients: int = MAX_CLIENTS,
     ) -> None:
         self.road_map = road_map(network)
         self.view = View({junction.id for junction in self.road_map.junctions})
-        self.audience = Audience(options.max_clients)
+        self.audience = Audience(max_clients)
         self._tokens = tokens
         self._open_feed = open_feed
         self._read_replicas = read_replicas

@@ -7,7 +7,6 @@ from typing import Any
 from fastapi import Depends, FastAPI, Response
 from fastapi.security import HTTPBearer
 
-from deployments.gateway.options import GatewayOptions
 from deployments.gateway.routes import Routes, render_error
 from deployments.gateway.schemas import (
     ActionRequest,
@@ -26,6 +25,7 @@ from deployments.http.errors import declared_errors
 from deployments.http.fast_routes import FastRoutes
 from deployments.http.messages import IdempotencyKey, Run
 from deployments.http.probes import Probes
+from deployments.http.shedding import MAX_AT_WORK
 from models.junctions import SHIPPED, is_shipped
 from models.networks.network import Network
 
@@ -53,7 +53,6 @@ def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def create_app(
     service: GatewayService,
-    options: GatewayOptions,
     probes: Probes | None = None,
     access_log: AccessLog | None = None,
     network: Network = SHIPPED,
@@ -69,10 +68,8 @@ def create_app(
         swagger_ui_parameters={"persistAuthorization": True},
     )
     add_docs(app)
-    fast = FastRoutes(
-        app, render_error, options.max_waiting, counts_others=True, access_log=access_log
-    )
-    _add_routes(fast, Routes(service, options.trust_forwarded_for))
+    fast = FastRoutes(app, render_error, MAX_AT_WORK, counts_others=True, access_log=access_log)
+    _add_routes(fast, Routes(service))
     (probes or Probes()).add_to(fast)
 
     @app.get(

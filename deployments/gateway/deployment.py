@@ -65,18 +65,16 @@ class Gateway(ReplicaBase):
         network: Network = SHIPPED,
     ) -> None:
         super().__init__(observability)
-        self._options, self._network = options, network
+        self._network = network
         store = open_store()
         access = AccessControl.of_store(
             store,
             users,
             open_keys(),
             token_lifetime_s,
-            options.clock_skew_s,
-            options.scopes_while_unchecked,
         )
         self.run(*await access.start())
-        logins = Logins(store, Users(store, users), access.tokens, options)
+        logins = Logins(store, Users(store, users), access.tokens)
         counts = GatewayCounts()
         fallback = make_fallback(plan, options.plan_time_zone)
         guard = make_guard(limits_of(options), network) if options.safety else None
@@ -110,7 +108,7 @@ class Gateway(ReplicaBase):
         self.checks |= {**access.checks, "store": store_check(store)}
 
     def __serve_build_asgi_app__(self) -> FastAPI:
-        app = create_app(self._service, self._options, self.probes, self.access_log, self._network)
+        app = create_app(self._service, self.probes, self.access_log, self._network)
         reporter = GatewayReporter(self._service, app.state.request_times)
         return self.instrument(app, GatewayMetrics(self._service).publish, reporter)
 

@@ -5,15 +5,32 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+from typing import NamedTuple
 
 from deployments.access.tokens import Tokens
 from deployments.gateway.errors import BadRequestError, TooManyLoginsError, UnavailableError
 from deployments.gateway.known_addresses import Addresses, KnownAddresses, place_of
-from deployments.gateway.options import GatewayOptions
 from deployments.gateway.passwords import PasswordVerifier
 from deployments.gateway.users import Account, Users
 from deployments.http.errors import RefusedError, UnauthorizedError
 from deployments.store import Store, StoreUnavailable
+
+
+class LoginLimits(NamedTuple):
+    """Logins that are looked at in a window, which begins with the first of them.
+
+    Attributes:
+        per_user: of one user name; a success starts the count anew. Each address from which the
+            user has logged in before has a count of its own.
+        per_address: whatever the outcome: a site's users may share one address.
+    """
+
+    per_user: int = 10
+    per_address: int = 300
+    window_s: int = 60
+
+
+LIMITS = LoginLimits()
 
 
 class Logins:
@@ -30,14 +47,14 @@ class Logins:
         store: Store,
         users: Users,
         tokens: Tokens,
-        options: GatewayOptions,
+        limits: LoginLimits = LIMITS,
         passwords: PasswordVerifier | None = None,
     ) -> None:
         self._store = store
         self._known = KnownAddresses(store)
         self._users = users
         self._tokens = tokens
-        self._options = options
+        self._limits = limits
         self._passwords = passwords or PasswordVerifier()
 
     async def login(self, username: object, password: object, address: str) -> str:
@@ -81,8 +98,8 @@ class Logins:
         if known:
             user_counter = _counter("user at", json.dumps([address, username]))
         await asyncio.gather(
-            self._count(user_counter, self._options.login_attempts_per_user),
-            self._count(_counter("address", address), self._options.login_attempts_per_address),
+            self._count(user_counter, self._limits.per_user),
+            self._count(_counter("address", address), self._limits.per_address),
         )
         matches = await self._passwords.verify(password_hash, password, first=known)
         if account is None or not matches:
@@ -92,7 +109,7 @@ class Logins:
         return self._tokens.issue(username, account.scopes, account.generation)
 
     async def _count(self, counter: str, limit: int) -> None:
-        window_s = self._options.login_window_s
+        window_s = self._limits.window_s
         if await self._store.increment(counter, window_s) > limit:
             raise TooManyLoginsError("Too many login attempts; try again later", window_s)
 

@@ -50,15 +50,10 @@ def render_error(scope: Scope, error: Exception) -> Answer:
 
 
 class Routes:
-    """Handlers around a service. Their docstrings stand in the OpenAPI document.
+    """Handlers around a service. Their docstrings are those of the OpenAPI document."""
 
-    Args:
-        trust_forwarded_for: take a client's address from X-Forwarded-For, as the edge sets it.
-    """
-
-    def __init__(self, service: GatewayService, trust_forwarded_for: bool) -> None:
+    def __init__(self, service: GatewayService) -> None:
         self._service = service
-        self._trust_forwarded_for = trust_forwarded_for
 
     def may_act(self, scope: Scope) -> None:
         """Check the token, before anything else of a request is looked at.
@@ -75,7 +70,7 @@ class Routes:
 
     async def login(self, scope: Scope, body: bytes) -> Answer:
         """Exchange user name and password for an access token."""
-        status, grant, headers = _success(await self._service.login(body, self._address(scope)))
+        status, grant, headers = _success(await self._service.login(body, client_address(scope)))
         return status, grant, [*headers, (b"cache-control", b"no-store")]  # RFC 6749, section 5.1
 
     async def keys(self, scope: Scope, body: bytes) -> Answer:
@@ -105,7 +100,7 @@ class Routes:
     async def reset(self, scope: Scope, body: bytes) -> Answer:
         """Clear the hidden states of all junctions."""
         run, request_id = header(scope, RAW_RUN_HEADER), header(scope, REQUEST_ID_HEADER)
-        who, where = self._authenticate(scope, "reset").subject, self._address(scope)
+        who, where = self._authenticate(scope, "reset").subject, client_address(scope)
         told = f"run {run or DEFAULT_RUN}"
         try:
             answer = await self._service.reset(run, request_id)
@@ -121,12 +116,9 @@ class Routes:
             return self._service.tokens.authenticate(authorization, needed)
         except (UnauthorizedError, ForbiddenError) as error:
             if authorization is not None:
-                where = self._address(scope)
+                where = client_address(scope)
                 self._service.audit.note("token refused", error.subject, where, str(error))
             raise
-
-    def _address(self, scope: Scope) -> str:
-        return client_address(scope, self._trust_forwarded_for)
 
 
 def _success(response: BaseModel) -> Answer:

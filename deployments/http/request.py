@@ -31,13 +31,12 @@ def header(scope: Scope, name: bytes) -> str | None:
     return str(values[0], "latin-1")
 
 
-def client_address(scope: Scope, trust_forwarded_for: bool) -> str:
-    """Return the address that a request comes from.
+def client_address(scope: Scope) -> str:
+    """Return the address that a request comes from, as the nearest proxy has seen it.
 
-    Args:
-        trust_forwarded_for: take what the nearest proxy has seen, from ``X-Forwarded-For``.
+    The edge sets ``X-Forwarded-For``, and so must every load balancer that takes its place.
     """
-    forwarded = header(scope, b"x-forwarded-for") if trust_forwarded_for else None
+    forwarded = header(scope, b"x-forwarded-for")
     if forwarded:
         return forwarded.rpartition(",")[2].strip()
     client = scope.get("client")

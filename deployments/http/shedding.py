@@ -12,6 +12,7 @@ from __future__ import annotations
 
 TARGET_S = 0.08
 PERIOD_S = 0.1
+MAX_AT_WORK = 1000
 LEAST = 256
 """At work at once, whatever the delay: where other processes take the processor, refusals do not
 help, and this many take a fraction of the target."""

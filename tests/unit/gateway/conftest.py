@@ -19,8 +19,7 @@ from deployments.gateway.errors import InferenceUnavailableError
 from deployments.gateway.fallbacks import Fallback, Red
 from deployments.gateway.inference_calls.batcher import Step
 from deployments.gateway.inference_calls.client import InferenceClient
-from deployments.gateway.login import Logins
-from deployments.gateway.options import GatewayOptions
+from deployments.gateway.login import LoginLimits, Logins
 from deployments.gateway.passwords import hash_password
 from deployments.gateway.safety import SafetyGuard
 from deployments.gateway.service import GatewayCounts, GatewayService
@@ -32,11 +31,12 @@ from models.networks.network import Network
 SECRET = b"0123456789abcdef0123456789abcdef"
 PASSWORD = "correct horse"
 PASSWORD_HASH = hash_password(PASSWORD)
-OPTIONS = GatewayOptions(login_attempts_per_user=3, login_attempts_per_address=6, login_window_s=60)
+DEADLINE_S = 2.0
+LIMITS = LoginLimits(per_user=3, per_address=6, window_s=60)
 
 
 def make_tokens() -> Tokens:
-    return Tokens(Keys.of_secret(SECRET), lifetime_s=3600, clock_skew_s=OPTIONS.clock_skew_s)
+    return Tokens(Keys.of_secret(SECRET), lifetime_s=3600, clock_skew_s=5)
 
 
 @dataclass
@@ -109,9 +109,9 @@ async def service(
     guard: SafetyGuard | None,
     network: Network,
 ) -> AsyncIterator[GatewayService]:
-    logins = Logins(store, Users(store, {"ann": PASSWORD_HASH}), tokens, OPTIONS)
+    logins = Logins(store, Users(store, {"ann": PASSWORD_HASH}), tokens, LIMITS)
     counts = GatewayCounts()
-    client = InferenceClient(inference, OPTIONS.deadline_s, on_answer=counts.latencies_s.observe)
+    client = InferenceClient(inference, DEADLINE_S, on_answer=counts.latencies_s.observe)
     audit = AuditBuffer(AuditLog(store))
     made = GatewayService(
         logins, tokens, client, network.capacities, counts, fallback, audit, guard, network
@@ -122,7 +122,7 @@ async def service(
 
 @pytest.fixture
 def app(service: GatewayService, network: Network) -> FastAPI:
-    return create_app(service, OPTIONS, network=network)
+    return create_app(service, network=network)
 
 
 @pytest_asyncio.fixture
