@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import logging
 
 from pydantic import BaseModel
-from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from deployments.access import claims
 from deployments.access.claims import Verified
 from deployments.gateway.errors import UnavailableError, error_body
 from deployments.gateway.service import GatewayService
-from deployments.http.errors import ForbiddenError, RefusedError, UnauthorizedError, challenge
+from deployments.http.errors import ForbiddenError, UnauthorizedError, describe_error
 from deployments.http.messages import (
     DEFAULT_RUN,
-    JSON,
     JSON_HEADERS,
     RAW_KEY_HEADER,
     RAW_RUN_HEADER,
@@ -25,27 +22,13 @@ from deployments.http.messages import (
 from deployments.http.request import client_address, header
 from deployments.log import REQUEST_ID_HEADER
 
-logger = logging.getLogger("ray.serve")
-
 # shorter than a new key is shown before it signs (`greenwave keys rotate --after`)
 _KEYS_HEADERS = [*JSON_HEADERS, (b"cache-control", b"public, max-age=15")]
 
 
 def render_error(scope: Scope, error: Exception) -> Answer:
-    """Render an error in the gateway's one form, and tell nothing of its inside."""
-    headers = [JSON]
-    match error:
-        case RefusedError():
-            status, message = error.status, str(error)
-            if error.retry_after_s is not None:
-                headers.append((b"retry-after", b"%d" % error.retry_after_s))
-            if (wanted := challenge(error)) is not None:
-                headers.append((b"www-authenticate", wanted.encode()))
-        case HTTPException():
-            status, message = error.status_code, error.detail
-        case _:
-            logger.error("A request failed", exc_info=error)
-            status, message = 500, "Internal server error"
+    """Render an error in the gateway's one form."""
+    status, message, headers = describe_error(error, "Internal server error")
     return status, json.dumps(error_body(message)).encode(), headers
 
 
