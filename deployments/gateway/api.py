@@ -35,7 +35,7 @@ _DESCRIPTION = """The public entry to the traffic-signal policy.
 
 Log in with `POST /auth/login`, press **Authorize** and paste the `accessToken`."""
 
-_BEARER = Depends(HTTPBearer(auto_error=False, bearerFormat="JWT"))  # for the document alone
+_BEARER = Depends(HTTPBearer(auto_error=False, bearerFormat="JWT"))  # for the document only
 
 
 def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -78,7 +78,7 @@ def create_app(
         tags=["status"],
     )
     async def health(response: Response) -> HealthResponse:
-        """Tell whether the inference service answers and is healthy."""
+        """Return whether the inference service answers and is healthy."""
         answer = await service.health()
         response.status_code = 200 if answer.status == "healthy" else 503
         return answer
@@ -154,7 +154,7 @@ def _add_routes(fast: FastRoutes, routes: Routes) -> None:
 
 
 def _describe_own_errors_alone(app: FastAPI) -> None:
-    """Leave out the 422 that FastAPI adds for every parameter: bad input is a 400 here."""
+    """Remove the 422 that FastAPI adds for every parameter: invalid input is a 400 here."""
     describe = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -172,7 +172,7 @@ def _describe_own_errors_alone(app: FastAPI) -> None:
 
 
 def _body_of(model: type[LoginRequest]) -> dict[str, Any]:
-    """Declare a body that the route reads itself, with its own messages."""
+    """Declare a body that the route validates itself, with its own messages."""
     content = {"application/json": {"schema": model.model_json_schema()}}
     return {"requestBody": {"required": True, "content": content}}
 
@@ -181,7 +181,7 @@ MAX_NAMED = 50
 
 
 def describe(app: FastAPI, network: Network) -> None:
-    """Have the OpenAPI document tell of a network's junctions and sizes."""
+    """Put a network's junctions and sizes into the OpenAPI document."""
     first = next(iter(network.junctions.values()))
 
     def change(document: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from ray import serve
 from deployments.access.control import AccessControl
 from deployments.access.keys import Keys
 from deployments.gateway.api import create_app
-from deployments.gateway.fallbacks import Fallback, make_fallback
+from deployments.gateway.fallbacks import Fallback
 from deployments.gateway.inference_calls.address import base_finder
 from deployments.gateway.inference_calls.breaker import State
 from deployments.gateway.inference_calls.client import InferenceClient
@@ -38,17 +38,17 @@ logger = logging.getLogger("ray.serve")
 class Gateway(ReplicaBase):
     """One replica: checks tokens and requests, asks the inference service, falls back.
 
+    Secrets are read in the replica, by functions: Ray stores what is bound to a deployment.
+
     Args:
-        open_keys: returns what reads the keys of the tokens, to be called where they are used: Ray
-            keeps what is bound to a deployment.
+        open_keys: returns the function that reads the signing keys.
         token_lifetime_s: from a token's issue to its expiry.
         users: names and password hashes from the configuration; the others are in the store.
-        open_store: opens the store where users and login counters live.
+        open_store: opens the store of users and login counters.
         inference_url: full ``/predict_action`` URL; None calls the application of the options.
-        plan: of the fallback by plan; None falls back to RED.
-        open_tokens: reads, where they are used, the tokens of the inference service; None where
-            it asks for none.
-        network: whose junctions are decided for.
+        plan: of the fallback; None falls back to RED.
+        open_tokens: reads the tokens of the inference service; None if it needs none.
+        network: whose junctions it decides for.
     """
 
     async def __init__(  # type: ignore[misc]
@@ -76,7 +76,7 @@ class Gateway(ReplicaBase):
         self.run(*await access.start())
         logins = Logins(store, Users(store, users), access.tokens)
         counts = GatewayCounts()
-        fallback = make_fallback(plan, options.plan_time_zone)
+        fallback = Fallback(plan, options.plan_time_zone)
         guard = make_guard(limits_of(options), network) if options.safety else None
         token = open_tokens()[0] if open_tokens else None
         calls = HttpCalls(
@@ -117,4 +117,4 @@ def _log_change(fallback: Fallback, state: State) -> None:
     if state is State.CLOSED:
         logger.info("The inference service answers again.")
     else:
-        logger.warning("The inference service is down; answering %s.", fallback.INSTEAD)
+        logger.warning("The inference service is down; the fallback is %s.", fallback)

@@ -1,4 +1,4 @@
-"""What a request to the gateway can be refused for.
+"""Refusals of the gateway, and failures of the inference service.
 
 GatewayError
 ├── BadRequestError          400
@@ -31,7 +31,7 @@ CAUSES: tuple[Cause, ...] = get_args(Cause)
 
 
 class GatewayError(RefusedError):
-    """A refusal; ``str(error)`` is the ``message`` of the answer."""
+    """A refusal; ``str(error)`` is the ``message`` of the response."""
 
 
 class BadRequestError(GatewayError):
@@ -41,13 +41,13 @@ class BadRequestError(GatewayError):
 
 
 class KeyReusedError(BadRequestError):
-    """The idempotency key is that of a request with other observations."""
+    """The idempotency key belongs to a request with other observations."""
 
     status = 422
 
 
 class TooManyLoginsError(GatewayError):
-    """A user name or an address has used up its attempts of this minute."""
+    """A user name or an address has used up its logins."""
 
     status = 429
 
@@ -57,19 +57,19 @@ class TooManyLoginsError(GatewayError):
 
 
 class UnavailableError(GatewayError):
-    """Too many logins, or something that the gateway needs does not answer."""
+    """Too many logins at once, or a service that the gateway needs does not answer."""
 
     status = 503
     retry_after_s = 1
 
 
 def now_ms() -> int:
-    """Return the milliseconds since the Unix epoch, the form of every timestamp here."""
+    """Return the milliseconds since the Unix epoch."""
     return time.time_ns() // 1_000_000
 
 
 def error_body(message: str) -> dict[str, str | int]:
-    """Return the one form that all errors have."""
+    """Return the body of an error."""
     return {"status": "error", "message": message, "timestamp": now_ms()}
 
 

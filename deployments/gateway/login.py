@@ -1,4 +1,4 @@
-"""Logging in: a bounded number of attempts, then the password, then a token."""
+"""Logins: limited attempts, then the password, then a token."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from deployments.store import Store, StoreUnavailable
 
 
 class LoginLimits(NamedTuple):
-    """Logins that are looked at in a window, which begins with the first of them.
+    """Rate limits of logins, within a window that begins with the first login.
 
     Attributes:
-        per_user: of one user name; a success starts the count anew. Each address from which the
-            user has logged in before has a count of its own.
-        per_address: whatever the outcome: a site's users may share one address.
+        per_user: of one user name, until a success. Each known address has a separate count.
+        per_address: whatever the outcome; many users may share an address.
     """
 
     per_user: int = 10
@@ -34,12 +33,11 @@ LIMITS = LoginLimits()
 
 
 class Logins:
-    """Turns credentials into tokens.
+    """Exchanges credentials for tokens.
 
-    Attempts are counted in the store before the password is looked at, so that neither many
-    requests at once nor many replicas allow more guesses. Those of a user name from an address
-    where the user has logged in before are counted apart: strangers use up the attempts of
-    strangers alone.
+    Attempts are counted in the store before the password is verified, so that neither simultaneous
+    requests nor several replicas allow more guesses. Attempts from a known address of the user have
+    a separate count, which guesses from elsewhere do not use up.
     """
 
     def __init__(
@@ -61,10 +59,10 @@ class Logins:
         """Return an access token.
 
         Raises:
-            BadRequestError: a blank or missing name or password.
-            UnauthorizedError: wrong ones.
-            TooManyLoginsError: too many attempts.
-            UnavailableError: too much load, or the store does not answer.
+            BadRequestError: name or password is blank or missing.
+            UnauthorizedError: name or password is wrong.
+            TooManyLoginsError: a rate limit is reached.
+            UnavailableError: too many logins at once, or the store does not answer.
         """
         if not _is_text(username) or not _is_text(password):
             raise BadRequestError("Username and password are required")
@@ -80,7 +78,7 @@ class Logins:
         try:
             return await self._admit(account, found, username, password, place_of(address))
         except RefusedError as error:
-            # what is no user's name may be a password that was typed into the wrong field
+            # an unknown name may be a password that was typed into the wrong field
             error.subject = username if account is not None else ""
             raise
 
@@ -123,5 +121,5 @@ def _is_text(value: object) -> bool:
 
 
 def _counter(kind: str, name: str) -> str:
-    """Name a counter by a hash: short, and it tells nothing of what was typed."""
+    """Return the name of a counter: a hash, which reveals nothing of the input."""
     return f"login:{kind}:{hashlib.sha256(name.encode()).hexdigest()}"

@@ -1,4 +1,4 @@
-"""What the gateway's routes do with a request, and how its errors look."""
+"""Handlers of the gateway's routes, and its form of errors."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ class Routes:
         self._service = service
 
     def may_act(self, scope: Scope) -> None:
-        """Check the token, before anything else of a request is looked at.
+        """Check the token, before anything else of the request.
 
         Raises:
             UnauthorizedError: there is no token, or it is not valid now.
-            ForbiddenError: it does not allow to ask for decisions.
+            ForbiddenError: it lacks the scope ``act``.
         """
         self._authenticate(scope, "act")
 
     def may_reset(self, scope: Scope) -> None:
-        """Check the token likewise, for a reset."""
+        """Check the token for the scope ``reset``."""
         self._authenticate(scope, "reset")
 
     async def login(self, scope: Scope, body: bytes) -> Answer:
@@ -84,13 +84,13 @@ class Routes:
         """Clear the hidden states of all junctions."""
         run, request_id = header(scope, RAW_RUN_HEADER), header(scope, REQUEST_ID_HEADER)
         who, where = self._authenticate(scope, "reset").subject, client_address(scope)
-        told = f"run {run or DEFAULT_RUN}"
+        detail = f"run {run or DEFAULT_RUN}"
         try:
             answer = await self._service.reset(run, request_id)
         except UnavailableError:
-            self._service.audit.note("reset", who, where, f"{told}, not confirmed")
+            self._service.audit.note("reset", who, where, f"{detail}, not confirmed")
             raise
-        self._service.audit.note("reset", who, where, told)
+        self._service.audit.note("reset", who, where, detail)
         return _success(answer)
 
     def _authenticate(self, scope: Scope, needed: claims.Scope) -> Verified:

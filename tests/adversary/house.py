@@ -34,7 +34,7 @@ from deployments.density.service import DENSITY, DensityService
 from deployments.flow.service import FLOW, FlowService
 from deployments.forecast import api as forecast
 from deployments.gateway import api as gateway
-from deployments.gateway.fallbacks import Red
+from deployments.gateway.fallbacks import Fallback
 from deployments.gateway.inference_calls.address import base_finder
 from deployments.gateway.inference_calls.client import InferenceClient
 from deployments.gateway.inference_calls.http_calls import HttpCalls
@@ -207,7 +207,7 @@ async def _gateway(store: Store, tokens: Tokens, asked: int) -> AsyncIterator[Fa
         client,
         SHIPPED.capacities,
         counts,
-        Red(),
+        Fallback(),
         AuditBuffer(AuditLog(store)),
         None,
     )

@@ -16,7 +16,7 @@ from deployments.access.keys import Keys
 from deployments.access.tokens import Tokens
 from deployments.gateway.api import create_app
 from deployments.gateway.errors import InferenceUnavailableError
-from deployments.gateway.fallbacks import Fallback, Red
+from deployments.gateway.fallbacks import Fallback
 from deployments.gateway.inference_calls.batcher import Step
 from deployments.gateway.inference_calls.client import InferenceClient
 from deployments.gateway.login import LoginLimits, Logins
@@ -87,7 +87,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 @pytest.fixture
 def fallback() -> Fallback:
-    return Red()
+    return Fallback()
 
 
 @pytest.fixture
