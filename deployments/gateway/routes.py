@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from starlette.types import Scope
 
 from deployments.access import claims
-from deployments.access.claims import Verified
+from deployments.access.claims import Claims
 from deployments.gateway.errors import UnavailableError, error_body
 from deployments.gateway.service import GatewayService
 from deployments.http.errors import ForbiddenError, UnauthorizedError, describe_error
@@ -93,7 +93,7 @@ class Routes:
         self._service.audit.note("reset", who, where, detail)
         return _success(answer)
 
-    def _authenticate(self, scope: Scope, needed: claims.Scope) -> Verified:
+    def _authenticate(self, scope: Scope, needed: claims.Scope) -> Claims:
         authorization = header(scope, b"authorization")
         try:
             return self._service.tokens.authenticate(authorization, needed)

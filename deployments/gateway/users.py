@@ -115,7 +115,7 @@ class Users:
 
     async def _change(self, name: str, before: bytes | None, fields: dict[str, Any]) -> None:
         if not await self._table.change(name, before, json.dumps(fields).encode()):
-            raise UserError(f"Somebody else has changed '{name}' at this moment; try again.")
+            raise UserError(f"Another command has changed '{name}' at the same time; try again.")
 
 
 def _read(document: bytes | None) -> dict[str, Any] | None:

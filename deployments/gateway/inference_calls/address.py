@@ -23,11 +23,11 @@ async def find_base_url(
     """Find the base URL of an application on this node, without a slash at its end.
 
     Args:
-        edge_url: of an edge on this node that leads to all of Serve. It is taken while the front
-            does not listen, for the edge knows another way.
+        edge_url: base URL of an edge on this node, used while the front does not listen: the edge
+            has another way to Serve.
 
     Raises:
-        LookupError: it is not there, or not yet.
+        LookupError: the application is not deployed, or not yet.
     """
     host, port, routes = await read_front()
     if application not in routes:
@@ -50,7 +50,7 @@ async def _listens(host: str, port: int) -> bool:
 
 
 def base_finder(inference_url: str | None, application: str) -> Callable[[], Awaitable[str]]:
-    """Return what finds the base URL of the inference service.
+    """Return a function that finds the base URL of the inference service.
 
     Args:
         inference_url: full ``/predict_action`` URL; None finds the application on this node.
@@ -67,10 +67,10 @@ def base_finder(inference_url: str | None, application: str) -> Callable[[], Awa
 
 
 def base_of(url: str) -> str:
-    """Return what comes before the route in a full ``/predict_action`` URL.
+    """Return the part of a full ``/predict_action`` URL before that route.
 
     Raises:
-        ValueError: it is not such a URL; says what is expected.
+        ValueError: the URL has another form.
     """
     parts = urlsplit(url)
     plain = not (parts.query or parts.fragment)

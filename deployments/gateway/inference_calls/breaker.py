@@ -1,4 +1,4 @@
-"""A circuit breaker: after some failures in a row, calls fail at once until a probe succeeds.
+"""A circuit breaker: after several failures in a row, calls fail at once until a probe succeeds.
 
 M. Nygard, "Release It!", 2nd edition, chapter 5.
 """
@@ -25,10 +25,10 @@ class CircuitBreaker:
     """Guards calls to one other service.
 
     Args:
-        is_failure: whether an error means that the other service has failed. Any other error is an
-            answer, though not a welcome one.
+        is_failure: whether an error means that the other service has failed; other errors are
+            answers.
         failures: in a row, that open the breaker.
-        pause_s: from opening to the first probe. One probe is made at a time.
+        pause_s: from opening to the first probe. There is one probe at a time.
         on_change: called with the new state.
         clock: monotonic seconds.
     """
@@ -63,7 +63,7 @@ class CircuitBreaker:
         """Guard a call; its exceptions pass through.
 
         Raises:
-            BreakerOpenError: at once, when the call must not be made.
+            BreakerOpenError: the call must not be made.
         """
         state = self.state
         if state is State.OPEN or (state is State.HALF_OPEN and self._probing):
