@@ -11,14 +11,14 @@ from typing import Any
 
 import yaml
 
-from serve_app.cli.deploy import add_timeout, console, print_doubts, rollout_of
+from serve_app.cli.deploy import add_timeout, console, print_warnings, rollout_of
 from serve_app.cli.status import running
 from serve_app.errors import CommandError
 from serve_app.processes.installation import releases_of
 from serve_app.processes.ports import add_port_base
 from serve_app.rollout import canary
 from serve_app.rollout.canary import UserConfig
-from serve_app.rollout.canary_metrics import comparison, figures_of, pages_of
+from serve_app.rollout.canary_metrics import comparison, read_metrics, scrape
 
 Config = dict[str, Any]
 Change = Callable[[Config, str, argparse.Namespace], Config]
@@ -110,7 +110,7 @@ def _change(options: argparse.Namespace, make: Change) -> None:
     console.print("[bold green]Done.[/bold green]")
     console.print(f"{_sentence(user_config)}\n{_HINT}", markup=False)
     console.print(yaml.safe_dump({"user_config": user_config}, sort_keys=False), markup=False)
-    print_doubts(instance, config)
+    print_warnings(instance, config)
 
 
 def _sentence(user_config: UserConfig) -> str:
@@ -135,5 +135,5 @@ def _status(options: argparse.Namespace) -> None:
     def report(trouble: str) -> None:
         console.print(trouble, style="yellow", markup=False)
 
-    pages = pages_of(instance.ports.metrics, instance.ray_dir, report)
-    console.print(comparison(user_config, figures_of(pages, app)))
+    pages = scrape(instance.ports.metrics, instance.ray_dir, report)
+    console.print(comparison(user_config, read_metrics(pages, app)))

@@ -11,7 +11,7 @@ from serve_app.cli.foreground import exit_on_sigterm
 from serve_app.cli.status import running
 from serve_app.errors import CommandError
 from serve_app.processes.installation import edge_of
-from serve_app.processes.monitoring import Watcher, grafana, prometheus, started
+from serve_app.processes.monitoring import MonitoringTool, grafana, prometheus, started
 from serve_app.processes.ports import add_port_base
 
 PROMETHEUS_PORT, GRAFANA_PORT = 9090, 3000
@@ -54,7 +54,7 @@ def _dashboards(options: argparse.Namespace) -> None:
         console.print("Stopped.")
 
 
-def _show(watchers: list[Watcher]) -> None:
+def _show(watchers: list[MonitoringTool]) -> None:
     with started(watchers) as processes:
         for watcher in watchers:
             console.print(f"{watcher.name:<14} {watcher.url}")

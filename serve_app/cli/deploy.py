@@ -21,7 +21,7 @@ from serve_app.processes.ports import add_port_base
 from serve_app.rollout.deploy import RUNNING
 from serve_app.rollout.resources import needs
 from serve_app.rollout.rollout import Rollout
-from serve_app.rollout.smoke_test import doubts
+from serve_app.rollout.smoke_test import mismatches
 
 DEFAULT_CONFIG = ROOT / "serve_config.yaml"
 
@@ -77,7 +77,7 @@ def _deploy(options: argparse.Namespace) -> None:
     else:
         console.print("Nothing has changed: config and code are those of the newest release.")
     if instance:
-        print_doubts(instance, config)
+        print_warnings(instance, config)
 
 
 def _undo(options: argparse.Namespace) -> str:
@@ -95,11 +95,11 @@ def _rollback(options: argparse.Namespace) -> None:
 def _check(options: argparse.Namespace) -> None:
     with naming_broken_files():
         from serve_app.rollout.config import read_config
-        from serve_app.rollout.model_files import faults_of_weights
+        from serve_app.rollout.model_files import find_file_faults
     for path in options.config:
         config = read_config(path)
         console.print(f"{os.path.relpath(path)}: valid, {needs(config)}")
-        for fault in faults_of_weights(config):  # the machine that serves it may have the file
+        for fault in find_file_faults(config):  # the machine that serves it may have the file
             _say(f"  It cannot be served here: {fault}")
 
 
@@ -111,9 +111,9 @@ def read(options: argparse.Namespace) -> dict[str, Any]:
     """
     with naming_broken_files():  # these import the services
         from serve_app.rollout.config import read_config
-        from serve_app.rollout.model_files import faults_of_weights
+        from serve_app.rollout.model_files import find_file_faults
     config = read_config(options.config)
-    if faults := list(faults_of_weights(config)):
+    if faults := list(find_file_faults(config)):
         raise CommandError("\n".join(faults))
     return config
 
@@ -136,7 +136,7 @@ def _report(name: str, status: str, seconds: float) -> None:
     console.print(f"  {name:<14} [{colour}]{status}[/{colour}] after {seconds:.1f} s")
 
 
-def print_doubts(instance: Instance, config: dict[str, Any]) -> None:
+def print_warnings(instance: Instance, config: dict[str, Any]) -> None:
     """Warn of what runs otherwise than the config asks."""
-    for doubt in doubts(instance.front_url, config["applications"]):
+    for doubt in mismatches(instance.front_url, config["applications"]):
         console.print(f"\nBut {doubt}", style="yellow", markup=False)

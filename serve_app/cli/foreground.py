@@ -8,7 +8,7 @@ import signal
 import time
 
 from serve_app.processes.instance import Instance, InstanceError
-from serve_app.processes.supervision.supervisor import Supervisor
+from serve_app.processes.supervision.supervisor import Supervisord
 
 _LOOK_S = 0.5
 
@@ -18,7 +18,7 @@ def exit_on_sigterm() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-def stay(instance: Instance, supervisor: Supervisor) -> None:
+def stay(instance: Instance, supervisor: Supervisord) -> None:
     """Return, everything stopped, when told to end.
 
     Raises:

@@ -45,7 +45,7 @@ def render(options: argparse.Namespace) -> str:
         CommandError: the config is not valid, or a replica is larger than a worker.
     """
     with naming_broken_files():
-        from serve_app.kubernetes.services import Wishes, documents
+        from serve_app.kubernetes.services import ManifestValues, documents
         from serve_app.kubernetes.text import to_yaml
         from serve_app.rollout.config import read_config
         from serve_app.rollout.resources import scales
@@ -56,5 +56,5 @@ def render(options: argparse.Namespace) -> str:
                 f"Each replica of {scale.application} needs {scale.cpus:g} CPUs, and a worker has"
                 f" {options.worker_cpus}; see --worker-cpus."
             )
-    wishes = Wishes(**{name: getattr(options, name) for name in Wishes._fields})
+    wishes = ManifestValues(**{name: getattr(options, name) for name in ManifestValues._fields})
     return HEADER + to_yaml(*documents(config, wishes))

@@ -16,9 +16,9 @@ from rich.console import Console
 
 from serve_app import ray_dashboard
 from serve_app.errors import CommandError
-from serve_app.processes.redis_check import NAMES_OF_REDIS, silent_stores
+from serve_app.processes.redis_check import NAMES_OF_REDIS, unreachable_redis
 from serve_app.rollout.code_version import ROOTS, VARIABLE, code_version
-from serve_app.rollout.model_files import faults_of_weights
+from serve_app.rollout.model_files import find_file_faults
 from serve_app.settings import Settings
 
 console = Console(highlight=False, soft_wrap=True)
@@ -34,7 +34,7 @@ def add_node(node: argparse.ArgumentParser) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    if silent := list(silent_stores(os.environ)):
+    if silent := list(unreachable_redis(os.environ)):
         raise CommandError("\n".join(silent))
     if options.cluster is None:
         named = [name for name in NAMES_OF_REDIS if os.environ.get(name)]
@@ -78,7 +78,7 @@ def refusals_of(applications: Mapping[str, dict[str, Any]]) -> Iterator[str]:
                 f" machine has version {here}: install the same on every node."
             )
     named = [_with_files_of_here(config) for config in applications.values()]
-    yield from faults_of_weights({"applications": named})
+    yield from find_file_faults({"applications": named})
 
 
 def _with_files_of_here(config: dict[str, Any]) -> dict[str, Any]:

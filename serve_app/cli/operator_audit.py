@@ -14,19 +14,19 @@ from serve_app.settings import Settings
 
 
 def note(settings: Settings, event: str, detail: str) -> None:
-    """Note a change that was made outside the store, as :func:`note_change` does."""
+    """Note a change that was made outside the store, as :func:`record_change` does."""
 
     async def in_the_store() -> None:
         store = open_store(settings.resolved_store_url)
         try:
-            await note_change(store, event, detail)
+            await record_change(store, event, detail)
         finally:
             await store.close()
 
     asyncio.run(in_the_store())
 
 
-async def note_change(store: Store, event: str, detail: str) -> None:
+async def record_change(store: Store, event: str, detail: str) -> None:
     """Note a change that was made.
 
     Args:

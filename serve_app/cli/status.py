@@ -8,13 +8,13 @@ import time
 from rich.console import Console
 
 from serve_app.cli.hints import make_command
-from serve_app.processes.installation import edge_of, instance_of, journal_of
+from serve_app.processes.installation import edge_of, instance_of, status_file_of
 from serve_app.processes.instance import Instance, InstanceError
 from serve_app.processes.ports import add_port_base
-from serve_app.processes.process_tags import Part
-from serve_app.processes.supervision.supervisor import Supervisor, living_keepers
+from serve_app.processes.process_tags import Role
+from serve_app.processes.supervision.supervisor import Supervisord, running_supervisors
 from serve_app.rollout.deploy import RUNNING, routes, statuses
-from serve_app.rollout.smoke_test import lacks
+from serve_app.rollout.smoke_test import failing_checks
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -31,7 +31,7 @@ def add_status(status: argparse.ArgumentParser) -> None:
 
 def _down(options: argparse.Namespace) -> None:
     instance = instance_of(options.port_base)
-    if Supervisor(instance, options.port_base).is_foreign():
+    if Supervisord(instance, options.port_base).is_foreign():
         raise InstanceError("systemd keeps it: stop its units, greenwave and greenwave-edge.")
     stopped = instance.stop()
     console.print("Stopped." if stopped else f"Nothing was running {_where(options)}.")
@@ -51,8 +51,8 @@ def running(options: argparse.Namespace) -> Instance:
     instance = instance_of(options.port_base)
     if instance.is_running():
         return instance
-    trouble = journal_of(instance, Part.NODE).read().trouble
-    if instance.processes(Part.NODE):
+    trouble = status_file_of(instance, Role.RAY_SUPERVISOR).read().trouble
+    if instance.processes(Role.RAY_SUPERVISOR):
         raise InstanceError(f"Ray is being started again. {trouble or ''}".strip())
     raise InstanceError(
         f"Greenwave is not running {_where(options)}. Start it with"
@@ -65,14 +65,18 @@ def _status(options: argparse.Namespace) -> None:
     instance = running(options)
     prefixes = routes(instance.dashboard_url)
     for name, (status, message) in statuses(instance.dashboard_url).items():
-        lacking = lacks(instance.front_url + prefixes[name].rstrip("/")) if name in prefixes else ()
+        lacking = (
+            failing_checks(instance.front_url + prefixes[name].rstrip("/"))
+            if name in prefixes
+            else ()
+        )
         words = [f"{name:<14} {status}", message, *(f"(not ready: {each})" for each in lacking)]
         console.print(" ".join(filter(None, words)), markup=False)
     edge = edge_of(instance, options.port_base)
     up = make_command("up", options.port_base)
-    _print_life("edge", edge.is_running(), instance, Part.EDGE, up)
-    _print_life("Ray", True, instance, Part.NODE, up)
-    supervisor = Supervisor(instance, options.port_base)
+    _print_life("edge", edge.is_running(), instance, Role.EDGE, up)
+    _print_life("Ray", True, instance, Role.RAY_SUPERVISOR, up)
+    supervisor = Supervisord(instance, options.port_base)
     if not supervisor.is_running() and not supervisor.is_foreign():
         said = f"no supervisor: a keeper that dies stays dead; `{up}` starts one"
         console.print(said, markup=False)
@@ -81,14 +85,14 @@ def _status(options: argparse.Namespace) -> None:
     console.print(f"{'Serve itself':<14} {instance.front_url}")
 
 
-def _print_life(name: str, runs: bool, instance: Instance, part: Part, up: str) -> None:
-    entry = journal_of(instance, part).read()
+def _print_life(name: str, runs: bool, instance: Instance, part: Role, up: str) -> None:
+    entry = status_file_of(instance, part).read()
     words = [f"{name:<14} {RUNNING if runs else 'STOPPED'}"]
     if runs and entry.since:
         words.append(f"since {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(entry.since))},")
         words.append(f"restarted {entry.restarts} times")
     if entry.trouble:
         words.append(f"(last trouble: {entry.trouble})")
-    if not living_keepers(instance, part):
+    if not running_supervisors(instance, part):
         words.append(f"(nothing keeps it: `{up}`)")
     console.print(" ".join(words), markup=False)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from deployments.access.claims import SCOPES
 from deployments.access.service_tokens import ServiceTokenError, ServiceTokens
 from deployments.store import Store, open_store
-from serve_app.cli.operator_audit import note_change
+from serve_app.cli.operator_audit import record_change
 from serve_app.errors import CommandError
 from serve_app.identity.key_ring import ConfiguredKeys
 from serve_app.processes.ports import add_port_base
@@ -56,7 +56,7 @@ def _create(options: argparse.Namespace) -> None:
         )
         sys.stdout.write(f"{token}\n")
         allowed = f"{token_id} of {options.name}: {' '.join(scopes)}, {options.days} days"
-        await note_change(store, "token made", allowed)
+        await record_change(store, "token made", allowed)
 
     _with_tokens(settings.resolved_store_url, create)
 
@@ -77,7 +77,7 @@ def _revoke(options: argparse.Namespace) -> None:
     async def revoke(tokens: ServiceTokens, store: Store) -> None:
         count = await tokens.revoke(options.which)
         sys.stdout.write(f"Revoked {count} token{'s' if count > 1 else ''}.\n")
-        await note_change(store, "token revoked", options.which)
+        await record_change(store, "token revoked", options.which)
 
     _with_tokens(Settings.of_instance(options.port_base).existing_store_url(), revoke)
 

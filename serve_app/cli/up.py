@@ -12,7 +12,7 @@ from serve_app.cli.deploy import (
     add_config,
     add_timeout,
     console,
-    print_doubts,
+    print_warnings,
     read,
     rollout_of,
 )
@@ -22,16 +22,16 @@ from serve_app.errors import CommandError
 from serve_app.identity.inference_token import token_headers
 from serve_app.processes import kept_edge
 from serve_app.processes.edge import ROUTES, Edge, EdgeError, behind_edge
-from serve_app.processes.installation import edge_of, instance_of, journal_of
+from serve_app.processes.installation import edge_of, instance_of, status_file_of
 from serve_app.processes.instance import START_TIMEOUT_S, Instance, InstanceError
 from serve_app.processes.ports import add_port_base
-from serve_app.processes.process_tags import Part
-from serve_app.processes.redis_check import silent_stores
-from serve_app.processes.supervision.supervisor import Supervisor
+from serve_app.processes.process_tags import Role
+from serve_app.processes.redis_check import unreachable_redis
+from serve_app.processes.supervision.supervisor import Supervisord
 from serve_app.ray_token import asks_for_token
 from serve_app.rollout import capacity
 from serve_app.rollout.networks import network_at_root
-from serve_app.rollout.smoke_test import make_first_prediction
+from serve_app.rollout.smoke_test import predict_once
 from serve_app.settings import Settings
 
 _GATEWAY = "serve_app.gateway:build"
@@ -68,15 +68,15 @@ def _up(options: argparse.Namespace) -> None:
     else:
         instance = _start(options, config)
     config = behind_edge(config, instance)
-    first = make_first_prediction(instance.front_url, token, network_at_root(config))
+    first = predict_once(instance.front_url, token, network_at_root(config))
     console.print(f"First prediction: {first}", markup=False)
     edge = None if options.no_edge else _bring_up_edge(options, instance)
     _print_summary(instance, config["applications"], edge, time.monotonic() - started)
-    print_doubts(instance, config)
+    print_warnings(instance, config)
     if has_gateway:
         _introduce_first_user(options)
     if options.foreground:
-        stay(instance, Supervisor(instance, options.port_base))
+        stay(instance, Supervisord(instance, options.port_base))
     else:
         print_stop(options)
 
@@ -84,15 +84,15 @@ def _up(options: argparse.Namespace) -> None:
 def _start(options: argparse.Namespace, config: dict[str, Any]) -> Instance:
     """Start Ray by its keeper; who loses patience leaves nothing behind."""
     _refuse_what_does_not_fit(config)
-    if silent := list(silent_stores(os.environ)):
+    if silent := list(unreachable_redis(os.environ)):
         raise CommandError("\n".join([*silent, "Nothing has been started."]))
     instance = instance_of(options.port_base)
-    foreign = Supervisor(instance, options.port_base).is_foreign()
+    foreign = Supervisord(instance, options.port_base).is_foreign()
     try:
         if not foreign:
             instance.stop()  # what is left of one that died
-        for part in (Part.NODE, Part.EDGE):
-            journal_of(instance, part).clear()
+        for part in (Role.RAY_SUPERVISOR, Role.EDGE):
+            status_file_of(instance, part).clear()
         instance = place_front(options)
         config = behind_edge(config, instance)
         console.print("Starting Ray ...")
@@ -109,8 +109,8 @@ def _start(options: argparse.Namespace, config: dict[str, Any]) -> Instance:
 
 
 def _refuse_what_does_not_fit(config: dict[str, Any]) -> None:
-    machine = [capacity.this_machine()]
-    if sentence := capacity.misfit(config, machine):
+    machine = [capacity.local_node()]
+    if sentence := capacity.shortfall(config, machine):
         raise CommandError(f"{sentence} Nothing has been started.")
     if sentence := capacity.limit(config, machine):
         console.print(sentence, style="yellow", markup=False)
@@ -132,16 +132,16 @@ def place_front(options: argparse.Namespace) -> Instance:
 
 
 def _supervise(options: argparse.Namespace, instance: Instance) -> None:
-    supervisor = Supervisor(instance, options.port_base)
+    supervisor = Supervisord(instance, options.port_base)
     if not supervisor.is_running() and not supervisor.is_foreign():
         supervisor.start()
 
 
 def _wait_for_ray(instance: Instance) -> None:
-    journal = journal_of(instance, Part.NODE)
+    status_file = status_file_of(instance, Role.RAY_SUPERVISOR)
     deadline = time.monotonic() + START_TIMEOUT_S
     while not instance.is_running():
-        trouble = journal.read().trouble
+        trouble = status_file.read().trouble
         if trouble or time.monotonic() > deadline:
             raise InstanceError(trouble or f"Ray did not start; see {instance.data_dir / 'logs'}.")
         time.sleep(0.1)
@@ -150,7 +150,7 @@ def _wait_for_ray(instance: Instance) -> None:
 def _bring_up_edge(options: argparse.Namespace, instance: Instance) -> Edge | None:
     edge = edge_of(instance, options.port_base)
     try:
-        kept_edge.bring_up(edge, journal_of(instance, Part.EDGE))
+        kept_edge.bring_up(edge, status_file_of(instance, Role.EDGE))
     except EdgeError as error:
         console.print(f"{error} Everything else runs.", style="yellow", markup=False)
         return None

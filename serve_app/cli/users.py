@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable
 from deployments.access.claims import ALL, SCOPES
 from deployments.gateway.users import UserError, Users
 from deployments.store import open_store
-from serve_app.cli.operator_audit import note_change
+from serve_app.cli.operator_audit import record_change
 from serve_app.errors import CommandError
-from serve_app.identity.first_user import forget_first_user
+from serve_app.identity.first_user import delete_first_user_file
 from serve_app.processes.ports import add_port_base
 from serve_app.settings import Settings
 
@@ -45,7 +45,7 @@ def add_users(users: argparse.ArgumentParser) -> None:
             except UserError as error:
                 raise CommandError(str(error)) from error
             if name in ("passwd", "remove"):
-                forget_first_user(settings.data_dir, options.name)
+                delete_first_user_file(settings.data_dir, options.name)
 
         added.set_defaults(run=run)
 
@@ -70,7 +70,7 @@ async def _with_users(store_url: str, work: Work, event: str) -> None:
     try:
         changed = await work(Users(store))
         if changed:
-            await note_change(store, event, changed)
+            await record_change(store, event, changed)
     finally:
         await store.close()
 

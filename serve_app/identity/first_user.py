@@ -73,7 +73,7 @@ def known_credentials(settings: Settings) -> Credentials | None:
         return None
 
 
-def forget_first_user(data_dir: Path, username: str) -> None:
+def delete_first_user_file(data_dir: Path, username: str) -> None:
     """Drop the kept password of this user, which is no longer the right one."""
     path = data_dir / FILE_NAME
     if path.exists() and json.loads(path.read_bytes())["username"] == username:

@@ -46,7 +46,7 @@ _MARGIN = 1.5  # of memory beyond what was measured
 _MIN_WORKERS = 2  # so that one may go
 
 
-class Wishes(NamedTuple):
+class ManifestValues(NamedTuple):
     """What is not in a serve config.
 
     Attributes:
@@ -67,7 +67,7 @@ class Wishes(NamedTuple):
     signing_keys: str | None = None
 
 
-def documents(config: Config, wishes: Wishes) -> list[Document]:
+def documents(config: Config, wishes: ManifestValues) -> list[Document]:
     """Return the RayServices, each followed by its disruption budget."""
     inference = [app for app in config["applications"] if app["import_path"] == INFERENCE]
     others = [app for app in config["applications"] if app["import_path"] != INFERENCE]
@@ -84,7 +84,7 @@ def documents(config: Config, wishes: Wishes) -> list[Document]:
     return found
 
 
-def _by_degrees(wishes: Wishes) -> Document:
+def _by_degrees(wishes: ManifestValues) -> Document:
     return {
         "type": "NewClusterWithIncrementalUpgrade",
         "clusterUpgradeOptions": {
@@ -100,7 +100,7 @@ def _service(
     config: Config,
     applications: list[Any],
     name: str,
-    wishes: Wishes,
+    wishes: ManifestValues,
     added: Mapping[str, str],
     upgrade: Document,
 ) -> list[Document]:
@@ -174,7 +174,7 @@ def _workers(config: Config, cpus: int) -> tuple[int, int]:
     return fewest, max(fewest, spread, math.ceil(most(config).cpus / cpus))
 
 
-def _worker_memory(config: Config, wishes: Wishes) -> str:
+def _worker_memory(config: Config, wishes: ManifestValues) -> str:
     """Return memory for as many replicas as may meet on a worker, by their CPUs and by number."""
     smallest = min((each.cpus for each in scales(config) if each.cpus), default=1.0)
     together = math.ceil(wishes.worker_cpus / smallest)

@@ -24,7 +24,7 @@ import psutil
 from serve_app.processes.haproxy import find_haproxy
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import holder, is_free
-from serve_app.processes.process_tags import MARK, PART, Part, read_command
+from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role, read_command
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "configs" / "edge.cfg.tmpl"
 # Serve's front; Ray's Python proxy in its place; the front once more, given up two seconds later.
@@ -188,7 +188,7 @@ class Edge:
         with self._log.open("wb") as log:
             haproxy = subprocess.Popen(
                 self.command(),
-                env=os.environ | {MARK: self.instance.mark, PART: Part.EDGE},
+                env=os.environ | {INSTANCE_TAG: self.instance.tag, ROLE_TAG: Role.EDGE},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 from serve_app.processes.edge import Edge, EdgePorts
 from serve_app.processes.instance import Instance
-from serve_app.processes.journal import Journal
 from serve_app.processes.ports import Ports
-from serve_app.processes.process_tags import Part
+from serve_app.processes.process_tags import Role
+from serve_app.processes.status_file import StatusFile
 from serve_app.rollout.releases import Releases
 from serve_app.settings import Settings
 
@@ -20,8 +20,8 @@ def instance_of(port_base: int | None) -> Instance:
     data_dir = Settings.of_instance(port_base).data_dir
     if port_base:
         temp_dir = Path(f"/tmp/greenwave-{port_base}")
-        return Instance(data_dir, Ports.from_base(port_base), temp_dir).as_started()
-    return Instance(data_dir).as_started()
+        return Instance(data_dir, Ports.from_base(port_base), temp_dir).with_recorded_ports()
+    return Instance(data_dir).with_recorded_ports()
 
 
 def edge_of(instance: Instance, port_base: int | None) -> Edge:
@@ -36,8 +36,8 @@ def edge_of(instance: Instance, port_base: int | None) -> Edge:
     )
 
 
-def journal_of(instance: Instance, part: Part) -> Journal:
-    return Journal(instance.data_dir / f"{part}.json")
+def status_file_of(instance: Instance, part: Role) -> StatusFile:
+    return StatusFile(instance.data_dir / f"{part}.json")
 
 
 def releases_of(instance: Instance) -> Releases:
@@ -50,7 +50,7 @@ def releases_of_cluster(dashboard_url: str) -> Releases:
     return Releases(Settings().data_dir / "clusters" / host)
 
 
-def as_released(instance: Instance) -> Instance:
+def with_released_port(instance: Instance) -> Instance:
     """Return the instance with Serve's front where the wanted config has it."""
     options = (releases_of(instance).wanted() or {}).get("http_options", {})
     front = options.get("port", instance.ports.front)

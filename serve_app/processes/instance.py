@@ -27,7 +27,7 @@ from deployments.gateway import EDGE_VARIABLE
 from serve_app import ray_dashboard
 from serve_app.processes.haproxy import front_environment
 from serve_app.processes.ports import Ports, holder, is_free
-from serve_app.processes.process_tags import MARK, PART, Part, is_marked, part_of
+from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role, has_instance_tag, role_of
 from serve_app.ray_token import token_mode
 
 START_TIMEOUT_S = 120.0
@@ -76,7 +76,7 @@ class Instance:
         return self.temp_dir or Path("/tmp/ray")
 
     @property
-    def mark(self) -> str:
+    def tag(self) -> str:
         """The value of GREENWAVE_INSTANCE in the environment of each process of the instance."""
         return str(self.data_dir.resolve())
 
@@ -132,23 +132,23 @@ class Instance:
         """Return the living process that Ray was started by."""
         with contextlib.suppress(psutil.Error):
             head = psutil.Process(self._noted_session() or 0)
-            return head if self.owns(head) and is_marked(head, self.mark) else None
+            return head if self.owns(head) and has_instance_tag(head, self.tag) else None
         return None
 
     def stop(self) -> bool:
         """Stop every process of the instance, keepers first; return False when there was none."""
         found = bool(self.processes())
-        for part in (Part.SUPERVISOR, Part.NODE, Part.EDGE):
+        for part in (Role.SUPERVISORD, Role.RAY_SUPERVISOR, Role.EDGE):
             self._end(part, KEEPERS_STOP_TIMEOUT_S)
         self.stop_ray()
         return found
 
     def stop_ray(self, patience_s: float = STOP_TIMEOUT_S) -> None:
         """Stop what is neither a keeper nor the edge, at once where ``patience_s`` is 0."""
-        self._end(Part.RAY, patience_s)
+        self._end(Role.RAY, patience_s)
         self._note.unlink(missing_ok=True)
 
-    def _end(self, part: Part, patience_s: float) -> None:
+    def _end(self, part: Role, patience_s: float) -> None:
         for signal_number, wait_s in ((signal.SIGTERM, patience_s), (signal.SIGKILL, 5.0)):
             if wait_s and (processes := self.processes(part)):
                 for process in processes:
@@ -156,12 +156,12 @@ class Instance:
                         process.send_signal(signal_number)
                 psutil.wait_procs(self.processes(part), timeout=wait_s)
 
-    def processes(self, part: Part | None = None) -> list[psutil.Process]:
+    def processes(self, part: Role | None = None) -> list[psutil.Process]:
         """Return every living process of the instance, or of one part of it."""
         return [
             process
             for process in psutil.process_iter()
-            if self.owns(process) and part in (None, part_of(process))
+            if self.owns(process) and part in (None, role_of(process))
         ]
 
     def owns(self, process: psutil.Process) -> bool:
@@ -169,11 +169,13 @@ class Instance:
         session = self._noted_session()
         with contextlib.suppress(psutil.Error, OSError):
             in_session = session is not None and os.getsid(process.pid) == session
-            ours = process.pid != os.getpid() and (in_session or is_marked(process, self.mark))
+            ours = process.pid != os.getpid() and (
+                in_session or has_instance_tag(process, self.tag)
+            )
             return ours and process.status() != psutil.STATUS_ZOMBIE
         return False
 
-    def as_started(self) -> Instance:
+    def with_recorded_ports(self) -> Instance:
         """Return the instance with the ports that it was started with, if it was."""
         note = self._read_note()
         noted = note["ports"] if note else {}  # an earlier version's may name more
@@ -247,9 +249,9 @@ class Instance:
         ports = self.ports
         haproxy = self._haproxy_dir
         return {
-            MARK: self.mark,
+            INSTANCE_TAG: self.tag,
             **({} if ports.front == ports.http else {EDGE_VARIABLE: self.base_url}),
-            PART: Part.RAY,
+            ROLE_TAG: Role.RAY,
             "DATA_DIR": str(self.data_dir.resolve()),
             "RAY_SERVE_HAPROXY_METRICS_PORT": str(ports.haproxy_metrics),
             "RAY_SERVE_HAPROXY_STATS_PORT": str(ports.haproxy_stats),

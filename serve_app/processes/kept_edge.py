@@ -6,10 +6,10 @@ import signal
 import time
 
 from serve_app.processes.edge import START_TIMEOUT_S, Edge, EdgeError
-from serve_app.processes.journal import Journal
+from serve_app.processes.status_file import StatusFile
 
 
-def bring_up(edge: Edge, journal: Journal) -> None:
+def bring_up(edge: Edge, status_file: StatusFile) -> None:
     """Have the edge run with the present configuration; one that does so already is left alone.
 
     With another configuration it takes no new connections, answers those that it has, and goes,
@@ -27,7 +27,7 @@ def bring_up(edge: Edge, journal: Journal) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
     while not (edge.is_running() and edge.answers()):
         if time.monotonic() > deadline:
-            raise EdgeError(journal.read().trouble or "its log says why")
+            raise EdgeError(status_file.read().trouble or "its log says why")
         time.sleep(0.05)
 
 

@@ -24,7 +24,7 @@ STOP_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True)
-class Watcher:
+class MonitoringTool:
     """A program that watches.
 
     Attributes:
@@ -53,7 +53,7 @@ class Watcher:
 
 def prometheus(
     instance: Instance, port: int, every_s: float, *, with_edge: bool = True
-) -> Watcher | None:
+) -> MonitoringTool | None:
     """Return Prometheus with our rules and the ports of an instance; None where there is none.
 
     Args:
@@ -73,7 +73,7 @@ def prometheus(
         "--storage.tsdb.retention.time=15d",
         f"--web.listen-address=127.0.0.1:{port}",
     ]
-    return Watcher("Prometheus", command, port, "/-/ready", folder / "prometheus.log")
+    return MonitoringTool("Prometheus", command, port, "/-/ready", folder / "prometheus.log")
 
 
 def prometheus_config(instance: Instance, every_s: float, *, with_edge: bool) -> str:
@@ -96,7 +96,7 @@ def prometheus_config(instance: Instance, every_s: float, *, with_edge: bool) ->
     )
 
 
-def grafana(instance: Instance, port: int, prometheus_url: str) -> Watcher | None:
+def grafana(instance: Instance, port: int, prometheus_url: str) -> MonitoringTool | None:
     """Return Grafana with our dashboards, readable without a login; None where there is none."""
     program = shutil.which("grafana")
     if program is None:
@@ -119,11 +119,11 @@ def grafana(instance: Instance, port: int, prometheus_url: str) -> Watcher | Non
         "GREENWAVE_DASHBOARDS": str(CONFIGS / "grafana" / "dashboards"),
     }
     command = [program, "server", f"--homepath={home}"]
-    return Watcher("Grafana", command, port, "/api/health", folder / "grafana.log", env)
+    return MonitoringTool("Grafana", command, port, "/api/health", folder / "grafana.log", env)
 
 
 @contextmanager
-def started(watchers: Sequence[Watcher]) -> Iterator[list[subprocess.Popen[bytes]]]:
+def started(watchers: Sequence[MonitoringTool]) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Run watchers within it; yield their processes once all of them serve.
 
     Raises:
@@ -135,7 +135,7 @@ def started(watchers: Sequence[Watcher]) -> Iterator[list[subprocess.Popen[bytes
 
 
 @contextmanager
-def _running(watcher: Watcher) -> Iterator[subprocess.Popen[bytes]]:
+def _running(watcher: MonitoringTool) -> Iterator[subprocess.Popen[bytes]]:
     if not is_free(watcher.port):
         raise CommandError(f"Port {watcher.port} ({watcher.name}) is taken{holder(watcher.port)}.")
     with watcher.log.open("wb") as log:
@@ -159,7 +159,7 @@ def _running(watcher: Watcher) -> Iterator[subprocess.Popen[bytes]]:
             process.wait()
 
 
-def _wait_until_it_serves(watcher: Watcher, process: subprocess.Popen[bytes]) -> None:
+def _wait_until_it_serves(watcher: MonitoringTool, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
     while not watcher.serves():
         if process.poll() is not None or time.monotonic() > deadline:

@@ -12,33 +12,33 @@ from pathlib import Path
 
 import psutil
 
-MARK = "GREENWAVE_INSTANCE"
-PART = "GREENWAVE_PART"
-KEPT_BY = "GREENWAVE_KEPT_BY"  # names a supervisor that is not ours
+INSTANCE_TAG = "GREENWAVE_INSTANCE"
+ROLE_TAG = "GREENWAVE_PART"
+SUPERVISED_BY = "GREENWAVE_KEPT_BY"  # names a supervisor that is not ours
 EXEC_S = 0.1
 
 
-class Part(enum.StrEnum):
+class Role(enum.StrEnum):
     """What a process is there for."""
 
-    SUPERVISOR = "supervisor"
-    NODE = "node"  # keeps Ray
+    SUPERVISORD = "supervisor"
+    RAY_SUPERVISOR = "node"
     EDGE = "edge"  # keeps the edge, or is it
     RAY = "ray"
 
 
-def is_marked(process: psutil.Process, mark: str) -> bool:
-    return read_mark(process, MARK) == mark
+def has_instance_tag(process: psutil.Process, mark: str) -> bool:
+    return read_tag(process, INSTANCE_TAG) == mark
 
 
-def part_of(process: psutil.Process) -> Part:
+def role_of(process: psutil.Process) -> Role:
     """Return what a process does in its instance."""
     with contextlib.suppress(psutil.Error, OSError, ValueError):
-        return Part(read_mark(process, PART) or Part.RAY)
-    return Part.RAY
+        return Role(read_tag(process, ROLE_TAG) or Role.RAY)
+    return Role.RAY
 
 
-def read_mark(process: psutil.Process, name: str) -> str | None:
+def read_tag(process: psutil.Process, name: str) -> str | None:
     """Read one variable of the environment that a process was started with."""
     if not Path("/proc").exists():
         return process.environ().get(name)

@@ -11,7 +11,7 @@ _REDIS_PORT = 6379
 _CONNECT_S = 3.0
 
 
-def silent_stores(environment: Mapping[str, str]) -> Iterator[str]:
+def unreachable_redis(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield a sentence for each Redis that the environment names and that nobody answers at."""
     for name in NAMES_OF_REDIS:
         address = environment.get(name, "")

@@ -175,7 +175,7 @@ def _unchanged(config: Config, app: str) -> UserConfig:
     return candidate
 
 
-def undone_by(config: Config, present: Config) -> list[str]:
+def replaced_by(config: Config, present: Config) -> list[str]:
     """Return a sentence for each trial or promotion of the present release that a config ends."""
     after = {each["name"]: each for each in config["applications"]}
     sentences = []

@@ -20,7 +20,7 @@ Part = tuple[str, str]  # primary or candidate, and the name of its hidden state
 
 
 @dataclass
-class Figures:
+class PolicyMetrics:
     """Sums over replicas, since each of them was started."""
 
     sums: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -60,13 +60,13 @@ class Figures:
         return self.sums[f"{name}_sum"] / count if count else None
 
 
-def figures_of(pages: Iterable[str], app: str) -> Mapping[Part, Figures]:
+def read_metrics(pages: Iterable[str], app: str) -> Mapping[Part, PolicyMetrics]:
     """Add up what the nodes export.
 
     Args:
         pages: one of each node, in Prometheus' format.
     """
-    figures: defaultdict[Part, Figures] = defaultdict(Figures)
+    figures: defaultdict[Part, PolicyMetrics] = defaultdict(PolicyMetrics)
     for page in pages:
         for family in text_string_to_metric_families(page):
             for sample in family.samples:
@@ -83,7 +83,7 @@ def figures_of(pages: Iterable[str], app: str) -> Mapping[Part, Figures]:
     return figures
 
 
-def pages_of(metrics_port: int, ray_dir: Path, report: Callable[[str], None]) -> Iterator[str]:
+def scrape(metrics_port: int, ray_dir: Path, report: Callable[[str], None]) -> Iterator[str]:
     """Yield what each node exports; Ray's processes report to it every 10 s.
 
     Args:
@@ -109,7 +109,7 @@ def _targets(metrics_port: int, ray_dir: Path) -> list[str]:
     return targets if mine else [f"127.0.0.1:{metrics_port}"]
 
 
-def comparison(user_config: Mapping[str, Any], figures: Mapping[Part, Figures]) -> Table:
+def comparison(user_config: Mapping[str, Any], figures: Mapping[Part, PolicyMetrics]) -> Table:
     """Return a table with a column for each policy that is configured."""
     columns: dict[str, Part] = {"in service": ("primary", user_config.get("states") or "")}
     candidate = user_config.get("candidate")
@@ -117,7 +117,9 @@ def comparison(user_config: Mapping[str, Any], figures: Mapping[Part, Figures]) 
         columns[candidate["mode"]] = ("candidate", candidate["states"])
     table = Table("since its replicas started", *columns)
     for name, tell in _ROWS.items():
-        table.add_row(name, *(tell(figures.get(part) or Figures()) for part in columns.values()))
+        table.add_row(
+            name, *(tell(figures.get(part) or PolicyMetrics()) for part in columns.values())
+        )
     return table
 
 
@@ -125,7 +127,7 @@ def _number(value: float | None, form: str) -> str:
     return "-" if value is None else format(value, form)
 
 
-_ROWS: dict[str, Callable[[Figures], str]] = {
+_ROWS: dict[str, Callable[[PolicyMetrics], str]] = {
     "decisions": lambda figures: f"{figures.decisions:,}",
     "mean entropy, nats": lambda figures: _number(figures.entropy, ".3f"),
     "mean batched step, ms": lambda figures: _number(figures.step_ms, ".3f"),

@@ -32,14 +32,14 @@ def nodes_of(dashboard_url: str) -> list[Node]:
     return [Node(each.get("CPU", 0.0), each.get("memory", 0.0) / _MB) for each in alive]
 
 
-def this_machine() -> Node:
+def local_node() -> Node:
     """Return what a Ray that is started now will find here."""
     from deployments.ray_private.core import available_cpus, available_memory
 
     return Node(available_cpus(), available_memory() / _MB)
 
 
-def misfit(config: Config, nodes: Sequence[Node]) -> str | None:
+def shortfall(config: Config, nodes: Sequence[Node]) -> str | None:
     """Return one sentence when not even the least number of replicas finds a place."""
     need, extra = least(config), surge(config)
     cpus = round(need.cpus + extra.cpus, 3)

@@ -25,7 +25,7 @@ _READERS: dict[str, tuple[str, str, Callable[[Path], object]]] = {
 }
 
 
-def faults_of_weights(config: Mapping[str, Any]) -> Iterator[str]:
+def find_file_faults(config: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence for each file in the config that an application or replica would refuse.
 
     A replica keeps the model that it has, or starts without one and answers 503.

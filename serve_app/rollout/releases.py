@@ -24,7 +24,7 @@ class Releases:
         self._folder = folder
 
     @property
-    def trial(self) -> Path:
+    def pending(self) -> Path:
         """The config that a start of Ray has to prove good."""
         return self._folder / "trial.json"
 
@@ -42,15 +42,15 @@ class Releases:
 
     def wanted(self) -> dict[str, Any] | None:
         """Return what a Ray that has just started shall serve."""
-        return _read(self.trial) if self.trial.exists() else self.current()
+        return _read(self.pending) if self.pending.exists() else self.current()
 
-    def try_out(self, config: dict[str, Any]) -> None:
+    def set_pending(self, config: dict[str, Any]) -> None:
         """Want a config until it has proved good or bad.
 
         Raises:
             DeployError: it cannot be written.
         """
-        _write(self.trial, config)
+        _write(self.pending, config)
 
     def stage(self, config: dict[str, Any]) -> Path:
         """Write what shall become a release, before the cluster hears of it: a full disk shows now.
@@ -61,9 +61,9 @@ class Releases:
         _write(self._staged, config)
         return self._staged
 
-    def end_trial(self) -> None:
+    def discard_pending(self) -> None:
         """Forget what has not become a release."""
-        for path in (self.trial, self._staged):
+        for path in (self.pending, self._staged):
             path.unlink(missing_ok=True)
 
     def add(self, candidate: Path) -> None:
@@ -74,7 +74,7 @@ class Releases:
             candidate.replace(self._folder / f"{number:06}.json")
             for path in files[: -(KEPT - 1)]:
                 path.unlink(missing_ok=True)
-        self.end_trial()
+        self.discard_pending()
 
     def undo(self, candidate: Path) -> None:
         """Forget the current one; what was staged is the one before it, with the code of today."""
@@ -82,7 +82,7 @@ class Releases:
         for path in others[:1]:
             candidate.replace(path)
         current.unlink(missing_ok=True)
-        self.end_trial()
+        self.discard_pending()
 
     @contextlib.contextmanager
     def rollout(self) -> Iterator[None]:

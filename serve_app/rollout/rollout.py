@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from serve_app.rollout.canary import undone_by
-from serve_app.rollout.capacity import limit, misfit, nodes_of
+from serve_app.rollout.canary import replaced_by
+from serve_app.rollout.capacity import limit, nodes_of, shortfall
 from serve_app.rollout.code_version import stamp
 from serve_app.rollout.deploy import (
     DRAINING,
@@ -68,7 +68,7 @@ class Rollout:
             self._refuse_what_does_not_fit(prepared)
             current = self.releases.current()
             is_new = prepared != current
-            for sentence in undone_by(prepared, current) if current else ():
+            for sentence in replaced_by(prepared, current) if current else ():
                 self.say(sentence)
             self._try(prepared)
             return is_new
@@ -92,7 +92,7 @@ class Rollout:
 
     def announce(self, config: Config) -> None:
         """Have the node deploy a config as soon as it has started Ray."""
-        self.releases.try_out(self._prepare(config))
+        self.releases.set_pending(self._prepare(config))
 
     def finish_start(self, config: Config) -> None:
         """Do the same with a config that was announced."""
@@ -129,14 +129,14 @@ class Rollout:
             raise DeployError(f"The cluster at {self.dashboard_url} {reason}.") from error
         except httpx.HTTPError as error:
             raise DeployError(f"The cluster does not answer: {error}") from error
-        if sentence := misfit(config, nodes):
+        if sentence := shortfall(config, nodes):
             raise DeployError(f"{sentence} Nothing has been changed.")
         if sentence := limit(config, nodes):
             self.say(sentence)
 
     def _try(self, config: Config, sent: bool = False, undo: bool = False) -> None:
         releases = self.releases
-        candidate = releases.trial if sent else releases.stage(config)
+        candidate = releases.pending if sent else releases.stage(config)
         try:
             if sent:
                 self._wait(_names(config))
@@ -144,14 +144,14 @@ class Rollout:
                 self._send(config)
             (releases.undo if undo else releases.add)(candidate)
         except (DeployError, OSError) as error:
-            releases.end_trial()
+            releases.discard_pending()
             reason = str(error).rstrip(".")
             raise DeployError(f"{reason}. {self._put_back()}") from error
         except KeyboardInterrupt as interrupt:
             if sent:  # who has started Ray stops it again
                 raise
             self.say(_INTERRUPTED)
-            releases.end_trial()
+            releases.discard_pending()
             raise KeyboardInterrupt(f"Interrupted. {self._put_back()}") from interrupt
 
     def _send(self, config: Config) -> None:

@@ -28,7 +28,7 @@ _RUN = {"X-Simulation-Run": "first-prediction"}
 _QUEUES = (0.4, 0.2, 0, 0, 0.1)  # one after the other, of as many lanes as there are
 
 
-def make_first_prediction(
+def predict_once(
     base_url: str, token: Mapping[str, str] = _NO_TOKEN, network: Network = SHIPPED
 ) -> str:
     """Prove the way of a request from end to end, in a run of its own, which is then cleared.
@@ -68,7 +68,7 @@ def _first_body(network: Network) -> dict[str, Any]:
     return {"junction_id": junction.id, "obs_data": [*phases, 1, *queues]}
 
 
-def doubts(
+def mismatches(
     base_url: str, applications: Sequence[Mapping[str, Any]], patience_s: float = 10.0
 ) -> Iterator[str]:
     """Yield a sentence for each application that runs, but not as the config asks.
@@ -93,14 +93,14 @@ def doubts(
                     yield _NO_INFERENCE
 
 
-def lacks(url: str) -> list[str]:
+def failing_checks(url: str) -> list[str]:
     """Return the sentences with which a replica of a service says that it is not ready."""
     checks = _ask(f"{url}/readyz").get("checks")
     return [said for said in checks.values() if said != "ok"] if isinstance(checks, dict) else []
 
 
 def _lasting_lacks(url: str, deadline: float) -> list[str]:
-    while (troubles := lacks(url)) and time.monotonic() < deadline:
+    while (troubles := failing_checks(url)) and time.monotonic() < deadline:
         time.sleep(0.2)
     return troubles
 

@@ -30,7 +30,7 @@ def lean(config: dict[str, Any]) -> dict[str, Any]:
     return config
 
 
-def growing(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def stages(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the configs to be deployed one after the other; the last is the whole one.
 
     The first has the first application alone, whose state actors start after its replicas: on few

@@ -14,30 +14,30 @@ import psutil
 
 from deployments.log import line_handler
 from serve_app.processes.installation import (
-    as_released,
     edge_of,
     instance_of,
-    journal_of,
     releases_of,
+    status_file_of,
+    with_released_port,
 )
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import add_port_base
-from serve_app.processes.process_tags import MARK, PART, Part
-from serve_app.processes.supervision.edge import KeptEdge
+from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role
+from serve_app.processes.supervision.edge import ManagedEdge
 from serve_app.processes.supervision.node import Node
 from serve_app.processes.supervision.ray_sessions import Sessions
-from serve_app.processes.supervision.restarts import Charge, Stopped, keep
-from serve_app.processes.supervision.supervisor import MODULE, living_keepers
+from serve_app.processes.supervision.restarts import ManagedProcess, Stopped, keep
+from serve_app.processes.supervision.supervisor import MODULE, running_supervisors
 from serve_app.settings import Settings
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
-    parser.add_argument("part", type=Part, choices=[Part.NODE, Part.EDGE])
+    parser.add_argument("part", type=Role, choices=[Role.RAY_SUPERVISOR, Role.EDGE])
     add_port_base(parser)
     options = parser.parse_args()
     instance = instance_of(options.port_base)
-    part: Part = options.part
+    part: Role = options.part
     _bear_marks(instance, part)
     _log_to_stderr(part)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -45,10 +45,10 @@ def main() -> None:
     _take_over(instance, part)
     instance.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     with contextlib.suppress(Stopped):
-        keep(_charge(part, options.port_base, instance), journal_of(instance, part))
+        keep(_charge(part, options.port_base, instance), status_file_of(instance, part))
 
 
-def _log_to_stderr(part: Part) -> None:
+def _log_to_stderr(part: Role) -> None:
     handler = logging.StreamHandler(sys.stderr)
     is_json = Settings().log_format == "json"
     text = "%(asctime)s %(levelname)s %(message)s"
@@ -56,23 +56,23 @@ def _log_to_stderr(part: Part) -> None:
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 
-def _charge(part: Part, port_base: int | None, instance: Instance) -> Charge:
-    if part == Part.EDGE:
-        return KeptEdge(edge_of(instance, port_base))
+def _charge(part: Role, port_base: int | None, instance: Instance) -> ManagedProcess:
+    if part == Role.EDGE:
+        return ManagedEdge(edge_of(instance, port_base))
     sessions = Sessions(instance.data_dir / "ray-sessions", instance.ray_dir)
-    return Node(lambda: as_released(instance_of(port_base)), releases_of(instance), sessions)
+    return Node(lambda: with_released_port(instance_of(port_base)), releases_of(instance), sessions)
 
 
-def _bear_marks(instance: Instance, part: Part) -> None:
+def _bear_marks(instance: Instance, part: Role) -> None:
     """Begin anew with the marks in the environment, which others read from outside."""
-    marks = {MARK: instance.mark, PART: str(part)}
+    marks = {INSTANCE_TAG: instance.tag, ROLE_TAG: str(part)}
     if any(os.environ.get(name) != value for name, value in marks.items()):
         os.execve(sys.executable, [sys.executable, "-m", MODULE, *sys.argv[1:]], os.environ | marks)
 
 
-def _take_over(instance: Instance, part: Part) -> None:
+def _take_over(instance: Instance, part: Role) -> None:
     """End the keeper of a supervisor that has died, and nothing that it kept."""
-    for process in living_keepers(instance, part):
+    for process in running_supervisors(instance, part):
         with contextlib.suppress(psutil.Error):
             process.kill()
 

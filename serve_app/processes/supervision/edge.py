@@ -21,7 +21,7 @@ LOOK_S = 0.2
 STOP_TIMEOUT_S = 2.0
 
 
-class KeptEdge:
+class ManagedEdge:
     """The edge as a charge; there is none while nobody has written its configuration."""
 
     def __init__(self, edge: Edge, sleep: Callable[[float], None] = time.sleep) -> None:

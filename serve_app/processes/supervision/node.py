@@ -15,7 +15,7 @@ from serve_app.processes.supervision.ray_sessions import Sessions
 from serve_app.processes.supervision.restarts import CannotRunError, logger
 from serve_app.rollout.deploy import DeployError, deploy, is_building, is_deploying, statuses
 from serve_app.rollout.releases import Releases
-from serve_app.rollout.staged_startup import growing
+from serve_app.rollout.staged_startup import stages
 
 LOOK_S = 0.1
 DEPLOY_PAUSE_S = 0.3
@@ -96,9 +96,9 @@ class Node:
                 self._sleep(REFUSED_PAUSE_S)  # somebody may deploy another meanwhile
 
     def _send(self, config: dict[str, Any]) -> None:
-        *stages, whole = growing(config)
+        *beginnings, whole = stages(config)
         busy = is_building  # the first application need not run before the others begin
-        for stage in stages:
+        for stage in beginnings:
             self._ask(partial(_put, stage))
             if not self._settles(busy):
                 logger.warning("Not all runs after %.0f s; the rest comes at once.", STAGE_S)

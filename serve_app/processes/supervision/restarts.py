@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import NoReturn, Protocol
 
-from serve_app.processes.journal import Journal
+from serve_app.processes.status_file import StatusFile
 
 logger = logging.getLogger("greenwave.keeper")
 
@@ -24,7 +24,7 @@ class Stopped(BaseException):
     """The keeper was told to end."""
 
 
-class Charge(Protocol):
+class ManagedProcess(Protocol):
     """What is kept."""
 
     def begin(self) -> float:
@@ -46,8 +46,8 @@ class Charge(Protocol):
 
 
 def keep(
-    charge: Charge,
-    journal: Journal,
+    charge: ManagedProcess,
+    status_file: StatusFile,
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> NoReturn:
@@ -61,12 +61,12 @@ def keep(
         while True:
             began = clock()
             try:
-                journal.note_started(charge.begin())
+                status_file.record_start(charge.begin())
                 trouble = charge.wait()
             except CannotRunError as error:
                 trouble = str(error)
             logger.warning("%s", trouble)
-            journal.note_ended(trouble)
+            status_file.record_end(trouble)
             steady = clock() - began > STEADY_S
             pause = 0.0 if steady else min(max(2 * pause, FIRST_PAUSE_S), LONGEST_PAUSE_S)
             sleep(pause)

@@ -14,15 +14,22 @@ from pathlib import Path
 import psutil
 
 from serve_app.processes.instance import Instance, InstanceError
-from serve_app.processes.process_tags import KEPT_BY, MARK, PART, Part, read_command, read_mark
+from serve_app.processes.process_tags import (
+    INSTANCE_TAG,
+    ROLE_TAG,
+    SUPERVISED_BY,
+    Role,
+    read_command,
+    read_tag,
+)
 
 LOG_BYTES = 1 << 20
 MODULE = "serve_app.processes.supervision"
-KEEPERS = {Part.NODE: 30, Part.EDGE: 5}  # seconds that each may take to stop
+STOP_TIMEOUTS_S = {Role.RAY_SUPERVISOR: 30, Role.EDGE: 5}  # seconds that each may take to stop
 
 
 @dataclass(frozen=True)
-class Supervisor:
+class Supervisord:
     """supervisord of one instance.
 
     Attributes:
@@ -37,12 +44,14 @@ class Supervisor:
         return self.instance.data_dir / "logs"
 
     def is_running(self) -> bool:
-        return bool(self.instance.processes(Part.SUPERVISOR))
+        return bool(self.instance.processes(Role.SUPERVISORD))
 
     def is_foreign(self) -> bool:
         """Return whether the keepers that run are kept by another, such as systemd."""
-        keepers = [each for part in KEEPERS for each in living_keepers(self.instance, part)]
-        return any(read_mark(keeper, KEPT_BY) for keeper in keepers)
+        keepers = [
+            each for part in STOP_TIMEOUTS_S for each in running_supervisors(self.instance, part)
+        ]
+        return any(read_tag(keeper, SUPERVISED_BY) for keeper in keepers)
 
     def start(self) -> None:
         """Start it, with a keeper each for Ray and the edge; they take over what runs.
@@ -57,13 +66,13 @@ class Supervisor:
         with first_words.open("wb") as log:
             supervisor = subprocess.Popen(
                 [sys.executable, "-m", "supervisor.supervisord", "-n", "-c", str(config)],
-                env=os.environ | {MARK: self.instance.mark, PART: Part.SUPERVISOR},
+                env=os.environ | {INSTANCE_TAG: self.instance.tag, ROLE_TAG: Role.SUPERVISORD},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        while not self.instance.processes(Part.NODE):
+        while not self.instance.processes(Role.RAY_SUPERVISOR):
             if supervisor.poll() is not None:
                 words = first_words.read_text(errors="replace").strip().splitlines()
                 raise InstanceError(f"The supervisor did not start: {''.join(words[-1:])}")
@@ -81,11 +90,11 @@ class Supervisor:
             f"pidfile={data_dir / 'supervisord.pid'}",
             f"directory={data_dir}",
         ]
-        for priority, (part, patience_s) in enumerate(KEEPERS.items(), start=1):
+        for priority, (part, patience_s) in enumerate(STOP_TIMEOUTS_S.items(), start=1):
             sections += [
                 f"[program:{part}]",
-                f"command={shlex.join(keeper_command(part, self.port_base))}",
-                f'environment={PART}="{part}"',
+                f"command={shlex.join(supervisor_command(part, self.port_base))}",
+                f'environment={ROLE_TAG}="{part}"',
                 f"priority={priority}",  # the highest is stopped first: the edge
                 "autorestart=true",
                 "startsecs=1",
@@ -99,13 +108,13 @@ class Supervisor:
         return "\n".join(line.replace("%", "%%") for line in sections) + "\n"
 
 
-def keeper_command(part: Part, port_base: int | None) -> list[str]:
+def supervisor_command(part: Role, port_base: int | None) -> list[str]:
     """Return the command that runs a keeper in the foreground."""
     arguments = ["--port-base", str(port_base)] if port_base else []
     return [sys.executable, "-m", MODULE, str(part), *arguments]
 
 
-def living_keepers(instance: Instance, part: Part) -> list[psutil.Process]:
+def running_supervisors(instance: Instance, part: Role) -> list[psutil.Process]:
     """Return the keepers of a part; what bears its mark besides is kept: the edge's HAProxy."""
     found = []
     for process in instance.processes(part):

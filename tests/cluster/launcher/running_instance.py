@@ -20,7 +20,7 @@ import yaml
 
 from serve_app.processes.installation import edge_of
 from serve_app.processes.instance import Instance
-from serve_app.processes.process_tags import Part
+from serve_app.processes.process_tags import Role
 
 BODY = {"junction_id": "300839359", "obs_data": [1, 0, 1, 0.4, 0.2, 0, 0, 0.1]}
 
@@ -104,5 +104,5 @@ class Kept:
         return master
 
     def supervisor(self) -> psutil.Process:
-        (process,) = self.instance.processes(Part.SUPERVISOR)
+        (process,) = self.instance.processes(Role.SUPERVISORD)
         return process

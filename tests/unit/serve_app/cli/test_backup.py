@@ -10,7 +10,7 @@ import pytest
 
 from serve_app.cli.backup import BackupError, copy, replace
 from serve_app.cli.main import main
-from serve_app.processes.process_tags import MARK
+from serve_app.processes.process_tags import INSTANCE_TAG
 from tests.unit.serve_app.cli.test_records import contents, filled
 
 
@@ -106,7 +106,7 @@ def test_nothing_is_restored_under_a_running_system(
     program = "import sys; print('up', flush=True); sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", program],
-        env={MARK: str(store.parent.resolve())},
+        env={INSTANCE_TAG: str(store.parent.resolve())},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as running:

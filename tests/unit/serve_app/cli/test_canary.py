@@ -23,8 +23,8 @@ def sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]
     monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))
     deployed: list[dict[str, Any]] = []
     monkeypatch.setattr(canary_command, "running", lambda options: instance_of(options.port_base))
-    monkeypatch.setattr(canary_command, "print_doubts", lambda instance, config: None)
-    monkeypatch.setattr(canary_command, "pages_of", lambda metrics_port, ray_dir, report: [])
+    monkeypatch.setattr(canary_command, "print_warnings", lambda instance, config: None)
+    monkeypatch.setattr(canary_command, "scrape", lambda metrics_port, ray_dir, report: [])
     monkeypatch.setattr(rollout, "deploy", lambda url, config: deployed.append(config))
     monkeypatch.setattr(rollout, "wait_until_running", lambda *how: None)
     monkeypatch.setattr(rollout, "serves", lambda url, config: True)

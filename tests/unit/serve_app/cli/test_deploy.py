@@ -79,8 +79,8 @@ def test_a_cluster_that_nobody_here_keeps_is_named_by_its_dashboard(tmp_path, mo
     for rollout in rollouts:
         assert rollout.dashboard_url == "http://10.1.2.3:8265"
         assert rollout.front is None
-        rollout.releases.try_out({})
-        assert rollout.releases.trial.is_relative_to(tmp_path / "clusters" / "10.1.2.3-8265")
+        rollout.releases.set_pending({})
+        assert rollout.releases.pending.is_relative_to(tmp_path / "clusters" / "10.1.2.3-8265")
 
 
 @pytest.mark.parametrize(
@@ -95,6 +95,6 @@ def test_only_what_is_new_can_be_undone(is_new, said, monkeypatch, capsys, tmp_p
     monkeypatch.setattr(deploy_command, "read", lambda options: {"applications": []})
     monkeypatch.setattr(deploy_command, "running", lambda options: instance_of(options.port_base))
     monkeypatch.setattr(Rollout, "deploy", lambda self, config: is_new)
-    monkeypatch.setattr(deploy_command, "print_doubts", lambda instance, config: None)
+    monkeypatch.setattr(deploy_command, "print_warnings", lambda instance, config: None)
     assert main(["deploy"]) == 0
     assert capsys.readouterr().out.strip() == said.format(tmp_path)

@@ -1,4 +1,4 @@
-"""A machine that has other code than a cluster serves, or lacks a model file, is told so."""
+"""A machine with other code than a cluster serves, or without a model file, is told so."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 from serve_app.cli import status as status_command
 from serve_app.cli.main import main
 from serve_app.processes.installation import instance_of
-from serve_app.processes.process_tags import KEPT_BY, MARK, PART, Part
+from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, SUPERVISED_BY, Role
 from serve_app.processes.supervision.supervisor import MODULE
 
 Process = subprocess.Popen[bytes]
@@ -26,14 +26,14 @@ def play(tmp_path, monkeypatch) -> Iterator[Callable[..., Process]]:
     monkeypatch.setattr(status_command, "running", lambda options: instance_of(None))
     monkeypatch.setattr(status_command, "statuses", lambda url: {"probed": ("RUNNING", "")})
     monkeypatch.setattr(status_command, "routes", lambda url: {"probed": "/probed"})
-    monkeypatch.setattr(status_command, "lacks", lambda url: [])
+    monkeypatch.setattr(status_command, "failing_checks", lambda url: [])
     started: list[Process] = []
 
-    def start(part: Part, *words: str, **marks: str) -> Process:
+    def start(part: Role, *words: str, **marks: str) -> Process:
         program = "print('up', flush=True); input()"
         process = subprocess.Popen(
             [sys.executable, "-c", program, *words],
-            env={MARK: str(tmp_path.resolve()), PART: str(part), **marks},
+            env={INSTANCE_TAG: str(tmp_path.resolve()), ROLE_TAG: str(part), **marks},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -65,8 +65,8 @@ def end(process: Process) -> None:
 
 
 def test_a_dead_supervisor_is_said(play, status, tmp_path):
-    supervisor = play(Part.SUPERVISOR)
-    for part in (Part.NODE, Part.EDGE):
+    supervisor = play(Role.SUPERVISORD)
+    for part in (Role.RAY_SUPERVISOR, Role.EDGE):
         play(part, MODULE)
     assert "no" not in status()
     end(supervisor)
@@ -79,14 +79,16 @@ def test_a_service_that_runs_and_is_not_ready_says_what_is_missing(play, status,
     assert status()["probed"].split() == ["probed", "RUNNING"]
     missing = {"/probed": "The store does not serve."}
     monkeypatch.setattr(
-        status_command, "lacks", lambda url: [said for path, said in missing.items() if path in url]
+        status_command,
+        "failing_checks",
+        lambda url: [said for path, said in missing.items() if path in url],
     )
     assert status()["probed"].endswith("RUNNING (not ready: The store does not serve.)")
 
 
-@pytest.mark.parametrize(("part", "name"), [(Part.NODE, "Ray"), (Part.EDGE, "edge")])
+@pytest.mark.parametrize(("part", "name"), [(Role.RAY_SUPERVISOR, "Ray"), (Role.EDGE, "edge")])
 def test_a_dead_keeper_is_said_although_what_it_kept_bears_its_mark(play, status, part, name):
-    play(Part.SUPERVISOR)
+    play(Role.SUPERVISORD)
     play(part, "haproxy")
     keeper = play(part, MODULE)
     assert ORPHAN not in status()[name]
@@ -95,7 +97,10 @@ def test_a_dead_keeper_is_said_although_what_it_kept_bears_its_mark(play, status
 
 
 def test_under_systemd_no_supervisor_is_missed_even_while_a_keeper_is_started_again(play, status):
-    keepers = [play(part, MODULE, **{KEPT_BY: "systemd"}) for part in (Part.NODE, Part.EDGE)]
+    keepers = [
+        play(part, MODULE, **{SUPERVISED_BY: "systemd"})
+        for part in (Role.RAY_SUPERVISOR, Role.EDGE)
+    ]
     assert "no" not in status()
     end(keepers[0])
     assert "no" not in status()

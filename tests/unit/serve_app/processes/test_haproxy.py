@@ -14,7 +14,7 @@ from serve_app.processes import haproxy
 PORTS = {"RAY_SERVE_HAPROXY_METRICS_PORT": "9101", "RAY_SERVE_HAPROXY_STATS_PORT": "8404"}
 
 
-def as_started(tmp_path: Path, config: str) -> list[str]:
+def with_recorded_ports(tmp_path: Path, config: str) -> list[str]:
     """Return the binds of a config as HAProxy reads it."""
     path = tmp_path / "haproxy.cfg"
     path.write_text(config)
@@ -35,13 +35,17 @@ def test_metrics_and_statistics_listen_on_the_loopback(tmp_path: Path) -> None:
         "frontend p\n    bind :9101\nfrontend h\n    bind 127.0.0.1:8100\nlisten s\n  bind *:8404\n"
     )
     expected = ["bind 127.0.0.1:9101", "bind 127.0.0.1:8100", "bind 127.0.0.1:8404"]
-    assert as_started(tmp_path, text) == expected
-    assert as_started(tmp_path, (tmp_path / "haproxy.cfg").read_text()) == expected
+    assert with_recorded_ports(tmp_path, text) == expected
+    assert with_recorded_ports(tmp_path, (tmp_path / "haproxy.cfg").read_text()) == expected
 
 
 def test_no_other_address_is_touched(tmp_path: Path) -> None:
     text = "frontend h\n    bind *:8000\n    bind :91010\n    bind 10.0.0.1:9101\n"
-    assert as_started(tmp_path, text) == ["bind *:8000", "bind :91010", "bind 10.0.0.1:9101"]
+    assert with_recorded_ports(tmp_path, text) == [
+        "bind *:8000",
+        "bind :91010",
+        "bind 10.0.0.1:9101",
+    ]
 
 
 def test_serve_writes_them_as_expected(tmp_path: Path) -> None:
@@ -49,7 +53,7 @@ def test_serve_writes_them_as_expected(tmp_path: Path) -> None:
     text = HAPROXY_CONFIG_TEMPLATE
     for name, value in {"metrics_port": "9101", "stats_port": "8404"}.items():
         text = text.replace(f"{{{{ config.{name} }}}}", value)
-    binds = as_started(tmp_path, text)
+    binds = with_recorded_ports(tmp_path, text)
     assert {"bind 127.0.0.1:9101", "bind 127.0.0.1:8404"} <= set(binds)
 
 

@@ -14,7 +14,13 @@ import yaml
 from load_tests.harness.free_ports import free_port
 from serve_app.errors import CommandError
 from serve_app.processes.instance import Instance
-from serve_app.processes.monitoring import Watcher, grafana, prometheus, prometheus_config, started
+from serve_app.processes.monitoring import (
+    MonitoringTool,
+    grafana,
+    prometheus,
+    prometheus_config,
+    started,
+)
 from serve_app.processes.ports import Ports, is_free
 from tools.dashboards.__main__ import FOLDER
 
@@ -56,7 +62,7 @@ def test_prometheus_serves_our_rules_and_is_gone_afterwards(instance: Instance, 
 
 
 def test_a_port_that_is_taken_is_named(instance: Instance, port: int) -> None:
-    taker = Watcher("Taker", serving(port), port, "/", instance.data_dir / "log")
+    taker = MonitoringTool("Taker", serving(port), port, "/", instance.data_dir / "log")
     with (
         started([taker]),
         pytest.raises(CommandError, match=rf"^Port {port} \(Taker\) is taken by"),
@@ -67,8 +73,8 @@ def test_a_port_that_is_taken_is_named(instance: Instance, port: int) -> None:
 
 def test_one_that_does_not_start_stops_the_others(instance: Instance, port: int) -> None:
     log = instance.data_dir / "log"
-    well = Watcher("Well", serving(port), port, "/", log)
-    ill = Watcher("Ill", [sys.executable, "-c", "raise SystemExit(3)"], port + 1, "/", log)
+    well = MonitoringTool("Well", serving(port), port, "/", log)
+    ill = MonitoringTool("Ill", [sys.executable, "-c", "raise SystemExit(3)"], port + 1, "/", log)
     with pytest.raises(CommandError, match=r"^Ill does not start"), started([well, ill]):
         pass
     assert is_free(port)

@@ -12,7 +12,7 @@ from load_tests.harness.shipped import shipped_application, shipped_config
 from serve_app.errors import CommandError
 from serve_app.rollout import canary
 from serve_app.rollout.config import find_faults
-from serve_app.rollout.model_files import faults_of_weights
+from serve_app.rollout.model_files import find_file_faults
 from tests.reference import random_state_dict
 
 Config = dict[str, Any]
@@ -114,7 +114,7 @@ def test_a_file_that_does_not_fit_is_refused_with_both_shapes(config, tmp_path):
 def test_a_deploy_refuses_a_candidate_that_does_not_fit(config, file):
     now = start(config, file)
     file.write_bytes(b"nothing")
-    assert any("new.th" in fault for fault in faults_of_weights(now))
+    assert any("new.th" in fault for fault in find_file_faults(now))
 
 
 def test_one_of_several_inference_applications_is_named(config):
@@ -155,9 +155,9 @@ def test_a_file_that_is_gone_or_another_one_is_neither_shared_nor_promoted(confi
 def test_a_config_that_ends_a_trial_or_a_promotion_is_told_to(config, file):
     tried = start(config, file)
     promoted = canary.promoted(tried, APP)
-    assert canary.undone_by(config, config) == []
-    assert canary.undone_by(tried, tried) == []
-    (ends,) = canary.undone_by(config, tried)
+    assert canary.replaced_by(config, config) == []
+    assert canary.replaced_by(tried, tried) == []
+    (ends,) = canary.replaced_by(config, tried)
     assert ends.startswith(f"The trial of {file} ends")
-    (replaced,) = canary.undone_by(config, promoted)
+    (replaced,) = canary.replaced_by(config, promoted)
     assert replaced.startswith(f"{file}, which was promoted, is replaced")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from rich.console import Console
 
-from serve_app.rollout.canary_metrics import comparison, figures_of, pages_of
+from serve_app.rollout.canary_metrics import comparison, read_metrics, scrape
 
 PAGE = """\
 # HELP ray_inference_predictions_total Predictions made
@@ -36,7 +36,7 @@ USER_CONFIG = {"candidate": {"mode": "shadow", "states": "new"}}
 
 
 def test_the_nodes_are_added_up_and_the_policies_told_apart() -> None:
-    figures = figures_of([PAGE, PAGE], "inference")
+    figures = read_metrics([PAGE, PAGE], "inference")
     served, candidate = figures["primary", ""], figures["candidate", "new"]
     assert (served.decisions, candidate.decisions) == (80, 10)
     assert (served.entropy, candidate.entropy) == (None, 0.25)
@@ -48,7 +48,7 @@ def test_the_nodes_are_added_up_and_the_policies_told_apart() -> None:
 def test_a_table_compares_them() -> None:
     console = Console(width=100)
     with console.capture() as capture:
-        console.print(comparison(USER_CONFIG, figures_of([PAGE], "inference")))
+        console.print(comparison(USER_CONFIG, read_metrics([PAGE], "inference")))
     rows = [
         [cell.strip() for cell in line.split("│")[1:-1]]
         for line in capture.get().splitlines()
@@ -89,5 +89,5 @@ def test_every_node_of_our_cluster_is_asked_and_one_that_is_away_is_told(tmp_pat
     known = json.dumps([{"labels": {"job": "ray"}, "targets": targets}])
     (tmp_path / "prom_metrics_service_discovery.json").write_text(known)
     troubles: list[str] = []
-    assert list(pages_of(port, tmp_path, troubles.append)) == [PAGE]
+    assert list(scrape(port, tmp_path, troubles.append)) == [PAGE]
     assert len(troubles) == others

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from serve_app import ray_dashboard
-from serve_app.rollout.capacity import Node, limit, misfit, nodes_of, this_machine
+from serve_app.rollout.capacity import Node, limit, local_node, nodes_of, shortfall
 from serve_app.rollout.resources import HEAD_MB, NODE_MB, REPLICA_MB
 
 ROOMY = Node(4.0, 8000.0)
@@ -20,7 +20,7 @@ def config(**deployment: object) -> dict[str, Any]:
 
 
 def test_what_fits_is_not_remarked_upon():
-    assert misfit(config(num_replicas=4), [ROOMY]) is None
+    assert shortfall(config(num_replicas=4), [ROOMY]) is None
     assert limit(config(num_replicas=4), [ROOMY]) is None
 
 
@@ -62,25 +62,25 @@ def test_what_fits_is_not_remarked_upon():
     ids=["cpus", "surge", "one replica", "spread", "memory"],
 )
 def test_what_does_not_fit_is_told_in_one_sentence(deployment, nodes, sentence):
-    assert misfit(config(**deployment), nodes) == sentence
+    assert shortfall(config(**deployment), nodes) == sentence
 
 
 def test_exactly_enough_is_enough():
     enough = HEAD_MB + 2 * NODE_MB + 4 * REPLICA_MB
     exact = [Node(2.0, enough / 2), Node(2.0, enough / 2)]
-    assert misfit(config(num_replicas=4), exact) is None
+    assert shortfall(config(num_replicas=4), exact) is None
     assert limit(config(num_replicas=4), exact) is None
-    assert misfit(config(num_replicas=4), [exact[0], Node(2.0, enough / 2 - 1)]) is not None
+    assert shortfall(config(num_replicas=4), [exact[0], Node(2.0, enough / 2 - 1)]) is not None
 
 
 def test_tenths_of_cpus_add_up():
     tenths = config(num_replicas=3, ray_actor_options={"num_cpus": 0.1})
-    assert misfit(tenths, [Node(0.3, 8000.0)]) is None
+    assert shortfall(tenths, [Node(0.3, 8000.0)]) is None
 
 
 def test_room_for_fewer_replicas_than_autoscaling_may_want_is_told():
     growing = config(autoscaling_config={"min_replicas": 1, "max_replicas": 9})
-    assert misfit(growing, [ROOMY]) is None
+    assert shortfall(growing, [ROOMY]) is None
     assert limit(growing, [ROOMY]) == (
         "The config can grow to 9 CPUs and 1.9 GB of memory, and the cluster has 4 (1 node) and"
         " 8.0 GB: replicas beyond that wait for more nodes."
@@ -108,6 +108,6 @@ def test_living_nodes_count_with_what_ray_counts_out(monkeypatch):
 
 
 def test_a_machine_without_ray_has_what_ray_would_find():
-    machine = this_machine()
+    machine = local_node()
     assert machine.cpus >= 1
     assert machine.megabytes > 100

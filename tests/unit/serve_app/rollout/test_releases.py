@@ -43,15 +43,15 @@ def test_ten_are_kept(releases, tmp_path):
 
 def test_a_config_on_trial_is_wanted_until_it_has_proved_bad(releases):
     add(releases, 1)
-    releases.try_out(config(2))
+    releases.set_pending(config(2))
     assert releases.wanted() == config(2)
-    releases.end_trial()
+    releases.discard_pending()
     assert releases.wanted() == config(1)
 
 
 def test_a_config_that_has_proved_good_is_no_longer_on_trial(releases):
-    releases.try_out(config(2))
-    releases.add(releases.trial)
+    releases.set_pending(config(2))
+    releases.add(releases.pending)
     assert releases.current() == config(2)
     add(releases, 3)
     assert releases.wanted() == config(3)

@@ -14,7 +14,7 @@ from models.junctions import SHIPPED
 from serve_app.rollout import smoke_test
 from serve_app.rollout.deploy import DeployError
 from serve_app.rollout.networks import network_at_root
-from serve_app.rollout.smoke_test import doubts, make_first_prediction
+from serve_app.rollout.smoke_test import mismatches, predict_once
 from tests.cities import small_city
 
 Answers = dict[str, tuple[int, object]]
@@ -55,22 +55,24 @@ def test_a_system_that_is_as_asked_raises_no_doubt(system):
     url, answers = system
     answers["/health"] = (200, {"status": "healthy"})
     answers["/api/traffic/health"] = (200, {"status": "healthy"})
-    assert list(doubts(url, [INFERENCE, GATEWAY, OTHER])) == []
+    assert list(mismatches(url, [INFERENCE, GATEWAY, OTHER])) == []
 
 
 def test_a_policy_file_that_is_not_served_is_told(system):
     url, answers = system
     answers["/health"] = (200, {"status": "healthy", "detail": "new.th: not a policy"})
-    assert list(doubts(url, [INFERENCE])) == ["the inference service says: new.th: not a policy"]
+    assert list(mismatches(url, [INFERENCE])) == [
+        "the inference service says: new.th: not a policy"
+    ]
 
 
 def test_who_is_not_ready_is_told_with_what_is_missing(system):
     url, answers = system
     checks = {"model": "No model is loaded.", "store": "ok"}
     answers["/flow/readyz"] = (503, {"status": "not ready", "checks": checks})
-    assert list(doubts(url, [OTHER], 0)) == ["/flow is not ready: No model is loaded."]
+    assert list(mismatches(url, [OTHER], 0)) == ["/flow is not ready: No model is loaded."]
     answers["/flow/readyz"] = (200, {"status": "ready", "checks": {"model": "ok"}})
-    assert list(doubts(url, [OTHER], 0)) == []
+    assert list(mismatches(url, [OTHER], 0)) == []
 
 
 def test_who_becomes_ready_a_moment_later_is_not_told(system, monkeypatch):
@@ -81,25 +83,25 @@ def test_who_becomes_ready_a_moment_later_is_not_told(system, monkeypatch):
         answers["/console/readyz"] = (200, {"checks": {"feed": "ok"}})
 
     monkeypatch.setattr("serve_app.rollout.smoke_test.time.sleep", becomes_ready)
-    assert list(doubts(url, [OTHER | {"route_prefix": "/console"}])) == []
+    assert list(mismatches(url, [OTHER | {"route_prefix": "/console"}])) == []
 
 
 @pytest.mark.parametrize("answer", [(503, {"status": "degraded"}), (404, []), (200, "healthy")])
 def test_a_gateway_without_inference_is_told(system, answer):
     url, answers = system
     answers["/api/traffic/health"] = answer
-    (doubt,) = doubts(url, [GATEWAY], patience_s=0)
+    (doubt,) = mismatches(url, [GATEWAY], patience_s=0)
     assert "inference_app" in doubt
 
 
 def test_the_first_prediction_is_returned_and_a_lasting_failure_says_why(system, monkeypatch):
     url, answers = system
     answers["/predict_action"] = (200, {"action": 1})
-    assert json.loads(make_first_prediction(url)) == {"action": 1}
+    assert json.loads(predict_once(url)) == {"action": 1}
     monkeypatch.setattr(smoke_test, "TIMEOUT_S", 0.0)
     answers["/predict_action"] = (503, {"detail": "Model not loaded"})
     with pytest.raises(DeployError, match=r"503.*Model not loaded"):
-        make_first_prediction(url)
+        predict_once(url)
 
 
 def test_the_first_prediction_is_for_a_junction_of_the_network_that_is_served():
@@ -121,4 +123,4 @@ def test_a_token_that_is_missing_or_another_is_told_at_once(system):
     url, answers = system
     answers["/predict_action"] = (401, {"detail": "A bearer token is required"})
     with pytest.raises(DeployError, match="set INFERENCE_TOKEN"):
-        make_first_prediction(url)
+        predict_once(url)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from load_tests.harness.shipped import shipped_config
-from serve_app.rollout.staged_startup import growing, lean
+from serve_app.rollout.staged_startup import lean, stages
 
 
 def config(**deployment: object) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def test_a_second_path_to_an_application_comes_later():
 def test_a_config_grows_from_the_first_application_to_the_whole():
     """One replica of each as soon as possible, and then more of one application at a time."""
     shipped = shipped_config()
-    (first, soonest, *steps) = list(growing(shipped))
+    (first, soonest, *steps) = list(stages(shipped))
     assert [each["name"] for each in first["applications"]] == ["inference"]
     assert soonest == lean(shipped)
     before = soonest
@@ -60,4 +60,4 @@ def test_a_config_grows_from_the_first_application_to_the_whole():
 
 
 def test_a_config_of_one_replica_is_deployed_once_it_is_complete():
-    assert list(growing(config(num_replicas=1))) == [config(num_replicas=1)] * 2
+    assert list(stages(config(num_replicas=1))) == [config(num_replicas=1)] * 2

@@ -15,10 +15,10 @@ from load_tests.harness.free_ports import free_ports
 from serve_app.processes import kept_edge
 from serve_app.processes.edge import Edge, EdgePorts
 from serve_app.processes.instance import Instance
-from serve_app.processes.journal import Journal
 from serve_app.processes.ports import Ports
-from serve_app.processes.process_tags import MARK, PART, Part
-from serve_app.processes.supervision.edge import KeptEdge
+from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role
+from serve_app.processes.status_file import StatusFile
+from serve_app.processes.supervision.edge import ManagedEdge
 from serve_app.processes.supervision.restarts import CannotRunError
 
 
@@ -27,16 +27,16 @@ def edge(tmp_path, monkeypatch):
     """Name an edge on free ports; what its keeper starts bears the marks of its environment."""
     http, front, metrics, *others = free_ports(7)
     instance = Instance(tmp_path, Ports(http=http, front=front, edge_metrics=metrics))
-    monkeypatch.setenv(MARK, instance.mark)
-    monkeypatch.setenv(PART, str(Part.EDGE))
+    monkeypatch.setenv(INSTANCE_TAG, instance.tag)
+    monkeypatch.setenv(ROLE_TAG, str(Role.EDGE))
     edge = Edge(instance, EdgePorts(*others))
     yield edge
     edge.stop()
 
 
 @pytest.fixture
-def journal(tmp_path):
-    return Journal(tmp_path / "edge.json")
+def status_file(tmp_path):
+    return StatusFile(tmp_path / "edge.json")
 
 
 def in_background(work: Callable[[], object]) -> threading.Thread:
@@ -49,20 +49,20 @@ def notices(caplog) -> list[logging.LogRecord]:
     return [each for each in caplog.records if each.getMessage().startswith("HAProxy: [NOTICE]")]
 
 
-def test_there_is_no_edge_before_up_has_written_its_configuration(edge, journal):
-    keeper = KeptEdge(edge)
+def test_there_is_no_edge_before_up_has_written_its_configuration(edge, status_file):
+    keeper = ManagedEdge(edge)
     began = in_background(keeper.begin)
     began.join(0.2)
     assert began.is_alive()
     assert not edge.is_running()
-    kept_edge.bring_up(edge, journal)
+    kept_edge.bring_up(edge, status_file)
     began.join()
     assert edge.answers()
 
 
 def test_a_killed_edge_is_noticed_and_started_again(edge):
     edge.check()
-    keeper = KeptEdge(edge)
+    keeper = ManagedEdge(edge)
     keeper.begin()
     master = edge.master()
     master.kill()
@@ -74,7 +74,7 @@ def test_a_killed_edge_is_noticed_and_started_again(edge):
 def test_what_haproxy_says_is_in_lines_of_the_keeper(edge, caplog):
     caplog.set_level(logging.INFO, logger="greenwave.keeper")
     edge.check()
-    keeper = KeptEdge(edge)
+    keeper = ManagedEdge(edge)
     keeper.begin()
     deadline = time.monotonic() + 30
     while not notices(caplog) and time.monotonic() < deadline:
@@ -82,11 +82,11 @@ def test_what_haproxy_says_is_in_lines_of_the_keeper(edge, caplog):
     assert {each.levelname for each in notices(caplog)} == {"INFO"}
 
 
-def test_an_edge_that_runs_is_taken_over(edge, journal):
+def test_an_edge_that_runs_is_taken_over(edge, status_file):
     edge.check()
-    KeptEdge(edge).begin()
+    ManagedEdge(edge).begin()
     master = edge.master()
-    assert KeptEdge(edge).begin() == master.create_time()
+    assert ManagedEdge(edge).begin() == master.create_time()
     assert edge.master() == master
 
 
@@ -97,18 +97,18 @@ def test_a_taken_port_is_told_with_who_holds_it(edge):
         holder.listen()
         taken = f"port {edge.ports.loans} is taken by .* \\(process"
         with pytest.raises(CannotRunError, match=taken):
-            KeptEdge(edge).begin()
+            ManagedEdge(edge).begin()
 
 
-def test_the_same_configuration_again_reloads_nothing_another_one_does(edge, journal):
+def test_the_same_configuration_again_reloads_nothing_another_one_does(edge, status_file):
     edge.check()
-    KeptEdge(edge).begin()
-    kept_edge.bring_up(edge, journal)
+    ManagedEdge(edge).begin()
+    kept_edge.bring_up(edge, status_file)
     (worker,) = edge.master().children()
-    kept_edge.bring_up(edge, journal)
+    kept_edge.bring_up(edge, status_file)
     assert edge.master().children() == [worker]
     another = Edge(edge.instance, edge.ports, host="0.0.0.0")
-    kept_edge.bring_up(another, journal)
+    kept_edge.bring_up(another, status_file)
     psutil.wait_procs([worker], timeout=10)
     assert not worker.is_running()
     assert another.answers()
@@ -116,7 +116,7 @@ def test_the_same_configuration_again_reloads_nothing_another_one_does(edge, jou
 
 def test_a_keeper_that_ends_stops_the_edge(edge):
     edge.check()
-    keeper = KeptEdge(edge)
+    keeper = ManagedEdge(edge)
     keeper.begin()
     keeper.stop()
     assert not edge.is_running()

@@ -13,9 +13,9 @@ import pytest
 PROGRAM = """
 from serve_app.processes.supervision.__main__ import _log_to_stderr
 from serve_app.processes.supervision.restarts import logger
-from serve_app.processes.process_tags import Part
+from serve_app.processes.process_tags import Role
 
-_log_to_stderr(Part.EDGE)
+_log_to_stderr(Role.EDGE)
 for n in range(1000):
     logger.warning("%s", f"The edge has ended, {n}.")
 """

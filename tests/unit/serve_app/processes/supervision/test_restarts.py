@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from serve_app.processes.journal import Entry, Journal
+from serve_app.processes.status_file import Entry, StatusFile
 from serve_app.processes.supervision.restarts import (
     FIRST_PAUSE_S,
     LONGEST_PAUSE_S,
@@ -42,58 +42,58 @@ class FakeCharge:
 
 
 @pytest.fixture
-def journal(tmp_path):
-    return Journal(tmp_path / "node.json")
+def status_file(tmp_path):
+    return StatusFile(tmp_path / "node.json")
 
 
-def run(charge: FakeCharge, journal: Journal) -> None:
+def run(charge: FakeCharge, status_file: StatusFile) -> None:
     with pytest.raises(Stopped):
-        keep(charge, journal, sleep=charge.sleep, clock=lambda: charge.now)
+        keep(charge, status_file, sleep=charge.sleep, clock=lambda: charge.now)
 
 
-def test_after_a_long_life_it_starts_again_at_once(journal):
+def test_after_a_long_life_it_starts_again_at_once(status_file):
     charge = FakeCharge([3600, 3600])
-    run(charge, journal)
+    run(charge, status_file)
     assert charge.pauses == [0, 0]
 
 
-def test_a_crash_loop_is_slowed_down_and_never_given_up(journal):
+def test_a_crash_loop_is_slowed_down_and_never_given_up(status_file):
     charge = FakeCharge([0.0] * 20)
-    run(charge, journal)
+    run(charge, status_file)
     assert charge.pauses[0] == FIRST_PAUSE_S
     assert charge.pauses == sorted(charge.pauses)
     assert charge.pauses[-1] == LONGEST_PAUSE_S
     assert len(charge.pauses) == 20
 
 
-def test_a_long_life_ends_a_crash_loop(journal):
+def test_a_long_life_ends_a_crash_loop(status_file):
     charge = FakeCharge([0.0, 0.0, 3600, 0.0])
-    run(charge, journal)
+    run(charge, status_file)
     assert charge.pauses[2:] == [0, FIRST_PAUSE_S]
 
 
-def test_a_keeper_that_is_told_to_end_stops_its_charge(journal):
+def test_a_keeper_that_is_told_to_end_stops_its_charge(status_file):
     charge = FakeCharge([])
-    run(charge, journal)
+    run(charge, status_file)
     assert charge.stopped
 
 
-def test_the_journal_counts_lives_that_ended_and_says_why_in_one_line(journal):
-    run(FakeCharge([5, "Port 8000 is taken.", "Port 8000 is taken.", 5]), journal)
-    assert journal.read() == Entry(since=None, restarts=2, trouble="It has died.")
+def test_the_journal_counts_lives_that_ended_and_says_why_in_one_line(status_file):
+    run(FakeCharge([5, "Port 8000 is taken.", "Port 8000 is taken.", 5]), status_file)
+    assert status_file.read() == Entry(since=None, restarts=2, trouble="It has died.")
 
 
-def test_the_journal_tells_the_trouble_while_it_lasts(journal):
-    run(FakeCharge(["Port 8000 is taken."]), journal)
-    assert journal.read() == Entry(since=None, restarts=0, trouble="Port 8000 is taken.")
+def test_the_journal_tells_the_trouble_while_it_lasts(status_file):
+    run(FakeCharge(["Port 8000 is taken."]), status_file)
+    assert status_file.read() == Entry(since=None, restarts=0, trouble="Port 8000 is taken.")
 
 
-def test_a_charge_taken_over_is_noted_since_its_own_start(journal):
-    journal.note_started(since=17.0)
-    assert journal.read().since == 17.0
+def test_a_charge_taken_over_is_noted_since_its_own_start(status_file):
+    status_file.record_start(since=17.0)
+    assert status_file.read().since == 17.0
 
 
 def test_a_journal_that_cannot_be_written_stops_nobody(tmp_path):
-    journal = Journal(tmp_path / "missing" / "node.json")
-    journal.note_started()
-    assert journal.read() == Entry()
+    status_file = StatusFile(tmp_path / "missing" / "node.json")
+    status_file.record_start()
+    assert status_file.read() == Entry()

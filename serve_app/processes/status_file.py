@@ -25,7 +25,7 @@ class Entry:
     trouble: str | None = None
 
 
-class Journal:
+class StatusFile:
     """One keeper's file; a full disk costs the note alone."""
 
     def __init__(self, path: Path) -> None:
@@ -37,11 +37,11 @@ class Journal:
         except (OSError, ValueError, TypeError):
             return Entry()
 
-    def note_started(self, since: float | None = None) -> None:
+    def record_start(self, since: float | None = None) -> None:
         before = self.read()
         self._write(Entry(since or time.time(), before.restarts, before.trouble))
 
-    def note_ended(self, trouble: str) -> None:
+    def record_end(self, trouble: str) -> None:
         before = self.read()
         trouble = trouble.partition("\n")[0]
         self._write(Entry(None, before.restarts + (before.since is not None), trouble))
