@@ -1,4 +1,4 @@
-"""Where an instance has its things, by the settings and its ``--port-base``."""
+"""The instance that the settings and ``--port-base`` name, and its parts."""
 
 from __future__ import annotations
 
@@ -26,18 +26,17 @@ def instance_of(port_base: int | None) -> Instance:
 
 def edge_of(instance: Instance, port_base: int | None) -> Edge:
     settings = Settings.of_instance(port_base)
-    ports = EdgePorts.from_base(port_base) if port_base else EdgePorts()
     return Edge(
         instance,
-        ports,
+        EdgePorts.from_base(port_base) if port_base else EdgePorts(),
         settings.edge_host,
         settings.edge_certificate,
         settings.edge_inference_host,
     )
 
 
-def status_file_of(instance: Instance, part: Role) -> StatusFile:
-    return StatusFile(instance.data_dir / f"{part}.json")
+def status_file_of(instance: Instance, role: Role) -> StatusFile:
+    return StatusFile(instance.data_dir / f"{role}.json")
 
 
 def releases_of(instance: Instance) -> Releases:
@@ -45,13 +44,13 @@ def releases_of(instance: Instance) -> Releases:
 
 
 def releases_of_cluster(dashboard_url: str) -> Releases:
-    """Return what this machine has deployed on a cluster; nobody here starts that anew."""
+    """Return the releases that this machine has deployed on a cluster without supervision."""
     host = urlsplit(dashboard_url).netloc.replace(":", "-")
     return Releases(Settings().data_dir / "clusters" / host)
 
 
 def with_released_port(instance: Instance) -> Instance:
-    """Return the instance with Serve's front where the wanted config has it."""
+    """Return the instance with Serve at the port that the wanted release names."""
     options = (releases_of(instance).wanted() or {}).get("http_options", {})
     front = options.get("port", instance.ports.front)
     return replace(instance, ports=replace(instance.ports, front=front))

@@ -1,9 +1,8 @@
-"""What a keeper notes of its charge: since when it runs, how often it died, and why."""
+"""What a supervisor records of its process: its start, its restarts, and its last error."""
 
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -11,47 +10,47 @@ from models.atomic_write import atomic_write
 
 
 @dataclass(frozen=True)
-class Entry:
-    """The life of what is kept.
+class Status:
+    """The status of a supervised process.
 
     Attributes:
-        since: start of the present life, in seconds of Unix time; None while it does not run.
-        restarts: lives that ended since the instance was brought up.
-        trouble: why the last one ended or could not begin, in one sentence; None if none did.
+        since: start of the process, in seconds of Unix time; None while it does not run.
+        restarts: how often it has ended since ``greenwave up``.
+        error: why it ended or could not start the last time, in one sentence.
     """
 
     since: float | None = None
     restarts: int = 0
-    trouble: str | None = None
+    error: str | None = None
 
 
 class StatusFile:
-    """One keeper's file; a full disk costs the note alone."""
+    """The file of one supervisor. Failures to write are ignored: the process matters more."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def read(self) -> Entry:
+    def read(self) -> Status:
         try:
-            return Entry(**json.loads(self._path.read_text(encoding="utf-8")))
+            return Status(**json.loads(self._path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
-            return Entry()
+            return Status()
 
-    def record_start(self, since: float | None = None) -> None:
+    def record_start(self, since: float) -> None:
         before = self.read()
-        self._write(Entry(since or time.time(), before.restarts, before.trouble))
+        self._write(Status(since, before.restarts, before.error))
 
-    def record_end(self, trouble: str) -> None:
+    def record_end(self, error: str) -> None:
         before = self.read()
-        trouble = trouble.partition("\n")[0]
-        self._write(Entry(None, before.restarts + (before.since is not None), trouble))
+        error = error.partition("\n")[0]
+        self._write(Status(None, before.restarts + (before.since is not None), error))
 
     def clear(self) -> None:
         self._path.unlink(missing_ok=True)
 
-    def _write(self, entry: Entry) -> None:
+    def _write(self, status: Status) -> None:
         try:
             with atomic_write(self._path) as file:
-                file.write(json.dumps(asdict(entry)).encode())
+                file.write(json.dumps(asdict(status)).encode())
         except OSError:
             return

@@ -51,7 +51,8 @@ from deployments.store import Store, open_store
 from load_tests.harness.free_ports import free_port
 from models.junctions import SHIPPED
 from models.policy.form import HIDDEN_DIM
-from serve_app.processes.edge import Edge, binary
+from serve_app.processes.edge import Edge
+from serve_app.processes.haproxy import binary
 from serve_app.processes.ports import is_free
 from tests.adversary.wire import Address
 from tests.edge.conftest import ROUTES, make_edge

@@ -12,7 +12,7 @@ from deployments.inference.layout import table_of
 from deployments.inference.occupancy import CLUSTER_ROW
 from deployments.store import Expected, open_store
 from load_tests.harness.system import System, application
-from serve_app.rollout.deploy import DeployError
+from serve_app.errors import DeployError
 from tests.reference import JUNCTIONS
 
 APP = "inference-shared"

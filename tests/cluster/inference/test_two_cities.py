@@ -20,7 +20,7 @@ from models.policy.form import HIDDEN_DIM, SHIPPED_POLICY
 from models.policy.inputs import InputLayout
 from models.policy.step import PolicyStep
 from models.policy.untrained import save_untrained
-from serve_app.rollout.deploy import DeployError
+from serve_app.errors import DeployError
 from tests.cluster.gateway.conftest import ENVIRONMENT, USER
 
 HARBOUR = read_network(ROOT / "configs" / "harbour.json")

@@ -57,7 +57,10 @@ def test_show_draws_all_junctions_or_those_named(tmp_path, capsys, city, suffix)
         (["import", str(NETWORK_FILE), "--signals", "x"], "has no signal x."),
         (["import", str(NETWORK_FILE), "--output", "/nowhere/city.json"], "No such file"),
         (["show", "CITY", "--junctions", "x"], "has no junction x."),
-        (["show", "CITY", "--output", "city.txt"], "a picture is one of .png, .svg, .pdf"),
+        (
+            ["show", "CITY", "--output", "city.txt"],
+            "must end with one of .png, .svg, .pdf",
+        ),
     ],
 )
 def test_bad_input_ends_in_one_sentence(capsys, city, words, sentence):

@@ -1,4 +1,4 @@
-"""systemd's units: valid, and a keeper that dies takes nothing along."""
+"""The systemd units: valid, and nothing stops with a supervisor that dies."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from serve_app.cli.units import render
 from serve_app.processes.process_tags import Role
 
 
-def read(part: Role, port_base: int | None = None) -> configparser.SectionProxy:
+def read(role: Role, port_base: int | None = None) -> configparser.SectionProxy:
     parser = configparser.RawConfigParser(strict=False)
-    parser.read_string(render(part, port_base, "ann"))
+    parser.read_string(render(role, port_base, "ann"))
     return parser["Service"]
 
 
-@pytest.mark.parametrize("part", [Role.RAY_SUPERVISOR, Role.EDGE])
-def test_a_keeper_is_always_started_again_and_takes_nothing_along(part):
-    unit = read(part)
+@pytest.mark.parametrize("role", [Role.RAY_SUPERVISOR, Role.EDGE])
+def test_a_supervisor_is_always_restarted_and_nothing_stops_with_it(role):
+    unit = read(role)
     assert unit["Restart"] == "always"
     assert unit["KillMode"] == "process"
     assert unit["OOMPolicy"] == "continue"

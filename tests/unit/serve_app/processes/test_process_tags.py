@@ -1,4 +1,4 @@
-"""The marks by which the processes of an instance are known."""
+"""Tags of the processes of an instance."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def restless(tmp_path):
     started.wait()
 
 
-def test_a_process_keeps_its_mark_and_command_while_it_executes_a_program(restless):
+def test_a_process_keeps_its_tag_and_command_while_it_executes_a_program(restless):
     for _ in range(LOOKS):
         assert read_tag(restless, INSTANCE_TAG) == "here"
         assert read_command(restless)[0] == "sh"
 
 
-def test_what_is_not_in_the_environment_is_no_mark(restless):
+def test_a_missing_variable_is_no_tag(restless):
     assert read_tag(restless, "GREENWAVE_NOT_THERE") is None
 
 
-def test_a_process_that_has_ended_bears_no_mark():
+def test_an_ended_process_has_no_tag():
     ended = subprocess.Popen(["true"], env=os.environ | {INSTANCE_TAG: "here"})
     os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
     assert read_tag(psutil.Process(ended.pid), INSTANCE_TAG) is None

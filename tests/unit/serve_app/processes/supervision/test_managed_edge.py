@@ -1,4 +1,4 @@
-"""The keeper of the edge, on a real HAProxy without anything behind it."""
+"""The edge under supervision: a real HAProxy without servers."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ import psutil
 import pytest
 
 from load_tests.harness.free_ports import free_ports
-from serve_app.processes import kept_edge
 from serve_app.processes.edge import Edge, EdgePorts
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports
 from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role
 from serve_app.processes.status_file import StatusFile
-from serve_app.processes.supervision.edge import ManagedEdge
-from serve_app.processes.supervision.restarts import CannotRunError
+from serve_app.processes.supervision.managed_edge import ManagedEdge
+from serve_app.processes.supervision.managed_process import CannotStartError
 
 
 @pytest.fixture
 def edge(tmp_path, monkeypatch):
-    """Name an edge on free ports; what its keeper starts bears the marks of its environment."""
+    """Return an edge on free ports; what starts it inherits the tags of this environment."""
     http, front, metrics, *others = free_ports(7)
     instance = Instance(tmp_path, Ports(http=http, front=front, edge_metrics=metrics))
     monkeypatch.setenv(INSTANCE_TAG, instance.tag)
@@ -49,74 +48,74 @@ def notices(caplog) -> list[logging.LogRecord]:
     return [each for each in caplog.records if each.getMessage().startswith("HAProxy: [NOTICE]")]
 
 
-def test_there_is_no_edge_before_up_has_written_its_configuration(edge, status_file):
-    keeper = ManagedEdge(edge)
-    began = in_background(keeper.begin)
+def test_the_edge_does_not_start_before_its_configuration_is_written(edge, status_file):
+    managed = ManagedEdge(edge)
+    began = in_background(managed.start_or_adopt)
     began.join(0.2)
     assert began.is_alive()
     assert not edge.is_running()
-    kept_edge.bring_up(edge, status_file)
+    edge.apply(status_file)
     began.join()
     assert edge.answers()
 
 
 def test_a_killed_edge_is_noticed_and_started_again(edge):
     edge.check()
-    keeper = ManagedEdge(edge)
-    keeper.begin()
+    managed = ManagedEdge(edge)
+    managed.start_or_adopt()
     master = edge.master()
     master.kill()
-    assert keeper.wait() == "The edge has ended."
-    keeper.begin()
+    assert managed.wait() == "The edge has ended."
+    managed.start_or_adopt()
     assert edge.master() != master
 
 
-def test_what_haproxy_says_is_in_lines_of_the_keeper(edge, caplog):
-    caplog.set_level(logging.INFO, logger="greenwave.keeper")
+def test_haproxys_lines_are_logged(edge, caplog):
+    caplog.set_level(logging.INFO, logger="greenwave.supervision")
     edge.check()
-    keeper = ManagedEdge(edge)
-    keeper.begin()
+    managed = ManagedEdge(edge)
+    managed.start_or_adopt()
     deadline = time.monotonic() + 30
     while not notices(caplog) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert {each.levelname for each in notices(caplog)} == {"INFO"}
 
 
-def test_an_edge_that_runs_is_taken_over(edge, status_file):
+def test_a_running_edge_is_adopted(edge, status_file):
     edge.check()
-    ManagedEdge(edge).begin()
+    ManagedEdge(edge).start_or_adopt()
     master = edge.master()
-    assert ManagedEdge(edge).begin() == master.create_time()
+    assert ManagedEdge(edge).start_or_adopt() == master.create_time()
     assert edge.master() == master
 
 
-def test_a_taken_port_is_told_with_who_holds_it(edge):
+def test_a_taken_port_is_reported_with_its_holder(edge):
     edge.check()
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", edge.ports.loans))
         holder.listen()
         taken = f"port {edge.ports.loans} is taken by .* \\(process"
-        with pytest.raises(CannotRunError, match=taken):
-            ManagedEdge(edge).begin()
+        with pytest.raises(CannotStartError, match=taken):
+            ManagedEdge(edge).start_or_adopt()
 
 
-def test_the_same_configuration_again_reloads_nothing_another_one_does(edge, status_file):
+def test_only_another_configuration_reloads_the_edge(edge, status_file):
     edge.check()
-    ManagedEdge(edge).begin()
-    kept_edge.bring_up(edge, status_file)
+    ManagedEdge(edge).start_or_adopt()
+    edge.apply(status_file)
     (worker,) = edge.master().children()
-    kept_edge.bring_up(edge, status_file)
+    edge.apply(status_file)
     assert edge.master().children() == [worker]
     another = Edge(edge.instance, edge.ports, host="0.0.0.0")
-    kept_edge.bring_up(another, status_file)
+    another.apply(status_file)
     psutil.wait_procs([worker], timeout=10)
     assert not worker.is_running()
     assert another.answers()
 
 
-def test_a_keeper_that_ends_stops_the_edge(edge):
+def test_a_stopped_supervisor_stops_the_edge(edge):
     edge.check()
-    keeper = ManagedEdge(edge)
-    keeper.begin()
-    keeper.stop()
+    managed = ManagedEdge(edge)
+    managed.start_or_adopt()
+    managed.stop()
     assert not edge.is_running()

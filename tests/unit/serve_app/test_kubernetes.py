@@ -12,11 +12,11 @@ import ray
 import yaml
 
 from serve_app.cli.main import main
-from serve_app.kubernetes.pods import USER
+from serve_app.kubernetes import USER
+from serve_app.rollout.capacity import least, most, scales, surge
 from serve_app.rollout.config import find_faults
-from serve_app.rollout.resources import least, most, scales, surge
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[3]
 CONFIG = ROOT / "configs" / "cluster.yaml"
 CRD = "KUBERAY_RAYSERVICE_CRD"
 

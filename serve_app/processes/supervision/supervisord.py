@@ -1,4 +1,4 @@
-"""Starts the supervisor of the keepers: supervisord, with no socket that anyone could reach."""
+"""supervisord over the supervisors, without a socket that anyone could reach."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from pathlib import Path
 
 import psutil
 
-from serve_app.processes.instance import Instance, InstanceError
+from serve_app.errors import InstanceError
+from serve_app.processes.instance import Instance
 from serve_app.processes.process_tags import (
     INSTANCE_TAG,
     ROLE_TAG,
@@ -25,7 +26,7 @@ from serve_app.processes.process_tags import (
 
 LOG_BYTES = 1 << 20
 MODULE = "serve_app.processes.supervision"
-STOP_TIMEOUTS_S = {Role.RAY_SUPERVISOR: 30, Role.EDGE: 5}  # seconds that each may take to stop
+STOP_TIMEOUTS_S = {Role.RAY_SUPERVISOR: 30, Role.EDGE: 5}
 
 
 @dataclass(frozen=True)
@@ -46,15 +47,15 @@ class Supervisord:
     def is_running(self) -> bool:
         return bool(self.instance.processes(Role.SUPERVISORD))
 
-    def is_foreign(self) -> bool:
-        """Return whether the keepers that run are kept by another, such as systemd."""
-        keepers = [
-            each for part in STOP_TIMEOUTS_S for each in running_supervisors(self.instance, part)
+    def is_replaced(self) -> bool:
+        """Return whether another program, such as systemd, runs the supervisors."""
+        running = [
+            each for role in STOP_TIMEOUTS_S for each in running_supervisors(self.instance, role)
         ]
-        return any(read_tag(keeper, SUPERVISED_BY) for keeper in keepers)
+        return any(read_tag(supervisor, SUPERVISED_BY) for supervisor in running)
 
     def start(self) -> None:
-        """Start it, with a keeper each for Ray and the edge; they take over what runs.
+        """Start it with a supervisor each for Ray and the edge, which adopt what runs.
 
         Raises:
             InstanceError: it ended at once.
@@ -62,9 +63,9 @@ class Supervisord:
         self.logs.mkdir(parents=True, exist_ok=True, mode=0o700)
         config = self.instance.data_dir / "supervisord.conf"
         config.write_text(self.render(), encoding="utf-8")
-        first_words = self.logs / "supervisor-start.log"
-        with first_words.open("wb") as log:
-            supervisor = subprocess.Popen(
+        output = self.logs / "supervisor-start.log"
+        with output.open("wb") as log:
+            supervisord = subprocess.Popen(
                 [sys.executable, "-m", "supervisor.supervisord", "-n", "-c", str(config)],
                 env=os.environ | {INSTANCE_TAG: self.instance.tag, ROLE_TAG: Role.SUPERVISORD},
                 stdin=subprocess.DEVNULL,
@@ -73,15 +74,15 @@ class Supervisord:
                 start_new_session=True,
             )
         while not self.instance.processes(Role.RAY_SUPERVISOR):
-            if supervisor.poll() is not None:
-                words = first_words.read_text(errors="replace").strip().splitlines()
-                raise InstanceError(f"The supervisor did not start: {''.join(words[-1:])}")
+            if supervisord.poll() is not None:
+                lines = output.read_text(errors="replace").strip().splitlines()
+                raise InstanceError(f"supervisord did not start: {''.join(lines[-1:])}")
             time.sleep(0.05)
 
     def render(self) -> str:
         """Return the configuration as supervisord reads it."""
         data_dir = self.instance.data_dir.resolve()
-        sections = [
+        lines = [
             "[supervisord]",
             f"logfile={self.logs.resolve() / 'supervisor.log'}",
             "silent=true",
@@ -90,34 +91,34 @@ class Supervisord:
             f"pidfile={data_dir / 'supervisord.pid'}",
             f"directory={data_dir}",
         ]
-        for priority, (part, patience_s) in enumerate(STOP_TIMEOUTS_S.items(), start=1):
-            sections += [
-                f"[program:{part}]",
-                f"command={shlex.join(supervisor_command(part, self.port_base))}",
-                f'environment={ROLE_TAG}="{part}"',
+        for priority, (role, timeout_s) in enumerate(STOP_TIMEOUTS_S.items(), start=1):
+            lines += [
+                f"[program:{role}]",
+                f"command={shlex.join(supervisor_command(role, self.port_base))}",
+                f'environment={ROLE_TAG}="{role}"',
                 f"priority={priority}",  # the highest is stopped first: the edge
                 "autorestart=true",
                 "startsecs=1",
                 "startretries=1000000000",  # with a pause that grows by a second each time
-                f"stopwaitsecs={patience_s}",
-                f"stdout_logfile={self.logs.resolve() / f'{part}.log'}",
+                f"stopwaitsecs={timeout_s}",
+                f"stdout_logfile={self.logs.resolve() / f'{role}.log'}",
                 f"stdout_logfile_maxbytes={LOG_BYTES}",
                 "stdout_logfile_backups=1",
                 "redirect_stderr=true",
             ]
-        return "\n".join(line.replace("%", "%%") for line in sections) + "\n"
+        return "\n".join(line.replace("%", "%%") for line in lines) + "\n"
 
 
-def supervisor_command(part: Role, port_base: int | None) -> list[str]:
-    """Return the command that runs a keeper in the foreground."""
+def supervisor_command(role: Role, port_base: int | None) -> list[str]:
+    """Return the command that runs a supervisor in the foreground."""
     arguments = ["--port-base", str(port_base)] if port_base else []
-    return [sys.executable, "-m", MODULE, str(part), *arguments]
+    return [sys.executable, "-m", MODULE, str(role), *arguments]
 
 
-def running_supervisors(instance: Instance, part: Role) -> list[psutil.Process]:
-    """Return the keepers of a part; what bears its mark besides is kept: the edge's HAProxy."""
+def running_supervisors(instance: Instance, role: Role) -> list[psutil.Process]:
+    """Return the supervisors with a role; what they run may have the same tags."""
     found = []
-    for process in instance.processes(part):
+    for process in instance.processes(role):
         with contextlib.suppress(psutil.Error):
             if MODULE in read_command(process):
                 found.append(process)

@@ -1,9 +1,8 @@
-"""Keeps the edge: HAProxy with the configuration that ``greenwave up`` has written."""
+"""The edge under supervision: HAProxy with the configuration that ``greenwave up`` writes."""
 
 from __future__ import annotations
 
 import contextlib
-import re
 import signal
 import subprocess
 import threading
@@ -12,26 +11,26 @@ from collections.abc import Callable
 
 import psutil
 
-from serve_app.processes.edge import Edge, EdgeError
-from serve_app.processes.ports import holder, is_free
-from serve_app.processes.supervision.haproxy_log import pass_on
-from serve_app.processes.supervision.restarts import CannotRunError
+from serve_app.errors import EdgeError
+from serve_app.processes.edge import Edge, check_ports
+from serve_app.processes.haproxy import forward_log
+from serve_app.processes.supervision.managed_process import CannotStartError, logger
 
-LOOK_S = 0.2
+POLL_S = 0.2
 STOP_TIMEOUT_S = 2.0
 
 
 class ManagedEdge:
-    """The edge as a charge; there is none while nobody has written its configuration."""
+    """The edge as a managed process. It does not start before its configuration is written."""
 
     def __init__(self, edge: Edge, sleep: Callable[[float], None] = time.sleep) -> None:
         self._edge = edge
         self._sleep = sleep
         self._master: psutil.Process | None = None
 
-    def begin(self) -> float:
+    def start_or_adopt(self) -> float:
         while not self._edge.config.exists():
-            self._sleep(LOOK_S)
+            self._sleep(POLL_S)
         self._master = self._edge.master() or self._start()
         return self._master.create_time()
 
@@ -46,11 +45,11 @@ class ManagedEdge:
                 start_new_session=True,
             )
             threading.Thread(
-                target=pass_on, args=[haproxy.stderr], name="haproxy", daemon=True
+                target=forward_log, args=[haproxy.stderr, logger], name="haproxy", daemon=True
             ).start()
             return psutil.Process(haproxy.pid)
         except (EdgeError, OSError, psutil.NoSuchProcess) as error:
-            raise CannotRunError(str(error)) from error
+            raise CannotStartError(str(error)) from error
 
     def wait(self) -> str:
         if self._master:
@@ -58,20 +57,9 @@ class ManagedEdge:
         return "The edge has ended."
 
     def stop(self) -> None:
-        """Let requests under way end, for a moment."""
+        """Give requests in progress a moment to end."""
         if self._master:
             with contextlib.suppress(psutil.Error):
                 self._master.send_signal(signal.SIGUSR1)
                 self._master.wait(STOP_TIMEOUT_S)
         self._edge.stop()
-
-
-def check_ports(config: str) -> None:
-    """Find out whether all that a configuration binds is free.
-
-    Raises:
-        EdgeError: a port is taken.
-    """
-    for port in map(int, re.findall(r"^\s*bind \S*:(\d+)", config, re.MULTILINE)):
-        if not is_free(port):
-            raise EdgeError(f"port {port} is taken{holder(port)}")

@@ -18,11 +18,7 @@ from serve_app.identity.first_user import (
     create_first_user,
     known_credentials,
 )
-from serve_app.identity.signing_key import (
-    FILE_NAME,
-    configured_signing_key,
-    signing_key,
-)
+from serve_app.identity.keys import SECRET_FILE_NAME, signing_key
 from serve_app.settings import InsecureSettingsError, Settings
 
 LONG = "0123456789abcdef0123456789abcdef"
@@ -64,11 +60,11 @@ def test_the_length_counts_bytes(tmp_path, monkeypatch):
 
 def test_a_generated_key_is_kept_for_the_owner_alone(settings):
     key = signing_key(settings)
-    path = settings.data_dir / FILE_NAME
+    path = settings.data_dir / SECRET_FILE_NAME
     assert len(key) >= 32
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert signing_key(settings) == key
-    assert [each.name for each in settings.data_dir.iterdir()] == [FILE_NAME]
+    assert [each.name for each in settings.data_dir.iterdir()] == [SECRET_FILE_NAME]
 
 
 def test_processes_that_start_at_once_get_one_key(settings):
@@ -79,7 +75,7 @@ def test_processes_that_start_at_once_get_one_key(settings):
 
 def test_a_kept_key_that_was_cut_short_is_refused(settings):
     signing_key(settings)
-    (settings.data_dir / FILE_NAME).write_text("short")
+    (settings.data_dir / SECRET_FILE_NAME).write_text("short")
     with pytest.raises(InsecureSettingsError, match="has 5 bytes"):
         signing_key(settings)
 
@@ -155,7 +151,7 @@ def test_an_empty_secret_is_no_unset_one(tmp_path, monkeypatch):
 def test_a_replica_makes_no_key_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     with pytest.raises(InsecureSettingsError, match="on every node"):
-        configured_signing_key()
+        signing_key(Settings(), create=False)
     assert not list(tmp_path.iterdir())
-    made = signing_key(Settings())
-    assert configured_signing_key() == made
+    created = signing_key(Settings())
+    assert signing_key(Settings(), create=False) == created

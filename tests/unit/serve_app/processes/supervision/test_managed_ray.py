@@ -1,4 +1,4 @@
-"""The keeper of Ray starts it, takes over one that runs, and deploys what is wanted."""
+"""Ray under supervision: started or adopted, with the wanted config deployed on it."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ import httpx
 import psutil
 import pytest
 
-from serve_app.processes.instance import InstanceError
-from serve_app.processes.supervision import node as node_module
-from serve_app.processes.supervision.node import (
-    DEPLOY_PAUSE_S,
+from serve_app.errors import DeployError, InstanceError
+from serve_app.processes.supervision import managed_ray
+from serve_app.processes.supervision.managed_process import CannotStartError
+from serve_app.processes.supervision.managed_ray import (
+    DEPLOY_POLL_S,
+    KEPT_SESSIONS,
     REFUSED_PAUSE_S,
     STAGE_S,
     VITAL,
-    Node,
+    ManagedRay,
+    RaySessions,
 )
-from serve_app.processes.supervision.ray_sessions import Sessions
-from serve_app.processes.supervision.restarts import CannotRunError
-from serve_app.rollout.deploy import DeployError
+from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.releases import Releases
 
-# A "head" with two children that bear the names of Ray's vital processes.
+# A "head" with two children that have the names of Ray's vital processes.
 HEAD = """
 import ctypes, os, sys
 for name in sys.argv[1:]:
@@ -42,7 +43,7 @@ sys.stdin.read()
 class FakeInstance:
     """Starts the head above instead of Ray."""
 
-    dashboard_url = "http://nowhere"
+    dashboard = RayDashboard("http://nowhere")
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -67,10 +68,10 @@ class FakeInstance:
         assert [self.process.stdout.readline() for _ in VITAL] == ["up\n"] * len(VITAL)
 
     def wait_until_started(self, ended: object) -> None:
-        self.calls.append("take over")
+        self.calls.append("adopt")
 
-    def stop_ray(self, patience_s: float = 15.0) -> None:
-        self.calls.append(f"stop within {patience_s:.0f} s")
+    def stop_ray(self, timeout_s: float = 15.0) -> None:
+        self.calls.append(f"stop within {timeout_s:.0f} s")
 
 
 @pytest.fixture
@@ -95,31 +96,33 @@ def pauses() -> list[float]:
 
 
 @pytest.fixture
-def node(instance: FakeInstance, releases: Releases, tmp_path: Path, pauses: list[float]) -> Node:
-    sessions = Sessions(tmp_path / "note", tmp_path)
-    return Node(lambda: instance, releases, sessions, pauses.append)  # type: ignore[arg-type,return-value]
+def ray(
+    instance: FakeInstance, releases: Releases, tmp_path: Path, pauses: list[float]
+) -> ManagedRay:
+    sessions = RaySessions(tmp_path / "sessions", tmp_path)
+    return ManagedRay(lambda: instance, releases, sessions, pauses.append)  # type: ignore[arg-type,return-value]
 
 
 class FakeCluster:
-    """Takes every config; Ray dies after the last call of it that a test asks for."""
+    """Takes every config; Ray dies after the last call that a test needs."""
 
     def __init__(self) -> None:
         self.applications: dict[str, Any] = {}
         self.deployed: list[dict[str, Any]] = []
         self.whole: Callable[[], dict[str, Any] | None] = lambda: None
-        self.half_way = False
+        self.partly_deployed = False
         self.errors: list[Exception] = []
         self.refusals: list[DeployError] = []
         self.after: Callable[[], None] = lambda: None
 
-    def statuses(self, url: str) -> dict[str, Any]:
+    def find_applications(self, dashboard: RayDashboard) -> dict[str, Any]:
         if self.errors:
             raise self.errors.pop(0)
-        if self.applications and not self.half_way:
+        if self.applications and not self.partly_deployed:
             self.after()
         return self.applications
 
-    def deploy(self, url: str, config: dict[str, Any]) -> None:
+    def deploy(self, dashboard: RayDashboard, config: dict[str, Any]) -> None:
         self.deployed.append(config)
         if self.refusals:
             raise self.refusals.pop()
@@ -131,10 +134,10 @@ class FakeCluster:
 def cluster(monkeypatch: pytest.MonkeyPatch, releases: Releases) -> FakeCluster:
     fake = FakeCluster()
     fake.whole = releases.wanted
-    monkeypatch.setattr(node_module, "statuses", fake.statuses)
-    monkeypatch.setattr(node_module, "deploy", fake.deploy)
-    monkeypatch.setattr(node_module, "is_building", lambda url: False)
-    monkeypatch.setattr(node_module, "is_deploying", lambda url: False)
+    monkeypatch.setattr(RayDashboard, "applications", fake.find_applications)
+    monkeypatch.setattr(managed_ray, "deploy", fake.deploy)
+    monkeypatch.setattr(managed_ray, "is_building", lambda dashboard: False)
+    monkeypatch.setattr(managed_ray, "is_deploying", lambda dashboard: False)
     return fake
 
 
@@ -145,29 +148,29 @@ def kill_vital(instance: FakeInstance, name: str) -> None:
     victim.kill()
 
 
-def test_what_an_earlier_life_left_is_killed_before_ray_starts(node, instance):
-    node.begin()
+def test_leftovers_are_killed_before_ray_starts(ray, instance):
+    ray.start_or_adopt()
     assert instance.calls == ["stop within 0 s", "start"]
 
 
-def test_a_ray_that_runs_is_taken_over(node, instance):
-    began = node.begin()
+def test_a_running_ray_is_adopted(ray, instance):
+    began = ray.start_or_adopt()
     instance.calls.clear()
-    assert node.begin() == pytest.approx(began)
-    assert instance.calls == ["take over"]
+    assert ray.start_or_adopt() == pytest.approx(began)
+    assert instance.calls == ["adopt"]
 
 
-def test_a_start_that_is_refused_is_told_as_it_is(node, instance):
+def test_a_refused_start_is_reported(ray, instance):
     instance.refusal = "Port 8000 (for http) is taken by nginx (process 7)."
-    with pytest.raises(CannotRunError, match="taken by nginx"):
-        node.begin()
+    with pytest.raises(CannotStartError, match="taken by nginx"):
+        ray.start_or_adopt()
 
 
 @pytest.mark.parametrize("name", VITAL)
-def test_the_death_of_a_vital_process_ends_the_life_of_all(name, node, instance, cluster):
-    node.begin()
+def test_the_death_of_a_vital_process_ends_ray(name, ray, instance, cluster):
+    ray.start_or_adopt()
     kill_vital(instance, name)
-    assert node.wait() == f"Ray has gone: {name} has died."
+    assert ray.wait() == f"Ray has ended: {name} died."
     assert instance.calls[-1] == "stop within 0 s"
 
 
@@ -180,14 +183,14 @@ def config(**deployment: object) -> dict[str, Any]:
 
 
 @pytest.fixture
-def mortal(node: Node, instance: FakeInstance, cluster: FakeCluster) -> Node:
-    """Begin the life of a Ray that dies when the keeper has had its say."""
-    node.begin()
+def mortal(ray: ManagedRay, instance: FakeInstance, cluster: FakeCluster) -> ManagedRay:
+    """Start a Ray that dies once the config is deployed."""
+    ray.start_or_adopt()
     cluster.after = lambda: kill_vital(instance, "raylet")
-    return node
+    return ray
 
 
-def test_a_new_ray_gets_the_wanted_config_as_soon_as_it_takes_it(mortal, releases, cluster):
+def test_a_new_ray_gets_the_wanted_config_in_stages(mortal, releases, cluster):
     releases.add(releases.stage(config(num_replicas=2)))
     cluster.errors = [httpx.ConnectError("not yet")]
     mortal.wait()
@@ -198,24 +201,24 @@ def test_a_new_ray_gets_the_wanted_config_as_soon_as_it_takes_it(mortal, release
     ]
 
 
-def test_what_does_not_come_to_run_holds_up_the_rest_for_a_while_only(
+def test_a_stage_that_does_not_run_delays_the_rest_for_a_while(
     mortal, releases, cluster, pauses, monkeypatch
 ):
     whole = config(num_replicas=2)
     loans = {"import_path": "serve_app.customers:build", "deployments": [{"num_replicas": 2}]}
     whole["applications"].append({"name": "loans", **loans})
     releases.add(releases.stage(whole))
-    monkeypatch.setattr(node_module, "is_deploying", lambda url: True)
+    monkeypatch.setattr(managed_ray, "is_deploying", lambda dashboard: True)
     mortal.wait()
     assert len(cluster.deployed) == 3
     assert cluster.deployed[-1] == whole
-    assert pauses.count(DEPLOY_PAUSE_S) == round(STAGE_S / DEPLOY_PAUSE_S)
+    assert pauses.count(DEPLOY_POLL_S) == round(STAGE_S / DEPLOY_POLL_S)
 
 
-def test_what_is_missing_of_it_where_a_keeper_died_half_way_is_deployed(mortal, releases, cluster):
+def test_a_partly_deployed_config_is_completed(mortal, releases, cluster):
     releases.add(releases.stage(config()))
     cluster.applications = {"inference": ("RUNNING", "")}
-    cluster.half_way = True
+    cluster.partly_deployed = True
     mortal.wait()
     assert cluster.deployed[-1] == config()
 
@@ -224,19 +227,39 @@ def test_what_is_missing_of_it_where_a_keeper_died_half_way_is_deployed(mortal, 
     "applications",
     [
         {"inference": ("RUNNING", ""), "flow": ("UNHEALTHY", "")},
-        {"somebody's own": ("RUNNING", "")},
+        {"somebody-elses": ("RUNNING", "")},
     ],
 )
-def test_a_ray_that_has_others_or_all_is_left_alone(mortal, releases, cluster, applications):
+def test_a_ray_with_all_or_other_applications_is_left_alone(
+    mortal, releases, cluster, applications
+):
     releases.add(releases.stage(config()))
     cluster.applications = applications
     mortal.wait()
     assert cluster.deployed == []
 
 
-def test_a_config_that_is_refused_is_tried_again_in_no_hurry(mortal, releases, cluster, pauses):
+def test_a_refused_config_is_sent_again_after_a_pause(mortal, releases, cluster, pauses):
     releases.add(releases.stage(config()))
     cluster.refusals = [DeployError("The cluster refused the config: no such module")] * 2
     mortal.wait()
     assert len(cluster.deployed) == 2 + 2
     assert pauses.count(REFUSED_PAUSE_S) == 2
+
+
+def test_the_newest_sessions_stay_and_those_of_others(tmp_path):
+    sessions = RaySessions(tmp_path / "sessions", tmp_path)
+    (tmp_path / "session_2026-01-01_999").mkdir()  # of another cluster
+    for head in range(1, 7):
+        folder = tmp_path / f"session_2026-01-0{head}_{head}"
+        (folder / "logs").mkdir(parents=True)
+        sessions.add(head)
+        sessions.add(head)  # a supervisor that adopts Ray records it again
+    sessions.remove_old()
+    left = sorted(path.name for path in tmp_path.glob("session_*"))
+    assert left == ["session_2026-01-01_999", *(f"session_2026-01-0{n}_{n}" for n in (4, 5, 6))]
+    assert len(left) == KEPT_SESSIONS + 1
+
+
+def test_the_first_start_has_no_old_sessions(tmp_path):
+    RaySessions(tmp_path / "sessions", tmp_path).remove_old()

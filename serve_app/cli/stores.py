@@ -1,4 +1,4 @@
-"""What operators change on the command line, noted in the audit log."""
+"""The store as commands use it, and the audit log of what operators change."""
 
 from __future__ import annotations
 
@@ -6,34 +6,37 @@ import asyncio
 import getpass
 import socket
 import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from deployments.access.audit import AuditLog, Entry, shortened
 from deployments.store import Store, StoreError, open_store
 from serve_app.errors import CommandError
-from serve_app.settings import Settings
+
+T = TypeVar("T")
 
 
-def note(settings: Settings, event: str, detail: str) -> None:
-    """Note a change that was made outside the store, as :func:`record_change` does."""
+def with_store(url: str, work: Callable[[Store], Awaitable[T]]) -> T:
+    """Open a store, run work on it in an event loop of its own, and close the store."""
 
-    async def in_the_store() -> None:
-        store = open_store(settings.resolved_store_url)
+    async def run() -> T:
+        store = open_store(url)
         try:
-            await record_change(store, event, detail)
+            return await work(store)
         finally:
             await store.close()
 
-    asyncio.run(in_the_store())
+    return asyncio.run(run())
 
 
 async def record_change(store: Store, event: str, detail: str) -> None:
-    """Note a change that was made.
+    """Record a change by an operator in the audit log.
 
     Args:
-        detail: what was changed, without secrets.
+        detail: what has changed, without secrets.
 
     Raises:
-        CommandError: it was made, and could not be noted.
+        CommandError: the audit log cannot be written; the change stays.
     """
     now = time.time_ns() // 1_000_000
     who, where = shortened(_operator()), shortened(socket.gethostname())
@@ -41,7 +44,7 @@ async def record_change(store: Store, event: str, detail: str) -> None:
     try:
         await AuditLog(store).append("changes", [entry])
     except StoreError as error:
-        raise CommandError(f"It was changed, but the audit log does not say so: {error}") from error
+        raise CommandError(f"The change is made, but not in the audit log: {error}") from error
 
 
 def _operator() -> str:

@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from deployments.access.keys import Keys, key_of_secret, new_key
-from serve_app.identity.key_ring import (
+from serve_app.identity.keys import (
     FILE_NAME,
     ConfiguredKeys,
     check_keys,
@@ -35,19 +35,19 @@ def kids(keys: Keys) -> set[str]:
     return {key.kid for key in keys}
 
 
-def test_by_default_the_one_key_is_the_secret_itself(settings):
+def test_by_default_the_only_key_is_the_secret(settings):
     (key,) = ConfiguredKeys(with_secret(settings))()
     assert (key.algorithm, key.material) == ("HS256", SECRET.encode())
 
 
-def test_the_first_start_makes_a_key_and_a_replica_makes_none(settings):
+def test_the_first_start_creates_a_key_and_a_replica_does_not(settings):
     with pytest.raises(InsecureSettingsError, match="on every node"):
         ConfiguredKeys(settings)()
     check_keys(settings)
     assert len(list(ConfiguredKeys(settings)())) == 1
 
 
-def test_a_file_of_keys_goes_before_the_secret_as_soon_as_it_is_there(settings):
+def test_a_file_of_keys_replaces_the_secret_as_soon_as_it_exists(settings):
     read = ConfiguredKeys(with_secret(settings))
     first = read()
     assert read() is first
@@ -59,28 +59,28 @@ def test_a_file_of_keys_goes_before_the_secret_as_soon_as_it_is_there(settings):
     assert kids(read()) == {new.kid}
 
 
-def test_the_file_is_for_its_owner_alone(settings):
+def test_only_its_owner_can_read_the_file(settings):
     write_key_file(key_file(settings), [new_key("HS256", 0)])
     assert stat.S_IMODE(key_file(settings).stat().st_mode) == 0o600
     os.chmod(key_file(settings), 0o604)
-    with pytest.raises(InsecureSettingsError, match="everybody may read it"):
+    with pytest.raises(InsecureSettingsError, match="every user can read it"):
         check_keys(settings)
 
 
-def test_a_named_file_must_be_there(settings, tmp_path):
+def test_a_named_file_must_exist(settings, tmp_path):
     named = settings.model_copy(update={"jwt_keys_file": tmp_path / "keys"})
-    with pytest.raises(InsecureSettingsError, match="and there is no such file"):
+    with pytest.raises(InsecureSettingsError, match="which does not exist"):
         check_keys(named)
     write_key_file(tmp_path / "keys", [new_key("EdDSA", 0)])
     check_keys(named)
     assert not (settings.data_dir / FILE_NAME).exists()
 
 
-def test_a_broken_file_is_refused_in_one_sentence_without_what_it_holds(settings):
+def test_a_broken_file_is_refused_without_showing_its_content(settings):
     settings.data_dir.mkdir()
     key_file(settings).touch(mode=0o600)
     key_file(settings).write_text(f'{{"keys": [{{"k": "{SECRET}"}}]}}')
-    with pytest.raises(InsecureSettingsError, match="has no keys that can be used") as refusal:
+    with pytest.raises(InsecureSettingsError, match="has no usable keys") as refusal:
         check_keys(settings)
     assert SECRET not in str(refusal.value)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from serve_app.processes.instance import Instance
 from serve_app.processes.process_tags import ROLE_TAG
-from serve_app.processes.supervision.supervisor import Supervisord
+from serve_app.processes.supervision.supervisord import Supervisord
 
 
 def read(supervisor: Supervisord) -> configparser.ConfigParser:
@@ -18,19 +18,19 @@ def read(supervisor: Supervisord) -> configparser.ConfigParser:
     return parser
 
 
-def test_nothing_listens(tmp_path):
+def test_there_is_no_socket(tmp_path):
     config = read(Supervisord(Instance(tmp_path)))
     assert config.sections() == ["supervisord", "program:node", "program:edge"]
 
 
-def test_a_keeper_is_started_again_for_ever_and_knows_its_part(tmp_path):
+def test_a_supervisor_is_restarted_indefinitely_and_knows_its_role(tmp_path):
     config = read(Supervisord(Instance(tmp_path), port_base=23000))
-    for part in ("node", "edge"):
-        program = config[f"program:{part}"]
+    for role in ("node", "edge"):
+        program = config[f"program:{role}"]
         assert program["autorestart"] == "true"
         assert int(program["startretries"]) > 10**6
-        assert program["environment"] == f'{ROLE_TAG}="{part}"'
-        assert shlex.split(program["command"])[-3:] == [part, "--port-base", "23000"]
+        assert program["environment"] == f'{ROLE_TAG}="{role}"'
+        assert shlex.split(program["command"])[-3:] == [role, "--port-base", "23000"]
 
 
 def test_every_log_is_bounded(tmp_path):
@@ -41,7 +41,7 @@ def test_every_log_is_bounded(tmp_path):
         assert int(config[section][f"{kind}_backups"]) <= 1
 
 
-def test_a_folder_with_a_percent_sign_is_no_pattern(tmp_path):
+def test_a_percent_sign_in_a_folder_is_escaped(tmp_path):
     folder = tmp_path / "100%"
     assert read(Supervisord(Instance(folder)))["supervisord"]["directory"] == os.fspath(
         Path(folder).resolve()
