@@ -50,7 +50,9 @@ DEATHS = (
     Event("records", "one of two replicas of the loans", _kill_replica("loans")),
     Event("density", "one of two replicas of a forecast", _kill_replica("density")),
     Event("front", "Serve's HAProxy", _kill("haproxy.cfg"), bar_s=FRONT_S),
-    Event("front-manager", "the actor that manages it", _kill("ray::HAProxyManager"), bar_s=FRONT_S),
+    Event(
+        "front-manager", "the actor that manages it", _kill("ray::HAProxyManager"), bar_s=FRONT_S
+    ),
     Event("proxy", "Ray's Python proxy", _kill("ray::ProxyActor")),
     Event("controller", "Serve's controller", _kill("ray::ServeController")),
     Event("edge", "the edge", _kill("edge.cfg"), bar_s=FRONT_S, may_break=True),
