@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from models.junctions import SHIPPED
 from models.networks.network import Network, read_network
+from models.networks.shipped import SHIPPED
 from serve_app.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent

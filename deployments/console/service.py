@@ -21,10 +21,10 @@ from deployments.feed.messages import Report
 from deployments.http.errors import ForbiddenError, UnauthorizedError
 from deployments.http.probes import Check
 from deployments.log import RateLimitedLogger
-from models.junctions import SHIPPED
 from models.maps.map_of_file import road_map_of
 from models.maps.road_map import RoadMap, read_road_map
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 
 PAUSE_S = 0.1  # between two calls of the feed
 SHOW_S = 0.3

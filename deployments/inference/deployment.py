@@ -36,8 +36,8 @@ from deployments.ray_private.serve import keep_calls_inside, prepare_log, writes
 from deployments.store import Store, StoreUnavailable
 from deployments.tracing.process import TracingOptions
 from deployments.tracing.replica import end_traces, trace_replica
-from models.junctions import SHIPPED
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 from models.policy.form import HIDDEN_DIM
 
 _STORE_PATIENCE_S = 60.0

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, Protocol
 from deployments.inference.options import InferenceOptions
 from deployments.inference.protocol import PROTOCOL, AuthorityUnavailableError, Key
 from deployments.store import Expected
-from models.junctions import SHIPPED, is_shipped
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED, is_shipped
 
 N_SLOTS = 64
 LAYOUT_ROW = "layout"

@@ -21,8 +21,8 @@ from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.replica.stepper import Stepper
 from deployments.inference.replica.watched_steps import WatchedSteps
 from deployments.model_slot import ModelSlot
-from models.junctions import SHIPPED
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 from models.policy.form import InvalidPolicyFileError
 from models.policy.step import PolicyStep
 

@@ -39,8 +39,8 @@ from deployments.inference.service import (
     request_id_of,
     run_of,
 )
-from models.junctions import SHIPPED
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 
 STEP_HEADER = b"x-hidden-state-step"
 

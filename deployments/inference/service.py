@@ -23,8 +23,8 @@ from deployments.inference.protocol import HiddenStateError, Key, OutcomeUnknown
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.replica.stepper import Decision as Decision  # part of this face
 from deployments.inference.schemas import Health, JunctionInfo, ModelInfo
-from models.junctions import SHIPPED
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 from models.policy.form import HIDDEN_DIM, PolicyForm
 
 _RESET_TIMEOUT_S = 10.0

@@ -15,8 +15,8 @@ from typing import Annotated, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 
-from models.junctions import SHIPPED
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 from models.shipped import NETWORK_FILE
 from models.signal_states import MIN_GREEN_S, YELLOW_S
 

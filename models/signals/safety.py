@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from models.junctions import SHIPPED
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 from models.signal_states import MIN_GREEN_S, YELLOW_S, red_state, yellow_state
 from models.signals.intergreen import Matrix
 from models.signals.signalled import read_signals

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from models.junctions import is_shipped
 from models.networks.form import JunctionEntry
 from models.networks.network import Network
+from models.networks.shipped import is_shipped
 from models.signals.crossing import read_crossings
 from models.signals.intergreen import Matrix, intergreen_matrix
 

@@ -9,7 +9,7 @@ from typing import Protocol, Self
 import numpy as np
 import torch
 
-from models.junctions import JUNCTIONS, N_AGENTS, Junction
+from models.networks.shipped import JUNCTIONS, N_AGENTS, Junction
 from models.policy.form import HIDDEN_DIM
 from models.policy.inputs import encode_all
 from models.policy.network import RecurrentPolicy, mask_logits, read_state_dict

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import libsumo
 
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from models.shipped.layout import SPEED_LIMIT
 from models.simulation.road_network import RoadNetwork
 

@@ -18,7 +18,7 @@ import libsumo
 import numpy as np
 from numpy.typing import NDArray
 
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from models.shipped import NETWORK_FILE
 from models.simulation.actuated import actuated_program
 from models.simulation.breakdown import Breakdown, breakdown_vehicle

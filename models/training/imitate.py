@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 from tqdm import tqdm
 
-from models.junctions import JUNCTIONS, N_ACTIONS, N_AGENTS
+from models.networks.shipped import JUNCTIONS, N_ACTIONS, N_AGENTS
 from models.policy.form import HIDDEN_DIM
 from models.policy.inputs import encode_all
 from models.policy.network import RecurrentPolicy, mask_logits

@@ -14,7 +14,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from pettingzoo import ParallelEnv
 
-from models.junctions import JUNCTIONS, N_ACTIONS
+from models.networks.shipped import JUNCTIONS, N_ACTIONS
 from models.simulation.environment import DECISION_S, Scenario, TrafficEnvironment
 from models.simulation.metrics import Metrics
 from models.simulation.road_network import RoadNetwork, read_network

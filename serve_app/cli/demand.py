@@ -47,8 +47,8 @@ def _demand(options: argparse.Namespace) -> None:
     except ModuleNotFoundError as error:
         raise CommandError("This command needs SUMO. Install it with `make sim`.") from error
     with naming_broken_files():
-        from models.cities.demand import Demand
-        from models.cities.demand_tables import (
+        from models.sumo.demand import Demand
+        from models.sumo.demand_tables import (
             Entry,
             Exit,
             InvalidDemandError,
@@ -56,7 +56,7 @@ def _demand(options: argparse.Namespace) -> None:
             Turn,
             read_table,
         )
-        from models.cities.routing import make_routes
+        from models.sumo.routing import make_routes
     with as_command_error(InvalidDemandError):
         demand = Demand(
             read_table(options.entries, Entry),

@@ -52,7 +52,7 @@ def _ids(text: str) -> tuple[str, ...]:
 
 def _import(options: argparse.Namespace) -> None:
     with naming_broken_files():
-        from models.cities.importing import import_network
+        from models.sumo.importing import import_network
     with as_command_error(InvalidNetworkError):
         network, notes = import_network(options.net, options.name, options.signals)
     for sentence in notes.sentences():
@@ -74,7 +74,7 @@ def _show(options: argparse.Namespace) -> None:
     if path.suffix not in PICTURES:
         raise CommandError(f"{path}: the name must end with one of {', '.join(PICTURES)}.")
     try:
-        from models.cities.drawing import draw_network
+        from models.sumo.drawing import draw_network
     except ModuleNotFoundError as error:
         raise CommandError("This command needs Matplotlib. Install it with `make sim`.") from error
     drawn = draw_network(network, path, options.junctions)

@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 
-from models.junctions import SHIPPED
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 from serve_app.errors import DeployError
 from serve_app.rollout.capacity import INFERENCE
 

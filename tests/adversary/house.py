@@ -49,7 +49,7 @@ from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.service import InferenceService
 from deployments.store import Store, open_store
 from load_tests.harness.free_ports import free_port
-from models.junctions import SHIPPED
+from models.networks.shipped import SHIPPED
 from models.policy.form import HIDDEN_DIM
 from serve_app.processes.edge import Edge
 from serve_app.processes.haproxy import binary

@@ -8,7 +8,7 @@ import pytest
 
 libsumo = pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from models.junctions import JUNCTIONS  # noqa: E402
+from models.networks.shipped import JUNCTIONS  # noqa: E402
 from models.signal_states import MIN_GREEN_S, YELLOW_S  # noqa: E402
 from models.signals.crossing import read_crossings  # noqa: E402
 from models.signals.intergreen import intergreen_matrix  # noqa: E402

@@ -15,7 +15,7 @@ import libsumo
 from gymnasium import spaces
 from pettingzoo.test import parallel_api_test
 
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from models.simulation.controllers import MaxPressure
 from models.simulation.environment import DECISION_S, Scenario, TrafficEnvironment
 from models.training.signals_env import STATE_DIM, SignalsEnv, typical_delay

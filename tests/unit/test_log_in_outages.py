@@ -30,7 +30,7 @@ from deployments.inference.options import InferenceOptions
 from deployments.inference.replica.stepper import Decision
 from deployments.log import MOST, RateLimitFilter
 from deployments.store import open_store
-from models.junctions import SHIPPED
+from models.networks.shipped import SHIPPED
 from tests.unit.gateway.conftest import DEADLINE_S, FakeInference, make_tokens
 from tests.unit.inference.test_openapi import FakeService
 

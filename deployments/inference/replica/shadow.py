@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from deployments.inference.protocol import Key
 from deployments.inference.replica.counts import Batch, StepCounts
 from deployments.log import RateLimitedLogger
-from models.junctions import SHIPPED
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 from models.policy.form import HIDDEN_DIM
 from models.policy.step import Floats, PolicyStep
 

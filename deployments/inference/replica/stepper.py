@@ -36,8 +36,8 @@ from deployments.log import RateLimitedLogger
 from deployments.metrics.sampled import junction_labels
 from deployments.trace_context import CURRENT, Trace
 from deployments.tracing import process as tracing
-from models.junctions import SHIPPED
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 from models.policy.form import HIDDEN_DIM
 from models.policy.inputs import InputLayout
 from models.policy.step import Step

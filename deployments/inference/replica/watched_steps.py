@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from deployments.feed.messages import NOBODY, Decision, Demand
-from models.junctions import SHIPPED
 from models.maps.map_of_file import MAX_DRAWN
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 from models.policy.step import Floats, PolicyStep, Step
 
 MAX_RECENT = 4

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from models.policy.form import HIDDEN_DIM, SHIPPED_POLICY
 from models.policy.inputs import encode
 from models.policy.network import RecurrentPolicy, mask_logits, read_state_dict

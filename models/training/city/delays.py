@@ -11,9 +11,9 @@ import libsumo
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cities.sumo import SumoNet
-from models.cities.sumo_reading import read_sumo_net
 from models.networks.form import NetworkFile
+from models.sumo.sumo import SumoNet
+from models.sumo.sumo_reading import read_sumo_net
 
 
 @lru_cache(maxsize=4)

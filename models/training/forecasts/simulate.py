@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.atomic_write import atomic_write
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from models.shipped.layout import SPEED_LIMIT
 from models.simulation.demand import DAY_S
 from models.simulation.environment import Scenario

@@ -12,11 +12,11 @@ from deployments.access.tokens import Tokens
 from greenwave.client import Client
 from greenwave.client.core.login import Login
 from load_tests.harness.system import System, application
-from models.cities.importing import import_network
 from models.shipped import NETWORK_FILE
 from models.simulation.city.scenario import CityScenario
 from models.simulation.environment import DECISION_S, Scenario
 from models.simulation.observation import Observation
+from models.sumo.importing import import_network
 from serve_app.demo import cli as demo
 from serve_app.demo.connect import prepare
 from serve_app.demo.gateway_controller import GatewayController

@@ -14,8 +14,8 @@ import yaml
 
 from load_tests.harness.shipped import ROOT
 from load_tests.harness.system import System
-from models.junctions import SHIPPED
 from models.networks.network import read_network
+from models.networks.shipped import SHIPPED
 from models.policy.form import HIDDEN_DIM, SHIPPED_POLICY
 from models.policy.inputs import InputLayout
 from models.policy.step import PolicyStep

@@ -11,11 +11,11 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 import libsumo
 
-from models.cities.importing import import_network
 from models.shipped import NETWORK_FILE
 from models.simulation.city.environment import CityEnvironment
 from models.simulation.city.episode import CONTROLLERS
 from models.simulation.city.scenario import CityScenario, InvalidScenarioError
+from models.sumo.importing import import_network
 
 BEGIN_S, END_S = 3600, 4200
 WAYS = (("west_to_station", "park_to_east"), ("station_south_to_station", "station_to_west"))

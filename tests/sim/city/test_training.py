@@ -13,7 +13,6 @@ import torch
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from models.cities.importing import import_network
 from models.networks.file import network_as_json, read_network_file
 from models.networks.network import network_of
 from models.policy.form import PolicyForm
@@ -23,6 +22,7 @@ from models.shipped import NETWORK_FILE
 from models.simulation.city.episode import CONTROLLERS
 from models.simulation.city.policy import by_policy
 from models.simulation.city.scenario import CityScenario
+from models.sumo.importing import import_network
 from models.training.city.__main__ import write_start
 from models.training.city.delays import Delays, agents_of_edges
 from models.training.city.greedy import fits

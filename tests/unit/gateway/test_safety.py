@@ -9,7 +9,7 @@ import pytest
 from deployments.gateway.errors import InferenceUnavailableError
 from deployments.gateway.safety import SafetyGuard, make_guard
 from deployments.gateway.schemas import FALLBACK_STATUS
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from models.signals.crossing import read_crossings
 from models.signals.monitor import ConflictMonitor, read_monitors
 from models.signals.safety import Limits, read_layers

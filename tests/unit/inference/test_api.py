@@ -18,7 +18,7 @@ from deployments.inference.replica.leases import StateLeases
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.replica.stepper import Decision
 from deployments.inference.service import InferenceService
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from models.policy.form import HIDDEN_DIM
 from tests.unit.inference.authorities import join, make_authority
 from tests.unit.inference.policies import BIG, REFERENCE, SMALL, observations

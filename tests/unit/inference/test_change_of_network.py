@@ -16,8 +16,8 @@ from deployments.inference.change_of_network import (
 )
 from deployments.inference.layout import LAYOUT_ROW, Layout, agree_on_layout, layout_of
 from deployments.inference.protocol import Key, Version
-from models.junctions import SHIPPED
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 from tests.cities import city_of, entry, small_city
 from tests.unit.inference.authorities import TABLE
 from tests.unit.inference.memory_store import MemoryStore

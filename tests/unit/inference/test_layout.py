@@ -21,7 +21,7 @@ from deployments.inference.layout import (
 from deployments.inference.protocol import DismissedError, Key
 from deployments.inference.replica.session import AbandonedError
 from deployments.store import StoreUnavailable
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from tests.unit.inference.authorities import TABLE
 from tests.unit.inference.lineage import Outcome
 from tests.unit.inference.memory_store import MemoryStore

@@ -29,7 +29,7 @@ from deployments.inference.protocol import (
 )
 from deployments.inference.replica.stepper import Decision
 from deployments.inference.service import InferenceService
-from models.junctions import JUNCTIONS, MAX_OBS, SHIPPED
+from models.networks.shipped import JUNCTIONS, MAX_OBS, SHIPPED
 
 CHECKS = [
     status_code_conformance,

@@ -15,8 +15,8 @@ from deployments.inference.options import InferenceOptions
 from deployments.inference.replica.leases import StateLeases
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.service import InferenceService
-from models.junctions import SHIPPED
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 from models.policy.form import HIDDEN_DIM
 from tests.cities import agent_for, city_of_size, save, small_city
 from tests.unit.inference.authorities import make_authority

@@ -4,7 +4,7 @@ import asyncio
 
 from deployments.inference.layout import shard_of
 from deployments.inference.protocol import Key
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from tests.unit.inference.virtual_time import virtual_time
 from tests.unit.inference.world import World, gather
 

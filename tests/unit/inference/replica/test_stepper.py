@@ -22,7 +22,7 @@ from deployments.inference.protocol import (
 )
 from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.replica.stepper import MAX_BATCH, Decision, Stepper
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from models.policy.step import PolicyStep
 from tests.reference import random_state_dict
 from tests.unit.inference.policies import (

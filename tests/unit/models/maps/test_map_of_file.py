@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from models.cities.importing import import_network
 from models.maps.map_of_file import MAX_DRAWN, road_map_of
 from models.maps.road_map import RoadMap, read_road_map
 from models.networks.file import read_network_file
 from models.networks.form import NetworkFile
 from models.shipped import NETWORK_FILE
+from models.sumo.importing import import_network
 from tests.cities import entry
 
 HARBOUR = Path(__file__).parents[4] / "configs" / "harbour.json"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.junctions import JUNCTIONS, MAX_OBS
+from models.networks.shipped import JUNCTIONS, MAX_OBS
 from models.policy.inputs import count_out_of_range, encode, encode_all
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from models.policy.inputs import encode
 from models.policy.network import RecurrentPolicy, mask_logits
 from models.policy.step import PolicyStep

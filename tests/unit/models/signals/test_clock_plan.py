@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from models.signal_states import MIN_GREEN_S, YELLOW_S
 from models.signals.clock_plan import (
     DAY_S,

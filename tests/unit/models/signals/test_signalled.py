@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from models.cities.importing import import_network
-from models.junctions import SHIPPED
 from models.networks.network import Network, network_of, read_network
+from models.networks.shipped import SHIPPED
 from models.shipped import NETWORK_FILE
 from models.signals.monitor import ConflictError, ConflictMonitor, read_monitors
 from models.signals.monitors import make_monitors
 from models.signals.safety import Limits, Shown, read_layers
 from models.signals.signalled import read_signals
+from models.sumo.importing import import_network
 from tests.cities import city_of, entry
 
 HARBOUR = read_network(Path(__file__).parents[4] / "configs" / "harbour.json")

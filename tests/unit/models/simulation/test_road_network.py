@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from models.junctions import JUNCTIONS, Junction
+from models.networks.shipped import JUNCTIONS, Junction
 from models.shipped.layout import EDGES, SPEED_LIMIT
 from models.signal_states import yellow_state
 from models.simulation.road_network import RoadNetwork, read_network

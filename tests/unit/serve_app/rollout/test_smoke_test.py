@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from models.junctions import SHIPPED
+from models.networks.shipped import SHIPPED
 from serve_app.configured_network import network_at_root
 from serve_app.errors import DeployError
 from serve_app.rollout import smoke_test

@@ -7,8 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from models.cities.importing import import_network
-from models.cities.sumo_reading import read_sumo_net
 from models.shipped import NETWORK_FILE
 from models.simulation.city.programs import (
     LONGEST_S,
@@ -18,6 +16,8 @@ from models.simulation.city.programs import (
     green_times_s,
     webster,
 )
+from models.sumo.importing import import_network
+from models.sumo.sumo_reading import read_sumo_net
 
 NET = read_sumo_net(NETWORK_FILE)
 NETWORK = import_network(NETWORK_FILE)[0]

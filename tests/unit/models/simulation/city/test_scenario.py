@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from models.cities.importing import import_network
 from models.networks.file import InvalidNetworkError
 from models.shipped import NETWORK_FILE
 from models.simulation.city.scenario import CityScenario, InvalidScenarioError, read_sumocfg
+from models.sumo.importing import import_network
 
 CONFIG = (
     "<configuration><input><net-file value='a.net.xml'/><route-files value='b.rou.xml,c.rou.xml'/>"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from models.cities.sumo import SumoLink, SumoNet
 from models.signals.crossing import Way
 from models.signals.intergreen import Matrix, intergreen_matrix
+from models.sumo.sumo import SumoLink, SumoNet
 
 LONGEST_S = 60  # that a network file can say
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.cities.sumo import SumoNet
+from models.sumo.sumo import SumoNet
 
 DETECTED_M = 50.0  # some cars that stand; on a stub of a metre nobody ever does
 

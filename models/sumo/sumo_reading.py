@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from models.cities.sumo import Program, SumoLane, SumoLink, SumoNet
 from models.networks.file import InvalidNetworkError
 from models.networks.form import Point
+from models.sumo.sumo import Program, SumoLane, SumoLink, SumoNet
 
 _GZIP = b"\x1f\x8b"
 

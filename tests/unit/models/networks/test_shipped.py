@@ -1,4 +1,4 @@
-from models.junctions import JUNCTIONS, MAX_OBS, N_ACTIONS, N_AGENTS
+from models.networks.shipped import JUNCTIONS, MAX_OBS, N_ACTIONS, N_AGENTS
 
 
 def test_the_table_is_the_contracts_in_its_order():

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from models.cities.approach import DETECTED_M, lanes_behind
-from models.cities.importing import import_network
-from models.cities.sumo import SumoLane, SumoNet
 from models.shipped import NETWORK_FILE
-from tests.unit.models.cities.sumo_nets import LINKS, NODE, PROGRAM, ROADS, program, write_net
+from models.sumo.approach import DETECTED_M, lanes_behind
+from models.sumo.importing import import_network
+from models.sumo.sumo import SumoLane, SumoNet
+from tests.unit.models.sumo.sumo_nets import LINKS, NODE, PROGRAM, ROADS, program, write_net
 
 
 def chain(*ways: tuple[str, str], **lengths_m: float) -> SumoNet:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from models.cities.approach import lanes_behind
-from models.cities.import_notes import Notes
-from models.cities.intergreen import intergreen_of
-from models.cities.sumo import Program, SumoLink, SumoNet
-from models.cities.sumo_reading import read_sumo_net
 from models.maps.phases_in_words import origin_in_words, ways_in_words
 from models.networks.file import InvalidNetworkError
 from models.networks.form import JunctionEntry, Lane, LaneBehind, Link, NetworkFile, Phase, Point
+from models.sumo.approach import lanes_behind
+from models.sumo.import_notes import Notes
+from models.sumo.intergreen import intergreen_of
+from models.sumo.sumo import Program, SumoLink, SumoNet
+from models.sumo.sumo_reading import read_sumo_net
 
 UNGREEN = set("yYu")  # yellow, and the red-yellow before a green
 SIGNALS_OF_RAILWAYS = {"rail_signal", "rail_crossing"}

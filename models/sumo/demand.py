@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from models.cities.demand_tables import Entry, Exit, InvalidDemandError, Level, Turn
+from models.sumo.demand_tables import Entry, Exit, InvalidDemandError, Level, Turn
 
 HOUR_S = 3600
 

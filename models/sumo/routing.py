@@ -15,9 +15,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import sumo
 
-from models.cities.demand import Demand
-from models.cities.demand_tables import InvalidDemandError
-from models.cities.roads import Roads
+from models.sumo.demand import Demand
+from models.sumo.demand_tables import InvalidDemandError
+from models.sumo.roads import Roads
 
 # Nobody waits at the border for a full lane while another is empty.
 DEPARTURE = {"departLane": "best", "departSpeed": "max"}

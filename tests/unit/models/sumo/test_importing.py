@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from models.cities.import_notes import TOLD_OF_A_KIND, Notes
-from models.cities.importing import import_network
 from models.networks.file import InvalidNetworkError, network_as_json, read_network_file
 from models.networks.form import JunctionEntry
 from models.shipped import NETWORK_FILE
 from models.signals.crossing import read_crossings
 from models.signals.intergreen import intergreen_matrix
 from models.simulation.road_network import read_network
-from tests.unit.models.cities.sumo_nets import (
+from models.sumo.import_notes import TOLD_OF_A_KIND, Notes
+from models.sumo.importing import import_network
+from tests.unit.models.sumo.sumo_nets import (
     LINKS,
     NODE,
     PROGRAM,

@@ -10,7 +10,7 @@ from xml.sax import SAXException
 
 import sumolib
 
-from models.cities.demand_tables import InvalidDemandError
+from models.sumo.demand_tables import InvalidDemandError
 
 VEHICLE_CLASS = "passenger"
 
