@@ -7,8 +7,7 @@ from typing import NamedTuple
 import libsumo
 
 from models.networks.shipped import JUNCTIONS
-from models.shipped.layout import SPEED_LIMIT
-from models.simulation.road_network import RoadNetwork
+from models.simulation.road_network import SPEED_LIMIT, RoadNetwork
 
 _CAR_M = 5.0  # length of a car, SUMO's default
 

@@ -1,9 +1,10 @@
-"""A network file from a SUMO network, and what of the net is not as it may seem, in sentences."""
+"""Makes a network file of a SUMO network, with remarks about what needs attention."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -11,22 +12,39 @@ from pydantic import ValidationError
 from models.maps.phases_in_words import origin_in_words, ways_in_words
 from models.networks.file import InvalidNetworkError
 from models.networks.form import JunctionEntry, Lane, LaneBehind, Link, NetworkFile, Phase, Point
-from models.sumo.approach import lanes_behind
-from models.sumo.import_notes import Notes
 from models.sumo.intergreen import intergreen_of
-from models.sumo.sumo import Program, SumoLink, SumoNet
-from models.sumo.sumo_reading import read_sumo_net
+from models.sumo.net import Program, SumoLink, SumoNet, read_sumo_net
 
 UNGREEN = set("yYu")  # yellow, and the red-yellow before a green
 SIGNALS_OF_RAILWAYS = {"rail_signal", "rail_crossing"}
+DETECTED_M = 50.0  # some standing cars; on a stub of a metre none ever stands
+SHOWN_OF_A_KIND = 5
 _NAME_LENGTH = 200
 
-Say = Callable[[str, str], None]  # kind of remark, and the sentence
+Remark = Callable[[str, str], None]  # kind of remark, and the sentence
+
+
+class Remarks:
+    """Gathers remarks by kind, each once."""
+
+    def __init__(self) -> None:
+        self._of_kind: defaultdict[str, dict[str, None]] = defaultdict(dict)
+
+    def add(self, kind: str, sentence: str) -> None:
+        self._of_kind[kind][sentence] = None
+
+    def sentences(self) -> Iterator[str]:
+        """Yield some remarks of each kind, and how many more there are."""
+        for sentences in self._of_kind.values():
+            yield from list(sentences)[:SHOWN_OF_A_KIND]
+            more = len(sentences) - SHOWN_OF_A_KIND
+            if more > 0:
+                yield f"... and {more} more remarks like that."
 
 
 def import_network(
     path: str | os.PathLike[str], name: str | None = None, signals: Collection[str] | None = None
-) -> tuple[NetworkFile, Notes]:
+) -> tuple[NetworkFile, Remarks]:
     """Derive a network file from a SUMO network.
 
     Args:
@@ -37,44 +55,46 @@ def import_network(
         InvalidNetworkError: it is no SUMO network, has no signal to control, lacks one that was
             asked for, or has ids that a network file does not allow.
     """
-    net, notes = read_sumo_net(path), Notes()
+    net, remarks = read_sumo_net(path), Remarks()
     if unknown := [each for each in signals or () if each not in net.programs]:
         raise InvalidNetworkError(f"{path} has no signal {unknown[0]}.")
     wanted = [each for each in net.programs if signals is None or each in signals]
     try:
         junctions: list[JunctionEntry] = []
         for signal in wanted:
-            entry = junction_of(net, signal, len(junctions), notes.add)
+            entry = junction_of(net, signal, len(junctions), remarks.add)
             if entry is not None:
                 junctions.append(entry)
         if not junctions:
-            raise InvalidNetworkError(_nothing_to_control(path, net, notes))
+            raise InvalidNetworkError(_nothing_to_control(path, net, remarks))
         file = NetworkFile(name=name or _stem(path), junctions=tuple(junctions))
     except ValidationError as error:
         raise InvalidNetworkError(f"{path}: {_first(error)}") from error
-    return file, notes
+    return file, remarks
 
 
-def junction_of(net: SumoNet, signal: str, agent_index: int, say: Say) -> JunctionEntry | None:
-    """Return a signal's entry, None where there is nothing to control; what is odd is said."""
+def junction_of(
+    net: SumoNet, signal: str, agent_index: int, remark: Remark
+) -> JunctionEntry | None:
+    """Return a signal's entry, None where there is nothing to control; what is odd is a remark."""
     program = net.programs[signal][-1]
     if len(net.programs[signal]) > 1:
-        say("programs", f"{signal} has several programs; the last, {program.id}, is taken.")
-    links = _usable_links(net, signal, say)
+        remark("programs", f"{signal} has several programs; the last, {program.id}, is taken.")
+    links = _usable_links(net, signal, remark)
     lanes = dict.fromkeys(each.lane for each in links if not each.walked and each.lane[0] != ":")
     if program.kind in SIGNALS_OF_RAILWAYS or not lanes:
         kind = program.kind if lanes else "signal without lanes of vehicles"
-        say("left out", f"{signal} is left out: it is a {kind}.")
+        remark("left out", f"{signal} is left out: it is a {kind}.")
         return None
-    states = green_states(program, signal, say)
+    states = green_states(program, signal, remark)
     served = [lane for lane in lanes if _is_served(lane, links, states)]
     if len(states) < 2 or not served:
         count = {0: "no green phase", 1: "one green phase"}.get(len(states), "no lane with green")
-        say("left out", f"{signal} is left out: it has {count}, and nothing to decide.")
+        remark("left out", f"{signal} is left out: it has {count}, and nothing to decide.")
         return None
-    _say_of_links(signal, links, states, say)
+    _remark_on_links(signal, links, states, remark)
     for lane in lanes.keys() - set(served):
-        say("never green", f"{signal}: lane {lane} never gets green and is left out.")
+        remark("never green", f"{signal}: lane {lane} never gets green and is left out.")
     return JunctionEntry(
         id=signal,
         agent_index=agent_index,
@@ -84,8 +104,20 @@ def junction_of(net: SumoNet, signal: str, agent_index: int, say: Say) -> Juncti
         lanes=tuple(_lane(net, each) for each in served),
         position=_position(net, signal, served),
         links=_links(links, len(states[0])),
-        intergreen_s=intergreen_of(net, signal, links, len(states[0]), say),
+        intergreen_s=intergreen_of(net, signal, links, len(states[0]), remark),
+        conflicts=_conflicts(net, links),
     )
+
+
+def _conflicts(net: SumoNet, links: list[SumoLink]) -> tuple[tuple[int, int], ...] | None:
+    """Return pairs of letters whose vehicles can meet, None where the net does not say."""
+    letters = {lane: link.index for link in links for lane in net.inner_lanes(link)}
+    pairs = {
+        (min(letters[a], letters[b]), max(letters[a], letters[b]))
+        for a, b in net.foes
+        if a in letters and b in letters and letters[a] != letters[b]
+    }
+    return tuple(sorted(pairs)) if letters else None
 
 
 def _lane(net: SumoNet, name: str) -> Lane:
@@ -99,39 +131,63 @@ def _lane(net: SumoNet, name: str) -> Lane:
     )
 
 
-def green_states(program: Program, signal: str, say: Say) -> tuple[str, ...]:
+def lanes_behind(net: SumoNet, lane: str) -> dict[str, float]:
+    """Return the lanes before a stop line that is nearer than DETECTED_M, and their shares.
+
+    A lane that leads to several shares its vehicles evenly among them. A lane from which a signal
+    lets vehicles go belongs to that signal.
+    """
+    behind: dict[str, float] = {}
+    reached = [(lane, 1.0, net.lanes[lane].length_m)]
+    while reached:
+        here, share, length_m = reached.pop()
+        if length_m >= DETECTED_M:
+            continue
+        for before in sorted(net.behind.get(here, ())):
+            if before in net.lanes and before != lane and before not in behind:
+                behind[before] = share / len(net.ahead[before])
+                onwards_m = length_m + net.lanes[before].length_m
+                reached.append((before, behind[before], onwards_m))
+    return behind
+
+
+def green_states(program: Program, signal: str, remark: Remark) -> tuple[str, ...]:
     """Return the distinct states that give green to someone and are no change from one."""
     still = [state for state in program.states if not set(state) & UNGREEN]
     green = [state for state in still if set(state) & set("Gg")]
     if len(green) < len(still):
-        say("all red", f"{signal}: a phase that is red for all is no action.")
+        remark("all red", f"{signal}: a phase that is red for all is no action.")
     distinct = tuple(dict.fromkeys(green))
     if len(distinct) < len(green):
-        say("twice", f"{signal}: a phase that its program shows more than once is one action.")
+        remark("twice", f"{signal}: a phase that its program shows more than once is one action.")
     return distinct
 
 
-def _usable_links(net: SumoNet, signal: str, say: Say) -> list[SumoLink]:
+def _usable_links(net: SumoNet, signal: str, remark: Remark) -> list[SumoLink]:
     """Return the links in the order of their indices, those of one index in that of the file."""
     links = sorted(net.links.get(signal, ()), key=lambda link: link.index)
     size = len((net.programs[signal][-1].states or ("",))[0])
     for link in links:
         if link.lane not in net.lanes:
-            say("no lane", f"{signal}: link {link.index} comes from {link.lane}, which is no lane.")
+            remark(
+                "no lane", f"{signal}: link {link.index} comes from {link.lane}, which is no lane."
+            )
         if link.index >= size:
-            say("no letter", f"{signal}: its program has no letter for link {link.index}.")
+            remark("no letter", f"{signal}: its program has no letter for link {link.index}.")
     return [link for link in links if link.lane in net.lanes and link.index < size]
 
 
-def _say_of_links(signal: str, links: list[SumoLink], states: Collection[str], say: Say) -> None:
+def _remark_on_links(
+    signal: str, links: list[SumoLink], states: Collection[str], remark: Remark
+) -> None:
     if walked := sum(link.walked for link in links):
-        say("pedestrians", f"{signal}: {walked} pedestrian crossings follow its phases.")
+        remark("pedestrians", f"{signal}: {walked} pedestrian crossings follow its phases.")
     if any("s" in state for state in states):
-        say("on red", f"{signal}: right turns on red stay as the states say, and are no green.")
+        remark("on red", f"{signal}: right turns on red stay as the states say, and are no green.")
     if len({link.index for link in links}) < len(links):
-        say("shared", f"{signal}: some of its links share a letter of the states.")
+        remark("shared", f"{signal}: some of its links share a letter of the states.")
     if len({_node(link) for link in links}) > 1:
-        say("joined", f"{signal}: a joined signal, of several junctions, is one agent.")
+        remark("joined", f"{signal}: a joined signal, of several junctions, is one agent.")
 
 
 def _node(link: SumoLink) -> str:
@@ -178,10 +234,10 @@ def _stem(path: str | os.PathLike[str]) -> str:
     return Path(path).name.removesuffix(".gz").removesuffix(".xml").removesuffix(".net") or "city"
 
 
-def _nothing_to_control(path: str | os.PathLike[str], net: SumoNet, notes: Notes) -> str:
+def _nothing_to_control(path: str | os.PathLike[str], net: SumoNet, remarks: Remarks) -> str:
     if not net.programs:
         return f"{path} has no signals."
-    return "\n".join([f"{path} has no signal to control.", *notes.sentences()])
+    return "\n".join([f"{path} has no signal to control.", *remarks.sentences()])
 
 
 def _first(error: ValidationError) -> str:

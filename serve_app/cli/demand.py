@@ -47,8 +47,8 @@ def _demand(options: argparse.Namespace) -> None:
     except ModuleNotFoundError as error:
         raise CommandError("This command needs SUMO. Install it with `make sim`.") from error
     with naming_broken_files():
-        from models.sumo.demand import Demand
-        from models.sumo.demand_tables import (
+        from models.sumo.demand import (
+            Demand,
             Entry,
             Exit,
             InvalidDemandError,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from deployments.feed.messages import NOBODY, Decision, Demand
-from models.maps.map_of_file import MAX_DRAWN
+from models.maps.road_map import MAX_DRAWN
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED
 from models.policy.step import Floats, PolicyStep, Step

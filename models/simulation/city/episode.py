@@ -12,8 +12,7 @@ from models.simulation.city.flows import flows_of
 from models.simulation.city.programs import actuated, webster
 from models.simulation.city.scenario import CityScenario
 from models.simulation.metrics import Metrics
-from models.sumo.sumo import SumoNet
-from models.sumo.sumo_reading import read_sumo_net
+from models.sumo.net import SumoNet, read_sumo_net
 
 FLOWS_SEED = 0  # no evaluation uses it
 

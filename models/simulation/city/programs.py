@@ -13,7 +13,7 @@ from typing import Literal
 
 from models.networks.form import JunctionEntry, NetworkFile
 from models.sumo.importing import UNGREEN
-from models.sumo.sumo import Program, SumoNet
+from models.sumo.net import Program, SumoNet
 
 NAME = "greenwave"
 MIN_GREEN_S, MAX_GREEN_S = 5, 50  # SUMO's defaults, where the net's own program says nothing

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.networks.form import NetworkFile
-from models.sumo.sumo import SumoNet
-from models.sumo.sumo_reading import read_sumo_net
+from models.sumo.net import SumoNet, read_sumo_net
 
 
 @lru_cache(maxsize=4)

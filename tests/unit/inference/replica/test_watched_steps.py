@@ -10,7 +10,7 @@ from deployments.inference.protocol import Key
 from deployments.inference.replica.watched_steps import MAX_RECENT, MAX_RUNS, Made, WatchedSteps
 from deployments.inference.telemetry import InferenceReporter
 from deployments.request_times import RequestTimes
-from models.maps.map_of_file import MAX_DRAWN
+from models.maps.road_map import MAX_DRAWN
 from models.policy.inputs import UNAVAILABLE, InputLayout, encode
 from models.policy.step import PolicyStep
 from tests.cities import agent_for, city_of_size

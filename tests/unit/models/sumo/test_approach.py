@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from models.shipped import NETWORK_FILE
-from models.sumo.approach import DETECTED_M, lanes_behind
-from models.sumo.importing import import_network
-from models.sumo.sumo import SumoLane, SumoNet
+from models.networks.shipped import NET_FILE
+from models.sumo.importing import DETECTED_M, import_network, lanes_behind
+from models.sumo.net import SumoLane, SumoNet
 from tests.unit.models.sumo.sumo_nets import LINKS, NODE, PROGRAM, ROADS, program, write_net
 
 
@@ -54,5 +53,5 @@ def test_an_imported_stub_has_the_capacity_of_what_is_behind_it(tmp_path):
 
 
 def test_what_another_signal_lets_through_belongs_to_that_one():
-    lanes = [lane for each in import_network(NETWORK_FILE)[0].junctions for lane in each.lanes]
+    lanes = [lane for each in import_network(NET_FILE)[0].junctions for lane in each.lanes]
     assert not any(lane.behind for lane in lanes)

@@ -9,12 +9,8 @@ import pytest
 
 from models.networks.file import InvalidNetworkError, network_as_json, read_network_file
 from models.networks.form import JunctionEntry
-from models.shipped import NETWORK_FILE
-from models.signals.crossing import read_crossings
-from models.signals.intergreen import intergreen_matrix
-from models.simulation.road_network import read_network
-from models.sumo.import_notes import TOLD_OF_A_KIND, Notes
-from models.sumo.importing import import_network
+from models.networks.shipped import NET_FILE
+from models.sumo.importing import SHOWN_OF_A_KIND, Remarks, import_network
 from tests.unit.models.sumo.sumo_nets import (
     LINKS,
     NODE,
@@ -28,14 +24,14 @@ from tests.unit.models.sumo.sumo_nets import (
 
 
 def said(folder: Path, *parts: str) -> tuple[list[str], JunctionEntry]:
-    network, notes = import_network(write_net(folder, *parts))
-    return list(notes.sentences()), network.junctions[0]
+    network, remarks = import_network(write_net(folder, *parts))
+    return list(remarks.sentences()), network.junctions[0]
 
 
 def test_an_ordinary_signal_is_imported_without_a_remark(tmp_path):
-    network, notes = import_network(write_net(tmp_path, ROADS, NODE, program(PROGRAM), LINKS))
+    network, remarks = import_network(write_net(tmp_path, ROADS, NODE, program(PROGRAM), LINKS))
     (junction,) = network.junctions
-    assert list(notes.sentences()) == []
+    assert list(remarks.sentences()) == []
     assert (network.name, junction.id, junction.position) == ("town", "a", (0, 0))
     assert [phase.state for phase in junction.phases] == ["Gr", "rG"]
     assert [phase.name for phase in junction.phases] == ["west", "north"]
@@ -49,23 +45,8 @@ def test_an_ordinary_signal_is_imported_without_a_remark(tmp_path):
     assert (junction.intergreen_s[0][1] or 0) >= 3
 
 
-def test_the_shipped_network_is_imported_as_it_is_known():
-    network, _ = import_network(NETWORK_FILE)
-    known, crossings = read_network(), read_crossings()
-    assert [each.id for each in network.junctions] == list(known.junctions)
-    for index, junction in enumerate(network.junctions):
-        layout = known.junctions[junction.id]
-        assert junction.agent_index == index
-        assert tuple(phase.state for phase in junction.phases) == layout.phases
-        assert [each.id for each in junction.lanes] == [each.id for each in layout.lanes]
-        assert [each.capacity for each in junction.lanes] == [
-            each.capacity for each in layout.lanes
-        ]
-        assert junction.intergreen_s == intergreen_matrix(crossings[junction.id].ways)
-
-
 def test_what_is_imported_can_be_read_as_a_file(tmp_path):
-    network, _ = import_network(NETWORK_FILE, name="other")
+    network, _ = import_network(NET_FILE, name="other")
     path = tmp_path / "city.json"
     path.write_text(network_as_json(network))
     assert read_network_file(path) == network
@@ -173,16 +154,16 @@ def test_other_xml_and_missing_files_are_no_networks(tmp_path):
 
 
 def test_signals_can_be_chosen_and_an_unknown_one_is_refused():
-    network, _ = import_network(NETWORK_FILE, signals=("300839359", "265580972"))
+    network, _ = import_network(NET_FILE, signals=("300839359", "265580972"))
     assert [each.id for each in network.junctions] == ["265580972", "300839359"]
     with pytest.raises(InvalidNetworkError, match="has no signal elsewhere"):
-        import_network(NETWORK_FILE, signals=("elsewhere",))
+        import_network(NET_FILE, signals=("elsewhere",))
 
 
 def test_many_remarks_of_one_kind_are_counted_and_not_told():
-    notes = Notes()
+    remarks = Remarks()
     for number in range(10_000):
-        notes.add("left out", f"{number} is left out.")
-    sentences = list(notes.sentences())
-    assert len(sentences) == TOLD_OF_A_KIND + 1
-    assert sentences[-1] == f"... and {10_000 - TOLD_OF_A_KIND} more remarks like that."
+        remarks.add("left out", f"{number} is left out.")
+    sentences = list(remarks.sentences())
+    assert len(sentences) == SHOWN_OF_A_KIND + 1
+    assert sentences[-1] == f"... and {10_000 - SHOWN_OF_A_KIND} more remarks like that."

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from models.signal_states import YELLOW_S
-from models.signals.crossing import Crossing, Way, read_crossings
-from models.signals.intergreen import intergreen_matrix
-from models.signals.monitor import read_monitors
+from models.networks.shipped import NET_FILE, SHIPPED
+from models.signals.signal import Signal, read_signals
+from models.signals.states import YELLOW_S
+from models.sumo.intergreen import Way, intergreen_matrix
+from models.sumo.net import read_sumo_net
 
-CROSSINGS = read_crossings()
+SIGNALS = read_signals(SHIPPED)
+NET = read_sumo_net(NET_FILE)
+
 
 EAST = Way(0, "w_0", "e", False, ((0, 0), (30, 0)))
 NORTH = Way(1, "s_0", "n", False, ((20, -10), (20, 20)))
@@ -39,29 +42,20 @@ def test_neighbours_that_lead_into_one_road_meet_though_their_lanes_do_not() -> 
     assert matrix[1][0] is not None
 
 
-@pytest.mark.parametrize("crossing", CROSSINGS.values(), ids=CROSSINGS)
-def test_times_are_never_below_the_yellow_and_within_reason(crossing: Crossing) -> None:
-    times = [s for row in intergreen_matrix(crossing.ways) for s in row if s is not None]
+@pytest.mark.parametrize("signal", SIGNALS.values(), ids=SIGNALS)
+def test_times_are_never_below_the_yellow_and_within_reason(signal: Signal) -> None:
+    times = [s for row in signal.intergreen for s in row if s is not None]
     assert min(times) >= YELLOW_S
     assert 5 <= max(times) <= 10
 
 
-@pytest.mark.parametrize("junction", CROSSINGS)
-def test_every_conflict_that_netconvert_knows_of_has_a_time_both_ways(junction: str) -> None:
-    matrix = intergreen_matrix(CROSSINGS[junction].ways)
-    conflicts = read_monitors()[junction].conflicts
-    assert conflicts
-    for a, b in conflicts:
-        assert matrix[a][b] is not None
-        assert matrix[b][a] is not None
-
-
-@pytest.mark.parametrize("junction", CROSSINGS)
-def test_ways_are_those_of_the_links_and_begin_at_their_own_stop_lines(junction: str) -> None:
-    ways = CROSSINGS[junction].ways
-    assert [way.index for way in ways] == list(range(len(CROSSINGS[junction].phases[0])))
+@pytest.mark.parametrize("name", SIGNALS)
+def test_ways_begin_at_their_own_stop_lines(name: str) -> None:
+    links = NET.links[name]
+    assert sorted(link.index for link in links) == list(range(len(SIGNALS[name].phases[0])))
     starts = {
-        way.lane: {other.shape[0] for other in ways if other.lane == way.lane} for way in ways
+        link.lane: {NET.way(other)[0] for other in links if other.lane == link.lane}
+        for link in links
     }
     assert all(len(points) == 1 for points in starts.values())
     assert len(set.union(*starts.values())) == len(starts)

@@ -1,4 +1,4 @@
-"""What has to be known of a network's signals before they can be guarded."""
+"""The signal of one junction, as its network file describes it: what guarding it needs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from models.networks.form import JunctionEntry
 from models.networks.network import Network
-from models.networks.shipped import is_shipped
-from models.signals.crossing import read_crossings
-from models.signals.intergreen import Matrix, intergreen_matrix
+
+Matrix = tuple[tuple[int | None, ...], ...]
 
 
 class Signal(NamedTuple):
@@ -19,29 +18,24 @@ class Signal(NamedTuple):
         phases: state string of each green phase.
         intergreen: seconds from the end of green at a letter of the states (row) to the beginning
             at another (column), None where the two do not meet.
+        conflicts: pairs of letters whose vehicles can meet, as the junction's network has them;
+            None if the file does not contain them.
     """
 
     phases: tuple[str, ...]
     intergreen: Matrix
+    conflicts: tuple[tuple[int, int], ...] | None = None
 
 
 def read_signals(network: Network) -> Mapping[str, Signal]:
     """Return the signal of each junction.
 
-    Of a network file they are what the file says; of the shipped network, which has none, they are
-    reckoned from the shapes of its ways.
-
     Raises:
-        ValueError: the file says no states or no intergreen times of a junction, or has states of
-            other letters than ``r``, ``g`` and ``G``.
+        ValueError: the network file lacks the states or the intergreen times of a junction, or has
+            states of other letters than ``r``, ``g`` and ``G``.
     """
     if network.file is None:
-        if not is_shipped(network):
-            raise ValueError(f"the network {network.name} was read without its signals")
-        return {
-            name: Signal(crossing.phases, intergreen_matrix(crossing.ways))
-            for name, crossing in read_crossings().items()
-        }
+        raise ValueError(f"the network {network.name} was read without its signals")
     return {each.id: _signal(each, network.name) for each in network.file.junctions}
 
 
@@ -54,4 +48,4 @@ def _signal(junction: JunctionEntry, network: str) -> Signal:
         raise ValueError(f"{where} has no intergreen_s")
     if strange := set("".join(states)) - set("rgG"):
         raise ValueError(f"{where} has {min(strange)!r} in a state, which nobody can guard")
-    return Signal(states, junction.intergreen_s)
+    return Signal(states, junction.intergreen_s, junction.conflicts)
