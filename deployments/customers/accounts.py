@@ -18,7 +18,7 @@ from deployments.customers.records.record_type import RecordType
 
 
 class Contact(Fields):
-    """Who the customer is."""
+    """The customer's name and e-mail address."""
 
     name: Annotated[
         str,
@@ -33,7 +33,7 @@ class Contact(Fields):
 
 
 class NewCustomer(Contact):
-    """The body of create; its message for the mobile number is written otherwise."""
+    """The body of create; the contract words its rule for the mobile number differently."""
 
     mobileNumber: Annotated[
         str,

@@ -1,4 +1,4 @@
-"""JSON objects whose fields keep rules."""
+"""Fields of records: JSON objects with rules, each with the message of the contract."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from deployments.customers.records.errors import InvalidFields, MalformedBody
 
 BROKEN_RULE = "broken_rule"
 
-# Hibernate Validator's notion of an e-mail, which the messages come from, without its quoted local
-# parts and IP addresses: dot-separated atoms, `@`, dot-separated labels; letters of any script.
+# E-mail addresses as Hibernate Validator accepts them, without quoted local parts and IP addresses:
+# dot-separated atoms, `@`, dot-separated labels; letters of any script.
 _ATOM = r"[\w!#$%&'*+/=?^`{|}~-]+"
 _LABEL = r"[^\W_](?:(?:[^\W_]|-){0,61}[^\W_])?"
 _EMAIL = re.compile(rf"(?=.{{1,64}}@.{{1,255}}$){_ATOM}(?:\.{_ATOM})*@{_LABEL}(?:\.{_LABEL})*")
@@ -32,9 +32,9 @@ _EMAIL = re.compile(rf"(?=.{{1,64}}@.{{1,255}}$){_ATOM}(?:\.{_ATOM})*@{_LABEL}(?
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule, put in a field's `Annotated`; of several the first that is broken is reported.
+    """A rule in a field's `Annotated`; the first broken one is reported.
 
-    A missing or null field breaks the first of its rules.
+    A missing or null field breaks its first rule.
     """
 
     message: str
@@ -59,7 +59,7 @@ class Rule:
 
 
 def present(message: str) -> Rule:
-    """Require that the field is neither missing nor null."""
+    """Require a field that is neither missing nor null."""
     return Rule(message, lambda _: True)
 
 
@@ -103,7 +103,7 @@ def at_least(least: int, message: str) -> Rule:
 
 
 def email(message: str) -> Rule:
-    """Require an e-mail address; a domain without a dot will do."""
+    """Require an e-mail address; its domain may have no dot."""
     return Rule(message, lambda text: _EMAIL.fullmatch(text) is not None, {"format": "email"})
 
 
@@ -152,11 +152,11 @@ class Fields(BaseModel):
 
 
 class Record(Fields):
-    """What is kept for one customer: found by its own number and by the mobile number."""
+    """A customer's record, found by its number and by the mobile number."""
 
     mobileNumber: MobileNumber
 
     @property
     @abstractmethod
     def number(self) -> str:
-        """The record's own number."""
+        """The record number."""

@@ -1,4 +1,4 @@
-"""What is special about one type of record; everything else is shared."""
+"""The declaration of one type of record; everything else is shared."""
 
 from __future__ import annotations
 
