@@ -1,4 +1,4 @@
-"""What a request to the console can be refused for, beside what every service refuses.
+"""Refusals of the console.
 
 RefusedError
 ├── TooManyConsolesError     503, with Retry-After
@@ -29,7 +29,7 @@ class NoDecisionError(RefusedError):
 
 
 class AnotherPolicyError(RefusedError):
-    """The file at hand is not of the policy that has decided."""
+    """The policy file has changed since the decision."""
 
     status = 409
 

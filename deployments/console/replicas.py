@@ -64,8 +64,8 @@ class Rates:
 
     def silence_s(self, replica: str, now: float) -> float | None:
         """Return the time since a replica's last report; None without one."""
-        heard = [r.seen for source, r in self._replicas.items() if source.replica == replica]
-        return now - heard[0] if heard else None
+        seen = [r.seen for source, r in self._replicas.items() if source.replica == replica]
+        return now - seen[0] if seen else None
 
     def reporting(self, now: float) -> set[str]:
         """Return the replicas that have reported recently."""

@@ -74,7 +74,7 @@ def open_account(customer: NewCustomer, number: str) -> Customer:
 
 RECORD_TYPE = RecordType(
     base_path="/api/accounts",
-    # The second is below no other's prefix: it has an application of its own in the serve configs,
+    # the second has a separate application in the serve configs,
     # and a rule in configs/edge.cfg.tmpl.
     aliases=("/api/accounts/account", "/api/account"),
     record=Customer,

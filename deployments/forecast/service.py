@@ -48,7 +48,7 @@ class Variant:
     health: type[BaseModel]
 
     info_path: str
-    """Of the route that tells about the model."""
+    """Of the route that describes the model."""
 
     info: type[BaseModel]
     info_description: str

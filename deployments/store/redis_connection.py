@@ -104,7 +104,7 @@ class RedisConnection:
             max_connections=MAX_CONNECTIONS,
             timeout=DEADLINE_S,  # for a free connection
             socket_connect_timeout=CONNECT_TIMEOUT_S,
-            socket_timeout=None,  # every call has a deadline of its own
+            socket_timeout=None,  # every call has a deadline
             socket_keepalive=True,
             retry=Retry(NoBackoff(), 0),
             client_name="greenwave",
