@@ -12,11 +12,10 @@ from typing import Any, Protocol
 
 from deployments.access.audit import AuditBuffer
 from deployments.access.tokens import Tokens
-from deployments.console.errors import NoDecisionError
 from deployments.console.replicas import Replica
 from deployments.console.stream import Audience, Client
 from deployments.console.view import View
-from deployments.console.what_if import WhatIf
+from deployments.console.what_if import NoDecisionError, WhatIf
 from deployments.feed.messages import Report
 from deployments.http.errors import ForbiddenError, UnauthorizedError
 from deployments.http.probes import Check

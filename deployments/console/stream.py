@@ -14,9 +14,19 @@ from typing import Any
 
 from starlette.types import Receive, Send
 
-from deployments.console.errors import TooManyConsolesError
 from deployments.console.view import Mark, View
 from deployments.http.errors import RefusedError
+
+
+class TooManyConsolesError(RefusedError):
+    """As many browsers look as may."""
+
+    status = 503
+    retry_after_s = 5
+    code = "overloaded"
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"{most} consoles are open; close one, or wait")
 
 
 class Client:

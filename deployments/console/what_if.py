@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from deployments.console.errors import AnotherPolicyError, NoDecisionError
 from deployments.feed.messages import Decision
+from deployments.http.errors import RefusedError
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED
 from models.policy.form import InvalidPolicyFileError
@@ -21,6 +21,21 @@ TOLERANCE = 2e-3  # of a reported probability
 MAX_POLICIES = 4
 
 _File = tuple[str, int, int]
+
+
+class NoDecisionError(RefusedError):
+    """There is nothing to ask what-if about."""
+
+    status = 404
+
+
+class AnotherPolicyError(RefusedError):
+    """The policy file has changed since the decision."""
+
+    status = 409
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} does not hold the policy that has made this decision any more")
 
 
 class WhatIf:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from deployments.customers.records.fields import (
+from deployments.customers.records.record_type import (
     Fields,
     Record,
+    RecordType,
     digits,
     email,
     integer_of_digits,
@@ -14,7 +15,6 @@ from deployments.customers.records.fields import (
     not_empty,
     present,
 )
-from deployments.customers.records.record_type import RecordType
 
 
 class Contact(Fields):

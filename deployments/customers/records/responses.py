@@ -14,9 +14,8 @@ from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from deployments.customers.records.errors import InvalidFields, RecordError, UnexpectedError
-from deployments.customers.records.fields import Fields
 from deployments.customers.records.json_body import MAX_BODY_BYTES
-from deployments.customers.records.record_type import RecordType
+from deployments.customers.records.record_type import Fields, RecordType
 from deployments.http.errors import BodyTooLargeError, BodyTooSlowError, RefusedError
 from deployments.http.messages import JSON_HEADERS, Answer, Headers, RenderError
 

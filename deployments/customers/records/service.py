@@ -18,8 +18,7 @@ from deployments.customers.records.errors import (
     RecordNotFound,
     RecordsUnavailable,
 )
-from deployments.customers.records.fields import Fields, Record
-from deployments.customers.records.record_type import RecordType
+from deployments.customers.records.record_type import Fields, Record, RecordType
 from deployments.store import (
     Document,
     DocumentNotFound,

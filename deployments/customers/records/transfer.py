@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from deployments.customers.records.errors import InvalidFields, MalformedBody
-from deployments.customers.records.fields import Record
 from deployments.customers.records.json_body import parse_json_object
-from deployments.customers.records.record_type import RecordType
+from deployments.customers.records.record_type import Record, RecordType
 from deployments.customers.records.service import document_of
 from deployments.store import DuplicateDocument, Store
 from deployments.store.interface import batches
