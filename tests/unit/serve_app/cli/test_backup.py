@@ -6,55 +6,50 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 
 from serve_app.cli.backup import copy, replace
-from serve_app.cli.main import main
 from serve_app.errors import CommandError
 from serve_app.processes.process_tags import INSTANCE_TAG
-from tests.unit.serve_app.cli.test_records import contents, filled
+from tests.unit.serve_app.cli.test_records import contents, fill
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.delenv("STORE_URL", raising=False)
-    (tmp_path / "data").mkdir()
-    filled(url(tmp_path / "data" / "greenwave.db"), range(4354437000, 4354437010))
-    return tmp_path / "data" / "greenwave.db"
+def store(data_dir):
+    data_dir.mkdir()
+    fill(data_dir / "greenwave.db", range(4354437000, 4354437010))
+    return data_dir / "greenwave.db"
 
 
-def url(path: Path) -> str:
-    return f"sqlite:///{path}"
+@pytest.fixture
+def backup(store, greenwave, tmp_path):
+    """Back the store up; return the file."""
+    assert greenwave("backup", str(tmp_path / "copy.db")).code == 0
+    return tmp_path / "copy.db"
 
 
-def test_what_was_there_at_a_backup_is_there_after_its_restore(store: Path, tmp_path: Path) -> None:
-    before = contents(url(store))
-    assert main(["backup", str(tmp_path / "copy.db")]) == 0
-    filled(url(store), range(4354438000, 4354438005))
-    after = contents(url(store))
-    assert main(["restore", str(tmp_path / "copy.db")]) == 0
-    assert contents(url(store)) == before
-    assert contents(url(store.with_name("greenwave.db.before"))) == after
-    filled(url(store), range(4354438000, 4354438005))  # it can be written
+def test_a_restore_brings_the_records_of_the_backup_and_keeps_the_store(store, backup, greenwave):
+    before = contents(store)
+    fill(store, range(4354438000, 4354438005))
+    after = contents(store)
+    assert greenwave("restore", str(backup)).code == 0
+    assert contents(store) == before
+    assert contents(store.with_name("greenwave.db.before")) == after
+    fill(store, range(4354438000, 4354438005))  # it can be written
 
 
-def test_no_restore_overwrites_the_store_that_another_has_put_aside(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    live = contents(url(store))
-    assert main(["backup", str(tmp_path / "copy.db")]) == 0
+def test_no_restore_overwrites_the_store_that_another_has_kept(store, backup, greenwave):
+    live = contents(store)
     for kept in ("greenwave.db.before", "greenwave.db.before-2", "greenwave.db.before-3"):
-        capsys.readouterr()
-        assert main(["restore", str(tmp_path / "copy.db")]) == 0
-        assert f"The store before is in {store.with_name(kept)}." in capsys.readouterr().err
-        filled(url(store), range(4354439000, 4354439005))
-    assert contents(url(store.with_name("greenwave.db.before"))) == live
+        restored = greenwave("restore", str(backup))
+        assert restored.code == 0
+        assert f"The store before is in {store.with_name(kept)}." in restored.err
+        fill(store, range(4354439000, 4354439005))
+    assert contents(store.with_name("greenwave.db.before")) == live
 
 
-def test_a_backup_is_one_moment_of_a_store_that_is_written(store: Path, tmp_path: Path) -> None:
+def test_a_backup_is_a_snapshot_of_a_store_that_is_written(store, tmp_path):
     stop = threading.Event()
 
     def write() -> None:
@@ -84,45 +79,39 @@ def test_a_backup_is_one_moment_of_a_store_that_is_written(store: Path, tmp_path
             assert len({value for (value,) in pair}) <= 1
 
 
-def test_a_backup_is_for_its_owner_alone_and_takes_nobodys_place(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["backup", str(tmp_path / "copy.db")]) == 0
-    assert (tmp_path / "copy.db").stat().st_mode & 0o777 == 0o600
-    assert main(["backup", str(tmp_path / "copy.db")]) == 1
-    assert "exists already" in capsys.readouterr().err
+def test_a_backup_is_private_and_replaces_no_file(backup, greenwave):
+    assert backup.stat().st_mode & 0o777 == 0o600
+    refused = greenwave("backup", str(backup))
+    assert refused.code == 1
+    assert "exists already" in refused.err
 
 
 @pytest.mark.parametrize("content", [b"", b"no database", b"SQLite format 3\0" + b"x" * 4096])
-def test_what_is_no_backup_changes_nothing(store: Path, tmp_path: Path, content: bytes) -> None:
-    before = contents(url(store))
+def test_a_file_that_is_not_a_backup_changes_nothing(store, tmp_path, content):
+    before = contents(store)
     (tmp_path / "bad.db").write_bytes(content)
     with pytest.raises(CommandError, match="Nothing was changed"):
         replace(store, tmp_path / "bad.db")
-    assert contents(url(store)) == before
+    assert contents(store) == before
 
 
-def test_nothing_is_restored_under_a_running_system(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["backup", str(tmp_path / "copy.db")]) == 0
-    program = "import sys; print('up', flush=True); sys.stdin.read()"
+def test_nothing_is_restored_while_the_system_runs(store, backup, greenwave):
     with subprocess.Popen(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", "import sys; print('up', flush=True); sys.stdin.read()"],
         env={INSTANCE_TAG: str(store.parent.resolve())},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-    ) as running:
-        assert running.stdout is not None
-        running.stdout.readline()
-        assert main(["restore", str(tmp_path / "copy.db")]) == 1
-        running.kill()
-    assert "running" in capsys.readouterr().err
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        refused = greenwave("restore", str(backup))
+        process.kill()
+    assert refused.code == 1
+    assert "running" in refused.err
 
 
-def test_a_redis_is_left_to_its_own_means(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_redis_has_its_own_backups(greenwave, tmp_path, monkeypatch):
     monkeypatch.setenv("STORE_URL", "redis://127.0.0.1:1")
-    assert main(["backup", str(tmp_path / "copy.db")]) == 1
-    assert "Redis" in capsys.readouterr().err
+    refused = greenwave("backup", str(tmp_path / "copy.db"))
+    assert refused.code == 1
+    assert "Redis" in refused.err

@@ -1,4 +1,4 @@
-"""What cannot be served is refused in a sentence before anything is touched."""
+"""``greenwave deploy`` refuses what cannot be served, and says how to undo the rest."""
 
 from __future__ import annotations
 
@@ -7,95 +7,76 @@ import yaml
 
 from load_tests.harness.shipped import shipped_application, shipped_config
 from serve_app.cli import deploy as deploy_command
-from serve_app.cli.main import main
 from serve_app.processes.installation import instance_of
 from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.rollout import Rollout
 
-
-@pytest.fixture
-def deploy(tmp_path, monkeypatch, capsys):
-    """Deploy the inference with some keys changed; return what is said."""
-    monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))
-
-    def run(**changes: object) -> str:
-        applications = [shipped_application("inference") | changes]
-        path = tmp_path / "config.yaml"
-        path.write_text(yaml.safe_dump(shipped_config() | {"applications": applications}))
-        assert main(["deploy", "--port-base", "31000", str(path)]) == 1
-        said = capsys.readouterr().err
-        assert "Traceback" not in said
-        return str(said)
-
-    return run
+BROKEN = b"no weights"
 
 
 def weights(path: object) -> dict[str, object]:
     return {"deployments": [{"name": "Inference", "user_config": {"agent_path": str(path)}}]}
 
 
-def test_code_that_does_not_import(deploy):
-    assert "No module named 'elsewhere'" in deploy(import_path="elsewhere:build")
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"import_path": "elsewhere:build"}, "No module named 'elsewhere'"),
+        ({"args": {"lease_s": "soon"}}, "applications[inference].args.lease_s: "),
+        (weights("/nowhere/agent.th"), "Application inference: /nowhere/agent.th"),
+        (
+            {"runtime_env": {"env_vars": {"MAPPO_AGENT_PATH": "/nowhere/agent.th"}}},
+            "Application inference: /nowhere/agent.th",
+        ),
+        (weights("BROKEN"), "Application inference: BROKEN"),
+        ({}, "Greenwave is not running"),
+    ],
+    ids=["import", "value", "no weights", "no weights of the environment", "weights", "no system"],
+)
+def test_a_deploy_that_cannot_succeed_is_refused_in_a_sentence(
+    greenwave, tmp_path, changes, message
+):
+    broken = tmp_path / "agent.th"
+    broken.write_bytes(BROKEN)
+    applications = [shipped_application("inference") | changes]
+    config = yaml.safe_dump(shipped_config() | {"applications": applications})
+    (tmp_path / "config.yaml").write_text(config.replace("BROKEN", str(broken)))
+    refused = greenwave("deploy", "--port-base", "31000", str(tmp_path / "config.yaml"))
+    assert refused.code == 1
+    assert message.replace("BROKEN", str(broken)) in refused.err
+    assert "Traceback" not in refused.err
 
 
-def test_a_wrong_value(deploy):
-    assert "applications[inference].args.lease_s: " in deploy(args={"lease_s": "soon"})
-
-
-def test_weights_that_are_not_there(deploy):
-    assert "Application inference: /nowhere/agent.th" in deploy(**weights("/nowhere/agent.th"))
-
-
-def test_weights_that_an_applications_environment_names_and_are_not_there(deploy):
-    environment = {"env_vars": {"MAPPO_AGENT_PATH": "/nowhere/agent.th"}}
-    assert "Application inference: /nowhere/agent.th" in deploy(runtime_env=environment)
-
-
-def test_weights_that_do_not_fit(deploy, tmp_path):
-    path = tmp_path / "agent.th"
-    path.write_bytes(b"no weights")
-    assert f"Application inference: {path}" in deploy(**weights(path))
-
-
-def test_a_config_in_order_meets_a_system_that_does_not_run(deploy):
-    assert "Greenwave is not running" in deploy()
-
-
-def test_a_cluster_that_nobody_here_keeps_is_named_by_its_dashboard(tmp_path, monkeypatch, capsys):
-    def deploy(rollout: Rollout, config: dict[str, object]) -> bool:
-        rollouts.append(rollout)
-        return True
-
+def test_a_cluster_without_supervision_is_named_by_its_dashboard(greenwave, data_dir, monkeypatch):
     rollouts: list[Rollout] = []
-    monkeypatch.setenv("DATA_DIR", str(tmp_path))
     monkeypatch.setattr(deploy_command, "read", lambda options: {"applications": []})
-    monkeypatch.setattr(Rollout, "deploy", deploy)
-    monkeypatch.setattr(Rollout, "roll_back", lambda rollout: rollouts.append(rollout))
-    for command in ("deploy", "rollback"):
-        assert main([command, "--cluster", "http://10.1.2.3:8265/"]) == 0
-    said = capsys.readouterr().out
-    undo = f"DATA_DIR={tmp_path} greenwave rollback --cluster http://10.1.2.3:8265/"
-    assert f"Undo it with `{undo}`" in said
+    monkeypatch.setattr(Rollout, "deploy", lambda self, config: rollouts.append(self) or True)
+    monkeypatch.setattr(Rollout, "roll_back", rollouts.append)
+    deployed, undone = (
+        greenwave(command, "--cluster", "http://10.1.2.3:8265/")
+        for command in ("deploy", "rollback")
+    )
+    assert (deployed.code, undone.code) == (0, 0)
+    undo = f"DATA_DIR={data_dir} greenwave rollback --cluster http://10.1.2.3:8265/"
+    assert f"Undo it with `{undo}`" in deployed.out
     assert len(rollouts) == 2
     for rollout in rollouts:
         assert rollout.dashboard == RayDashboard("http://10.1.2.3:8265")
         assert rollout.front is None
         rollout.releases.set_pending({})
-        assert rollout.releases.pending.is_relative_to(tmp_path / "clusters" / "10.1.2.3-8265")
+        assert rollout.releases.pending.is_relative_to(data_dir / "clusters" / "10.1.2.3-8265")
 
 
 @pytest.mark.parametrize(
-    ("is_new", "said"),
+    ("is_new", "message"),
     [
         (True, "Deployed. Undo it with `DATA_DIR={} make rollback`."),
         (False, "Nothing has changed: config and code are those of the current release."),
     ],
 )
-def test_only_what_is_new_can_be_undone(is_new, said, monkeypatch, capsys, tmp_path):
-    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+def test_only_a_new_release_can_be_undone(greenwave, data_dir, monkeypatch, is_new, message):
     monkeypatch.setattr(deploy_command, "read", lambda options: {"applications": []})
     monkeypatch.setattr(deploy_command, "running", lambda options: instance_of(options.port_base))
     monkeypatch.setattr(Rollout, "deploy", lambda self, config: is_new)
     monkeypatch.setattr(deploy_command, "print_problems", lambda instance, config: None)
-    assert main(["deploy"]) == 0
-    assert capsys.readouterr().out.strip() == said.format(tmp_path)
+    assert greenwave("deploy") == (0, message.format(data_dir) + "\n", "")
