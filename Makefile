@@ -75,7 +75,7 @@ mutants: $(VENV)/.dev  ## put single defects into the hidden states; each must m
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
 soak: $(VENV)/.dev  ## simulate faults of the hidden states until one breaks a promise (ARGS="--help" for options)
-	@$(BIN)/python -m tests.unit.inference.simulation $(ARGS)
+	@$(BIN)/python -m tests.unit.stateful.simulation $(ARGS)
 
 lint: $(VENV)/.dev  ## format check, lint, types, import rules
 	@$(BIN)/ruff format --check .

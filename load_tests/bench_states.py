@@ -31,15 +31,15 @@ import ray
 from ray.actor import ActorHandle
 from rich.table import Table
 
-from deployments.inference.garbage import look_for_garbage_seldom
-from deployments.inference.layout import Seat, agree_on_layout, table_of
 from deployments.inference.options import InferenceOptions
-from deployments.inference.protocol import HiddenStateError, Key
-from deployments.inference.replica.held_state import Unanswered
-from deployments.inference.replica.leases import StateLeases
-from deployments.inference.wire.actor import OpenStore, find_authority
-from deployments.inference.wire.client import RayAuthority
 from deployments.ray_private.core import SERVE_NAMESPACE, read_actor_process
+from deployments.stateful.garbage import look_for_garbage_seldom
+from deployments.stateful.layout import Partition, agree_on_layout, table_of
+from deployments.stateful.protocol import HiddenStateError, Key
+from deployments.stateful.ray.actor import OpenStore, find_authority
+from deployments.stateful.ray.client import RayAuthority
+from deployments.stateful.replica.held_state import Unanswered
+from deployments.stateful.replica.leases import StateLeases
 from deployments.store import open_store
 from load_tests.harness import console
 from models.policy.form import HIDDEN_DIM
@@ -54,7 +54,7 @@ class Holder:
     """Owns states as a replica does."""
 
     async def start(
-        self, name: str, app: str, options: InferenceOptions, open_it: OpenStore, seat: Seat
+        self, name: str, app: str, options: InferenceOptions, open_it: OpenStore, seat: Partition
     ) -> None:
         look_for_garbage_seldom()
         authority = RayAuthority(lambda: find_authority(app, options, open_it, seat))
@@ -167,8 +167,8 @@ async def _join(
         for name in names
     ]
     for holder, name in zip(holders, names, strict=True):
-        await holder.start.remote(f"{app}-{name}", app, settings, open_it, layout.seats[0])
-    return find_authority(app, settings, open_it, layout.seats[0]), holders
+        await holder.start.remote(f"{app}-{name}", app, settings, open_it, layout.partitions[0])
+    return find_authority(app, settings, open_it, layout.partitions[0]), holders
 
 
 async def _moves_and_commits(

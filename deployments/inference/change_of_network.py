@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 
-from deployments.inference.authority.ledger import SeatRow
-from deployments.inference.authority.rows import key_of, stamp_of, unpack_copy
-from deployments.inference.layout import LAYOUT_ROW, Layout, StateStore
+from deployments.stateful.authority.fenced_writer import LeadershipRecord
+from deployments.stateful.authority.rows import key_of, stamp_of, unpack_copy
+from deployments.stateful.layout import LAYOUT_ROW, Layout, StateStore
 from models.networks.network import Network
 
 LONGEST_WAIT_S = 10.0
@@ -76,5 +76,7 @@ async def _count(store: StateStore, table: str, stamp: bytes | None) -> int:
 
 async def _sits(store: StateStore, table: str, layout: Layout, session: str) -> bool:
     """Tell whether an authority of this start of the cluster may live."""
-    rows = [await store.get(table, seat.row) for seat in (*layout.seats, *layout.earlier)]
-    return any(row is not None and SeatRow.unpack(row).session == session for row in rows)
+    rows = [
+        await store.get(table, partition.row) for partition in (*layout.partitions, *layout.earlier)
+    ]
+    return any(row is not None and LeadershipRecord.unpack(row).session == session for row in rows)

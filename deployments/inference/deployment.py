@@ -18,22 +18,22 @@ from deployments.http.fast_path import fast_path_protocol
 from deployments.http.probes import Probes, store_check
 from deployments.inference.api import create_app
 from deployments.inference.change_of_network import check_network
-from deployments.inference.garbage import look_for_garbage_seldom
-from deployments.inference.layout import Layout, Seat, agree_on_layout, table_of
 from deployments.inference.metrics import InferenceMetrics
-from deployments.inference.occupancy import occupy
 from deployments.inference.options import InferenceOptions
-from deployments.inference.replica.leases import StateLeases
-from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.service import InferenceService
 from deployments.inference.telemetry import InferenceReporter
-from deployments.inference.wire.actor import OpenStore, find_authority
-from deployments.inference.wire.client import RayAuthority
 from deployments.metrics.publisher import Publisher
 from deployments.metrics.requests import RequestMetrics
 from deployments.ray_private.calls_server import keep_calls_inside
 from deployments.ray_private.http_server import install_protocol
 from deployments.ray_private.serve import prepare_log, writes_json
+from deployments.stateful.cluster_claim import claim_cluster
+from deployments.stateful.garbage import look_for_garbage_seldom
+from deployments.stateful.layout import Layout, Partition, agree_on_layout, table_of
+from deployments.stateful.ray.actor import OpenStore, find_authority
+from deployments.stateful.ray.client import RayAuthority
+from deployments.stateful.replica.leases import StateLeases
+from deployments.stateful.replica.shards import ShardedLeases
 from deployments.store import Store, StoreUnavailable
 from deployments.tracing.options import TracingOptions
 from deployments.tracing.replica import end_traces, trace_replica
@@ -127,11 +127,11 @@ async def _connect(
     replica = ray.get_runtime_context().get_actor_name() or ""
     layout = await _enter(store, table_of(app), options, network)
 
-    def connect(seat: Seat) -> StateLeases:
-        authority = RayAuthority(lambda: _find(app, options, open_store, seat, tracing))
-        return StateLeases(authority, replica, HIDDEN_DIM, options, seat.generation)
+    def connect(partition: Partition) -> StateLeases:
+        authority = RayAuthority(lambda: _find(app, options, open_store, partition, tracing))
+        return StateLeases(authority, replica, HIDDEN_DIM, options, partition.generation)
 
-    return [connect(seat) for seat in layout.seats]
+    return [connect(partition) for partition in layout.partitions]
 
 
 async def _enter(store: Store, table: str, options: InferenceOptions, network: Network) -> Layout:
@@ -141,7 +141,7 @@ async def _enter(store: Store, table: str, options: InferenceOptions, network: N
     async with asyncio.timeout(_STORE_PATIENCE_S):
         while True:
             try:
-                await occupy(store, table, context.gcs_address)
+                await claim_cluster(store, table, context.gcs_address)
                 await check_network(
                     store,
                     table,
@@ -159,10 +159,10 @@ def _find(
     app: str,
     options: InferenceOptions,
     open_store: OpenStore,
-    seat: Seat,
+    partition: Partition,
     tracing: TracingOptions | None,
 ) -> ActorHandle:
-    actor = find_authority(app, options, open_store, seat, writes_json())
+    actor = find_authority(app, options, open_store, partition, writes_json())
     # an actor that is there already has the options of its creator
     actor.configure.remote(options, tracing)
     return actor

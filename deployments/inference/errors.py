@@ -25,7 +25,7 @@ from pydantic import ValidationError
 
 from deployments.http.errors import Code, RefusedError
 from deployments.http.names import NOT_A_KEY
-from deployments.inference.protocol import (
+from deployments.stateful.protocol import (
     HiddenStateError,
     KeyReusedError,
     NonFiniteStateError,

@@ -11,8 +11,8 @@ from dataclasses import asdict
 import numpy as np
 from ray.serve import metrics
 
+from deployments.inference.counts import Batch, StepCounts
 from deployments.inference.policies import Part
-from deployments.inference.replica.counts import Batch, StepCounts
 from deployments.inference.service import InferenceService
 from deployments.metrics.total import Total
 from models.policy.inputs import InputLayout

@@ -80,7 +80,7 @@ class InferenceOptions(BaseModel):
         description="Time that the state actor waits, beyond the end of a replica's lease, before "
         "it passes on the replica's states.",
     )
-    tenure_s: float = Field(
+    leader_lease_s: float = Field(
         2.0,
         gt=0.2,
         le=60,

@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
+from deployments.inference.counts import StepCounts
 from deployments.inference.options import CandidateConfig, InferenceOptions, InferenceUserConfig
-from deployments.inference.replica.counts import StepCounts
-from deployments.inference.replica.shadow import Shadow
-from deployments.inference.replica.shards import ShardedLeases
-from deployments.inference.replica.stepper import Stepper
-from deployments.inference.replica.watched_steps import WatchedSteps
+from deployments.inference.shadow import Shadow
+from deployments.inference.watched_steps import WatchedSteps
 from deployments.model_slot import ModelSlot
+from deployments.stateful.replica.shards import ShardedLeases
+from deployments.stateful.replica.stepper import Stepper
 from models.junctions import SHIPPED
 from models.networks.network import Network
 from models.policy.form import InvalidPolicyFileError

@@ -19,10 +19,10 @@ from deployments.inference.errors import (
 )
 from deployments.inference.options import InferenceOptions
 from deployments.inference.policies import Policies
-from deployments.inference.protocol import HiddenStateError, Key, OutcomeUnknownError
-from deployments.inference.replica.shards import ShardedLeases
-from deployments.inference.replica.stepper import Decision as Decision  # part of this face
 from deployments.inference.schemas import Health, JunctionInfo, ModelInfo
+from deployments.stateful.protocol import HiddenStateError, Key, OutcomeUnknownError
+from deployments.stateful.replica.shards import ShardedLeases
+from deployments.stateful.replica.stepper import Decision as Decision  # part of this face
 from models.junctions import SHIPPED
 from models.networks.network import Network
 from models.policy.form import HIDDEN_DIM, PolicyForm

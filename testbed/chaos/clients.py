@@ -11,7 +11,7 @@ import aiohttp
 
 from deployments.http.errors import CODE_HEADER
 from deployments.http.names import KEY_HEADER, RUN_HEADER
-from deployments.inference.protocol import Key
+from deployments.stateful.protocol import Key
 from testbed.chaos.history import Asked, History, Outcome, Reset
 
 TIMEOUT_S = 6.0

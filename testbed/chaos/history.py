@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
 
-from deployments.inference.protocol import Key
+from deployments.stateful.protocol import Key
 
 LINGER_S = 10.0
 """Time after which a request that nobody waits for any more changes nothing: a paused process that

@@ -7,7 +7,7 @@ import random
 from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, Protocol
 
-from deployments.inference.protocol import Key
+from deployments.stateful.protocol import Key
 from models.junctions import JUNCTIONS
 from testbed.chaos.clients import PAUSE_AFTER_FAILURE_S, Client
 from testbed.chaos.history import Outcome

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from deployments.inference.protocol import Key
+from deployments.stateful.protocol import Key
 from serve_app.launcher.deploy import DeployError
 from serve_app.launcher.instance import InstanceError
 from testbed.chaos.clients import Client

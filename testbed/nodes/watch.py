@@ -14,7 +14,7 @@ import aiohttp
 import httpx
 
 from deployments.inference.options import InferenceOptions
-from deployments.inference.protocol import Key
+from deployments.stateful.protocol import Key
 from testbed.chaos.history import Outcome
 from testbed.chaos.lineage import Harm, Verdict, judge
 from testbed.chaos.services.requests import (

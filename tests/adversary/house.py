@@ -50,9 +50,9 @@ from deployments.gateway.users import Users
 from deployments.http.fast_path import fast_path_protocol
 from deployments.inference import api as inference
 from deployments.inference.options import InferenceOptions
-from deployments.inference.replica.leases import StateLeases
-from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.service import InferenceService
+from deployments.stateful.replica.leases import StateLeases
+from deployments.stateful.replica.shards import ShardedLeases
 from deployments.store import Store, open_store
 from models.junctions import SHIPPED
 from models.policy.form import HIDDEN_DIM
@@ -64,8 +64,8 @@ from tests.edge.conftest import ROUTES, make_edge
 from tests.unit.console.reports import FakeFeed, FakeServe
 from tests.unit.forecasters import write_density, write_flow
 from tests.unit.gateway.conftest import PASSWORD_HASH, make_breaker
-from tests.unit.inference.authorities import make_authority
 from tests.unit.inference.policies import WEIGHTS
+from tests.unit.stateful.authorities import make_authority
 
 USER = "ann"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from deployments.inference.authority.rows import key_of, unpack_copy
-from deployments.inference.layout import table_of
+from deployments.stateful.authority.rows import key_of, unpack_copy
+from deployments.stateful.layout import table_of
 from deployments.store import open_store
 from testbed.redis_server import RedisServer
 from testbed.system import System, application, make_instance

@@ -3,7 +3,7 @@
 A mutant is killed when a test fails. One that survives is a guard that nothing tests, or that is
 not needed: write the test, or remove the guard and say why.
 
-    make mutants ARGS="--only ledger --jobs 2"
+    make mutants ARGS="--only writer --jobs 2"
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.version import VERSION_VARIABLE, version
 
 ROOT = Path(__file__).resolve().parents[2]
 MUTANTS = [*OF_THE_AUTHORITY, *OF_THE_NETWORK, *OF_THE_POLICIES, *OF_THE_REPLICA]
-TESTS = "tests/unit/inference"
+TESTS = ("tests/unit/stateful", "tests/unit/inference")
 TIMEOUT_S = 600
 _FAILED = 1  # pytest's status when a test has failed
 
@@ -68,13 +68,13 @@ def _run(mutants: list[Mutant], jobs: int, folder: Path) -> list[Mutant]:
     for number in range(jobs):
         copies.put(_copy_project(folder / str(number)))
     first = copies.get()
-    if _tests_fail(first, TESTS):
+    if _tests_fail(first, *TESTS):
         raise SystemExit("The tests fail without any mutant; mend them first.")
     copies.put(first)
 
     def survives(mutant: Mutant) -> bool:
         copy, started = copies.get(), time.monotonic()
-        source = copy / "deployments/inference" / mutant.file
+        source = copy / "deployments" / mutant.file
         before = source.read_bytes()
         try:
             mutant.put_into(copy)
@@ -104,13 +104,13 @@ def _copy_project(to: Path) -> Path:
 
 def _is_killed(copy: Path, mutant: Mutant) -> bool:
     """Run the tests that mirror the mutant's file, and all others only when those pass."""
-    nearest = Path(TESTS) / Path(mutant.file).parent
-    near = [str(nearest)] if (copy / nearest).is_dir() and nearest != Path(TESTS) else []
-    return any(_tests_fail(copy, tests) for tests in (*near, TESTS))
+    nearest = str(Path("tests/unit") / Path(mutant.file).parent)
+    near = [(nearest,)] if (copy / nearest).is_dir() and nearest not in TESTS else []
+    return any(_tests_fail(copy, *tests) for tests in (*near, TESTS))
 
 
-def _tests_fail(copy: Path, tests: str) -> bool:
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", tests]
+def _tests_fail(copy: Path, *tests: str) -> bool:
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
     env = os.environ | {
         "PYTHONPATH": str(copy),
         "PYTHONDONTWRITEBYTECODE": "1",

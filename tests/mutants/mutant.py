@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-CORE = Path("deployments/inference")
+CORE = Path("deployments")
 
 
 class Mutant(NamedTuple):
     """One defect: a text of a source file, which stands there once, and what takes its place.
 
     Attributes:
-        file: below ``deployments/inference``.
+        file: below ``deployments``.
     """
 
     name: str

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-LEDGER = "authority/ledger.py"
-TENURE = "authority/tenure.py"
-SUCCESSION = "authority/succession.py"
-OFFICE = "authority/office.py"
-RECOVERY = "authority/recovery.py"
-RESETS = "authority/resets.py"
-FORGETTING = "authority/forgetting.py"
-TABLE = "authority/table.py"
-OWNERSHIP = "authority/ownership.py"
-AUTHORITY = "authority/authority.py"
-SESSIONS = "authority/sessions.py"
-COPIES = "authority/write_behind.py"
-ROWS = "authority/rows.py"
-CALLS = "authority/calls.py"
-LAYOUT = "layout.py"
+LEDGER = "stateful/authority/fenced_writer.py"
+TENURE = "stateful/authority/leader_lease.py"
+SUCCESSION = "stateful/authority/takeover.py"
+OFFICE = "stateful/authority/leadership.py"
+RECOVERY = "stateful/authority/recovery.py"
+RESETS = "stateful/authority/resets.py"
+FORGETTING = "stateful/authority/eviction.py"
+TABLE = "stateful/authority/table.py"
+OWNERSHIP = "stateful/authority/ownership.py"
+AUTHORITY = "stateful/authority/authority.py"
+SESSIONS = "stateful/authority/sessions.py"
+COPIES = "stateful/authority/write_behind.py"
+ROWS = "stateful/authority/rows.py"
+CALLS = "stateful/authority/calls.py"
+LAYOUT = "stateful/layout.py"
 
 MUTANTS = [
     Mutant(
@@ -37,8 +37,8 @@ MUTANTS = [
     Mutant(
         "a new life has the incarnation of the one before",
         LEDGER,
-        "SeatRow(before.incarnation + 1, 0,",
-        "SeatRow(before.incarnation, 0,",
+        "LeadershipRecord(before.incarnation + 1, 0,",
+        "LeadershipRecord(before.incarnation, 0,",
     ),
     Mutant(
         "a new life forgets the members",
@@ -65,13 +65,13 @@ MUTANTS = [
         "",
     ),
     Mutant(
-        "the tenure counts from the answer",
+        "the leader_lease counts from the answer",
         TENURE,
-        "        self._until = asked_at + self._tenure_s\n",
-        "        self._until = self._clock() + self._tenure_s\n",
+        "        self._until = asked_at + self.leader_lease_s\n",
+        "        self._until = self._clock() + self.leader_lease_s\n",
     ),
     Mutant(
-        "another's seat does not end the tenure",
+        "another's partition does not end the leader_lease",
         TENURE,
         "        if not mine:\n            raise SupersededError\n",
         "",
@@ -83,7 +83,7 @@ MUTANTS = [
         "                return\n",
     ),
     Mutant(
-        "the predecessor's tenure is not waited for",
+        "the predecessor's leader_lease is not waited for",
         SUCCESSION,
         "    while clock() < until and not await cluster.has_ended(before.process):\n",
         "    while False:\n",
@@ -103,56 +103,56 @@ MUTANTS = [
     Mutant(
         "an earlier layout waits for itself",
         SUCCESSION,
-        "            if seat.generation >= mine.generation:\n",
+        "            if partition.generation >= mine.generation:\n",
         "            if False:\n",
     ),
     Mutant(
-        "a seat whose holder may live counts as given up",
+        "a partition whose holder may live counts as given up",
         SUCCESSION,
-        "    if SeatRow.unpack(stored).session != cluster.session:",
+        "    if LeadershipRecord.unpack(stored).session != cluster.session:",
         "    if True:",
     ),
     Mutant(
-        "an authority acts without tenure",
+        "an authority acts without leader_lease",
         OFFICE,
-        "        return self._opened and not self._left and self.tenure.certain\n",
+        "        return self._opened and not self._left and self.leader_lease.certain\n",
         "        return self._opened and not self._left\n",
     ),
     Mutant(
         "an authority acts before it has read the copies",
         OFFICE,
-        "        return self._opened and not self._left and self.tenure.certain\n",
-        "        return not self._left and self.tenure.certain\n",
+        "        return self._opened and not self._left and self.leader_lease.certain\n",
+        "        return not self._left and self.leader_lease.certain\n",
     ),
     Mutant(
-        "an authority listens on while it leaves its seat",
+        "an authority listens on while it leaves its partition",
         OFFICE,
-        "        return self._opened and not self._left and self.tenure.certain\n",
-        "        return self._opened and self.tenure.certain\n",
+        "        return self._opened and not self._left and self.leader_lease.certain\n",
+        "        return self._opened and self.leader_lease.certain\n",
     ),
     Mutant(
-        "a seat that could not be given up never can be",
+        "a partition that could not be given up never can be",
         OFFICE,
         "        self._left = False  # an attempt before may have failed\n",
         "",
     ),
     Mutant(
-        "members are not heard while a seat is given up",
+        "members are not heard while a partition is given up",
         SESSIONS,
-        "            if hello.replica not in self._office.ledger.row.members:\n",
+        "            if hello.replica not in self._leadership.writer.row.members:\n",
         "            if True:\n",
     ),
     Mutant(
         "a replica of another layout is let in",
         OFFICE,
-        "if self._closed or generation not in (None, self._seat.generation):",
+        "if self._closed or generation not in (None, self._partition.generation):",
         "if self._closed:",
     ),
     Mutant(
-        "a seat that is being given up takes new sessions",
+        "a partition that is being given up takes new sessions",
         OFFICE,
-        "if self._closed or generation not in (None, self._seat.generation):",
-        "if generation not in (None, self._seat.generation):",
+        "if self._closed or generation not in (None, self._partition.generation):",
+        "if generation not in (None, self._partition.generation):",
     ),
     Mutant(
         "copies of an earlier start of the cluster count",
@@ -173,9 +173,9 @@ MUTANTS = [
         "            if copy is None:\n",
     ),
     Mutant(
-        "states of other seats are taken over",
+        "states of other partitions are taken over",
         OFFICE,
-        "                    if self._seat.has(key):\n",
+        "                    if self._partition.has(key):\n",
         "                    if True:\n",
     ),
     Mutant(
@@ -244,8 +244,8 @@ MUTANTS = [
         "a reset is carried out as often as it comes",
         AUTHORITY,
         "        self._sessions.renew(session).calls.take(call)\n"
-        "        self._office.require_open()\n",
-        "        self._sessions.renew(session)\n        self._office.require_open()\n",
+        "        self._leadership.require_open()\n",
+        "        self._sessions.renew(session)\n        self._leadership.require_open()\n",
     ),
     Mutant(
         "a very late call is taken for a new one",
@@ -341,17 +341,17 @@ MUTANTS = [
     Mutant(
         "a reset misses the states that are new while it waits",
         FORGETTING,
-        "                await self._ownership.take(more, recaller)\n"
+        "                await self._ownership.take(more, evictor)\n"
         "                records += more\n",
-        "                await self._ownership.take(more, recaller)\n"
+        "                await self._ownership.take(more, evictor)\n"
         "                records += more\n"
         "                break\n",
     ),
     Mutant(
         "two resets of a run go on at once",
         FORGETTING,
-        "        async with self._turns.of(run):\n            recaller = Recaller()\n",
-        "        if True:\n            recaller = Recaller()\n",
+        "        async with self._locks.of(run):\n            evictor = Evictor()\n",
+        "        if True:\n            evictor = Evictor()\n",
     ),
     Mutant(
         "a reset that failed keeps the states",
@@ -375,15 +375,15 @@ MUTANTS = [
         "",
     ),
     Mutant(
-        "a seat is given up with states still out",
+        "a partition is given up with states still out",
         FORGETTING,
         "        while more := [record for record in self._table if record.owner",
         "        while more := [record for record in () if record.owner",
     ),
     Mutant(
-        "a seat that is given up takes states from a reset that waits for others",
+        "a partition that is given up takes states from a reset that waits for others",
         FORGETTING,
-        "        async with self._turns.of(run):  # or",
+        "        async with self._locks.of(run):  # or",
         "        if True:  # or",
     ),
     Mutant(
@@ -395,9 +395,9 @@ MUTANTS = [
     Mutant(
         "a reset is not written",
         RESETS,
-        "            await self._ledger.write({reset_row(self._seat, run): pack_epoch(epoch)}, "
-        "erased)\n",
-        "            await self._ledger.write({}, erased)\n",
+        "            await self._writer.write("
+        "{reset_row(self._partition, run): pack_epoch(epoch)}, erased)\n",
+        "            await self._writer.write({}, erased)\n",
     ),
     Mutant(
         "a reset voids earlier epochs but its own",
@@ -420,14 +420,14 @@ MUTANTS = [
     Mutant(
         "epochs begin anew after a restart",
         AUTHORITY,
-        "        self._table.last_epoch = max(self._table.last_epoch, office.first_epoch)\n",
+        "        self._table.last_epoch = max(self._table.last_epoch, leadership.first_epoch)\n",
         "",
     ),
     Mutant(
         "the epochs of a layout begin below those of the layout before",
         OFFICE,
-        "        return (self._seat.generation << 32 | self.ledger.row.incarnation) << 32\n",
-        "        return self.ledger.row.incarnation << 32\n",
+        "        return (self._partition.generation << 32 | self.writer.row.incarnation) << 32\n",
+        "        return self.writer.row.incarnation << 32\n",
     ),
     Mutant(
         "a restored copy does not raise the epochs",
@@ -568,7 +568,7 @@ MUTANTS = [
     Mutant(
         "a new member is not written down",
         SESSIONS,
-        "        await self._office.ledger.set_members(tuple(members))\n",
+        "        await self._leadership.writer.set_members(tuple(members))\n",
         "        pass\n",
     ),
     Mutant(
@@ -586,13 +586,13 @@ MUTANTS = [
     Mutant(
         "a reset does not wait for the recovery",
         AUTHORITY,
-        "        await self._recovery.over()\n        await self._forgetting.reset(run)\n",
-        "        await self._forgetting.reset(run)\n",
+        "        await self._recovery.over()\n        await self._eviction.reset(run)\n",
+        "        await self._eviction.reset(run)\n",
     ),
     Mutant(
-        "a grant leaves after the tenure has ended",
+        "a grant leaves after the leader_lease has ended",
         AUTHORITY,
-        "        self._office.require()\n        if record.owner is not mine:\n",
+        "        self._leadership.require()\n        if record.owner is not mine:\n",
         "        if record.owner is not mine:\n",
     ),
     Mutant(
@@ -604,7 +604,7 @@ MUTANTS = [
     Mutant(
         "sessions end while the authority cannot tell whether it may act",
         AUTHORITY,
-        "        if not self._office.may_act():\n            return\n",
+        "        if not self._leadership.may_act():\n            return\n",
         "",
     ),
     Mutant(
@@ -626,21 +626,21 @@ MUTANTS = [
         "        mine = self._sessions.renew(session)\n",
     ),
     Mutant(
-        "a seat is given up before its states are in the store",
+        "a partition is given up before its states are in the store",
         AUTHORITY,
         "            await self._copies.flush()\n            taken",
         "            taken",
     ),
     Mutant(
-        "a seat is given up during the recovery",
+        "a partition is given up during the recovery",
         AUTHORITY,
         "        await self._recovery.over()\n        taken",
         "        taken",
     ),
     Mutant(
-        "what is claimed at the last moment is not written before a seat is given up",
+        "what is claimed at the last moment is not written before a partition is given up",
         AUTHORITY,
-        "            taken = self._forgetting.has_all",
+        "            taken = self._eviction.has_all",
         "            taken = True",
     ),
     Mutant(
@@ -674,7 +674,7 @@ MUTANTS = [
         "    return slot_of(key) % (N_SLOTS - 1) * shards // N_SLOTS\n",
     ),
     Mutant(
-        "a layout does not name the seats before it",
+        "a layout does not name the partitions before it",
         LAYOUT,
         "earlier=tuple(remaining))",
         "earlier=())",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-CHANGE = "change_of_network.py"
+CHANGE = "inference/change_of_network.py"
 
 MUTANTS = [
     Mutant(
@@ -22,12 +22,12 @@ MUTANTS = [
     Mutant(
         "an authority of an earlier start counts as alive",
         CHANGE,
-        "row is not None and SeatRow.unpack(row).session == session",
+        "row is not None and LeadershipRecord.unpack(row).session == session",
         "row is not None",
     ),
     Mutant(
         "a layout does not say what network it is of",
-        "layout.py",
+        "stateful/layout.py",
         "        terms[_NETWORK] = network.digest\n",
         "        pass\n",
     ),

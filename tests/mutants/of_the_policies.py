@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-POLICIES = "policies.py"
-SHADOW = "replica/shadow.py"
-STEPPER = "replica/stepper.py"
+POLICIES = "inference/policies.py"
+SHADOW = "inference/shadow.py"
+STEPPER = "stateful/replica/stepper.py"
 
 MUTANTS = [
     Mutant(
         "policies share their states",
-        "protocol.py",
+        "stateful/protocol.py",
         '        return Key(self.run, f"{self.junction}@{states}") if states else self\n',
         "        return self\n",
     ),

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-STEPPER = "replica/stepper.py"
-QUEUES = "replica/queues.py"
-RECEIPTS = "replica/receipts.py"
-LEASES = "replica/leases.py"
-SESSION = "replica/session.py"
-CLAIMS = "replica/claims.py"
-COMMITS = "replica/commits.py"
-HELD = "replica/held_states.py"
-HELD_STATE = "replica/held_state.py"
-RECENT = "replica/recent.py"
-PROCESS = "wire/process.py"
-CHANNEL = "wire/commit_channel.py"
+STEPPER = "stateful/replica/stepper.py"
+QUEUES = "stateful/replica/queues.py"
+RECEIPTS = "stateful/replica/receipts.py"
+LEASES = "stateful/replica/leases.py"
+SESSION = "stateful/replica/session.py"
+CLAIMS = "stateful/replica/claims.py"
+COMMITS = "stateful/replica/commits.py"
+HELD = "stateful/replica/held_states.py"
+HELD_STATE = "stateful/replica/held_state.py"
+RECENT = "stateful/replica/recent.py"
+PROCESS = "stateful/ray/process.py"
+CHANNEL = "stateful/ray/commit_channel.py"
 
 MUTANTS = [
     Mutant(
@@ -68,7 +68,7 @@ MUTANTS = [
     ),
     Mutant(
         "a reset that comes too late for its session is not tried again",
-        "replica/leases.py",
+        "stateful/replica/leases.py",
         "        except (StaleSessionError, AuthorityUnavailableError) as error:\n"
         "            await self._replace_session(session, error)\n            return False\n",
         "        except AuthorityUnavailableError as error:\n"
@@ -305,8 +305,8 @@ MUTANTS = [
     Mutant(
         "receipts do not move with the state",
         HELD,
-        "        state.version, state.receipts = grant.version, ReceiptBook(grant.receipts)\n",
-        "        state.version, state.receipts = grant.version, ReceiptBook()\n",
+        "        state.version, state.receipts = grant.version, ReceiptCache(grant.receipts)\n",
+        "        state.version, state.receipts = grant.version, ReceiptCache()\n",
     ),
     Mutant(
         "a claim leaves the receipts out",
@@ -436,7 +436,7 @@ MUTANTS = [
         "_started(int(pid)) != started",
     ),
     Mutant(
-        "a commit that was refused for want of tenure counts as taken",
+        "a commit that was refused for want of leader_lease counts as taken",
         CHANNEL,
         '            raise AuthorityUnavailableError(answer["unavailable"])\n',
         "            return []\n",

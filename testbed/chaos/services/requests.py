@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import aiohttp
 
 from deployments.http.names import RUN_HEADER
-from deployments.inference.protocol import Key
+from deployments.stateful.protocol import Key
 from models.junctions import JUNCTIONS
 from testbed.chaos.history import Asked, History, Outcome
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from deployments.inference.layout import table_of
-from deployments.inference.occupancy import CLUSTER_ROW
+from deployments.stateful.cluster_claim import CLUSTER_ROW
+from deployments.stateful.layout import table_of
 from deployments.store import Expected, open_store
 from serve_app.launcher.deploy import DeployError
 from testbed.system import System, application

@@ -10,7 +10,7 @@ import pytest
 from deployments.access.keys import Keys, key_of_secret, new_key
 from deployments.access.refresher import Refresher, following_keys
 from deployments.access.tokens import Tokens
-from tests.unit.inference.virtual_time import virtual_time
+from tests.unit.stateful.virtual_time import virtual_time
 
 SECRET = b"0123456789abcdef" * 4
 

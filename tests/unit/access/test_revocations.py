@@ -14,7 +14,7 @@ from deployments.gateway.passwords import hash_password
 from deployments.gateway.users import UserError, Users
 from deployments.http.errors import ForbiddenError, UnauthorizedError, UncheckedError
 from tests.unit.access.memory_store import MemoryStore
-from tests.unit.inference.virtual_time import virtual_time
+from tests.unit.stateful.virtual_time import virtual_time
 
 KEYS = Keys.of_secret(b"0123456789abcdef" * 4)
 PASSWORD = "some password"

@@ -14,7 +14,7 @@ from deployments.console.view import View
 from deployments.http.errors import UnauthorizedError
 from models.junctions import JUNCTIONS
 from tests.unit.console.reports import decision, report, shown
-from tests.unit.inference.virtual_time import virtual_time
+from tests.unit.stateful.virtual_time import virtual_time
 
 
 class Browser:

@@ -10,7 +10,7 @@ import pytest
 from deployments.feed.board import FORGET_S, MAX_RUNS, MAX_WAITING, Board
 from deployments.feed.messages import NOBODY, Demand, Said
 from tests.unit.feed.connections import FakeConnection
-from tests.unit.inference.virtual_time import virtual_time
+from tests.unit.stateful.virtual_time import virtual_time
 
 
 class Connected:

@@ -16,7 +16,7 @@ from deployments.feed.publisher import (
 )
 from tests.unit.feed.connections import FakeConnection
 from tests.unit.feed.reports import SOURCE
-from tests.unit.inference.virtual_time import virtual_time
+from tests.unit.stateful.virtual_time import virtual_time
 
 WATCHED = Demand(True, frozenset({"run"}))
 MOMENT_S = PERIOD_S / 4

@@ -9,12 +9,12 @@ import torch
 
 from deployments.inference.api import create_app
 from deployments.inference.options import InferenceOptions
-from deployments.inference.replica.leases import StateLeases
-from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.service import InferenceService
+from deployments.stateful.replica.leases import StateLeases
+from deployments.stateful.replica.shards import ShardedLeases
 from models.policy.form import HIDDEN_DIM
-from tests.unit.inference.authorities import make_authority
 from tests.unit.inference.policies import WEIGHTS
+from tests.unit.stateful.authorities import make_authority
 
 
 @pytest.fixture(scope="session")

@@ -13,16 +13,16 @@ import pytest
 from deployments.http.probes import Probes
 from deployments.inference.api import create_app
 from deployments.inference.options import InferenceOptions
-from deployments.inference.protocol import Key, StateBatch
-from deployments.inference.replica.leases import StateLeases
-from deployments.inference.replica.shards import ShardedLeases
-from deployments.inference.replica.stepper import Decision
 from deployments.inference.service import InferenceService
+from deployments.stateful.protocol import Key, StateBatch
+from deployments.stateful.replica.leases import StateLeases
+from deployments.stateful.replica.shards import ShardedLeases
+from deployments.stateful.replica.stepper import Decision
 from models.junctions import JUNCTIONS
 from models.policy.form import HIDDEN_DIM
-from tests.unit.inference.authorities import join, make_authority
 from tests.unit.inference.policies import BIG, REFERENCE, SMALL, observations
-from tests.unit.inference.world import settings, until
+from tests.unit.stateful.authorities import join, make_authority
+from tests.unit.stateful.world import settings, until
 
 STEP_HEADER = "x-hidden-state-step"
 

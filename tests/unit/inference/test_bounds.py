@@ -7,11 +7,11 @@ import pickle
 
 import pytest
 
-from deployments.inference.protocol import Key, StateBatch, TooManyStatesError, Version
-from deployments.inference.replica.recent import KEEP_S
-from tests.unit.inference.authorities import batch, join, make_authority
-from tests.unit.inference.virtual_time import virtual_time
-from tests.unit.inference.world import World, settings, until
+from deployments.stateful.protocol import Key, StateBatch, TooManyStatesError, Version
+from deployments.stateful.replica.recent import KEEP_S
+from tests.unit.stateful.authorities import batch, join, make_authority
+from tests.unit.stateful.virtual_time import virtual_time
+from tests.unit.stateful.world import World, settings, until
 
 JUNCTION = "300839359"
 

@@ -7,22 +7,22 @@ import asyncio
 import numpy as np
 import pytest
 
-from deployments.inference.authority.ledger import SeatRow
-from deployments.inference.authority.rows import Copy, copy_row, pack_copy, stamp_of
 from deployments.inference.change_of_network import (
     LONGEST_WAIT_S,
     AnotherNetworkError,
     check_network,
 )
-from deployments.inference.layout import LAYOUT_ROW, Layout, agree_on_layout, layout_of
-from deployments.inference.protocol import Key, Version
+from deployments.stateful.authority.fenced_writer import LeadershipRecord
+from deployments.stateful.authority.rows import Copy, copy_row, pack_copy, stamp_of
+from deployments.stateful.layout import LAYOUT_ROW, Layout, agree_on_layout, layout_of
+from deployments.stateful.protocol import Key, Version
 from models.junctions import SHIPPED
 from models.networks.network import Network
 from tests.cities import city_of, entry, small_city
-from tests.unit.inference.authorities import TABLE
-from tests.unit.inference.memory_store import MemoryStore
-from tests.unit.inference.options import FAST, settings
-from tests.unit.inference.virtual_time import virtual_time
+from tests.unit.stateful.authorities import TABLE
+from tests.unit.stateful.memory_store import MemoryStore
+from tests.unit.stateful.options import FAST, settings
+from tests.unit.stateful.virtual_time import virtual_time
 
 CITY, SESSION = small_city(), "session-now"
 OTHER = city_of(entry("east", 0), entry("north", 1))
@@ -81,7 +81,7 @@ async def test_once_no_states_are_kept_another_network_has_a_layout_of_its_own()
     await check(store, OTHER)
     layout = await agree_on_layout(store, TABLE, FAST, OTHER)
     assert (layout.generation, layout.network) == (2, OTHER.digest)
-    assert [seat.generation for seat in layout.earlier] == [1]
+    assert [partition.generation for partition in layout.earlier] == [1]
 
 
 async def test_states_of_an_earlier_start_count_only_where_they_are_restored():
@@ -95,10 +95,10 @@ async def test_states_of_an_earlier_start_count_only_where_they_are_restored():
 async def test_without_copies_an_authority_that_may_live_is_enough():
     store = await serving(CITY, snapshots=False)
     await check(store, OTHER)
-    (seat,) = Layout.unpack(store.tables[TABLE][LAYOUT_ROW]).seats
-    store.tables[TABLE][seat.row] = SeatRow(1, session="session-before").pack()
+    (partition,) = Layout.unpack(store.tables[TABLE][LAYOUT_ROW]).partitions
+    store.tables[TABLE][partition.row] = LeadershipRecord(1, session="session-before").pack()
     await check(store, OTHER)
-    store.tables[TABLE][seat.row] = SeatRow(1, session=SESSION).pack()
+    store.tables[TABLE][partition.row] = LeadershipRecord(1, session=SESSION).pack()
     with pytest.raises(AnotherNetworkError, match="no copies are kept"):
         await check(store, OTHER)
 
@@ -106,8 +106,8 @@ async def test_without_copies_an_authority_that_may_live_is_enough():
 @virtual_time
 async def test_states_that_are_younger_than_their_copies_are_waited_for():
     store = await serving(CITY)
-    (seat,) = Layout.unpack(store.tables[TABLE][LAYOUT_ROW]).seats
-    store.tables[TABLE][seat.row] = SeatRow(1, session=SESSION).pack()
+    (partition,) = Layout.unpack(store.tables[TABLE][LAYOUT_ROW]).partitions
+    store.tables[TABLE][partition.row] = LeadershipRecord(1, session=SESSION).pack()
     checking = asyncio.create_task(
         check_network(store, TABLE, OTHER, SESSION, all_starts=False, copied_within_s=1.0)
     )
@@ -125,8 +125,8 @@ async def test_without_an_authority_nothing_is_waited_for_and_never_for_long():
     began = clock()
     await check_network(store, TABLE, OTHER, SESSION, all_starts=False, copied_within_s=3600.0)
     assert clock() - began < 1
-    (seat,) = Layout.unpack(store.tables[TABLE][LAYOUT_ROW]).seats
-    store.tables[TABLE][seat.row] = SeatRow(1, session=SESSION).pack()
+    (partition,) = Layout.unpack(store.tables[TABLE][LAYOUT_ROW]).partitions
+    store.tables[TABLE][partition.row] = LeadershipRecord(1, session=SESSION).pack()
     await check_network(store, TABLE, OTHER, SESSION, all_starts=False, copied_within_s=3600.0)
     assert clock() - began == pytest.approx(LONGEST_WAIT_S, abs=1)
 

@@ -15,14 +15,14 @@ import pytest_asyncio
 
 from deployments.inference.api import create_app
 from deployments.inference.options import InferenceOptions
-from deployments.inference.protocol import (
+from deployments.inference.service import Decision, InferenceService
+from deployments.stateful.protocol import (
     AuthorityUnavailableError,
+    CheckoutTimeoutError,
     KeyReusedError,
     OutcomeUnknownError,
-    OutOfReachError,
 )
-from deployments.inference.replica.shards import ShardedLeases
-from deployments.inference.service import Decision, InferenceService
+from deployments.stateful.replica.shards import ShardedLeases
 from tests.unit.inference.policies import BIG, SMALL
 
 STEP_HEADER = "x-hidden-state-step"
@@ -107,9 +107,9 @@ class TestOneStep:
         assert "retry-after" not in answer.headers
 
     async def test_no_other_refusal_has_a_code_in_its_body(self, client, fake):
-        fake.outcomes = [OutOfReachError()]
+        fake.outcomes = [CheckoutTimeoutError()]
         answer = await client.post("/predict_action", json=BODY)
-        assert (answer.status_code, answer.json()) == (503, {"detail": str(OutOfReachError())})
+        assert (answer.status_code, answer.json()) == (503, {"detail": str(CheckoutTimeoutError())})
         assert answer.headers["x-error-code"] == "overloaded"
 
 

@@ -20,15 +20,15 @@ from schemathesis.specs.openapi.checks import (
 from deployments.inference.api import create_app
 from deployments.inference.errors import TooManyValuesError, UnknownJunctionError
 from deployments.inference.options import InferenceOptions
-from deployments.inference.protocol import (
+from deployments.inference.service import InferenceService
+from deployments.stateful.protocol import (
+    CheckoutTimeoutError,
     KeyReusedError,
     NonFiniteStateError,
     OutcomeUnknownError,
-    OutOfReachError,
     TooManyStatesError,
 )
-from deployments.inference.replica.stepper import Decision
-from deployments.inference.service import InferenceService
+from deployments.stateful.replica.stepper import Decision
 from models.junctions import JUNCTIONS, MAX_OBS, SHIPPED
 
 CHECKS = [
@@ -41,7 +41,7 @@ OUTCOMES: list[Exception | None] = [
     None,
     KeyReusedError(),
     NonFiniteStateError(),
-    OutOfReachError(),
+    CheckoutTimeoutError(),
     OutcomeUnknownError(),
     TooManyStatesError(100_000, 300),
     RuntimeError("a defect"),

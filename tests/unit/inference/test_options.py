@@ -18,7 +18,7 @@ from deployments.inference.options import InferenceOptions
         {"commit_delay_s": 0.01},  # the loss bound
         {"loss_bound_s": 0},
         {"commit_timeout_s": 0},
-        {"tenure_s": 0.2},
+        {"leader_lease_s": 0.2},
         {"max_states": 0},
         {"shared_patience_s": 0},
     ],

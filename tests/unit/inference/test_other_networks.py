@@ -12,15 +12,15 @@ import pytest
 from deployments.inference.api import create_app
 from deployments.inference.metrics import InferenceMetrics
 from deployments.inference.options import InferenceOptions
-from deployments.inference.replica.leases import StateLeases
-from deployments.inference.replica.shards import ShardedLeases
 from deployments.inference.service import InferenceService
+from deployments.stateful.replica.leases import StateLeases
+from deployments.stateful.replica.shards import ShardedLeases
 from models.junctions import SHIPPED
 from models.networks.network import Network
 from models.policy.form import HIDDEN_DIM
 from tests.cities import agent_for, city_of_size, save, small_city
-from tests.unit.inference.authorities import make_authority
 from tests.unit.metrics.recorded import RecordedMetrics
+from tests.unit.stateful.authorities import make_authority
 
 OPTIONS = InferenceOptions()
 CITY = small_city()

@@ -14,20 +14,19 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from deployments.inference import shadow
 from deployments.inference.api import create_app
-from deployments.inference.authority.authority import HiddenStateAuthority
 from deployments.inference.metrics import InferenceMetrics
 from deployments.inference.options import InferenceOptions, InferenceUserConfig
 from deployments.inference.policies import Part, place_of
-from deployments.inference.protocol import HiddenStateError, Key, OutOfReachError
-from deployments.inference.replica import shadow
-from deployments.inference.replica.leases import StateLeases
-from deployments.inference.replica.shards import ShardedLeases
-from deployments.inference.replica.stepper import Decision
 from deployments.inference.service import InferenceService
+from deployments.stateful.authority.authority import HiddenStateAuthority
+from deployments.stateful.protocol import CheckoutTimeoutError, HiddenStateError, Key
+from deployments.stateful.replica.leases import StateLeases
+from deployments.stateful.replica.shards import ShardedLeases
+from deployments.stateful.replica.stepper import Decision
 from models.policy.form import HIDDEN_DIM
 from tests.reference import ReferencePolicy, random_state_dict
-from tests.unit.inference.authorities import make_authority
 from tests.unit.inference.policies import (
     BIG,
     REFERENCE,
@@ -37,6 +36,7 @@ from tests.unit.inference.policies import (
     observations,
 )
 from tests.unit.metrics.recorded import RecordedMetrics
+from tests.unit.stateful.authorities import make_authority
 
 OTHER = ReferencePolicy(random_state_dict(seed=7))
 RUNS = [f"run-{n}" for n in range(40)]
@@ -263,7 +263,7 @@ async def test_what_a_canary_has_left_to_the_other_policy_waits_no_longer_than_b
 
         service.leases.acquire = never_for_the_other  # type: ignore[method-assign]
         async with asyncio.timeout(5):
-            with pytest.raises(OutOfReachError):
+            with pytest.raises(CheckoutTimeoutError):
                 await service.predict(LOW, SMALL, [0.5], shared=True)
 
 

@@ -6,8 +6,8 @@ import torch
 
 from deployments.inference.api import create_app
 from deployments.inference.options import InferenceOptions
-from deployments.inference.protocol import Key
 from deployments.model_slot import ModelSlot
+from deployments.stateful.protocol import Key
 from models.policy.form import InvalidPolicyFileError
 from models.policy.step import PolicyStep
 from tests.reference import ReferencePolicy, random_state_dict

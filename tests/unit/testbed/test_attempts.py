@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deployments.inference.protocol import Key
+from deployments.stateful.protocol import Key
 from testbed.chaos.attempts import steps_of
 from testbed.chaos.history import Asked, History, Outcome
 from testbed.chaos.lineage import Harm, judge

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from deployments.inference.protocol import Key
+from deployments.stateful.protocol import Key
 from testbed.chaos import clients
 from testbed.chaos.clients import Client
 from testbed.chaos.history import History, Outcome

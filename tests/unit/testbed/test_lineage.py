@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from deployments.inference.protocol import Key
+from deployments.stateful.protocol import Key
 from testbed.chaos.history import LINGER_S, Asked, History, Outcome, Reset
 from testbed.chaos.lineage import Harm, Verdict, judge
 

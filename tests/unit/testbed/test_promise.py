@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deployments.inference.protocol import Key
+from deployments.stateful.protocol import Key
 from testbed.chaos.faults import FAULTS
 from testbed.chaos.history import Asked, History
 from testbed.chaos.lineage import Finding, Harm, Verdict

@@ -16,7 +16,7 @@ from deployments.gateway.inference_calls.client import (
     Step,
     error_of,
 )
-from tests.unit.inference.virtual_time import virtual_time
+from tests.unit.stateful.virtual_time import virtual_time
 
 DEADLINE_S = 2.0
 FAILURES = 5

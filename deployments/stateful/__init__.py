@@ -1,0 +1,1 @@
+"""The engine: keeps recurrent state exactly, for any model."""

@@ -1,0 +1,75 @@
+"""Where state actors are: as far apart as the nodes allow, and nowhere for no reason."""
+
+from __future__ import annotations
+
+import pytest
+import ray
+
+from deployments.stateful.ray.placement import choose_node, ought_to_move, serving_nodes
+
+
+def spread(shards: int, nodes: list[str], places: dict[str, str]) -> dict[str, str]:
+    """Let each actor move, one after the other, until all are where they ought to be."""
+    for _ in range(2 * shards):
+        leaving = [name for name in places if ought_to_move(name, places, nodes)]
+        if not leaving:
+            return places
+        others = [node for name, node in places.items() if name != leaving[0]]
+        node = choose_node(int(leaving[0]), nodes, others)
+        assert node is not None
+        places = places | {leaving[0]: node}
+    raise AssertionError("they move for ever")
+
+
+def test_actors_created_at_once_and_unaware_of_each_other_get_different_nodes():
+    assert {choose_node(shard, ["b", "a", "c"], []) for shard in range(3)} == {"a", "b", "c"}
+
+
+def test_a_new_actor_goes_where_there_are_fewest():
+    assert choose_node(0, ["a", "b", "c"], ["a", "a", "b"]) == "c"
+    assert choose_node(7, ["a", "b"], ["a"]) == "b"
+
+
+def test_without_a_node_for_it_an_actor_goes_anywhere_and_stays_there():
+    assert choose_node(0, [], ["a"]) is None
+    assert not ought_to_move("0", {"0": "a"}, [])
+
+
+@pytest.mark.parametrize("shards", [1, 2, 5, 8])
+def test_when_a_node_comes_as_many_move_as_make_it_even(shards: int):
+    before = {str(shard): "a" for shard in range(shards)}
+    after = spread(shards, ["a", "b"], before)
+    on_a, on_b = [list(after.values()).count(node) for node in "ab"]
+    assert abs(on_a - on_b) <= 1
+    assert sum(before[name] != after[name] for name in before) == on_b
+
+
+def test_of_several_on_one_node_one_leaves_at_a_time():
+    places = {"0": "a", "1": "a", "2": "a"}
+    assert [name for name in places if ought_to_move(name, places, ["a", "b"])] == ["2"]
+
+
+def test_nothing_moves_for_a_difference_of_one():
+    places = {"0": "a", "1": "b", "2": "a"}
+    assert not any(ought_to_move(name, places, ["a", "b"]) for name in places)
+
+
+def test_all_leave_a_node_that_serves_nothing():
+    after = spread(2, ["a", "b"], {"0": "head", "1": "head"})
+    assert set(after.values()) == {"a", "b"}
+
+
+def test_an_actor_that_nobody_knows_yet_stays():
+    assert not ought_to_move("0", {"1": "a", "2": "a"}, ["a", "b"])
+
+
+def test_dead_nodes_and_those_without_cpus_are_not_for_state_actors(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    nodes = [
+        {"NodeID": "serves", "Alive": True, "Resources": {"CPU": 2.0}},
+        {"NodeID": "head", "Alive": True, "Resources": {"memory": 1.0}},
+        {"NodeID": "dead", "Alive": False, "Resources": {"CPU": 2.0}},
+    ]
+    monkeypatch.setattr(ray, "nodes", lambda: nodes)
+    assert serving_nodes() == ["serves"]

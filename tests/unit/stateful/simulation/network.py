@@ -1,0 +1,86 @@
+"""Messages between processes: late, out of order, lost, repeated, or cut off altogether."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tests.unit.stateful.simulation.loop import Process, SimulatedLoop
+
+
+def link(one: str, other: str) -> str:
+    return "|".join(sorted((one, other)))
+
+
+@dataclass
+class Network:
+    """Times in seconds, chances from 0 to 1.
+
+    Attributes:
+        lost, repeated: chance of each message.
+        cuts: directions that carry nothing, with the number of reasons.
+        silent: those of them on which nobody is told so.
+        counts: of what happened to messages.
+    """
+
+    loop: SimulatedLoop
+    random: random.Random
+    latency_s: tuple[float, float] = (0.0002, 0.001)
+    lost: float = 0.0
+    repeated: float = 0.0
+    cuts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    silent: Counter[tuple[str, str]] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+    on_loss: Callable[[str, str], None] = lambda source, target: None
+
+    def delay(self) -> float:
+        low, high = self.latency_s
+        return low + (high - low) * self.random.random()
+
+    def cut(self, source: str, target: str, silent: bool) -> Callable[[], None]:
+        """Cut a direction; return what mends it."""
+        which = (source, target)
+        self.cuts[which] += 1
+        if silent:
+            self.silent[which] += 1
+
+        def mend() -> None:
+            self.cuts[which] -= 1
+            if silent:
+                self.silent[which] -= 1
+
+        return mend
+
+    def passes(self, source: str, target: str) -> bool:
+        return not self.cuts or self.cuts[source, target] <= 0
+
+    def send(
+        self,
+        source: str,
+        target: str,
+        process: Process,
+        deliver: Callable[[], None],
+        failed: Callable[[], None],
+    ) -> None:
+        """Have a message arrive in a process, once, twice or never.
+
+        Args:
+            failed: called in the place of the sender when it is told of a loss.
+        """
+        if not self.passes(source, target):
+            if self.silent[source, target] <= 0:
+                failed()
+            return
+        if self.lost and self.random.random() < self.lost:
+            self.counts["lost"] += 1
+            self.on_loss(source, target)
+            if self.random.random() < 0.7:
+                failed()
+            return
+        self.loop.post(process, self.delay(), deliver)
+        if self.repeated and self.random.random() < self.repeated:
+            self.counts["repeated"] += 1
+            later = self.random.random() * self.random.choice((0.01, 0.3))
+            self.loop.post(process, self.delay() + later, deliver)

@@ -1,0 +1,96 @@
+"""The waits of the protocol, a tenth as long, and its batches so small that they have many parts.
+
+Leases, calls and pauses keep their proportions, so what a lease can meet in a minute it meets here
+in six seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+from deployments.inference.options import InferenceOptions
+from deployments.stateful.authority import (
+    authority,
+    leadership,
+    recovery,
+    resets,
+    takeover,
+    write_behind,
+)
+from deployments.stateful.replica import claims, commits, leases, recent, session, stepper
+
+CALL_TIMEOUT_S = 0.5
+RESET_TIMEOUT_S = 1.0
+CLOSE_TIMEOUT_S = 1.0
+KEEP_S = 3.0
+GIVE_UP_TIMEOUT_S = 0.5
+ANSWER_TIMEOUT_S = 0.05
+
+_CONSTANTS: list[tuple[Any, str, object]] = [
+    (session, "CALL_TIMEOUT_S", CALL_TIMEOUT_S),
+    (leases, "CALL_TIMEOUT_S", CALL_TIMEOUT_S),
+    (session, "RECONNECT_PAUSE_S", 0.01),
+    (leases, "RECONNECT_PAUSE_S", 0.01),
+    (leases, "RESET_TIMEOUT_S", RESET_TIMEOUT_S),
+    (leases, "CLOSE_TIMEOUT_S", CLOSE_TIMEOUT_S),
+    (recent, "KEEP_S", KEEP_S),
+    (authority, "GIVEN_BACK_S", 2 * KEEP_S),
+    (authority, "SWEEP_PERIOD_S", 0.03),
+    (write_behind, "RETRY_PAUSE_S", 0.01),
+    (write_behind, "_DEADLINE_S", 0.4),
+    (takeover, "_PAUSE_S", 0.02),
+    (recovery, "_PAUSE_S", 0.02),
+    (claims, "STATES_PER_PART", 2),
+    (claims, "NAMES_PER_PART", 2),
+    (commits, "STATES_PER_COMMIT", 3),
+    (write_behind, "ROWS_PER_WRITE", 2),
+    (leadership, "ROWS_PER_WRITE", 2),
+    (resets, "ROWS_PER_WRITE", 2),
+    (stepper, "MAX_BATCH", 4),
+    (stepper, "LONGEST_TURN_S", math.inf),  # of real time, which no schedule may depend on
+]
+
+OPTIONS = InferenceOptions().model_copy(
+    update={
+        "lease_s": 0.2,
+        "lease_margin_s": 0.025,
+        "leader_lease_s": 0.2,
+        "probe_after_s": 0.003,
+        "checkout_timeout_s": 0.4,
+        "commit_timeout_s": 0.4,
+        "snapshot_period_s": 0.1,
+    }
+)
+
+
+@contextlib.contextmanager
+def a_tenth_as_long() -> Iterator[None]:
+    """Patch the constants, and let the protocol neither log nor see a time of day."""
+    logger = logging.getLogger("deployments.stateful")
+    level = logger.level
+    with contextlib.ExitStack() as stack:
+        for module, name, value in _CONSTANTS:
+            stack.enter_context(mock.patch.object(module, name, value))
+        stack.enter_context(mock.patch.object(time, "time", _no_time_of_day(time.time)))
+        logger.setLevel(logging.CRITICAL + 1)
+        try:
+            yield
+        finally:
+            logger.setLevel(level)
+
+
+def _no_time_of_day(real: Any) -> Any:
+    def time_of_day() -> float:
+        caller = sys._getframe(1).f_globals.get("__name__", "")
+        assert not caller.startswith("deployments.stateful"), f"{caller} asks for the time of day"
+        seconds: float = real()
+        return seconds
+
+    return time_of_day
