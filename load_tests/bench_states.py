@@ -35,10 +35,10 @@ from deployments.inference.options import InferenceOptions
 from deployments.ray_private.core import SERVE_NAMESPACE, read_actor_process
 from deployments.stateful.garbage import look_for_garbage_seldom
 from deployments.stateful.layout import Partition, agree_on_layout, table_of
-from deployments.stateful.protocol import HiddenStateError, Key
+from deployments.stateful.protocol import StateError, Key
 from deployments.stateful.ray.actor import OpenStore, find_authority
 from deployments.stateful.ray.client import RayAuthority
-from deployments.stateful.replica.held_state import Unanswered
+from deployments.stateful.replica.held_states import Unanswered
 from deployments.stateful.replica.leases import StateLeases
 from deployments.store import open_store
 from load_tests.harness import console
@@ -92,7 +92,7 @@ class Holder:
             started = time.perf_counter()
             acknowledged = asyncio.get_running_loop().create_future()
             state.unanswered.append(Unanswered(state.version.step, acknowledged, None))
-            with contextlib.suppress(HiddenStateError):  # it was taken away; again, then
+            with contextlib.suppress(StateError):  # it was taken away; again, then
                 await acknowledged
                 return time.perf_counter() - started
 

@@ -52,7 +52,7 @@ from deployments.inference import api as inference
 from deployments.inference.options import InferenceOptions
 from deployments.inference.service import InferenceService
 from deployments.stateful.replica.leases import StateLeases
-from deployments.stateful.replica.shards import ShardedLeases
+from deployments.stateful.replica.engine import StatefulEngine
 from deployments.store import Store, open_store
 from models.junctions import SHIPPED
 from models.policy.form import HIDDEN_DIM
@@ -190,7 +190,7 @@ async def _inference(folder: Path) -> AsyncIterator[FastAPI]:
     options = InferenceOptions()
     authority = await make_authority(options)
     leases = StateLeases(authority, "replica", HIDDEN_DIM, options)
-    service = InferenceService(ShardedLeases([leases]), options)
+    service = InferenceService(StatefulEngine([leases]), options)
     await service.leases.start()
     torch.save(WEIGHTS, folder / "agent.th")
     await service.policies.primary.slot.load(str(folder / "agent.th"))

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from deployments.stateful.authority.rows import key_of, unpack_copy
+from deployments.stateful.authority.snapshots import key_of, unpack_copy
 from deployments.stateful.layout import table_of
 from deployments.store import open_store
 from testbed.redis_server import RedisServer

@@ -157,7 +157,7 @@ MUTANTS = [
     Mutant(
         "copies of an earlier start of the cluster count",
         OFFICE,
-        "            stamp = stamp_of(self._cluster.session)\n",
+        "            stamp = cluster_stamp(self._cluster.session)\n",
         "            pass\n",
     ),
     Mutant(
@@ -329,7 +329,7 @@ MUTANTS = [
         "a reset is answered before the store has it",
         FORGETTING,
         "                await self._resets.keep(run, epoch, "
-        "[copy_row(record.key) for record in records])\n",
+        "[snapshot_row(record.key) for record in records])\n",
         "                self._resets.note(run, epoch)\n",
     ),
     Mutant(

@@ -16,8 +16,8 @@ MUTANTS = [
     Mutant(
         "states that will be restored do not count",
         CHANGE,
-        "    stamp = None if all_starts else stamp_of(session)\n",
-        "    stamp = stamp_of(session)\n",
+        "    stamp = None if all_starts else cluster_stamp(session)\n",
+        "    stamp = cluster_stamp(session)\n",
     ),
     Mutant(
         "an authority of an earlier start counts as alive",

@@ -33,7 +33,7 @@ from deployments.inference.api import create_app as create_inference
 from deployments.inference.options import InferenceOptions
 from deployments.log import RateLimitFilter
 from deployments.log.rate_limit import MOST
-from deployments.stateful.replica.stepper import Decision
+from deployments.stateful.replica.batcher import Decision
 from deployments.store import open_store
 from models.junctions import SHIPPED
 from tests.unit.gateway.conftest import OPTIONS, FakeInference, make_breaker, make_tokens

@@ -1,4 +1,4 @@
-"""Tasks that nobody awaits: kept from the garbage collector, their deaths noticed."""
+"""Background tasks: kept from the garbage collector, with their failures reported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class BackgroundTasks:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run work whose failure concerns nobody else; it is logged."""
+        """Run work whose failure affects nothing else; it is logged."""
 
         def log(error: BaseException) -> None:
             logger.error("Background work failed", exc_info=error)
@@ -25,7 +25,7 @@ class BackgroundTasks:
     def supervise(
         self, work: Coroutine[Any, Any, None], on_failure: Callable[[BaseException], None]
     ) -> None:
-        """Run work, and tell of its failure."""
+        """Run work, and report its failure."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
 

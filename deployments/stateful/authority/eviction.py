@@ -1,23 +1,133 @@
-"""How states are taken from their owners: to reset a run, to forget an idle one, to give all up."""
+"""Eviction of states: to reset a run, to expire an idle one, or to retire the partition."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import NamedTuple
 
 from deployments.stateful.authority.background import BackgroundTasks
-from deployments.stateful.authority.keyed_locks import KeyedLocks
+from deployments.stateful.authority.fenced_writer import ROWS_PER_WRITE, FencedWriter
 from deployments.stateful.authority.ownership import Ownership
-from deployments.stateful.authority.resets import Resets
-from deployments.stateful.authority.rows import copy_row
+from deployments.stateful.authority.snapshots import snapshot_row
 from deployments.stateful.authority.table import Evictor, StateRecord, StateTable
+from deployments.stateful.layout import Partition
+
+_PREFIX = "reset/"
+_EPOCH_BYTES = 16
+
+
+class _Void(NamedTuple):
+    epoch: int
+    noted_at: float
+
+
+class Resets:
+    """Keeps, in memory and in the store, the epoch under which each run was last cleared.
+
+    Args:
+        keep_s: replicas claim nothing that was unused for so long.
+    """
+
+    def __init__(
+        self,
+        writer: FencedWriter,
+        partition: Partition,
+        keep_s: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self._writer = writer
+        self._prefix = f"{_PREFIX}{partition.generation}/{partition.shard}/"
+        self._generation = partition.generation
+        self._keep_s = keep_s
+        self._clock = clock
+        self._void: OrderedDict[str, _Void] = OrderedDict()  # in the order of noting
+        self._being_written: Counter[str] = Counter()  # by run
+
+    def restore(self, row: str, value: bytes) -> bool:
+        """Adopt a row of this partition; return False if the row is of another kind."""
+        if not row.startswith(self._prefix):
+            return False
+        self.note(row.removeprefix(self._prefix), int.from_bytes(value, "little"))
+        return True
+
+    def is_obsolete(self, row: str) -> bool:
+        """Return whether a row belongs to a partition of an earlier layout."""
+        return row.startswith(_PREFIX) and int(row.split("/")[1]) < self._generation
+
+    def note(self, run: str, epoch: int) -> None:
+        """Void every copy of a run with this epoch or an earlier one."""
+        self._void[run] = _Void(epoch, self._clock())
+        self._void.move_to_end(run)
+
+    def voids(self, run: str, epoch: int) -> bool:
+        return run in self._void and epoch <= self._void[run].epoch
+
+    async def write(self, run: str, epoch: int, erased: list[str]) -> None:
+        """Write a reset, and erase the snapshots that it voids, in one transaction.
+
+        Args:
+            erased: rows of these snapshots.
+        """
+        self._being_written[run] += 1
+        try:
+            packed = epoch.to_bytes(_EPOCH_BYTES, "little")
+            await self._writer.write({self._prefix + run: packed}, erased)
+            self.note(run, epoch)
+        finally:
+            self._being_written[run] -= 1
+            self._being_written += Counter()  # drops counts of zero
+
+    @property
+    def rows(self) -> list[str]:
+        return [self._prefix + run for run in self._void]
+
+    async def prune(self) -> None:
+        """Remove resets whose voided copies no claim can name any more."""
+        too_old = self._clock() - self._keep_s
+        old: list[str] = []
+        for run, void in self._void.items():
+            if void.noted_at >= too_old or len(old) == ROWS_PER_WRITE:
+                break
+            if run not in self._being_written:
+                old.append(run)
+        if old:
+            for run in old:
+                del self._void[run]
+            await self._writer.delete([self._prefix + run for run in old])
+
+
+class KeyedLocks:
+    """A lock for each name, kept only while a task holds it or waits for it."""
+
+    def __init__(self) -> None:
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._users: Counter[str] = Counter()
+
+    @asynccontextmanager
+    async def hold(self, name: str) -> AsyncIterator[None]:
+        lock = self._locks.setdefault(name, asyncio.Lock())
+        self._users[name] += 1
+        try:
+            async with lock:
+                yield
+        finally:
+            self._users[name] -= 1
+            if not self._users[name]:
+                del self._locks[name], self._users[name]
+
+    def __len__(self) -> int:
+        return len(self._locks)
 
 
 class Eviction:
-    """Takes the states of a run from their owners and clears them, one clearing of a run at a time.
+    """Recalls states from their owners and clears them, one eviction of a run at a time.
 
     Args:
-        resets: told what is void, before anybody is answered.
-        background: where idle runs are forgotten.
+        resets: notes what is void, before the response.
+        background: runs the expiry of idle runs.
     """
 
     def __init__(
@@ -33,21 +143,22 @@ class Eviction:
         self._background = background
         self._locks = KeyedLocks()
         self._expiring: set[str] = set()
-        self._recaller_of_all = Evictor()
+        self._retiring = Evictor()  # owns what take_all has taken
 
     async def reset(self, run: str) -> None:
-        """Clear a run; return when the store knows it.
+        """Clear a run; return when the store has recorded it.
 
         Raises:
-            AuthorityUnavailableError: the store does not serve. The states are as they were, but a
-                later life of the authority may find them cleared.
+            AuthorityUnavailableError: the store is unavailable. The states are as they were, but a
+                later term may find them cleared.
         """
-        async with self._locks.of(run):
+        async with self._locks.hold(run):
             evictor = Evictor()
             records = await self._take_run(run, evictor)
             epoch = self._table.next_epoch()
             try:
-                await self._resets.keep(run, epoch, [copy_row(record.key) for record in records])
+                rows = [snapshot_row(record.key) for record in records]
+                await self._resets.write(run, epoch, rows)
             except BaseException:
                 for record in records:
                     self._ownership.release(record)
@@ -55,7 +166,7 @@ class Eviction:
             self._clear(records, evictor, epoch)
 
     def expire(self, idle_since: float) -> None:
-        """Begin to forget the runs that nobody has used since that moment."""
+        """Begin to remove the runs that were not used since that moment."""
         for run in self._table.idle_runs(idle_since):
             if run not in self._expiring:
                 self._expiring.add(run)
@@ -63,7 +174,7 @@ class Eviction:
 
     async def _expire(self, run: str, idle_since: float) -> None:
         try:
-            async with self._locks.of(run):
+            async with self._locks.hold(run):
                 evictor = Evictor()
                 records = await self._take_run(run, evictor)
                 if records and not self._table.used_since(run, idle_since):
@@ -71,31 +182,31 @@ class Eviction:
                     self._resets.note(run, epoch)
                     self._clear(records, evictor, epoch)
                     return
-                for record in records:  # it was used while they were waited for
+                for record in records:  # it was used while they were recalled
                     self._ownership.free(record)
         finally:
             self._expiring.discard(run)
 
     async def take_all(self) -> None:
-        """Take every state from its owner, for good; what is clearing a run ends before."""
-        forever = self._recaller_of_all
-        while more := [record for record in self._table if record.owner is not forever]:
+        """Take every state for good, after the evictions that are under way."""
+        while more := self._not_taken(self._table):
             async with asyncio.TaskGroup() as group:
                 for run in dict.fromkeys(record.key.run for record in more):
                     group.create_task(self._take_for_good(run))
 
     async def _take_for_good(self, run: str) -> None:
-        async with self._locks.of(run):  # or each would wait for states that the other has
-            forever = self._recaller_of_all
-            more = [each for each in self._table.of_run(run) if each.owner is not forever]
-            await self._ownership.take(more, forever)
+        async with self._locks.hold(run):  # or two evictions would wait for each other's states
+            await self._ownership.take(self._not_taken(self._table.of_run(run)), self._retiring)
+
+    def _not_taken(self, records: StateTable | list[StateRecord]) -> list[StateRecord]:
+        return [record for record in records if record.owner is not self._retiring]
 
     @property
     def has_all(self) -> bool:
-        return all(record.owner is self._recaller_of_all for record in self._table)
+        return not self._not_taken(self._table)
 
     async def _take_run(self, run: str, evictor: Evictor) -> list[StateRecord]:
-        """Take every state of a run from its owner, those that are new meanwhile included."""
+        """Take every state of a run from its owner, including those created meanwhile."""
         records: list[StateRecord] = []
         try:
             while more := [r for r in self._table.of_run(run) if r.owner is not evictor]:
@@ -109,7 +220,7 @@ class Eviction:
 
     def _clear(self, records: list[StateRecord], evictor: Evictor, epoch: int) -> None:
         for record in records:
-            assert record.owner is evictor, "invariant 6: what is cleared has been taken"
+            assert record.owner is evictor, "invariant 6: what is cleared was recalled"
             self._table.clear(record, epoch)
             self._ownership.free(record)
             if record.owner is None:

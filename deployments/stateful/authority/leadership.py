@@ -1,168 +1,275 @@
-"""The partition of one authority: how it comes into it, may act in it, and leaves it."""
+"""Leadership of a partition: how a term begins, may act, and ends."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable
 
-from deployments.inference.options import InferenceOptions
-from deployments.stateful.authority.cluster import Cluster
-from deployments.stateful.authority.fenced_writer import FencedWriter, LeadershipRecord
-from deployments.stateful.authority.leader_lease import LeaderLease
-from deployments.stateful.authority.resets import Resets
-from deployments.stateful.authority.rows import (
-    Copy,
+from deployments.stateful.authority.eviction import Resets
+from deployments.stateful.authority.fenced_writer import (
+    ROWS_PER_WRITE,
+    FencedWriter,
+    LeadershipRecord,
+    SupersededError,
+)
+from deployments.stateful.authority.snapshots import (
+    Snapshot,
+    SnapshotWriter,
+    cluster_stamp,
+    has_stamp,
     key_of,
-    resets_prefix,
-    stamp_of,
-    unpack_copy,
-    unpack_epoch,
 )
 from deployments.stateful.authority.table import StateTable
-from deployments.stateful.authority.takeover import (
-    wait_for_earlier_layouts,
-    wait_for_predecessor,
-)
-from deployments.stateful.authority.write_behind import ROWS_PER_WRITE, Copies
-from deployments.stateful.layout import Partition, StateStore
+from deployments.stateful.layout import LAYOUT_ROW, Cluster, Layout, Partition
+from deployments.stateful.options import StateOptions
 from deployments.stateful.protocol import AuthorityUnavailableError, DismissedError, Key
-from deployments.store import StoreUnavailable
+from deployments.store import Expected, StoreUnavailable
+
+logger = logging.getLogger("ray.serve")
+
+_PAUSE_S = 0.1
 
 
-class Leadership:
-    """Whether the authority may act, and the store's part in it.
+class LeaderLease:
+    """The right to act, confirmed again and again.
 
-    Attributes:
-        writer: for writes under the condition that the partition is still this life's.
-        leader_lease: how long that is certain.
+    A later term acquires the partition in the store, and then waits for ``duration_s`` unless it
+    knows that this process has ended (invariant 8). So a process that has seen its own term in the
+    store may act for that long. While the store is unavailable, the cluster is asked instead: a
+    successor that it has not started cannot have acquired the partition.
     """
 
     def __init__(
         self,
-        store: StateStore,
-        table: str,
-        partition: Partition,
+        writer: FencedWriter,
         cluster: Cluster,
-        options: InferenceOptions,
+        duration_s: float,
         clock: Callable[[], float],
     ) -> None:
-        self.writer = FencedWriter(store, table, partition)
-        self.leader_lease = LeaderLease(self.writer, cluster, options.leader_lease_s, clock)
+        self._writer = writer
+        self._cluster = cluster
+        self._duration_s = duration_s
+        self._clock = clock
+        self._until = -1.0
+
+    @property
+    def is_valid(self) -> bool:
+        return self._clock() < self._until
+
+    def begin(self, acquired_at: float) -> None:
+        """Count from a moment before the partition was acquired."""
+        self._until = acquired_at + self._duration_s
+
+    async def keep(self) -> None:
+        """Renew until cancelled.
+
+        Raises:
+            SupersededError: a later term has the partition.
+        """
+        while True:
+            await asyncio.sleep(self._duration_s / 4)
+            await self.renew()
+
+    async def renew(self) -> None:
+        """Confirm the term, and count from before that.
+
+        Raises:
+            SupersededError: a later term has the partition.
+        """
+        asked_at = self._clock()
+        try:
+            async with asyncio.timeout(self._duration_s / 4):  # a store that hangs is unavailable
+                mine = await self._writer.is_mine()
+        except (AuthorityUnavailableError, TimeoutError):
+            asked_at = self._clock()
+            try:
+                mine = await self._cluster.is_current()
+            except AuthorityUnavailableError:
+                return
+        if not mine:
+            raise SupersededError
+        self._until = asked_at + self._duration_s
+
+
+class Leadership:
+    """One term's standing in its partition.
+
+    Attributes:
+        writer: for writes that only the current term can make.
+        lease: how long this term is certainly current.
+    """
+
+    def __init__(
+        self,
+        writer: FencedWriter,
+        partition: Partition,
+        cluster: Cluster,
+        options: StateOptions,
+        clock: Callable[[], float],
+    ) -> None:
+        self.writer = writer
+        self.lease = LeaderLease(writer, cluster, options.leader_lease_s, clock)
         self._partition = partition
         self._cluster = cluster
         self._options = options
         self._clock = clock
-        self._taken_at = 0.0
         self._opened = False
-        self._closed = False
-        self._left = False
+        self._retiring = False
+        self._ended = False
 
-    # Coming
+    @property
+    def term(self) -> int:
+        """This term's number; 0 before the partition was acquired."""
+        return self.writer.record.term
 
-    async def take(self) -> LeadershipRecord:
-        """Take the partition, and return the row of whoever had it before.
+    @property
+    def members(self) -> tuple[str, ...]:
+        return self.writer.record.members
+
+    @property
+    def first_epoch(self) -> int:
+        """A number above every epoch of earlier terms and layouts (invariant 2)."""
+        return (self._partition.generation << 32 | self.term) << 32
+
+    # Beginning
+
+    async def acquire(self, on_acquired: Callable[[], None]) -> None:
+        """Acquire the partition; return when no earlier term or layout can act any more.
+
+        Args:
+            on_acquired: called before that, to keep the lease from here on.
 
         Raises:
-            AuthorityUnavailableError: the store does not serve, or the cluster has started a later
-                life of this authority.
+            AuthorityUnavailableError: the store is unavailable, or the cluster has started a later
+                process for this partition.
         """
         if not await self._cluster.is_current():
-            raise AuthorityUnavailableError("the cluster has started another state actor")
-        taken_at = self._clock()
-        before = await self.writer.take(self._cluster.session, self._cluster.process)
-        self._taken_at = self._clock()
-        self.leader_lease.begin(taken_at)
-        return before
+            raise AuthorityUnavailableError("The cluster has started another state actor")
+        asked_at = self._clock()
+        before = await self.writer.acquire(self._cluster.session, self._cluster.process)
+        acquired_at = self._clock()
+        self.lease.begin(asked_at)
+        on_acquired()
+        await self._wait_for_predecessor(before, acquired_at)
+        await self._wait_for_earlier_layouts()
 
-    async def wait_for_takeover(self, before: LeadershipRecord) -> None:
-        """Return when nobody of an earlier life or layout can act any more."""
-        until = self._taken_at + self._options.leader_lease_s + self._options.lease_margin_s
-        await wait_for_predecessor(before, self._cluster, until, self._clock)
-        await wait_for_earlier_layouts(self._partition, self.writer, self._cluster)
+    async def _wait_for_predecessor(self, before: LeadershipRecord, acquired_at: float) -> None:
+        """Return when the process of the term before has ended, or its leader lease has."""
+        if not before.process or before.session != self._cluster.session:
+            return
+        until = acquired_at + self._options.leader_lease_s + self._options.lease_margin_s
+        while self._clock() < until and not await self._cluster.has_ended(before.process):
+            await asyncio.sleep(_PAUSE_S)
 
-    async def load(self, table: StateTable, resets: Resets, copies: Copies) -> None:
-        """Read the copies and resets of this partition; have copies that are void erased."""
-        stamp = None
-        if not self._options.restore_after_restart:
-            stamp = stamp_of(self._cluster.session)
-        mine = resets_prefix(self._partition)
-        found: list[tuple[Key, Copy | None]] = []
-        garbage: list[str] = []
+    async def _wait_for_earlier_layouts(self) -> None:
+        """Return when every partition of an earlier layout is retired."""
+        store, table = self.writer.store, self.writer.table
+        try:
+            row = await store.get(table, LAYOUT_ROW)
+            for partition in Layout.unpack(row).earlier if row else ():
+                if partition.generation >= self._partition.generation:
+                    continue  # the present layout is a later one, and waits for this partition
+                while not await self._is_retired(partition):
+                    await asyncio.sleep(_PAUSE_S)
+        except StoreUnavailable as error:
+            raise AuthorityUnavailableError(f"The store is unavailable: {error}") from error
+
+    async def _is_retired(self, partition: Partition) -> bool:
+        store, table = self.writer.store, self.writer.table
+        stored = await store.get(table, partition.row)
+        if stored is None:
+            return True
+        if LeadershipRecord.unpack(stored).session != self._cluster.session:
+            # No process of another start of the cluster is alive.
+            unchanged = Expected(partition.row, stored)
+            return await store.change(table, {}, [partition.row], when=unchanged)
+        try:
+            await self._cluster.retire(partition)
+        except AuthorityUnavailableError as error:
+            logger.info("Waiting for %s of an earlier layout: %s", partition, error)
+        return False
+
+    async def load(
+        self, table: StateTable, resets: Resets, snapshots: SnapshotWriter, state_bytes: int
+    ) -> None:
+        """Read the snapshots and resets of this partition; erase snapshots that are void.
+
+        Raises:
+            AuthorityUnavailableError: the store is unavailable.
+        """
+        restores = self._options.restore_after_restart
+        stamp = cluster_stamp(self._cluster.session)
+        found: list[tuple[Key, Snapshot | None]] = []
+        obsolete: list[str] = []
         try:
             async for row, value in self.writer.store.scan(self.writer.table):
                 if (key := key_of(row)) is not None:
                     if self._partition.has(key):
-                        found.append((key, unpack_copy(value, stamp)))
-                elif row.startswith(mine):
-                    resets.restore(row.removeprefix(mine), unpack_epoch(value))
-                elif row.startswith("reset/") and _generation(row) < self._partition.generation:
-                    garbage.append(row)
+                        is_kept = restores or has_stamp(value, stamp)
+                        found.append(
+                            (key, Snapshot.unpack(value, state_bytes) if is_kept else None)
+                        )
+                elif not resets.restore(row, value) and resets.is_obsolete(row):
+                    obsolete.append(row)
         except StoreUnavailable as error:
-            raise AuthorityUnavailableError(f"the store does not serve: {error}") from error
-        for key, copy in found:  # a copy may have been written behind its reset
-            if copy is None or resets.voids(key.run, copy.version.epoch):
-                copies.erase(key)
+            raise AuthorityUnavailableError(f"The store is unavailable: {error}") from error
+        for key, snapshot in found:
+            # A snapshot may have been written after its reset.
+            if snapshot is None or resets.voids(key.run, snapshot.version.epoch):
+                snapshots.put(key, None)
             else:
-                table.restore(key, copy)
-        for start in range(0, len(garbage), ROWS_PER_WRITE):
-            await self.writer.write({}, garbage[start : start + ROWS_PER_WRITE])
+                table.restore(key, snapshot)
+        await self.writer.delete(obsolete)
 
     def open(self) -> None:
         """Begin to act."""
         self._opened = True
 
-    @property
-    def first_epoch(self) -> int:
-        """A number above every epoch of earlier lives, and of earlier layouts (invariant 2)."""
-        return (self._partition.generation << 32 | self.writer.row.incarnation) << 32
-
     # Acting
 
     def may_act(self) -> bool:
-        return self._opened and not self._left and self.leader_lease.certain
+        return self._opened and not self._ended and self.lease.is_valid
 
     def require(self) -> None:
-        """Check that nobody can have succeeded this life.
+        """Check that this term is certainly current.
 
         Raises:
             AuthorityUnavailableError: that is not certain now.
         """
         if not self.may_act():
-            raise AuthorityUnavailableError("the state actor cannot tell whether it may still act")
+            raise AuthorityUnavailableError("The state actor is not sure that its term is current")
 
     def require_open(self, generation: int | None = None) -> None:
-        """Check, too, that the partition is not being given up.
+        """Check, too, that the partition is not being retired.
 
         Raises:
-            DismissedError: it is, or the caller is of another layout.
+            DismissedError: it is, or the caller has another layout.
         """
         self.require()
-        if self._closed or generation not in (None, self._partition.generation):
+        if self._retiring or generation not in (None, self._partition.generation):
             raise DismissedError("The hidden states have moved to another layout")
 
-    # Leaving
+    # Ending
 
-    def close(self) -> None:
-        self._closed = True
+    def begin_to_retire(self) -> None:
+        """Refuse new members and grants; existing members may still commit."""
+        self._retiring = True
 
     async def step_down(self) -> None:
-        """Leave the partition to the next life; from here on nobody is heard."""
+        """Leave the partition to the next term; every call is refused from here on."""
         self.require()
-        self._left = True
+        self._ended = True
         await self.writer.step_down()
 
-    async def give_up(self, rows: list[str]) -> None:
-        """Leave the partition for good; from here on nobody is heard.
+    async def retire(self, resets: list[str]) -> None:
+        """Leave the partition for good; every call is refused from here on.
 
         Args:
-            rows: that served it alone.
+            resets: rows that served this partition alone.
         """
-        self._left = False  # an attempt before may have failed
+        self._ended = False  # an earlier attempt may have failed
         self.require()
-        self._left = True
-        for start in range(0, max(0, len(rows) - ROWS_PER_WRITE), ROWS_PER_WRITE):
-            await self.writer.write({}, rows[start : start + ROWS_PER_WRITE])
-        await self.writer.give_up(rows[-ROWS_PER_WRITE:])
-
-
-def _generation(row: str) -> int:
-    return int(row.split("/")[1])
+        self._ended = True
+        await self.writer.delete(resets[:-ROWS_PER_WRITE])
+        await self.writer.retire(resets[-ROWS_PER_WRITE:])

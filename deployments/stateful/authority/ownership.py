@@ -1,4 +1,4 @@
-"""Who owns which state: sessions of replicas, queues of those who wait, recalls."""
+"""Ownership of states: one owner each, a queue of those that wait, and recalls."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ import logging
 from collections.abc import Callable, Sequence
 
 from deployments.stateful.authority.background import BackgroundTasks
-from deployments.stateful.authority.cluster import Cluster
 from deployments.stateful.authority.table import Owner, Session, StateRecord, StateTable, Waiter
+from deployments.stateful.layout import Cluster
 from deployments.stateful.protocol import StaleSessionError
 
 logger = logging.getLogger("ray.serve")
 
+PROBE_AFTER_S = 0.03  # from a recall until the cluster is asked whether the owner is alive
 _LONGEST_PROBE_PAUSE_S = 0.5
 
 
 class Ownership:
-    """Gives each record to one owner at a time, in the order of asking.
+    """Gives each record to one owner at a time, in the order of requests.
 
     Args:
-        cluster: asked about an owner that does not answer a recall for ``probe_after_s``; when it
-            is dead, its lease is broken at once.
-        may_act: whether anything may be given to anybody now.
+        cluster: tells whether an owner is alive that does not answer a recall. The lease of a
+            dead one is broken at once.
+        may_act: whether anything may be granted now.
 
     Attributes:
         sessions: by number.
@@ -33,22 +34,17 @@ class Ownership:
         table: StateTable,
         background: BackgroundTasks,
         cluster: Cluster,
-        probe_after_s: float,
         may_act: Callable[[], bool],
     ) -> None:
         self.sessions: dict[int, Session] = {}
         self._table = table
         self._background = background
         self._cluster = cluster
-        self._probe_after_s = probe_after_s
         self._may_act = may_act
 
-    def end_session(self, session: Session) -> None:
-        self._forget(session)
-        for record in session.owned.values():
-            self.free(record)
+    # Sessions
 
-    def succeed_session(self, session: Session) -> None:
+    def begin_session(self, session: Session) -> None:
         """Begin a session, which inherits what earlier ones of its replica own."""
         for earlier in [s for s in self.sessions.values() if s.replica == session.replica]:
             self._forget(earlier)
@@ -57,22 +53,47 @@ class Ownership:
             session.owned |= earlier.owned
         self.sessions[session.number] = session
 
+    def settle_claim(self, session: Session, kept: Sequence[StateRecord]) -> None:
+        """Begin a session's normal operation with these records; free what else it inherited."""
+        session.claiming = False
+        for record in kept:
+            if record.owner is None:
+                self._give(record, session)
+        keys = {record.key for record in kept}
+        for record in [r for key, r in session.owned.items() if key not in keys]:
+            self.release(record)
+        for record in list(session.owned.values()):
+            self.recall_if_wanted(record)
+
+    def end_session(self, session: Session) -> None:
+        self._forget(session)
+        for record in session.owned.values():
+            self.free(record)
+
     def _forget(self, session: Session) -> None:
         del self.sessions[session.number]
-        session.recalled.set()  # nobody may go on listening for what concerns the next one
+        session.recalled.set()  # its long poll must not go on for the next session
         for wait in list(session.waits):
             if not wait.done():
-                wait.set_exception(StaleSessionError(f"session {session.number} has ended"))
+                wait.set_exception(StaleSessionError(f"Session {session.number} has ended"))
 
-    async def take(self, wanted: Sequence[StateRecord], owner: Owner) -> None:
-        """Return when ``owner`` has all records; a cancelled wait leaves none behind."""
-        turns = [self._queue(record, owner) for record in wanted]
+    # Records
+
+    async def take(self, records: Sequence[StateRecord], owner: Owner) -> None:
+        """Return when ``owner`` has all records.
+
+        It queues for all of them at once, and then waits. While it waits, records that it already
+        has stay its own. If it is cancelled, it leaves every queue: a place that was not granted
+        yet is withdrawn, and a record that was granted is released to the next in its queue.
+        """
+        grants = [self._queue(record, owner) for record in records]
         try:
-            for turn in turns:
-                await turn
+            for granted in grants:
+                await granted
         except asyncio.CancelledError:
-            for record, turn in zip(wanted, turns, strict=True):
-                if not turn.cancel() and not turn.cancelled() and record.owner is owner:
+            for record, granted in zip(records, grants, strict=True):
+                withdrawn = granted.cancel() or granted.cancelled()
+                if not withdrawn and record.owner is owner:
                     self.release(record)
             raise
 
@@ -88,21 +109,9 @@ class Ownership:
             owner.waits[granted] = None
             granted.add_done_callback(owner.waits.pop)
         else:
-            record.waiters.insert(0, Waiter(owner, granted))  # one clearing of a run at a time
-        self.recall(record)
+            record.waiters.insert(0, Waiter(owner, granted))  # a run has one eviction at a time
+        self._recall(record)
         return granted
-
-    def settle_claim(self, session: Session, kept: Sequence[StateRecord]) -> None:
-        """Begin a session's normal life with these records, and free what else it has inherited."""
-        session.claiming = False
-        for record in kept:
-            if record.owner is None:
-                self._give(record, session)
-        keys = {record.key for record in kept}
-        for record in [r for key, r in session.owned.items() if key not in keys]:
-            self.release(record)
-        for record in list(session.owned.values()):
-            self.recall_if_wanted(record)
 
     def _give(self, record: StateRecord, owner: Owner) -> None:
         assert record.owner is None, "invariant 1: one owner"
@@ -111,31 +120,34 @@ class Ownership:
             owner.owned[record.key] = record
 
     def release(self, record: StateRecord) -> None:
+        """Take a record off its session, and give it to the next that waits."""
         if isinstance(record.owner, Session):
             record.owner.owned.pop(record.key, None)
             record.owner.recalls.pop(record.key, None)
         self.free(record)
 
     def free(self, record: StateRecord) -> None:
-        """Take a state from its owner and give it to the next who waits."""
+        """Take a state from its owner and give it to the next that waits."""
         record.owner = None
         while record.waiters:
-            turn = record.waiters.pop(0)
-            if not turn.granted.done():
-                self._give(record, turn.owner)
-                turn.granted.set_result(None)
+            waiter = record.waiters.pop(0)
+            if not waiter.granted.done():
+                self._give(record, waiter.owner)
+                waiter.granted.set_result(None)
                 return
-        self._table.left(record)
+        self._table.expedite_snapshot(record)
+
+    # Recalls
 
     def recall_if_wanted(self, record: StateRecord) -> None:
         if record.wanted:
-            self.recall(record)
+            self._recall(record)
 
-    def recall(self, record: StateRecord) -> None:
+    def _recall(self, record: StateRecord) -> None:
         """Ask the owner to give a state back."""
         session = record.owner
         if not isinstance(session, Session) or session.claiming:
-            return  # after the claim it is looked at again
+            return  # settle_claim looks at it again
         session.recalls[record.key] = record
         session.recalled.set()
         if not session.probed:
@@ -143,20 +155,20 @@ class Ownership:
             self._background.spawn(self._probe(session))
 
     async def _probe(self, session: Session) -> None:
-        """Break the lease of a dead owner without waiting until it runs out."""
-        pause_s = self._probe_after_s
+        """Break the lease of a dead owner before it expires."""
+        pause_s = PROBE_AFTER_S
         try:
             while session.number in self.sessions:
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PROBE_PAUSE_S)
-                if not self._waited_for(session):
+                if not self._is_waited_for(session):
                     return
                 dead = not await self._cluster.is_alive(session.replica)
                 if dead and session.number in self.sessions and self._may_act():
-                    logger.warning("Replica %s is dead; its leases are broken.", session.replica)
+                    logger.warning("Replica %s is dead; broke its leases", session.replica)
                     self.end_session(session)
         finally:
             session.probed = False
 
-    def _waited_for(self, session: Session) -> bool:
+    def _is_waited_for(self, session: Session) -> bool:
         return any(record.wanted for key, record in session.recalls.items() if key in session.owned)

@@ -1,4 +1,4 @@
-"""What a new life of the authority takes back from the replicas, whose memories outlive its own."""
+"""Recovery of a new term: it restores the states that replicas hold from their claims."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
-from deployments.stateful.authority.cluster import Cluster
+from deployments.stateful.authority.eviction import Resets
 from deployments.stateful.authority.fenced_writer import SupersededError
 from deployments.stateful.authority.ownership import Ownership
-from deployments.stateful.authority.resets import Resets
-from deployments.stateful.authority.rows import Copy
+from deployments.stateful.authority.snapshots import Snapshot
 from deployments.stateful.authority.table import Session, StateTable
+from deployments.stateful.layout import Cluster
 from deployments.stateful.protocol import (
     AuthorityUnavailableError,
     ClaimPart,
@@ -28,7 +28,12 @@ _PAUSE_S = 0.1
 
 
 class Recovery:
-    """Takes claims, and settles them when enough were heard (invariant 8)."""
+    """Collects claims, and settles them when it has enough of them (invariant 8).
+
+    It waits for the members that have not claimed yet. A member is not waited for any longer once
+    it has claimed, once it is known to be dead, or once its lease has expired: after that, only
+    members whose session has begun to claim are waited for.
+    """
 
     def __init__(
         self,
@@ -44,59 +49,65 @@ class Recovery:
         self._cluster = cluster
         self._clock = clock
         self._missing: dict[str, None] = {}
-        self._heard = self._dead = 0
-        self._until = 0.0
-        self._waits = False
-        self._heard_all = asyncio.Event()
+        self._n_claimed = self._n_dead = 0
+        self._leases_end_at = 0.0
+        self._leases_may_live = False
+        self._all_claimed = asyncio.Event()
         self._unsettled = 0
 
     def begin(self, members: Iterable[str], leases_end_at: float) -> None:
-        """Begin to wait for the members of the earlier life, whose leases end by that moment."""
+        """Wait for the members of the earlier term, whose leases end by that moment."""
         self._missing = dict.fromkeys(members)
-        self._heard = self._dead = 0
-        self._until = leases_end_at
-        self._waits = True
+        self._n_claimed = self._n_dead = 0
+        self._leases_end_at = leases_end_at
+        self._leases_may_live = True
 
     def __str__(self) -> str:
         late = len(self._missing)
-        return f"heard {self._heard} replicas, {self._dead} were dead, {late} out of time"
+        return f"{self._n_claimed} replicas claimed, {self._n_dead} were dead, {late} were late"
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Members that may hold states which nobody has heard of."""
-        return tuple(self._missing) if self._active else ()
+        """Members that may still hold states which no claim has named."""
+        return tuple(self._missing) if self._is_waiting else ()
 
     @property
-    def _active(self) -> bool:
-        return bool(self._missing) and (self._waits or self._any_claims)
+    def _is_waiting(self) -> bool:
+        return bool(self._missing) and (self._leases_may_live or self._any_is_claiming)
 
     @property
-    def _any_claims(self) -> bool:
+    def _any_is_claiming(self) -> bool:
         return any(
             session.claiming and session.replica in self._missing
             for session in self._ownership.sessions.values()
         )
 
     async def over(self) -> None:
-        """Return when states may be granted: enough were heard, and their claims are settled."""
-        while self._active or self._unsettled:
+        """Return when states may be granted: enough members claimed, and all claims are settled."""
+        while self._is_waiting or self._unsettled:
             await self._wait()
 
     @asynccontextmanager
-    async def heard(self, replica: str, renew: Callable[[], Session]) -> AsyncIterator[Session]:
-        """Wait, with a claim that is complete, for those of all others.
+    async def claimed(self, replica: str, renew: Callable[[], Session]) -> AsyncIterator[Session]:
+        """Wait, with a complete claim, for the claims of all other members.
 
-        Until then another replica may claim what it was granted later. No state is granted until
-        this context is left.
+        Until then another replica may claim a later grant of the same state. The order is:
+
+        1. The claim counts as received, and as unsettled: from here on ``over`` blocks, so no
+           checkout is granted before the claim is settled.
+        2. While other members are missing, this waits. Each round renews the session, or raises
+           if the session has ended meanwhile.
+        3. The caller settles the claim in the ``with`` block, without awaiting.
+        4. The claim is no longer unsettled, and ``over`` may return.
 
         Args:
-            renew: the lease of the session, which does not run out by this wait.
+            renew: returns the session with its lease renewed, which must not expire meanwhile.
         """
-        self._heard += replica in self._missing
-        self._hear(replica)
+        self._n_claimed += replica in self._missing
+        self._mark_received(replica)
         self._unsettled += 1
         try:
-            while self._active:
+            while self._is_waiting:
                 await self._wait()
                 renew()
             yield renew()
@@ -106,58 +117,57 @@ class Recovery:
     async def _wait(self) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_PAUSE_S):
-                await self._heard_all.wait()
-        await asyncio.sleep(0)  # for claims that are settled in this turn
+                await self._all_claimed.wait()
+        await asyncio.sleep(0)  # let claims settle that woke up in this turn
 
     async def probe(self) -> None:
-        """Wait no longer for members that have died, or whose leases are over.
+        """Stop waiting for members that have died, or whose leases have expired.
 
         Raises:
-            SupersededError: members are missing, and the cluster has started a later life.
+            SupersededError: members are missing, and the cluster has started a later term.
         """
-        while self._active:
+        while self._is_waiting:
             for member in list(self._missing):
                 if not await self._cluster.is_alive(member):
-                    logger.warning("Replica %s is dead; its claim is not waited for.", member)
-                    self._dead += member in self._missing
-                    self._hear(member)
-            left_s = self._until - self._clock()
+                    logger.warning("Replica %s is dead; its claim is not waited for", member)
+                    self._n_dead += member in self._missing
+                    self._mark_received(member)
+            left_s = self._leases_end_at - self._clock()
             if left_s <= 0 and self._missing:
-                await self._look_for_a_later_life()
+                await self._stop_waiting_unless_superseded()
             await asyncio.sleep(min(_PAUSE_S, left_s) if left_s > 0 else _PAUSE_S)
 
-    async def _look_for_a_later_life(self) -> None:
-        """Wait no longer for whoever has not begun to claim, unless another life may hear it."""
+    async def _stop_waiting_unless_superseded(self) -> None:
+        """Stop waiting for members without a session, unless they may claim with a later term."""
         try:
             current = await self._cluster.is_current()
         except AuthorityUnavailableError:
-            return  # nobody can tell where replicas are led
+            return  # it is unknown where the replicas' calls go
         if not current:
-            raise SupersededError("the cluster leads replicas to a later life of the state actor")
-        self._waits = False
+            raise SupersededError("The cluster sends replicas to a later term of the state actor")
+        self._leases_may_live = False
 
-    def _hear(self, member: str) -> None:
+    def _mark_received(self, member: str) -> None:
         self._missing.pop(member, None)
         if not self._missing:
-            self._heard_all.set()
+            self._all_claimed.set()
 
-    def take_over(self, session: Session, part: ClaimPart) -> list[Key]:
-        """Take over what is newer than what is here; return the keys to be told in full."""
+    def receive(self, session: Session, part: ClaimPart) -> list[Key]:
+        """Adopt the states that are newer than the table's; return the keys of missing states."""
         return [
-            *self._take_over(session, part.owned, session.claimed),
-            *self._take_over(session, part.given_back, session.offered),
+            *self._receive(session, part.owned, session.claimed),
+            *self._receive(session, part.released, session.released),
         ]
 
-    def _take_over(
-        self, session: Session, states: StateBatch, named: dict[Key, Version]
-    ) -> list[Key]:
+    def _receive(self, session: Session, batch: StateBatch, named: dict[Key, Version]) -> list[Key]:
         wanted = []
-        for key, version, hidden in zip(states.keys, states.versions, states.hidden, strict=True):
+        for key, version, state in zip(batch.keys, batch.versions, batch.states, strict=True):
             named[key] = version
             if not self._is_newer(session, key, version):
                 continue
-            if len(hidden):
-                self._table.adopt(key, Copy(version, hidden, states.receipts.get(key, ())))
+            if len(state):
+                claimed = Snapshot(version, state.tobytes(), batch.receipts.get(key, ()))
+                self._table.adopt(key, claimed)
             else:
                 wanted.append(key)
         return wanted
@@ -171,25 +181,25 @@ class Recovery:
         return record.owner in (None, session) and record.version < version
 
     def settle(self, session: Session) -> list[Key]:
-        """Begin a session's normal life; return the keys of its claim that it has not got."""
+        """Begin a session's normal operation; return the keys of its claim that it has lost."""
         lost: list[Key] = []
-        kept, left = [], []
+        kept, released = [], []
         for key, version in session.claimed.items():
             record = self._table.get(key)
             if record and record.owner in (None, session) and record.version == version:
                 kept.append(record)
             else:
                 lost.append(key)
-        for key, version in session.offered.items():
+        for key, version in session.released.items():
             record = self._table.get(key)
-            # of the same grant, and as new: another owner may be waiting for its grant by now
+            # Of the same grant, and as new: another owner may wait for its grant by now.
             if record and record.version.epoch == version.epoch and record.version >= version:
-                left.append(record)
+                released.append(record)
             else:
                 lost.append(key)
-        session.claimed, session.offered = {}, {}
+        session.claimed, session.released = {}, {}
         self._ownership.settle_claim(session, kept)
-        for record in left:
+        for record in released:
             if record.owner is None:
-                self._table.left(record)
+                self._table.expedite_snapshot(record)
         return lost

@@ -1,4 +1,4 @@
-"""Who has a session with the authority, and until when."""
+"""Sessions of replicas: their leases, and the membership that makes a replica's claim count."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Sessions:
     """Opens, renews and ends sessions.
 
     Args:
-        grace_s: time from the last call of a session until its lease is over for certain.
+        grace_s: time from the last call of a session until its lease has certainly expired.
     """
 
     def __init__(
@@ -42,23 +42,23 @@ class Sessions:
     async def open(self, hello: Hello) -> Session:
         """Open a session of a member, in place of its earlier ones.
 
-        A member is heard while the partition is being given up, too: it may have steps to tell.
-        Numbers begin with the incarnation: those of an earlier life are never taken for its own.
+        A member may open one while the partition is being retired, too: it may have steps to
+        commit. Numbers begin with the term, so those of an earlier term are never mistaken.
         """
         async with self._enrolling:
-            if hello.replica not in self._leadership.writer.row.members:
+            if hello.replica not in self._leadership.members:
                 self._leadership.require_open(hello.generation)
                 await self._enrol(hello.replica)
             self._leadership.require()
-            first = self._leadership.writer.row.incarnation << 32
+            first = self._leadership.term << 32
             self._last_number = max(first, self._last_number) + 1
             expires_at = self._clock() + self._grace_s
             session = Session(self._last_number, hello.replica, expires_at)
-            self._ownership.succeed_session(session)
+            self._ownership.begin_session(session)
         return session
 
     async def _enrol(self, replica: str) -> None:
-        """Make a replica a member, and members that are gone none any more."""
+        """Add a member, and remove those that have no session and no claim to make."""
         present = [session.replica for session in self._by_number.values()]
         members = dict.fromkeys((*self._recovery.missing, *present, replica))
         await self._leadership.writer.set_members(tuple(members))
@@ -72,7 +72,7 @@ class Sessions:
         self._leadership.require()
         session = self._by_number.get(number)
         if session is None or self._clock() > session.expires_at:
-            raise StaleSessionError(f"session {number} is not known")
+            raise StaleSessionError(f"Session {number} is unknown or has ended")
         session.expires_at = self._clock() + self._grace_s
         return session
 
@@ -80,14 +80,14 @@ class Sessions:
         """Return a session whose claim is not settled, its lease renewed."""
         session = self.find(number)
         if not session.claiming:
-            raise StaleSessionError(f"session {number} has claimed already")
+            raise StaleSessionError(f"Session {number} has claimed already")
         return session
 
     def renew(self, number: int) -> Session:
-        """Return a session whose claim is complete, its lease renewed."""
+        """Return a session whose claim is settled, its lease renewed."""
         session = self.find(number)
         if session.claiming:
-            raise StaleSessionError(f"session {number} has not claimed yet")
+            raise StaleSessionError(f"Session {number} has not claimed yet")
         return session
 
     def end(self, session: Session) -> None:
@@ -97,7 +97,7 @@ class Sessions:
     def end_expired(self) -> None:
         now = self._clock()
         for session in [each for each in self._by_number.values() if now > each.expires_at]:
-            logger.warning("The lease of replica %s has run out.", session.replica)
+            logger.warning("The lease of replica %s has expired", session.replica)
             self._ownership.end_session(session)
 
 
@@ -110,5 +110,5 @@ def refuse_other_protocols(hello: Hello) -> None:
     if hello.protocol != PROTOCOL:
         raise DismissedError(
             f"The replica speaks version {hello.protocol} of the hidden-state protocol, the state "
-            f"actor version {PROTOCOL}"
+            f"actor version {PROTOCOL}. A rollout of one version replaces both"
         )

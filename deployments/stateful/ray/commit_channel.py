@@ -1,17 +1,16 @@
-"""Commits over a socket of their own: the one call that is made all the time.
+"""Commits over a TCP connection between a replica and the state actor.
 
 A commit follows every few milliseconds of steps, and as a Ray actor call it costs both sides more
-than the steps themselves. So each replica keeps a connection to the actor. Everything else stays
-with actor calls.
+than the steps themselves. All other calls are actor calls.
 
-A commit's payload is the length of a JSON header (4 bytes, big endian), the header, and the packed
-states; an answer's payload is JSON.
+A request is one frame of :func:`~deployments.stateful.protocol.pack_frame`, with the header
+``[session, call, released, trace, batch header]``. A response is a JSON object.
 """
 
 from __future__ import annotations
 
 import json
-import struct
+from typing import Any
 
 from deployments.channel import Address, Channel, Listener, connect
 from deployments.stateful.protocol import (
@@ -20,51 +19,42 @@ from deployments.stateful.protocol import (
     Key,
     StaleSessionError,
     StateBatch,
+    StateError,
+    pack_frame,
+    unpack_frame,
 )
 from deployments.trace_context import Trace
 from deployments.tracing import process as tracing
 
 MAX_FRAME = 256 << 20
 
-_LENGTH = struct.Struct(">I")
+_ERRORS: dict[str, type[StateError]] = {
+    "stale": StaleSessionError,
+    "unavailable": AuthorityUnavailableError,
+}
 
 
 def encode_commit(
     session: int, states: StateBatch, released: list[Key], call: int, trace: Trace | None = None
 ) -> bytes:
-    header = json.dumps([session, released, call, trace]).encode()
-    return b"".join((_LENGTH.pack(len(header)), header, states.pack()))
+    return pack_frame([session, call, released, trace, states.header()], states.states)
 
 
-def decode_commit(
-    payload: bytes,
-) -> tuple[tuple[int, StateBatch, list[Key], int], list[Trace]]:
+def decode_commit(frame: bytes) -> tuple[tuple[int, StateBatch, list[Key], int], list[Trace]]:
     """Return the arguments of :meth:`~deployments.stateful.protocol.Authority.commit`, and the
     trace that it belongs to, if any.
 
     Raises:
         ValueError: not a commit.
     """
+    header, packed = unpack_frame(frame)
     try:
-        start = _LENGTH.size + _LENGTH.unpack_from(payload)[0]
-        session, released, call, trace = json.loads(payload[_LENGTH.size : start])
-        states = StateBatch.unpack(memoryview(payload)[start:])
+        session, call, released, trace, batch = header
+        states = StateBatch.from_frame(batch, packed)
         traces = [Trace(*trace)] if trace else []
         return (session, states, [Key(*key) for key in released], call), traces
-    except (struct.error, TypeError) as error:
+    except TypeError as error:
         raise ValueError(f"not a commit: {error}") from error
-
-
-async def take_commit(authority: Authority, payload: bytes) -> list[Key]:
-    """Carry out an encoded commit, and return the keys that are refused.
-
-    Raises:
-        ValueError: not a commit.
-        HiddenStateError: what the authority says.
-    """
-    arguments, traces = decode_commit(payload)
-    with tracing.covering("commit at the state actor", traces, "server"):
-        return await authority.commit(*arguments)
 
 
 class CommitServer:
@@ -79,26 +69,27 @@ class CommitServer:
         return await self._listener.start(host)
 
     def close(self) -> None:
-        """Take no new connections; those that are open end with their replicas."""
+        """Accept no new connections; open ones end with their replicas."""
         self._listener.close()
 
     async def _serve(self, channel: Channel) -> None:
         while True:
-            channel.send(await self._answer(await channel.receive()))
+            response = await self._respond(await channel.receive())
+            channel.send(json.dumps(response).encode())
             await channel.drain()
 
-    async def _answer(self, payload: bytes) -> bytes:
+    async def _respond(self, frame: bytes) -> dict[str, Any]:
+        arguments, traces = decode_commit(frame)
         try:
-            refused = await take_commit(self._authority, payload)
-        except StaleSessionError as error:
-            return json.dumps({"stale": str(error)}).encode()
-        except AuthorityUnavailableError as error:
-            return json.dumps({"unavailable": str(error)}).encode()
-        return json.dumps({"refused": refused}).encode()
+            with tracing.covering("commit at the state actor", traces, "server"):
+                return {"refused": await self._authority.commit(*arguments)}
+        except tuple(_ERRORS.values()) as error:
+            names = [name for name, kind in _ERRORS.items() if isinstance(error, kind)]
+            return {names[0]: str(error)}
 
 
 class CommitChannel:
-    """A replica's end. One commit at a time; broken for good by any failure."""
+    """A replica's end. One commit at a time; after any failure the connection is closed."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -108,11 +99,16 @@ class CommitChannel:
         """Connect to the authority's end.
 
         Raises:
-            OSError: the address cannot be reached.
+            AuthorityUnavailableError: the address cannot be reached.
         """
-        return cls(await connect(address, MAX_FRAME))
+        try:
+            return cls(await connect(address, MAX_FRAME))
+        except OSError as error:
+            raise AuthorityUnavailableError(
+                f"Cannot connect to the state actor at {address.host}:{address.port}: {error}"
+            ) from error
 
-    async def commit(self, payload: bytes) -> list[Key]:
+    async def commit(self, frame: bytes) -> list[Key]:
         """Send an encoded commit and return the keys that were refused.
 
         Raises:
@@ -120,19 +116,18 @@ class CommitChannel:
             AuthorityUnavailableError: the connection is lost, or the authority may not act.
         """
         try:
-            self._channel.send(payload)
-            answer = json.loads(await self._channel.receive())
+            self._channel.send(frame)
+            response = json.loads(await self._channel.receive())
         except OSError as error:
             self.close()
-            raise AuthorityUnavailableError(f"the connection is lost: {error}") from error
-        except BaseException:  # given up in the middle: the next answer would be this one's
+            raise AuthorityUnavailableError(f"The connection was lost: {error}") from error
+        except BaseException:  # cancelled halfway: the next response would be this one's
             self.close()
             raise
-        if "stale" in answer:
-            raise StaleSessionError(answer["stale"])
-        if "unavailable" in answer:
-            raise AuthorityUnavailableError(answer["unavailable"])
-        return [Key(*key) for key in answer["refused"]]
+        for name, kind in _ERRORS.items():
+            if name in response:
+                raise kind(response[name])
+        return [Key(*key) for key in response["refused"]]
 
     def close(self) -> None:
         self._channel.close()

@@ -1,4 +1,4 @@
-"""On which node each state actor is: they are spread, and spread again when a node has come."""
+"""Placement of state actors: they are spread over the nodes, and again when a node has joined."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from deployments.ray_private.core import read_actor_places
 
 
 def choose_node(shard: int, nodes: Collection[str], taken: Collection[str]) -> str | None:
-    """Return one of the nodes that have the fewest state actors, None when there is no node.
+    """Return one of the nodes with the fewest state actors, None if there is no node.
 
     Actors that are created at the same moment, unaware of each other, get different ones.
 
     Args:
-        taken: the node of each state actor that is there.
+        taken: the node of each existing state actor.
     """
     n_actors = Counter(taken)
     fewest = min((n_actors[node] for node in nodes), default=0)
@@ -24,10 +24,10 @@ def choose_node(shard: int, nodes: Collection[str], taken: Collection[str]) -> s
     return free[shard % len(free)] if free else None
 
 
-def ought_to_move(name: str, places: Mapping[str, str], nodes: Collection[str]) -> bool:
-    """Tell whether one of several state actors is where it should not be.
+def is_misplaced(name: str, places: Mapping[str, str], nodes: Collection[str]) -> bool:
+    """Return whether this one of several state actors should move.
 
-    It is when its node is not for state actors, or when it is the one to leave a node that has two
+    It should if its node is not for state actors, or if it is the one to leave a node that has two
     more than another.
 
     Args:
@@ -44,13 +44,13 @@ def ought_to_move(name: str, places: Mapping[str, str], nodes: Collection[str]) 
 
 
 def serving_nodes() -> list[str]:
-    """Return the living nodes that have CPUs: the head may have none, so that it serves nothing."""
+    """Return the living nodes that have CPUs. The head may have none, so that it serves nothing."""
     return [
         node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")
     ]
 
 
-def read_places(siblings: str) -> dict[str, str]:
-    """Return the node of each living actor whose name begins with ``siblings``."""
+def read_places(prefix: str) -> dict[str, str]:
+    """Return the node of each living actor whose name begins with ``prefix``."""
     places = read_actor_places()
-    return {name: node for name, node in places.items() if name.startswith(siblings)}
+    return {name: node for name, node in places.items() if name.startswith(prefix)}

@@ -1,8 +1,8 @@
-"""What a replica claims when it opens a session, and what becomes of the claim.
+"""A replica's claim when it opens a session, and its settlement.
 
-Most of many states are in the store as the replica has them, and the next life of the authority has
-read them there. So a claim to many begins with outlines, which name states and their versions, and
-only the hidden states that the authority asks for follow.
+The store has a snapshot of most states, and the next term has read it. So a claim to many states
+begins with outlines, which name states and their versions. Only the states that the authority asks
+for follow.
 """
 
 from __future__ import annotations
@@ -12,29 +12,69 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from deployments.stateful.protocol import Claimed, ClaimPart, Key
-from deployments.stateful.replica.held_state import HeldCopy, HeldState, batch_of, outline_of
-from deployments.stateful.replica.held_states import HeldStates, LeaseCounts
-from deployments.stateful.replica.recent import RecentlyReleased
+from deployments.stateful.replica.held_states import (
+    HeldCopy,
+    HeldState,
+    HeldStates,
+    LeaseCounts,
+    batch_of,
+    outline_of,
+)
 
 STATES_PER_PART = 1000
 NAMES_PER_PART = 5000
-"""Each part costs a call; one of names alone is still smaller than one of states."""
+"""Each part costs a call. A part of names alone is still smaller than one of states."""
+
+KEEP_RELEASED_S = 30.0
+"""By then the next owner has its grant, or the store has a snapshot."""
 
 T = TypeVar("T")
 U = TypeVar("U")
 
 
+class RecentlyReleased:
+    """Copies of the states that a replica gave back lately.
+
+    While a state moves between replicas, for a moment only the authority has it. If its process
+    dies then, the last owner still has the state.
+
+    Args:
+        now: clock in seconds.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._released: dict[Key, tuple[float, HeldCopy]] = {}  # oldest first
+
+    def note(self, copy: HeldCopy) -> None:
+        self._released.pop(copy.key, None)
+        self._released[copy.key] = self._now(), copy
+
+    def copies(self) -> list[HeldCopy]:
+        self.prune()
+        return [copy for _, copy in self._released.values()]
+
+    def prune(self) -> None:
+        too_old = self._now() - KEEP_RELEASED_S
+        while self._released:
+            key = next(iter(self._released))
+            at, _ = self._released[key]
+            if at >= too_old:
+                return
+            del self._released[key]
+
+
 @dataclass
 class Part:
-    """A part of a claim, and what it speaks of."""
+    """A part of a claim, and the copies that it names."""
 
     message: ClaimPart
     owned: list[HeldCopy]
-    given_back: list[HeldCopy]
+    released: list[HeldCopy]
 
 
 class Claims:
-    """Implements :class:`.session.Claimant` for the states that a replica holds."""
+    """Makes and settles the claims for the states that a replica holds."""
 
     def __init__(self, held: HeldStates, counts: LeaseCounts, now: Callable[[], float]) -> None:
         self._held = held
@@ -44,27 +84,27 @@ class Claims:
 
     def _begin(self) -> None:
         self._claimed: list[tuple[HeldState, HeldCopy, bool]] = []  # True: as owned
-        self._owned: list[HeldCopy] = []  # not claimed in full yet, as the next one
-        self._given_back: list[HeldCopy] = []
+        self._owned: list[HeldCopy] = []  # to be claimed in full, like the next list
+        self._released: list[HeldCopy] = []
         self._lost: set[Key] = set()
 
     def outlines(self, expired: bool = False) -> Iterator[Part]:
-        """Begin a claim; what is stepped from now on follows in commits.
+        """Begin a claim; steps from now on follow in commits.
 
         Args:
-            expired: nobody could use what is held any more; nothing is claimed.
+            expired: whether all that is held has expired, so that nothing is claimed.
         """
-        self._begin()  # an attempt before may have failed on its way
+        self._begin()  # an earlier attempt may have failed
         if expired:
             return
-        owned, leaving = self._held.claimable()
+        owned, releasing = self._held.claimable()
         past = [copy for copy in self._recent.copies() if not self._held.is_claimable(copy.key)]
-        given_back: list[HeldState | HeldCopy] = [*past, *leaving]
-        if max(len(owned), len(given_back)) <= STATES_PER_PART:
-            self._owned, self._given_back = self._copy(owned, True), self._copy(given_back, False)
+        released: list[HeldState | HeldCopy] = [*past, *releasing]
+        if max(len(owned), len(released)) <= STATES_PER_PART:
+            self._owned, self._released = self._copy(owned, True), self._copy(released, False)
             return
-        for some_owned, some_given_back in _slices(owned, given_back, NAMES_PER_PART):
-            own, other = self._copy(some_owned, True), self._copy(some_given_back, False)
+        for some_owned, some_released in _slices(owned, released, NAMES_PER_PART):
+            own, other = self._copy(some_owned, True), self._copy(some_released, False)
             yield Part(ClaimPart(outline_of(own), outline_of(other), last=False), own, other)
 
     def _copy(self, held: Sequence[HeldState | HeldCopy], as_owned: bool) -> list[HeldCopy]:
@@ -73,7 +113,7 @@ class Claims:
         for each in held:
             if isinstance(each, HeldState):
                 each.sent = each.version.step
-                copy = each.copy
+                copy = each.copy()
                 self._claimed.append((each, copy, as_owned))
             else:
                 copy = each
@@ -81,19 +121,19 @@ class Claims:
         return copies
 
     def details(self) -> Iterator[Part]:
-        """Yield what is to be claimed in full; when the outlines are settled."""
-        slices = _slices(self._owned, self._given_back, STATES_PER_PART)
+        """Yield what is to be claimed in full, after the outlines are settled."""
+        slices = _slices(self._owned, self._released, STATES_PER_PART)
         for number, (own, other) in enumerate(slices, start=1):
             last = number == len(slices)
             yield Part(ClaimPart(batch_of(own), batch_of(other), last), own, other)
 
-    def settle_part(self, part: Part, answer: Claimed) -> None:
-        """Take over what has become of a part."""
-        if answer.wanted:
-            wanted = set(answer.wanted)
+    def settle_part(self, part: Part, response: Claimed) -> None:
+        """Apply the response to a part."""
+        if response.wanted:
+            wanted = set(response.wanted)
             self._owned += [copy for copy in part.owned if copy.key in wanted]
-            self._given_back += [copy for copy in part.given_back if copy.key in wanted]
-        self._lost |= set(answer.lost)
+            self._released += [copy for copy in part.released if copy.key in wanted]
+        self._lost |= set(response.lost)
 
     def settle(self) -> None:
         """Own in the new session what was claimed and not lost, and nothing else."""
@@ -109,27 +149,27 @@ class Claims:
             else:
                 self._recent.note(copy)
         for state in self._held.keep(kept):
-            state.give_up()
+            state.fail_pending()
         for state in lost:
             self.lose(state)
-        self._begin()  # or states given back later would stay in memory
+        self._begin()  # or states released later would stay in memory
 
-    def give_back(self, state: HeldState) -> None:
-        """Take leave of a state whose last commit has arrived."""
-        self._recent.note(state.copy)
+    def release(self, state: HeldState) -> None:
+        """Forget a state that was given back and acknowledged."""
+        self._recent.note(state.copy())
         self._held.release(state)
 
     def lose(self, state: HeldState) -> None:
-        """Give up a state that is somebody else's; steps since the last commit are void."""
+        """Forget a state of another replica; steps since the last commit are void."""
         self._counts.states_refused += 1
-        state.give_up()
+        state.fail_pending()
         self._held.refuse(state)
 
     def prune(self) -> None:
         self._recent.prune()
 
 
-def _slices(owned: list[T], given_back: list[U], in_each: int) -> list[tuple[list[T], list[U]]]:
+def _slices(owned: list[T], released: list[U], size: int) -> list[tuple[list[T], list[U]]]:
     """Divide both into parts, at least one."""
-    starts = range(0, max(1, len(owned), len(given_back)), in_each)
-    return [(owned[at : at + in_each], given_back[at : at + in_each]) for at in starts]
+    starts = range(0, max(1, len(owned), len(released)), size)
+    return [(owned[at : at + size], released[at : at + size]) for at in starts]

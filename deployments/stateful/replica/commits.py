@@ -1,4 +1,4 @@
-"""What was stepped or recalled, on its way to the authority behind the answers."""
+"""Commits: they send steps and releases to the authority after the responses."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections import deque
 
 from deployments.stateful.protocol import Authority, Key, StateBatch
 from deployments.stateful.replica.claims import Claims
-from deployments.stateful.replica.held_state import HeldState, batch_of
-from deployments.stateful.replica.held_states import HeldStates, LeaseCounts
+from deployments.stateful.replica.held_states import HeldState, HeldStates, LeaseCounts, batch_of
 from deployments.stateful.replica.session import Session
 from deployments.trace_context import MOST_LINKED, Trace, traces_of
 from deployments.tracing import process as tracing
@@ -18,15 +17,15 @@ STATES_PER_COMMIT = 5000
 
 
 class Commits:
-    """Says when a commit is due, and sends it. One at a time (invariant 5).
+    """Decides when a commit is due, and sends it; one at a time (invariant 5).
 
     Args:
-        claims: takes leave of the states that are given back or refused.
-        delay_s: for so long the steps that follow join a commit; 0 sends each at once.
-        loss_bound_s: age of the oldest step not committed, from which on it is overdue.
+        claims: forgets the states that are released or refused.
+        delay_s: for so long, further steps join a commit; 0 sends each at once.
+        loss_bound_s: age of the oldest uncommitted step from which on commits are overdue.
 
     Attributes:
-        traces: of steps that the next commit brings.
+        traces: of the steps in the next commit.
     """
 
     def __init__(
@@ -50,7 +49,7 @@ class Commits:
         self._due = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._oldest_unsent = math.inf
-        self._oldest_sent = math.inf  # of the commit under way
+        self._oldest_sent = math.inf  # in the commit that is in flight
         self._sending = False
         self.traces: deque[Trace] = deque(maxlen=MOST_LINKED)
 
@@ -65,20 +64,20 @@ class Commits:
 
     @property
     def overdue(self) -> bool:
-        """Whether answers must wait for their commits (invariant 9)."""
+        """Whether responses must wait for their commits (invariant 9)."""
         oldest = min(self._oldest_sent, self._oldest_unsent)
         return self._loop.time() - oldest > self._loss_bound_s
 
     @property
     def age_s(self) -> float:
-        """Age of the oldest step that is not acknowledged, 0 when there is none."""
+        """Age of the oldest step that is not acknowledged, 0 if there is none."""
         return max(0.0, self._loop.time() - min(self._oldest_sent, self._oldest_unsent))
 
-    def hurry(self) -> None:
+    def expedite(self) -> None:
         self._due.set()
 
     async def due(self) -> None:
-        """Wait until a commit is due; what is stepped from then on belongs to the next one."""
+        """Wait until a commit is due; later steps belong to the next one."""
         await self._due.wait()
         self._due.clear()
         if self._timer is not None:
@@ -86,18 +85,21 @@ class Commits:
             self._timer = None
 
     async def send(self) -> None:
-        """Send what there is, and take over what has become of it.
+        """Send what is due, and apply the response.
 
         Raises:
-            HiddenStateError: nobody knows whether it arrived; it goes out again.
+            StateError: it is unknown whether it arrived; it is sent again.
         """
-        number, sent_at = self._session.number, self._loop.time()
-        stepped, leaving = self._held.outgoing(STATES_PER_COMMIT)
-        if number is None or not (stepped or leaving):
-            self._oldest_unsent = math.inf
+        number, sent_at = self._session.number, self._session.clock()
+        stepped, releasing = self._held.outgoing(STATES_PER_COMMIT)
+        if number is None or not (stepped or releasing):
+            if self._held.has_outgoing:  # keys with nothing to send hid those with a step
+                self._due.set()
+            else:
+                self._oldest_unsent = math.inf
             return
         assert not self._sending, "invariant 5: one commit at a time"
-        batch = batch_of(state.newer_copy for state in stepped)
+        batch = batch_of(state.copy_for_commit() for state in stepped)
         self._sending = True
         self._oldest_sent = self._oldest_unsent
         if self._held.has_outgoing:  # more than one commit takes
@@ -105,16 +107,15 @@ class Commits:
         else:
             self._oldest_unsent = math.inf
         try:
-            with tracing.covering(
-                "commit", self._take_traces(), attributes={"states": len(stepped)}
-            ):
+            attributes = {"states": len(stepped)}
+            with tracing.covering("commit", self._take_traces(), attributes=attributes):
                 refused = await self._authority.commit(
-                    number, batch, [each.key for each in leaving], next(self._session.calls)
+                    number, batch, [each.key for each in releasing], next(self._session.calls)
                 )
         except BaseException:
             self._oldest_unsent = min(self._oldest_sent, self._oldest_unsent)
             self._oldest_sent = math.inf
-            self._held.unsent(stepped, leaving)
+            self._held.put_back(stepped, releasing)
             raise
         finally:
             self._sending = False
@@ -123,7 +124,7 @@ class Commits:
         self._counts.states_committed += len(stepped)
         self._counts.commit_lag_s = max(0.0, self._loop.time() - self._oldest_sent)
         self._oldest_sent = math.inf
-        self._settle(stepped, leaving, batch, set(refused))
+        self._settle(stepped, releasing, batch, set(refused))
 
     def _take_traces(self) -> list[Trace]:
         traces = traces_of(self.traces)
@@ -133,7 +134,7 @@ class Commits:
     def _settle(
         self,
         stepped: list[HeldState],
-        leaving: list[HeldState],
+        releasing: list[HeldState],
         batch: StateBatch,
         refused: set[Key],
     ) -> None:
@@ -142,6 +143,6 @@ class Commits:
                 self._claims.lose(state)
             else:
                 state.acknowledge(version.step)
-        for state in leaving:
+        for state in releasing:
             if state.key not in refused:
-                self._claims.give_back(state)
+                self._claims.release(state)

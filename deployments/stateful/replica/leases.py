@@ -1,9 +1,9 @@
-"""The leases of one replica with one authority: the states it owns, and the loops that keep them.
+"""The states that a replica owns under one authority, and the loops that keep its lease.
 
-While the lease is valid, ``owned`` answers from memory. Two background loops renew the lease:
-``_listen`` keeps a long-poll open that brings recalls, ``_commit`` sends what was stepped. Any
-failure of either opens a new session, with a claim to everything held, so a restarted authority
-learns the newest states from their owners.
+While the lease is valid, ``owned`` returns states from memory. Two background loops renew it:
+``_listen`` keeps a long poll open that returns recalls, and ``_commit`` sends steps. Any failure of
+either opens a new session with a claim to everything held, so that a new term restores the latest
+states from their owners.
 """
 
 from __future__ import annotations
@@ -11,31 +11,27 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from deployments.inference.options import InferenceOptions
-from deployments.stateful.boottime import boottime
+from deployments.stateful.options import StateOptions
 from deployments.stateful.protocol import (
     Authority,
     AuthorityUnavailableError,
-    Floats,
-    HiddenStateError,
+    Grant,
     Key,
     OutcomeUnknownError,
     Receipt,
+    SessionAbandonedError,
     StaleSessionError,
+    StateError,
+    lease_clock,
 )
 from deployments.stateful.replica.claims import Claims
 from deployments.stateful.replica.commits import Commits
-from deployments.stateful.replica.held_state import HeldState
-from deployments.stateful.replica.held_states import HeldStates, LeaseCounts
-from deployments.stateful.replica.session import (
-    CALL_TIMEOUT_S,
-    RECONNECT_PAUSE_S,
-    AbandonedError,
-    Session,
-)
+from deployments.stateful.replica.held_states import Array, HeldState, HeldStates, LeaseCounts
+from deployments.stateful.replica.session import CALL_TIMEOUT_S, RECONNECT_PAUSE_S, Session
 from deployments.trace_context import Trace
 
 logger = logging.getLogger("ray.serve")
@@ -43,14 +39,17 @@ logger = logging.getLogger("ray.serve")
 RESET_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 10.0
 
+InitialState = Callable[[Key], Array]
+
 
 class StateLeases:
-    """The states that one replica owns.
+    """The states that one replica owns under one authority.
 
     Args:
-        authority: the authority, directly or through Ray.
-        replica: a name by which the authority can ask whether this replica lives.
-        generation: of the layout that this replica goes by.
+        replica: the name by which the cluster tells whether this replica is alive.
+        initial_state: returns the state of a key before its first step. Its shape and data type
+            are those of all states.
+        generation: of the replica's layout.
         clock: of the lease, in seconds.
     """
 
@@ -58,19 +57,19 @@ class StateLeases:
         self,
         authority: Authority,
         replica: str,
-        hidden_dim: int,
-        options: InferenceOptions,
+        initial_state: InitialState,
+        options: StateOptions,
         generation: int = 1,
-        clock: Callable[[], float] = boottime,
+        clock: Callable[[], float] = lease_clock,
     ) -> None:
         self.counts = LeaseCounts()
         self._authority = authority
+        self._initial_state = initial_state
         self._options = options
-        self._zeros = np.zeros(hidden_dim, np.float32)
         self._loop = asyncio.get_running_loop()
-        self._now = clock
+        self._clock = clock
         self._held = HeldStates()
-        self._claims = Claims(self._held, self.counts, self._now)
+        self._claims = Claims(self._held, self.counts, clock)
         self._session = Session(
             authority,
             replica,
@@ -80,61 +79,60 @@ class StateLeases:
             options.open_timeout_s,
             options.run_ttl_s,
         )
-        delay_s = 0.0 if options.strict else options.commit_delay_s
         self._commits = Commits(
             authority,
             self._session,
             self._held,
             self._claims,
             self.counts,
-            delay_s,
+            options.commit_delay_s,
             options.loss_bound_s,
         )
-        self._given_back = asyncio.Event()
+        self._released = asyncio.Event()  # set when a RELEASING state may have left
         self._listening: tuple[int, asyncio.Timeout] | None = None  # in which session
         self._tasks: list[asyncio.Task[None]] = []
         self._defect: BaseException | None = None
         self._closing = False
 
-    # What the stepper uses
+    # Steps
 
     def owned(self, key: Key) -> HeldState | None:
-        """Return the state if it may be stepped now, without asking anybody."""
+        """Return the state if it may be stepped now."""
         state = self._held.owned(key)
         may_step = self._session.valid and not self._closing
         return state if state is not None and may_step else None
 
-    def advance(self, state: HeldState, hidden: Floats, receipt: Receipt | None = None) -> None:
-        """Record a step; its commit goes out behind the answer, or at once in strict mode.
+    def advance(self, held: HeldState, state: Array, receipt: Receipt | None = None) -> None:
+        """Record a step and schedule its commit.
 
         Args:
-            hidden: (128,), the caller's no longer.
-            receipt: when the request bore an idempotency key.
+            state: a new array, which the caller does not use any more.
+            receipt: if the request had an idempotency key.
         """
-        self._held.advance(state, hidden, receipt)
+        self._held.advance(held, state, receipt)
         self._commits.schedule()
 
     def trace_commit(self, traces: list[Trace]) -> None:
-        """Have the next commit belong to the traces of its steps."""
+        """Add the next commit to the traces of its steps."""
         self._commits.traces.extend(traces)
 
-    def answers_wait(self) -> bool:
-        """Tell whether an answer must wait for the commit of its step (invariant 9)."""
-        return self._options.strict or self._commits.overdue or not self._session.valid
+    def responses_wait(self) -> bool:
+        """Return whether a response must wait for the commit of its step (invariant 9)."""
+        return self._options.responses_wait or self._commits.overdue or not self._session.valid
 
     async def acquire(self, key: Key) -> None:
         """Return when ``key`` is owned with a valid lease. One call for a key at a time.
 
         Raises:
-            TooManyStatesError: the authority's cap is reached.
-            AbandonedError: a background loop has died, or the replica is being closed.
+            TooManyStatesError: the authority's limit is reached.
+            SessionAbandonedError: a background loop has failed, or the replica is being closed.
         """
         while self.owned(key) is None:
-            if self._closing:  # a step from now on could follow the last commit
-                raise AbandonedError
-            while self._held.is_leaving(key):
-                self._given_back.clear()
-                await self._given_back.wait()
+            if self._closing:  # a later step could follow the last commit
+                raise SessionAbandonedError
+            while self._held.is_releasing(key):
+                self._released.clear()
+                await self._released.wait()
             session = self._session.number
             if session is None or self._held.owned(key) is not None:
                 await self._replace_session(session)
@@ -142,38 +140,50 @@ class StateLeases:
                 await self._check_out(session, key)
 
     async def _check_out(self, session: int, key: Key) -> None:
-        """Ask for a state once; it may still not be owned afterwards."""
-        self._held.ask(key)
-        granted = False
+        """Request a state once; it may still not be owned afterwards.
+
+        While the response is in flight, the session may be replaced by a claim that does not name
+        this key. The authority then takes the state back. So a grant counts only if the session
+        that requested it is still the present one when no other is being opened.
+        """
+        self._held.request(key)
+        grant: Grant | None = None
         try:
             async with asyncio.timeout(self._options.checkout_timeout_s + CALL_TIMEOUT_S):
-                grant = await self._authority.checkout(session, key, next(self._session.calls))
+                response = await self._authority.checkout(session, key, next(self._session.calls))
             if self._session.opening:
-                # The claim under way does not name this key, so the authority takes it back.
                 await self._replace_session(session)
-            granted = session == self._session.number
+            if session == self._session.number:
+                grant = response
         except (StaleSessionError, AuthorityUnavailableError, TimeoutError) as error:
             await self._replace_session(session, error)
         finally:
-            if not granted:
+            if grant is None:
                 self._held.deny(key)
-        if granted:
+        if grant is not None:
             self.counts.checkouts += 1
-            if self._held.grant(key, grant, self._zeros):
-                # not before whoever waited for the state has made a step
+            if self._held.grant(key, grant, self._state_of(key, grant)):
+                # Not before the request that waited for the state has made its step.
                 self._loop.call_soon(self._give_back, key)
 
+    def _state_of(self, key: Key, grant: Grant) -> Array:
+        initial = self._initial_state(key)
+        if grant.state is None:
+            return initial
+        restored: np.ndarray[Any, Any] = np.frombuffer(grant.state, initial.dtype)
+        return restored.reshape(initial.shape)
+
     async def reset(self, run: str) -> None:
-        """Clear a run everywhere; when this returns, its every later step starts from zeros.
+        """Clear a run in every replica; every step after the return starts from initial states.
 
         Raises:
-            OutcomeUnknownError: nobody has confirmed it within the time.
+            OutcomeUnknownError: it was not confirmed in time.
         """
         try:
             async with asyncio.timeout(RESET_TIMEOUT_S):
                 while not await self._try_reset(run):
                     await asyncio.sleep(RECONNECT_PAUSE_S)
-        except (TimeoutError, AbandonedError):
+        except (TimeoutError, SessionAbandonedError):
             raise OutcomeUnknownError from None
 
     async def _try_reset(self, run: str) -> bool:
@@ -194,10 +204,10 @@ class StateLeases:
 
     @property
     def uncommitted_s(self) -> float:
-        """Age of the oldest step that is not committed, 0 when there is none."""
+        """Age of the oldest uncommitted step, 0 if there is none."""
         return self._commits.age_s
 
-    # Life
+    # Start and end
 
     async def start(self) -> None:
         await self._replace_session(None)
@@ -206,59 +216,59 @@ class StateLeases:
             task.add_done_callback(self._loop_ended)
 
     def _loop_ended(self, task: asyncio.Task[None]) -> None:
-        """Stop at once when a loop has died: nothing stepped from now on could be kept."""
+        """Stop at once when a loop has failed: no later step could be committed."""
         if task.cancelled() or task.exception() is None or self._defect is not None:
-            return  # the second one dies of the first one's end
+            return  # the end of one loop cancels the other
         self._defect = task.exception()
-        logger.critical("A background loop of the hidden states has died", exc_info=self._defect)
+        logger.critical("A background loop of the hidden states failed", exc_info=self._defect)
         self._session.abandon()
         for each in self._tasks:
             each.cancel()
 
     def check_health(self) -> None:
-        """Raise when a background loop has died, which nothing but a defect can cause."""
+        """Raise if a background loop has failed."""
         if self._defect is not None:
-            raise AbandonedError from self._defect
+            raise SessionAbandonedError from self._defect
 
     async def close(self) -> None:
-        """Commit what is left and give everything back, trying as long as the deadline allows."""
+        """Commit what is left and give everything back, within a deadline."""
         if not self._tasks:  # it has never started
             return
         listening, committing = self._tasks
         listening.cancel()
         self._closing = True
         self._held.recall_all()
-        self._commits.hurry()
+        self._commits.expedite()
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await asyncio.wait([committing])
-                while not await self._try_to_leave():
+                while not await self._try_to_close_session():
                     await asyncio.sleep(RECONNECT_PAUSE_S)
-        except (HiddenStateError, TimeoutError) as error:
-            logger.warning("Hidden states could not be given back: %s", error)
+        except (StateError, TimeoutError) as error:
+            logger.warning("Closing before all hidden states were given back: %s", error)
         finally:
             committing.cancel()
             await asyncio.gather(listening, committing, return_exceptions=True)
 
-    async def _try_to_leave(self) -> bool:
+    async def _try_to_close_session(self) -> bool:
         session = self._session.number
         try:
             if session is not None:
                 await self._authority.close_session(session)
         except (StaleSessionError, AuthorityUnavailableError) as error:
-            await self._replace_session(session, error)  # with a claim to what was given back
+            await self._replace_session(session, error)  # which claims what was given back
             return False
         return True
 
-    # Talk with the authority
+    # Messages
 
     async def _listen(self) -> None:
         while True:
-            session, sent_at = self._session.number, self._now()
+            session, sent_at = self._session.number, self._clock()
             assert session is not None, "listening begins with a session"
             try:
-                recalls = await self._hear(session)
-            except (HiddenStateError, TimeoutError) as error:
+                recalls = await self._poll(session)
+            except (StateError, TimeoutError) as error:
                 await self._replace_session(session, error)
                 continue
             self._claims.prune()
@@ -267,25 +277,25 @@ class StateLeases:
                 for key in recalls:
                     self._give_back(key)
 
-    async def _hear(self, session: int) -> list[Key]:
+    async def _poll(self, session: int) -> list[Key]:
         try:
-            async with asyncio.timeout(self._options.listen_s + CALL_TIMEOUT_S) as patience:
-                self._listening = session, patience
+            async with asyncio.timeout(self._options.listen_s + CALL_TIMEOUT_S) as timeout:
+                self._listening = session, timeout
                 return await self._authority.listen(session)
         finally:
             self._listening = None
 
-    def _stop_listening_to_ended_sessions(self) -> None:
-        """End a call that hangs: while it is waited for, nobody would renew the new lease."""
+    def _stop_polling_ended_sessions(self) -> None:
+        """End a poll that hangs: while it is awaited, no poll renews the new lease."""
         if self._listening is not None:
-            session, patience = self._listening
-            if session != self._session.number and not patience.expired():
-                patience.reschedule(self._loop.time())
+            session, timeout = self._listening
+            if session != self._session.number and not timeout.expired():
+                timeout.reschedule(self._loop.time())
 
     def _give_back(self, key: Key) -> None:
         if self._held.recall(key):
             self.counts.recalls += 1
-            self._commits.hurry()
+            self._commits.expedite()
 
     async def _commit(self) -> None:
         while not self._closing or self._held.has_outgoing:
@@ -294,12 +304,12 @@ class StateLeases:
             try:
                 async with asyncio.timeout(CALL_TIMEOUT_S):
                     await self._commits.send()
-                self._given_back.set()
-            except (HiddenStateError, TimeoutError) as error:
+                self._released.set()
+            except (StateError, TimeoutError) as error:
                 await self._replace_session(session, error)
-                self._commits.hurry()
+                self._commits.expedite()
 
     async def _replace_session(self, broken: int | None, error: Exception | None = None) -> None:
         await self._session.replace(broken, error)
-        self._stop_listening_to_ended_sessions()
-        self._given_back.set()
+        self._stop_polling_ended_sessions()
+        self._released.set()

@@ -1,4 +1,4 @@
-"""Which requests with an idempotency key have stepped a state, and what they were answered.
+"""Receipts: which requests with an idempotency key have stepped a state, and their outputs.
 
 Source of the idea: the ``Idempotency-Key`` header as drafted by the IETF HTTPAPI working group
 (draft-ietf-httpapi-idempotency-key-header).
@@ -6,16 +6,7 @@ Source of the idea: the ``Idempotency-Key`` header as drafted by the IETF HTTPAP
 
 from __future__ import annotations
 
-import hashlib
-import struct
-
 from deployments.stateful.protocol import MAX_RECEIPTS, KeyReusedError, Receipt, Receipts
-
-
-def fingerprint_of(obs: list[float]) -> str:
-    """Return what tells one observation from another; the same in every process."""
-    packed = struct.pack(f"<{len(obs)}d", *obs)
-    return hashlib.blake2b(packed, digest_size=8).hexdigest()
 
 
 class ReceiptCache:
@@ -30,7 +21,7 @@ class ReceiptCache:
         """Return the receipt of a request that has stepped already.
 
         Raises:
-            KeyReusedError: its observation was another one.
+            KeyReusedError: it had another input.
         """
         receipt = self._by_request.get(request_id)
         if receipt is not None and receipt.fingerprint != fingerprint:

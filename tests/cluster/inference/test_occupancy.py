@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from deployments.stateful.cluster_claim import CLUSTER_ROW
+from deployments.stateful.admission import CLUSTER_ROW
 from deployments.stateful.layout import table_of
 from deployments.store import Expected, open_store
 from serve_app.launcher.deploy import DeployError

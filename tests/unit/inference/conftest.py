@@ -11,7 +11,7 @@ from deployments.inference.api import create_app
 from deployments.inference.options import InferenceOptions
 from deployments.inference.service import InferenceService
 from deployments.stateful.replica.leases import StateLeases
-from deployments.stateful.replica.shards import ShardedLeases
+from deployments.stateful.replica.engine import StatefulEngine
 from models.policy.form import HIDDEN_DIM
 from tests.unit.inference.policies import WEIGHTS
 from tests.unit.stateful.authorities import make_authority
@@ -30,7 +30,7 @@ async def empty_service() -> AsyncIterator[InferenceService]:
     settings = InferenceOptions()
     authority = await make_authority(settings)
     leases = StateLeases(authority, "replica", HIDDEN_DIM, settings)
-    service = InferenceService(ShardedLeases([leases]), settings)
+    service = InferenceService(StatefulEngine([leases]), settings)
     await service.leases.start()
     yield service
     await service.close()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from deployments.stateful.replica.stepper import Decision
+from deployments.stateful.replica.batcher import Decision
 from models.policy.step import PolicyStep
 from tests.reference import ReferencePolicy, random_state_dict
 

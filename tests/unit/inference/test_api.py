@@ -16,8 +16,8 @@ from deployments.inference.options import InferenceOptions
 from deployments.inference.service import InferenceService
 from deployments.stateful.protocol import Key, StateBatch
 from deployments.stateful.replica.leases import StateLeases
-from deployments.stateful.replica.shards import ShardedLeases
-from deployments.stateful.replica.stepper import Decision
+from deployments.stateful.replica.engine import StatefulEngine
+from deployments.stateful.replica.batcher import Decision
 from models.junctions import JUNCTIONS
 from models.policy.form import HIDDEN_DIM
 from tests.unit.inference.policies import BIG, REFERENCE, SMALL, observations
@@ -550,7 +550,7 @@ class TestLoad:
         options = settings(max_states=1, run_ttl_s=100)
         authority = await make_authority(options)
         leases = StateLeases(authority, "replica", HIDDEN_DIM, options)
-        service = InferenceService(ShardedLeases([leases]), options)
+        service = InferenceService(StatefulEngine([leases]), options)
         await asyncio.gather(leases.start(), service.policies.primary.slot.load(policy_file))
         transport = httpx.ASGITransport(create_app(service, options))
         async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:

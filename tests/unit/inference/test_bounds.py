@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 from deployments.stateful.protocol import Key, StateBatch, TooManyStatesError, Version
-from deployments.stateful.replica.recent import KEEP_S
+from deployments.stateful.replica.claims import KEEP_S
 from tests.unit.stateful.authorities import batch, join, make_authority
 from tests.unit.stateful.virtual_time import virtual_time
 from tests.unit.stateful.world import World, settings, until

@@ -13,7 +13,7 @@ from deployments.inference.change_of_network import (
     check_network,
 )
 from deployments.stateful.authority.fenced_writer import LeadershipRecord
-from deployments.stateful.authority.rows import Copy, copy_row, pack_copy, stamp_of
+from deployments.stateful.authority.snapshots import Copy, snapshot_row, pack_copy, cluster_stamp
 from deployments.stateful.layout import LAYOUT_ROW, Layout, agree_on_layout, layout_of
 from deployments.stateful.protocol import Key, Version
 from models.junctions import SHIPPED
@@ -36,8 +36,8 @@ async def serving(network: Network, **options: bool) -> MemoryStore:
 
 
 def keep(store: MemoryStore, junction: str = "east", session: str = SESSION) -> None:
-    row = copy_row(Key("run", junction))
-    store.tables[TABLE][row] = pack_copy(COPY, stamp_of(session))
+    row = snapshot_row(Key("run", junction))
+    store.tables[TABLE][row] = pack_copy(COPY, cluster_stamp(session))
 
 
 async def check(store: MemoryStore, network: Network, all_starts: bool = False) -> None:

@@ -22,7 +22,7 @@ from deployments.stateful.protocol import (
     KeyReusedError,
     OutcomeUnknownError,
 )
-from deployments.stateful.replica.shards import ShardedLeases
+from deployments.stateful.replica.engine import StatefulEngine
 from tests.unit.inference.policies import BIG, SMALL
 
 STEP_HEADER = "x-hidden-state-step"
@@ -165,7 +165,7 @@ class TestReset:
             async def reset(self, run: str) -> None:
                 raise error
 
-        service = InferenceService(cast(ShardedLeases, Leases()), InferenceOptions())
+        service = InferenceService(cast(StatefulEngine, Leases()), InferenceOptions())
         transport = httpx.ASGITransport(create_app(service, InferenceOptions()))
         async with httpx.AsyncClient(transport=transport, base_url="http://inference") as client:
             answer = await client.post("/reset_hidden")

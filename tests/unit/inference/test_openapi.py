@@ -28,7 +28,7 @@ from deployments.stateful.protocol import (
     OutcomeUnknownError,
     TooManyStatesError,
 )
-from deployments.stateful.replica.stepper import Decision
+from deployments.stateful.replica.batcher import Decision
 from models.junctions import JUNCTIONS, MAX_OBS, SHIPPED
 
 CHECKS = [

@@ -14,7 +14,7 @@ from deployments.inference.metrics import InferenceMetrics
 from deployments.inference.options import InferenceOptions
 from deployments.inference.service import InferenceService
 from deployments.stateful.replica.leases import StateLeases
-from deployments.stateful.replica.shards import ShardedLeases
+from deployments.stateful.replica.engine import StatefulEngine
 from models.junctions import SHIPPED
 from models.networks.network import Network
 from models.policy.form import HIDDEN_DIM
@@ -30,7 +30,7 @@ CITY = small_city()
 async def serving(network: Network) -> AsyncIterator[tuple[InferenceService, httpx.AsyncClient]]:
     authority = await make_authority(OPTIONS)
     leases = StateLeases(authority, "replica", HIDDEN_DIM, OPTIONS)
-    service = InferenceService(ShardedLeases([leases]), OPTIONS, network)
+    service = InferenceService(StatefulEngine([leases]), OPTIONS, network)
     await service.leases.start()
     transport = httpx.ASGITransport(create_app(service, OPTIONS, network=network))
     async with httpx.AsyncClient(transport=transport, base_url="http://city") as client:

@@ -20,11 +20,11 @@ from deployments.inference.metrics import InferenceMetrics
 from deployments.inference.options import InferenceOptions, InferenceUserConfig
 from deployments.inference.policies import Part, place_of
 from deployments.inference.service import InferenceService
-from deployments.stateful.authority.authority import HiddenStateAuthority
-from deployments.stateful.protocol import CheckoutTimeoutError, HiddenStateError, Key
+from deployments.stateful.authority.authority import StateAuthority
+from deployments.stateful.protocol import CheckoutTimeoutError, StateError, Key
 from deployments.stateful.replica.leases import StateLeases
-from deployments.stateful.replica.shards import ShardedLeases
-from deployments.stateful.replica.stepper import Decision
+from deployments.stateful.replica.engine import StatefulEngine
+from deployments.stateful.replica.batcher import Decision
 from models.policy.form import HIDDEN_DIM
 from tests.reference import ReferencePolicy, random_state_dict
 from tests.unit.inference.policies import (
@@ -58,7 +58,7 @@ def files(tmp_path: Path) -> Path:
 class Replicas:
     """Services that share one authority, as replicas do."""
 
-    def __init__(self, authority: HiddenStateAuthority, files: Path) -> None:
+    def __init__(self, authority: StateAuthority, files: Path) -> None:
         self.services: list[InferenceService] = []
         self._authority = authority
         self._files = files
@@ -66,7 +66,7 @@ class Replicas:
     async def add(self, options: InferenceOptions) -> InferenceService:
         name = f"replica-{len(self.services)}"
         leases = StateLeases(self._authority, name, HIDDEN_DIM, options)
-        service = InferenceService(ShardedLeases([leases]), options)
+        service = InferenceService(StatefulEngine([leases]), options)
         await leases.start()
         await service.policies.start(str(self._files / "first.th"))
         self.services.append(service)
@@ -239,7 +239,7 @@ async def test_a_step_that_a_canary_cannot_make_is_made_by_the_policy_in_service
     await reconfigure(service, candidate=replicas.candidate("overflows.th", share=1))
     assert_replays(SMALL, await ask(service, LOW, 3))
     assert service.policies.counts[Part("candidate", "new")].passed_on == 3
-    with pytest.raises(HiddenStateError, match="so large"):
+    with pytest.raises(StateError, match="so large"):
         await service.predict(LOW, SMALL, [3e38, -3e38] * 9)
 
 
@@ -248,7 +248,7 @@ async def test_a_promoted_policy_leaves_no_step_to_the_one_before(replicas, serv
     await ask(service, LOW, 1)
     promoted = replicas.promoted("overflows.th")
     await reconfigure(service, **promoted)
-    with pytest.raises(HiddenStateError, match="so large"):
+    with pytest.raises(StateError, match="so large"):
         await service.predict(LOW, SMALL, [0.5])
 
 
@@ -360,7 +360,7 @@ class TestShadow:
         assert service.policies.outcomes["new"]["skipped"] - before == len(RUNS)
 
     async def test_what_the_policy_in_service_refuses_is_not_stepped(self, service):
-        with pytest.raises(HiddenStateError):
+        with pytest.raises(StateError):
             await service.predict("run", SMALL, [3e38, -3e38] * 9)
         await ask(service, "run", 1)
         await settled(service, 1)

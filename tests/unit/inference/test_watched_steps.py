@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from deployments.feed.messages import NOBODY, Demand
-from deployments.inference.telemetry import InferenceReporter
-from deployments.inference.watched_steps import MAX_RECENT, MAX_RUNS, Made, WatchedSteps
+from deployments.inference.service import InferenceReporter
+from deployments.inference.telemetry import MAX_RECENT, MAX_RUNS, Made, WatchedSteps
 from deployments.request_times import RequestTimes
 from deployments.stateful.protocol import Key
 from models.maps.map_of_file import MAX_DRAWN

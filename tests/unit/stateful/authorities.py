@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from deployments.inference.options import InferenceOptions
-from deployments.stateful.authority.authority import HiddenStateAuthority
+from deployments.stateful.authority.authority import StateAuthority
 from deployments.stateful.layout import Partition, agree_on_layout
 from deployments.stateful.protocol import (
     AuthorityUnavailableError,
@@ -75,7 +75,7 @@ def batch(key: Key, version: Version, fill: float = 1.0, *receipts: Receipt) -> 
     return StateBatch([key], [version], hidden, {key: receipts} if receipts else {})
 
 
-class NumberingAuthority(HiddenStateAuthority):
+class NumberingAuthority(StateAuthority):
     """Numbers the calls of whoever does not do so."""
 
     async def checkout(self, session: int, key: Key, call: int | None = None) -> Grant:
@@ -116,7 +116,7 @@ async def restart(
 
 
 async def join(
-    authority: HiddenStateAuthority,
+    authority: StateAuthority,
     replica: str,
     part: ClaimPart | None = None,
     **hello: Any,

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from deployments.stateful.cluster_claim import (
+from deployments.stateful.admission import (
     CLUSTER_ROW,
     ClusterClaimedError,
     claim_cluster,

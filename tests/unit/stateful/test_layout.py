@@ -258,7 +258,7 @@ class TestMove:
         await world.lay_out(2)
         sleeper, other = [await world.add_replica() for _ in range(2)]
         for run in range(20):
-            await world.predict(sleeper, Key(f"run-{run}", key.junction))
+            await world.predict(sleeper, Key(f"run-{run}", key.entity))
         await world.predict(sleeper, key)
         await asyncio.sleep(0.05)
         sleeper.pause()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from deployments.stateful.authority.rows import copy_row
+from deployments.stateful.authority.snapshots import snapshot_row
 from deployments.stateful.protocol import Key
 from tests.unit.stateful.authorities import TABLE
 from tests.unit.stateful.lineage import Outcome
@@ -52,4 +52,4 @@ async def _repeat(world: World, replica: Replica) -> bool:
     """Return whether the copy is in the store when the one step is answered."""
     answer = await replica.stepper.submit(KEY, [1.0], request_id="once")
     assert answer.step == 1
-    return copy_row(KEY) in world.store.tables[TABLE]
+    return snapshot_row(KEY) in world.store.tables[TABLE]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deployments.inference.options import InferenceOptions
-from deployments.stateful.authority.authority import HiddenStateAuthority
+from deployments.stateful.authority.authority import StateAuthority
 from deployments.stateful.layout import Layout, Partition, agree_on_layout, shard_of
 from deployments.stateful.protocol import (
     Authority,
@@ -19,15 +19,15 @@ from deployments.stateful.protocol import (
     ClaimPart,
     Grant,
     Hello,
-    HiddenStateError,
+    StateError,
     Key,
     OpenedSession,
     OutcomeUnknownError,
     StateBatch,
 )
 from deployments.stateful.replica.leases import StateLeases
-from deployments.stateful.replica.shards import ShardedLeases
-from deployments.stateful.replica.stepper import Decision, Stepper
+from deployments.stateful.replica.engine import StatefulEngine
+from deployments.stateful.replica.batcher import Decision, Batcher
 from models.policy.form import HIDDEN_DIM
 from models.policy.step import PolicyStep
 from tests.unit.stateful.authorities import TABLE
@@ -61,7 +61,7 @@ class Life:
         self.process = f"node/{world.processes}/0"
         self.calls: set[asyncio.Task[Any]] = set()
         self.dead = False
-        self.authority = HiddenStateAuthority(
+        self.authority = StateAuthority(
             world.settings,
             world.store,
             TABLE,
@@ -118,7 +118,7 @@ class Shard:
         self.life: Life | None = None
 
     @property
-    def authority(self) -> HiddenStateAuthority:
+    def authority(self) -> StateAuthority:
         assert self.life is not None
         return self.life.authority
 
@@ -250,9 +250,9 @@ class Replica:
             )
             for shard in world.shards
         ]
-        self.leases = ShardedLeases(self.shards)
+        self.leases = StatefulEngine(self.shards)
         self.source = Source(world.policy)
-        self.stepper = Stepper(self.leases, self.source, world.settings)
+        self.stepper = Batcher(self.leases, self.source, world.settings)
 
     async def running(self) -> None:
         """Return while the process runs: later if it is paused, never if it was killed."""
@@ -368,7 +368,7 @@ class World:
             async with asyncio.timeout(10):
                 await replica.leases.reset(run)
             call.done = now()
-        except (HiddenStateError, TimeoutError):
+        except (StateError, TimeoutError):
             pass
         return call
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from deployments.stateful.authority.calls import REMEMBERED, CallFilter
+from deployments.stateful.authority.table import REMEMBERED, CallFilter
 from deployments.stateful.protocol import Key, StaleSessionError, StateBatch, Version
 from tests.unit.stateful.authorities import batch, join, make_authority
 from tests.unit.stateful.options import FAST

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from deployments.stateful.authority.keyed_locks import KeyedLocks
+from deployments.stateful.authority.eviction import KeyedLocks
 
 
 async def test_work_on_one_name_goes_one_after_the_other_and_on_two_side_by_side():

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from deployments.stateful.authority.fenced_writer import FencedWriter, SupersededError
-from deployments.stateful.authority.leader_lease import LeaderLease
+from deployments.stateful.authority.leadership import LeaderLease
 from deployments.stateful.layout import Partition, agree_on_layout
 from tests.unit.stateful.authorities import TABLE, FakeCluster, now
 from tests.unit.stateful.memory_store import MemoryStore

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from deployments.stateful.authority.fenced_writer import SupersededError
-from deployments.stateful.authority.rows import copy_row
+from deployments.stateful.authority.snapshots import snapshot_row
 from deployments.stateful.protocol import (
     Claimed,
     ClaimPart,
@@ -55,11 +55,11 @@ async def test_a_new_life_tells_whom_it_has_heard_and_what_it_has(caplog):
     caplog.set_level("INFO", logger="ray.serve")
     world = await World().start(3)
     for n, replica in enumerate(world.replicas):
-        await world.predict(replica, Key(f"run-{n}", KEY.junction))
+        await world.predict(replica, Key(f"run-{n}", KEY.entity))
     await asyncio.sleep(2 * FAST.snapshot_period_s)
     world.kill_replica(world.replicas[2], noticed_after_s=0)
     await world.kill_authority()
-    await world.predict(world.replicas[0], Key("run-0", KEY.junction))
+    await world.predict(world.replicas[0], Key("run-0", KEY.entity))
     await until(lambda: any(told.startswith("Life 2 ") for told in caplog.messages))
     (told,) = (told for told in caplog.messages if told.startswith("Life 2 "))
     assert told.endswith("heard 2 replicas, 1 were dead, 0 out of time; 3 hidden states")
@@ -394,4 +394,4 @@ async def test_a_claimed_state_that_nobody_owns_is_in_the_store_soon():
     authority = await make_authority(NEVER_BY_ITSELF, store)
     await join(authority, "a", ClaimPart(given_back=batch(KEY, Version(7, 100))))
     await asyncio.sleep(0.1)
-    assert copy_row(KEY) in store.tables[TABLE]
+    assert snapshot_row(KEY) in store.tables[TABLE]

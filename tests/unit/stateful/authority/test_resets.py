@@ -7,8 +7,14 @@ import asyncio
 import pytest
 
 from deployments.stateful.authority.fenced_writer import FencedWriter, SupersededError
-from deployments.stateful.authority.resets import Resets
-from deployments.stateful.authority.rows import Copy, pack_copy, reset_row, stamp_of, unpack_epoch
+from deployments.stateful.authority.eviction import Resets
+from deployments.stateful.authority.snapshots import (
+    Copy,
+    pack_copy,
+    reset_row,
+    cluster_stamp,
+    unpack_epoch,
+)
 from deployments.stateful.layout import Partition, agree_on_layout
 from deployments.stateful.protocol import (
     AuthorityUnavailableError,
@@ -173,7 +179,7 @@ async def test_a_copy_that_was_on_its_way_into_the_store_is_void_in_the_next_lif
     await first.reset(session, KEY.run)
     first.stop()
     late = Copy(version, batch(KEY, version).hidden[0])
-    store.tables[TABLE][f"copy/{KEY.run}/{KEY.junction}"] = pack_copy(late, stamp_of("first"))
+    store.tables[TABLE][f"copy/{KEY.run}/{KEY.entity}"] = pack_copy(late, cluster_stamp("first"))
     second = await restart(store)
     assert (await second.checkout(await join(second, "a"), KEY)).version.step == 0
     await second._copies.flush()

@@ -5,22 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deployments.stateful.authority.rows import (
+from deployments.stateful.authority.snapshots import (
     Copy,
-    copy_row,
+    snapshot_row,
     key_of,
     pack_copy,
     pack_epoch,
     reset_row,
     resets_prefix,
-    stamp_of,
+    cluster_stamp,
     unpack_copy,
     unpack_epoch,
 )
 from deployments.stateful.layout import LAYOUT_ROW, Partition
 from deployments.stateful.protocol import Key, Receipt, Version
 
-STAMP, OTHER_STAMP = stamp_of("first"), stamp_of("second")
+STAMP, OTHER_STAMP = cluster_stamp("first"), cluster_stamp("second")
 HIDDEN = np.linspace(-1, 1, 128, dtype=np.float32)
 RECEIPTS = (Receipt("a", "f" * 16, 1, 2, 1 / 3), Receipt("b", "", 2, 0, 0.5))
 LATE = Version(2**90, 2**40)
@@ -51,7 +51,7 @@ def test_a_damaged_copy_is_none(damaged, stamp):
 
 @pytest.mark.parametrize("key", [Key("run", "300839359"), Key("a.b:c_d-1", "x")])
 def test_a_row_tells_its_key(key):
-    assert key_of(copy_row(key)) == key
+    assert key_of(snapshot_row(key)) == key
 
 
 def test_other_rows_have_no_key():

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deployments.stateful.authority.rows import Copy
+from deployments.stateful.authority.snapshots import Copy
 from deployments.stateful.authority.table import StateTable
-from deployments.stateful.authority.write_behind import NoCopies
+from deployments.stateful.authority.snapshots import NoCopies
 from deployments.stateful.protocol import MAX_RECEIPTS, Key, Receipt, Version
 
 KEY = Key("run", "a")

@@ -11,7 +11,7 @@ from deployments.stateful.authority.fenced_writer import (
     PartitionRetiredError,
     SupersededError,
 )
-from deployments.stateful.authority.rows import copy_row, unpack_copy
+from deployments.stateful.authority.snapshots import snapshot_row, unpack_copy
 from deployments.stateful.layout import Partition, agree_on_layout
 from deployments.stateful.protocol import (
     PROTOCOL,
@@ -289,7 +289,7 @@ async def test_a_seat_is_given_up_with_all_that_was_committed_and_for_good():
         await authority.reset(session, "run")
     await authority.commit(session, batch(KEY, Version(granted.version.epoch, 5)), [KEY])
     await giving_up
-    assert snapshot(store).keys() == {"layout", f"copy/{KEY.run}/{KEY.junction}"}
+    assert snapshot(store).keys() == {"layout", f"copy/{KEY.run}/{KEY.entity}"}
     await asyncio.sleep(5 * FAST.leader_lease_s)
     assert ended == [], "it leaves by itself; a restart would find no partition"
     with pytest.raises(PartitionRetiredError):
@@ -333,7 +333,7 @@ async def test_members_of_the_earlier_life_are_heard_while_the_seat_is_given_up(
     assert await second.listen(session) == [KEY]
     await second.commit(session, batch(KEY, Version(granted.version.epoch, 7), 7.0), [KEY])
     await giving_up
-    copy = unpack_copy(store.tables[TABLE][copy_row(KEY)], None)
+    copy = unpack_copy(store.tables[TABLE][snapshot_row(KEY)], None)
     assert copy is not None
     assert copy.version.step == 7
 
@@ -377,7 +377,7 @@ async def test_what_is_claimed_while_the_last_copies_are_written_is_kept_as_well
     opened = await authority.open_session(Hello("a", 1))
     assert (await authority.claim(opened.session, part)).lost == []
     await giving_up
-    assert store.tables[TABLE].keys() == {"layout", copy_row(KEY), copy_row(other)}
+    assert store.tables[TABLE].keys() == {"layout", snapshot_row(KEY), snapshot_row(other)}
 
 
 @virtual_time

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from deployments.stateful.authority.fenced_writer import FencedWriter, SupersededError
-from deployments.stateful.authority.rows import Copy, copy_row, stamp_of, unpack_copy
-from deployments.stateful.authority.write_behind import ROWS_PER_WRITE, WriteBehind
+from deployments.stateful.authority.snapshots import Copy, snapshot_row, cluster_stamp, unpack_copy
+from deployments.stateful.authority.snapshots import ROWS_PER_WRITE, SnapshotWriter
 from deployments.stateful.layout import Partition, agree_on_layout
 from deployments.stateful.protocol import AuthorityUnavailableError, Key, Version
 from tests.unit.stateful.authorities import TABLE, now
@@ -18,7 +18,7 @@ from tests.unit.stateful.options import FAST
 from tests.unit.stateful.virtual_time import virtual_time
 
 KEY, OTHER = Key("run", "300839359"), Key("run", "265580972")
-STAMP = stamp_of("first")
+STAMP = cluster_stamp("first")
 PERIOD_S = 1.0
 
 
@@ -30,7 +30,7 @@ class Writing:
         await agree_on_layout(self.store, TABLE, FAST)
         self.writer = FencedWriter(self.store, TABLE, Partition())
         await self.writer.take("first", "node/1/1")
-        self.copies = WriteBehind(self.writer, STAMP, durable)
+        self.copies = SnapshotWriter(self.writer, STAMP, durable)
         self.loop = asyncio.create_task(self.copies.run(PERIOD_S))
         await asyncio.sleep(0.001)
         self.store.changes = 0
@@ -40,7 +40,7 @@ class Writing:
         self.copies.put(key, Copy(Version(1, step), np.full(128, step, np.float32)))
 
     def step(self, key: Key = KEY) -> int | None:
-        row = self.store.tables[TABLE].get(copy_row(key))
+        row = self.store.tables[TABLE].get(snapshot_row(key))
         copy = unpack_copy(row, STAMP) if row is not None else None
         return None if copy is None else copy.version.step
 

@@ -14,7 +14,7 @@ from ray.actor import ActorHandle
 
 from deployments.channel import Address
 from deployments.inference.options import InferenceOptions
-from deployments.stateful.authority.authority import HiddenStateAuthority
+from deployments.stateful.authority.authority import StateAuthority
 from deployments.stateful.protocol import (
     Authority,
     AuthorityUnavailableError,
@@ -112,7 +112,7 @@ async def test_a_defect_of_the_authority_is_not_taken_for_its_absence():
 class Handle:
     """Looks like the actor's handle; the authority behind it is the real one, its commits slow."""
 
-    def __init__(self, authority: HiddenStateAuthority) -> None:
+    def __init__(self, authority: StateAuthority) -> None:
         self._authority = authority
         self.server = CommitServer(cast(Authority, self))
         self.address: Address

@@ -16,7 +16,7 @@ from deployments.stateful.protocol import (
 )
 from deployments.stateful.replica import claims as module
 from deployments.stateful.replica.claims import Claims, Part
-from deployments.stateful.replica.held_state import Unanswered
+from deployments.stateful.replica.held_states import Unanswered
 from deployments.stateful.replica.held_states import HeldStates, LeaseCounts
 from deployments.stateful.replica.phases import Phase
 

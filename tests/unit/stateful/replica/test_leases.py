@@ -17,7 +17,7 @@ from deployments.stateful.protocol import (
     DismissedError,
     Grant,
     Hello,
-    HiddenStateError,
+    StateError,
     Key,
     OpenedSession,
     OutcomeUnknownError,
@@ -25,7 +25,7 @@ from deployments.stateful.protocol import (
     StateBatch,
     Version,
 )
-from deployments.stateful.replica.held_state import Unanswered
+from deployments.stateful.replica.held_states import Unanswered
 from deployments.stateful.replica.leases import RESET_TIMEOUT_S, StateLeases
 from deployments.stateful.replica.session import CALL_TIMEOUT_S
 from tests.unit.stateful.virtual_time import virtual_time
@@ -373,7 +373,7 @@ async def test_a_replica_that_is_dismissed_ends_and_is_told_by_the_health_check(
     await asyncio.sleep(0.2)
     assert leases.owned(KEY) is None
     assert not leases.connected
-    with pytest.raises(HiddenStateError) as told:
+    with pytest.raises(StateError) as told:
         leases.check_health()
     assert isinstance(told.value.__cause__, DismissedError)
     n_hellos = len(authority.hellos)
@@ -393,7 +393,7 @@ async def test_what_the_health_check_tells_is_what_the_first_loop_died_of():
     await asyncio.sleep(CALL_TIMEOUT_S - 1)
     authority.dismisses = DismissedError("another layout")
     await asyncio.sleep(5)
-    with pytest.raises(HiddenStateError) as told:
+    with pytest.raises(StateError) as told:
         leases.check_health()
     assert isinstance(told.value.__cause__, DismissedError)
 
@@ -411,7 +411,7 @@ async def test_a_background_loop_that_died_of_a_defect_is_told_by_the_health_che
     leases.check_health()
     authority.recalls.put_nowait(ZeroDivisionError())
     await asyncio.sleep(0.2)
-    with pytest.raises(HiddenStateError, match="cannot keep hidden states") as told:
+    with pytest.raises(StateError, match="cannot keep hidden states") as told:
         leases.check_health()
     assert isinstance(told.value.__cause__, ZeroDivisionError)
 
@@ -425,7 +425,7 @@ async def test_a_replica_whose_background_loop_has_died_steps_nothing_more():
     await asyncio.sleep(0.11)
     assert leases.owned(KEY) is None
     assert not leases.connected
-    with pytest.raises(HiddenStateError, match="cannot keep hidden states"):
+    with pytest.raises(StateError, match="cannot keep hidden states"):
         await leases.acquire(KEY)
     assert len(authority.hellos) == 1, "it opens no session that nobody would renew"
 

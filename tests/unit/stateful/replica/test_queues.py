@@ -8,7 +8,7 @@ import pytest
 
 from deployments.stateful.protocol import Key, OutcomeUnknownError
 from deployments.stateful.replica import stepper as module
-from deployments.stateful.replica.queues import Decision, HeldAnswers, Queues, Request
+from deployments.stateful.replica.queues import Decision, CommitDeadlines, Queues, Request
 from tests.unit.inference.policies import POLICY, SMALL
 from tests.unit.stateful.virtual_time import virtual_time
 from tests.unit.stateful.world import World, gather
@@ -79,7 +79,7 @@ class TestHeldAnswers:
     @virtual_time
     async def test_each_fails_at_its_own_time_unless_it_is_answered(self):
         loop = asyncio.get_running_loop()
-        held = HeldAnswers(1.0)
+        held = CommitDeadlines(1.0)
         answers = []
         for _ in range(5):
             answers.append(loop.create_future())
@@ -96,7 +96,7 @@ class TestHeldAnswers:
 
     @virtual_time
     async def test_what_was_answered_long_ago_is_not_kept(self):
-        held = HeldAnswers(1.0)
+        held = CommitDeadlines(1.0)
         for _ in range(1000):
             answer = asyncio.get_running_loop().create_future()
             held.add(answer)

@@ -8,7 +8,7 @@ import pytest
 
 from deployments.stateful.protocol import MAX_RECEIPTS, Key, KeyReusedError, Receipt
 from deployments.stateful.replica.receipts import ReceiptCache, fingerprint_of
-from deployments.stateful.replica.stepper import Decision
+from deployments.stateful.replica.batcher import Decision
 from tests.unit.inference.policies import POLICY, SMALL
 from tests.unit.stateful.virtual_time import virtual_time
 from tests.unit.stateful.world import FAST, Replica, World, gather, settings

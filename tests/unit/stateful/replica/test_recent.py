@@ -1,8 +1,8 @@
 import numpy as np
 
 from deployments.stateful.protocol import Key, Version
-from deployments.stateful.replica.held_state import HeldCopy
-from deployments.stateful.replica.recent import KEEP_S, RecentlyReleased
+from deployments.stateful.replica.held_states import HeldCopy
+from deployments.stateful.replica.claims import KEEP_S, RecentlyReleased
 
 HIDDEN = np.zeros(128, np.float32)
 

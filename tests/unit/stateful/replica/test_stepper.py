@@ -20,8 +20,8 @@ from deployments.stateful.protocol import (
     NonFiniteStateError,
     TooManyStatesError,
 )
-from deployments.stateful.replica.shards import ShardedLeases
-from deployments.stateful.replica.stepper import MAX_BATCH, Decision, Stepper
+from deployments.stateful.replica.engine import StatefulEngine
+from deployments.stateful.replica.batcher import MAX_BATCH, Decision, Batcher
 from models.junctions import JUNCTIONS
 from models.policy.step import PolicyStep
 from tests.reference import random_state_dict
@@ -83,7 +83,7 @@ async def test_requests_of_one_replica_are_stepped_in_their_order():
 @virtual_time
 async def test_what_arrives_in_one_turn_of_the_loop_is_one_batch():
     world = await World(policy=POLICY).start()
-    stepper = Stepper(world.replicas[0].leases, Source(POLICY), FAST)
+    stepper = Batcher(world.replicas[0].leases, Source(POLICY), FAST)
     keys = [Key(f"run-{n}", junction) for n in range(70) for junction in JUNCTIONS]
     await gather(*(stepper.submit(key, [0.5]) for key in keys))
     stepper.counts.batches.take()
@@ -101,7 +101,7 @@ async def test_every_step_is_counted_once_by_junction_and_action():
     with pytest.raises(NonFiniteStateError):
         await stepper.submit(KEY, [3e38, -3e38] * 9)
     expected = Counter(
-        (key.junction, decision.action) for key, decision in zip(keys, decisions, strict=True)
+        (key.entity, decision.action) for key, decision in zip(keys, decisions, strict=True)
     )
     assert stepper.counts.predictions == expected
 
@@ -218,7 +218,7 @@ async def test_a_request_with_less_patience_fails_earlier_and_is_not_stepped():
     assert first == (2 if patient.exception() is None else 1)
 
 
-async def _retried(stepper: Stepper) -> Decision:
+async def _retried(stepper: Batcher) -> Decision:
     async with asyncio.timeout(10):
         while True:
             try:
@@ -261,8 +261,8 @@ class Leases:
     def owned(self, key: Key) -> None: ...
 
 
-def stepper_on(acquire: Callable[[Key], Awaitable[None]]) -> Stepper:
-    return Stepper(cast(ShardedLeases, Leases(acquire)), Source(POLICY), FAST)
+def stepper_on(acquire: Callable[[Key], Awaitable[None]]) -> Batcher:
+    return Batcher(cast(StatefulEngine, Leases(acquire)), Source(POLICY), FAST)
 
 
 @virtual_time

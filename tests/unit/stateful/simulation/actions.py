@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
-from deployments.inference.options import InferenceOptions
+from deployments.stateful.options import Durability, StateOptions
+from tests.unit.stateful.simulation.history import FORMS, StateForm
 from tests.unit.stateful.simulation.times import OPTIONS
 
-MODES = {
-    "default": {},
-    "strict": {"strict": True},
-    "durable": {"strict": True, "durable": True},
-}
+MODES: tuple[Durability, ...] = get_args(Durability)
 
 TRAFFIC = ("load", "load", "load", "burst", "repeat", "cancel", "predict", "reset")
 FAULTS = (
@@ -78,10 +75,12 @@ class Schedule:
     shards: int = 1
     restore: bool = False
     run_ttl_s: float = 3600.0
+    form: StateForm = FORMS[0]
 
     @property
-    def options(self) -> InferenceOptions:
-        changes = MODES[self.mode] | {
+    def options(self) -> StateOptions:
+        changes = {
+            "durability": self.mode,
             "shards": self.shards,
             "restore_after_restart": self.restore,
             "run_ttl_s": self.run_ttl_s,
@@ -121,4 +120,5 @@ def draw(seed: int, mode: str) -> Schedule:
         shards=rng.choice((1, 1, 2, 3)),
         restore=rng.random() < 0.5,
         run_ttl_s=0.6 if "idle" in kinds or rng.random() < 0.1 else 3600.0,
+        form=rng.choice(FORMS),
     )

@@ -104,14 +104,16 @@ class Excuses:
             if not self._options.restore_after_restart:
                 return "everything restarted"
             if lost.step.committed_at is None:
-                return None if self._options.strict else "everything restarted, not committed"
+                return (
+                    None if self._options.responses_wait else "everything restarted, not committed"
+                )
             if self._missing_in_store(lost, at):
                 return "everything restarted, not copied"
         return None
 
     def _was_not_committed(self, lost: Lost) -> str | None:
         """In default mode: its replica died, or was out of touch until its lease ran out."""
-        if self._options.strict or lost.step.committed_at is not None:
+        if self._options.responses_wait or lost.step.committed_at is not None:
             return None
         fault = self._fault_of_replica(lost.step.replica, lost, lost.step.at, lost.witness.at)
         fault = fault or self._fault_of_authority(lost)
@@ -205,7 +207,7 @@ class Excuses:
             return False
         since = lost.step.committed_at
         assert since is not None
-        if self._options.durable:
+        if self._options.commits_reach_store:
             raise Breach(f"{lost.step} was committed at {since}, and the store has no copy")
         if self._copy_is_late(lost.key, since, at):
             raise Breach(f"{lost.step} was committed at {since}, and has no copy at {at}")

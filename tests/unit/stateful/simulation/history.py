@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from deployments.stateful.protocol import Key
-from models.policy.form import HIDDEN_DIM
-from models.policy.step import Floats, PolicyStep, Step
+from deployments.stateful.protocol import Key, Output
+from deployments.stateful.replica.held_states import Array
 
 ZEROS = 0
 
@@ -21,7 +20,7 @@ class Made:
     """One step that a replica has made, whether or not anybody ever hears of it.
 
     Attributes:
-        number: of the state; its hidden values carry it.
+        number: of the state; its first element carries it.
         parent: number of the state that was stepped.
         root: number of the first state after zeros.
         depth: number of steps since zeros.
@@ -152,25 +151,47 @@ class History:
         return False
 
 
-class LineagePolicy(PolicyStep):
-    """A policy whose hidden states are numbers of steps; an answer's confidence is one, too."""
+class StateForm(NamedTuple):
+    """The shape and data type of states; the first element is the number of the state."""
 
-    def __init__(self, history: History, replica: str, now: Any) -> None:
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def n_bytes(self) -> int:
+        return self.initial().nbytes
+
+    def initial(self) -> Array:
+        return np.zeros(self.shape, self.dtype)
+
+    def number(self, state: Any) -> int:
+        """Return the number of a state from its array or bytes."""
+        return int(np.frombuffer(bytes(state), self.dtype, count=1)[0])
+
+
+FORMS = (StateForm((128,), "float32"), StateForm((2, 2, 3), "float64"), StateForm((1,), "int64"))
+"""The policy's hidden state, a two-layer LSTM's, and a counter."""
+
+
+class LineageModel:
+    """A model whose states are numbers of steps; each output is the number of its state."""
+
+    def __init__(self, history: History, replica: str, form: StateForm, now: Any) -> None:
         self._history = history
         self._replica = replica
+        self._form = form
         self._now = now
 
-    def __call__(self, inputs: Floats, hidden: Floats, unavailable: object) -> Step:
-        n = len(inputs)
-        new = np.zeros((n, HIDDEN_DIM), np.float32)
-        states = self._history.states
-        requests, parents = inputs[:, 0].tolist(), hidden[:, 0].tolist()
-        for row in range(n):
-            number, parent = len(states) + 1, int(parents[row])
-            before = states[parent - 1] if parent else None
+    def initial_state(self, key: Key) -> Array:
+        return self._form.initial()
+
+    def step(self, inputs: Sequence[int], states: Array) -> tuple[list[Output], Array]:
+        new = np.zeros_like(states)
+        made = self._history.states
+        for row, request in enumerate(inputs):
+            number, parent = len(made) + 1, int(states[row].flat[0])
+            before = made[parent - 1] if parent else None
             root, depth = (before.root, before.depth + 1) if before else (number, 1)
-            made = Made(number, int(requests[row]), parent, root, depth, self._replica, self._now())
-            states.append(made)
-            new[row, 0] = number
-        actions = np.zeros(n, np.intp)
-        return Step(actions, new[:, 0].copy(), new, np.ones(n, np.bool_))
+            made.append(Made(number, request, parent, root, depth, self._replica, self._now()))
+            new[row].flat[0] = number
+        return [(int(state.flat[0]),) for state in new], new

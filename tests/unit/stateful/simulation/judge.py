@@ -63,7 +63,7 @@ class Judge:
         if asked.step != state.depth:
             raise Breach(f"{asked} is number {state.depth} since zeros")
         committed_at, ended = state.committed_at, asked.ended or 0.0
-        if self._world.options.strict and (committed_at is None or committed_at > ended):
+        if self._world.options.responses_wait and (committed_at is None or committed_at > ended):
             raise Breach(f"{asked} was answered without a commit, in strict mode")
         for restart in self._history.restarts:
             before = self._history.made(state.root).at < restart < state.at

@@ -22,7 +22,12 @@ class Play:
     def __init__(self, schedule: Schedule, loop: SimulatedLoop) -> None:
         self.schedule = schedule
         self.world = World(
-            loop, schedule.options, schedule.seed, schedule.drift, schedule.latency_s
+            loop,
+            schedule.options,
+            schedule.seed,
+            schedule.drift,
+            schedule.latency_s,
+            schedule.form,
         )
         self.faults = Faults(self.world)
         self.last: list[Asked] = []
@@ -79,7 +84,7 @@ class Play:
         for replica in [r for r in world.serving if not r.closing]:
             self.last += [world.ask(replica, key) for key in KEYS]
             await asyncio.sleep(0.5)
-            replica.leases.check_health()
+            replica.engine.check_health()
         await asyncio.sleep(0.5)  # for copies
 
     def carry_out(self, action: Action) -> None:

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from deployments.stateful.authority.authority import HiddenStateAuthority
+from deployments.stateful.authority.authority import StateAuthority
 from deployments.stateful.authority.fenced_writer import PartitionRetiredError
 from deployments.stateful.layout import Partition
-from deployments.stateful.protocol import AuthorityUnavailableError, HiddenStateError
+from deployments.stateful.protocol import AuthorityUnavailableError, StateError
 from tests.unit.stateful.simulation.history import Fault
 from tests.unit.stateful.simulation.store import StoreClient
 from tests.unit.stateful.simulation.surroundings import Surroundings
@@ -34,16 +34,17 @@ class Life:
         self.runs = world.new_process(self.process)
         self.pending: dict[int, Failed] = {}
         self._world, self._actor = world, actor
-        self.authority: HiddenStateAuthority = self.runs.run(self._begin)
+        self.authority: StateAuthority = self.runs.run(self._begin)
 
-    def _begin(self) -> HiddenStateAuthority:
+    def _begin(self) -> StateAuthority:
         world = self._world
-        return HiddenStateAuthority(
+        return StateAuthority(
             world.options,
             StoreClient(world.store, world.network, self.node, self._loads),
             "states:test",
             self._actor.partition,
             self,
+            world.form.n_bytes,
             self._end,
             clock=self.runs.clock,
         )
@@ -61,13 +62,13 @@ class Life:
         if task.cancelled():
             return
         error = task.exception()
-        has_given_up = error is None and task.get_coro().__name__ == "give_up"  # type: ignore[union-attr]
+        has_given_up = error is None and task.get_coro().__name__ == "retire"  # type: ignore[union-attr]
         if has_given_up or isinstance(error, PartitionRetiredError):
             self._actor.retired = True
             self._world.loop.post(self._world.loop.world, 0.01, self._actor.lose, self, False)
 
     def _end(self, error: BaseException) -> None:
-        if not isinstance(error, HiddenStateError):
+        if not isinstance(error, StateError):
             self._world.history.defects.append(f"{self.process}: {error!r}")
         self._world.loop.post(self._world.loop.world, 0.0, self._actor.lose, self)
 
@@ -98,7 +99,7 @@ class Life:
         cut = not self._world.network.passes(self.node, RAY)
         await asyncio.sleep(ANSWER_TIMEOUT_S if cut else self._world.network.delay())
 
-    async def give_up(self, partition: Partition) -> None:
+    async def retire(self, partition: Partition) -> None:
         await self._reach_ray()
         other = self._world.actor_of(partition).find()
         if other is None or not self._world.network.passes(self.node, RAY):
@@ -117,7 +118,7 @@ class Life:
                 else:
                     answer.set_exception(AuthorityUnavailableError(str(error)))
 
-        loop.post(other.runs, self._world.network.delay(), other.call, "give_up", (), done)
+        loop.post(other.runs, self._world.network.delay(), other.call, "retire", (), done)
         try:
             await asyncio.wait_for(answer, GIVE_UP_TIMEOUT_S)
         except TimeoutError as error:

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 from deployments.stateful.layout import agree_on_layout, shard_of
-from deployments.stateful.protocol import AuthorityUnavailableError, DismissedError, Key
+from deployments.stateful.protocol import (
+    AuthorityUnavailableError,
+    DismissedError,
+    Key,
+    SessionAbandonedError,
+)
+from deployments.stateful.replica.batcher import Batcher
+from deployments.stateful.replica.engine import StatefulEngine
 from deployments.stateful.replica.leases import StateLeases
-from deployments.stateful.replica.session import AbandonedError
-from deployments.stateful.replica.shards import ShardedLeases
-from deployments.stateful.replica.stepper import Stepper
 from deployments.store import StoreUnavailable
-from models.policy.form import HIDDEN_DIM
-from models.policy.step import PolicyStep
-from tests.unit.stateful.simulation.history import LineagePolicy
+from tests.unit.stateful.simulation.history import LineageModel
 from tests.unit.stateful.simulation.store import StoreClient
 from tests.unit.stateful.simulation.surroundings import Surroundings
 from tests.unit.stateful.simulation.wire import Wire
-
-
-@dataclass
-class Source:
-    """The policy in service."""
-
-    model: PolicyStep | None
 
 
 class Replica:
@@ -50,7 +44,7 @@ class Replica:
         store = StoreClient(world.store, world.network, self.name)
         while True:
             try:
-                layout = await agree_on_layout(store, "states:test", self.options)
+                layout = await agree_on_layout(store, "states:test", self.options, "test")
                 break
             except (StoreUnavailable, AuthorityUnavailableError):
                 await asyncio.sleep(0.05)
@@ -60,21 +54,21 @@ class Replica:
         self._wires = [
             Wire(world, world.actor_of(partition), self.process) for partition in layout.partitions
         ]
+        model = LineageModel(world.history, self.name, world.form, lambda: world.loop.now)
         self.shards = [
             StateLeases(
                 wire,
                 self.name,
-                HIDDEN_DIM,
+                model.initial_state,
                 self.options,
                 partition.generation,
                 clock=self.process.clock,
             )
             for wire, partition in zip(self._wires, layout.partitions, strict=True)
         ]
-        self.leases = ShardedLeases(self.shards)
-        policy = LineagePolicy(world.history, self.name, lambda: world.loop.now)
-        self.stepper = Stepper(self.leases, Source(policy), self.options)
-        await self.leases.start()
+        self.engine = StatefulEngine(self.shards, self.options)
+        self.batcher = Batcher(self.engine, lambda: model)
+        await self.engine.start()
         self.ready = True
 
     @property
@@ -91,7 +85,9 @@ class Replica:
         """Whether its layout is over; any other reason not to be healthy is a defect."""
         for shard in self.shards:
             defect = shard._defect
-            if defect is not None and not isinstance(defect, (DismissedError, AbandonedError)):
+            if defect is not None and not isinstance(
+                defect, (DismissedError, SessionAbandonedError)
+            ):
                 raise defect
         return any(shard._session._abandoned for shard in self.shards)
 
@@ -105,8 +101,8 @@ class Replica:
         self.process.run(self._world.loop.create_task, self._close())
 
     async def _close(self) -> None:
-        await self.leases.close()
-        await self.stepper.close()
+        await self.engine.close()
+        await self.batcher.close()
         self.closed = True
         self._world.loop.post(self._world.loop.world, 0.0, self._world.has_closed, self)
 
@@ -117,9 +113,9 @@ class Replica:
         leases = self.shards[shard_of(key, len(self.shards))]
         found = []
         held = leases._held._held.get(key)
-        if held is not None and len(held.hidden):
-            found.append(int(held.hidden[0]))
+        if held is not None and held.state.size:
+            found.append(int(held.state.flat[0]))
         for copy in leases._claims._recent.copies():
             if copy.key == key:
-                found.append(int(copy.hidden[0]))
+                found.append(int(copy.state.flat[0]))
         return [number for number in found if number]

@@ -7,7 +7,7 @@ import gc
 from collections import Counter
 from dataclasses import dataclass, field
 
-from deployments.stateful.protocol import HiddenStateError
+from deployments.stateful.protocol import StateError
 from tests.unit.stateful.simulation.actions import Schedule
 from tests.unit.stateful.simulation.coverage import situations
 from tests.unit.stateful.simulation.judge import Judge, judge_recovery
@@ -49,7 +49,7 @@ def run(schedule: Schedule) -> Result:
             result.excused = judge.excused
             if judge.excused["expired"]:
                 result.met["a run expired"] = 1
-    except (AssertionError, RuntimeError, TimeoutError, HiddenStateError) as breach:
+    except (AssertionError, RuntimeError, TimeoutError, StateError) as breach:
         result.breach = f"{type(breach).__name__}: {breach}"
     finally:
         gc.enable()

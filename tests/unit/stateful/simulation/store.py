@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
-import struct
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from deployments.stateful.authority.rows import _HEADER, key_of
+from deployments.stateful.authority.snapshots import _HEADER, key_of
 from deployments.stateful.protocol import Key
 from deployments.store import Expected, StoreUnavailable
 from tests.unit.stateful.simulation.loop import SimulatedLoop
@@ -43,6 +42,7 @@ class Store:
     rows: dict[str, bytes] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     on_copy: Callable[[Key, int], None] = lambda key, number: None
+    number: Callable[[bytes], int] = lambda state: 0
 
     def change(self, puts: Mapping[str, bytes], deletes: Collection[str], when: Expected) -> bool:
         if self.rows.get(when.key) != when.value:
@@ -53,7 +53,7 @@ class Store:
         for row, value in puts.items():
             self.rows[row] = value
             if (key := key_of(row)) is not None:
-                self.on_copy(key, int(struct.unpack_from("<f", value, _HEADER.size)[0]))
+                self.on_copy(key, self.number(value[_HEADER.size :]))
         self.counts["changes"] += 1
         return True
 

@@ -6,9 +6,9 @@ import random
 from collections import Counter
 from typing import Any, Protocol
 
-from deployments.inference.options import InferenceOptions
 from deployments.stateful.layout import Partition
-from tests.unit.stateful.simulation.history import History
+from deployments.stateful.options import StateOptions
+from tests.unit.stateful.simulation.history import History, StateForm
 from tests.unit.stateful.simulation.loop import Process, SimulatedLoop
 from tests.unit.stateful.simulation.network import Network
 from tests.unit.stateful.simulation.store import Store
@@ -18,11 +18,12 @@ class Surroundings(Protocol):
     """What :class:`.world.World` offers to replicas, state actors and the wires between them."""
 
     loop: SimulatedLoop
-    options: InferenceOptions
+    options: StateOptions
     random: random.Random
     history: History
     network: Network
     store: Store
+    form: StateForm
     session: str
     n_lives: int
     generation: int

@@ -238,7 +238,7 @@ def test_recovery_is_an_answer_from_everybody_and_a_copy_of_it() -> None:
     forged.copy(made, 1.1)
     judge_recovery(forged.world, last)
     forged.copy(forged.step(0.9, key=MATE), 1.1)  # not a copy of its own key
-    with pytest.raises(Breach, match=MATE.junction):
+    with pytest.raises(Breach, match=MATE.entity):
         judge_recovery(forged.world, last)
     last[1:] = [forged.ask(1.2)]
     with pytest.raises(Breach, match="has not recovered"):

@@ -15,16 +15,17 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
-from deployments.inference.options import InferenceOptions
 from deployments.stateful.authority import (
     authority,
+    eviction,
+    fenced_writer,
     leadership,
+    ownership,
     recovery,
-    resets,
-    takeover,
-    write_behind,
+    snapshots,
 )
-from deployments.stateful.replica import claims, commits, leases, recent, session, stepper
+from deployments.stateful.options import StateOptions
+from deployments.stateful.replica import batcher, claims, commits, leases, session
 
 CALL_TIMEOUT_S = 0.5
 RESET_TIMEOUT_S = 1.0
@@ -40,40 +41,32 @@ _CONSTANTS: list[tuple[Any, str, object]] = [
     (leases, "RECONNECT_PAUSE_S", 0.01),
     (leases, "RESET_TIMEOUT_S", RESET_TIMEOUT_S),
     (leases, "CLOSE_TIMEOUT_S", CLOSE_TIMEOUT_S),
-    (recent, "KEEP_S", KEEP_S),
-    (authority, "GIVEN_BACK_S", 2 * KEEP_S),
+    (claims, "KEEP_RELEASED_S", KEEP_S),
+    (authority, "RELEASED_S", 2 * KEEP_S),
     (authority, "SWEEP_PERIOD_S", 0.03),
-    (write_behind, "RETRY_PAUSE_S", 0.01),
-    (write_behind, "_DEADLINE_S", 0.4),
-    (takeover, "_PAUSE_S", 0.02),
+    (ownership, "PROBE_AFTER_S", 0.003),
+    (snapshots, "RETRY_PAUSE_S", 0.01),
+    (snapshots, "FLUSH_TIMEOUT_S", 0.4),
+    (leadership, "_PAUSE_S", 0.02),
     (recovery, "_PAUSE_S", 0.02),
     (claims, "STATES_PER_PART", 2),
     (claims, "NAMES_PER_PART", 2),
     (commits, "STATES_PER_COMMIT", 3),
-    (write_behind, "ROWS_PER_WRITE", 2),
+    (snapshots, "ROWS_PER_WRITE", 2),
     (leadership, "ROWS_PER_WRITE", 2),
-    (resets, "ROWS_PER_WRITE", 2),
-    (stepper, "MAX_BATCH", 4),
-    (stepper, "LONGEST_TURN_S", math.inf),  # of real time, which no schedule may depend on
+    (fenced_writer, "ROWS_PER_WRITE", 2),
+    (eviction, "ROWS_PER_WRITE", 2),
+    (batcher, "MAX_BATCH", 4),
+    (batcher, "LONGEST_TURN_S", math.inf),  # of real time, which no schedule may depend on
 ]
 
-OPTIONS = InferenceOptions().model_copy(
-    update={
-        "lease_s": 0.2,
-        "lease_margin_s": 0.025,
-        "leader_lease_s": 0.2,
-        "probe_after_s": 0.003,
-        "checkout_timeout_s": 0.4,
-        "commit_timeout_s": 0.4,
-        "snapshot_period_s": 0.1,
-    }
-)
+OPTIONS = StateOptions().model_copy(update={"lease_s": 0.2, "snapshot_period_s": 0.1})
 
 
 @contextlib.contextmanager
 def a_tenth_as_long() -> Iterator[None]:
     """Patch the constants, and let the protocol neither log nor see a time of day."""
-    logger = logging.getLogger("deployments.stateful")
+    logger = logging.getLogger("ray.serve")
     level = logger.level
     with contextlib.ExitStack() as stack:
         for module, name, value in _CONSTANTS:

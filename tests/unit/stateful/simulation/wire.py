@@ -49,7 +49,7 @@ class Wire(Authority):
         return present
 
     async def claim(self, session: int, part: ClaimPart) -> Claimed:
-        part = replace(part, owned=_copy(part.owned), given_back=_copy(part.given_back))
+        part = replace(part, owned=_copy(part.owned), released=_copy(part.released))
         claimed: Claimed = await self._call("claim", session, part)
         if part.last:
             sessions = self._world.history.sessions.setdefault(self._process.name, [])
@@ -62,17 +62,17 @@ class Wire(Authority):
 
     async def checkout(self, session: int, key: Key, call: int) -> Grant:
         grant: Grant = await self._call("checkout", session, key, call)
-        hidden = None if grant.hidden is None else grant.hidden.copy()
-        return Grant(grant.version, hidden, grant.receipts)
+        return grant
 
     async def commit(
         self, session: int, states: StateBatch, released: list[Key], call: int
     ) -> list[Key]:
         message = (session, _copy(states), list(released), call)
         refused: list[Key] = await self._call("commit", *message)
-        for key, hidden in zip(states.keys, states.hidden, strict=True):
+        for key, state in zip(states.keys, states.states, strict=True):
             if key in refused:
-                self._world.history.made(int(hidden[0])).refused_at = self._world.loop.now
+                number = self._world.form.number(state)
+                self._world.history.made(number).refused_at = self._world.loop.now
         return refused
 
     async def reset(self, session: int, run: str, call: int) -> None:
@@ -119,7 +119,7 @@ class Wire(Authority):
             else:
                 error = task.exception()
             result = task.result() if error is None else None
-            if isinstance(error, StaleSessionError) and "has come before" in str(error):
+            if isinstance(error, StaleSessionError) and "has arrived before" in str(error):
                 world.met["a repeated call was refused"] += 1
             if error is None:
                 world.carried_out(life.process, method, args, result, reset)
@@ -138,5 +138,5 @@ class Wire(Authority):
 
 def _copy(states: StateBatch) -> StateBatch:
     return StateBatch(
-        list(states.keys), list(states.versions), states.hidden.copy(), dict(states.receipts)
+        list(states.keys), list(states.versions), states.states.copy(), dict(states.receipts)
     )

@@ -8,16 +8,18 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from deployments.inference.options import InferenceOptions
 from deployments.stateful.layout import Partition, shard_of
-from deployments.stateful.protocol import HiddenStateError, Key, OutcomeUnknownError, Version
-from deployments.stateful.replica.stepper import Decision
+from deployments.stateful.options import StateOptions
+from deployments.stateful.protocol import Key, OutcomeUnknownError, StateError, Version
+from deployments.stateful.replica.queues import StepResult
 from tests.unit.stateful.simulation.history import (
+    FORMS,
     Asked,
     Fault,
     History,
     Outcome,
     ResetCall,
+    StateForm,
     Succession,
 )
 from tests.unit.stateful.simulation.loop import Process, SimulatedLoop
@@ -43,11 +45,13 @@ class World:
     def __init__(
         self,
         loop: SimulatedLoop,
-        options: InferenceOptions,
+        options: StateOptions,
         seed: int,
         drift: float = 0.0,
         latency_s: tuple[float, float] = (0.0002, 0.001),
+        form: StateForm = FORMS[0],
     ) -> None:
+        self.form = form
         self.loop = loop
         self.options = options
         self.random = random.Random(seed)
@@ -56,6 +60,7 @@ class World:
         self.network.on_loss = self._lost
         self.store = Store(loop, self.random)
         self.store.on_copy = self._copied
+        self.store.number = form.number
         self.drift = drift
         self.session = "first"
         self.n_lives = 0
@@ -123,27 +128,26 @@ class World:
         if self.network.cuts and replica.name in self._cut_off:
             self.met["a replica was asked while it was cut off"] += 1
 
-        def ended(answer: asyncio.Future[Decision]) -> None:
+        def ended(answer: asyncio.Future[StepResult]) -> None:
             asked.ended = loop.now
             if answer.cancelled():
                 asked.outcome = Outcome.CANCELLED
             elif (error := answer.exception()) is None:
-                decision = answer.result()
+                (asked.state,), asked.step = answer.result()
                 asked.outcome = Outcome.ANSWERED
-                asked.state, asked.step = int(decision.confidence), decision.step
             else:
                 asked.error = repr(error)
                 unknown = isinstance(error, OutcomeUnknownError)
                 asked.outcome = Outcome.UNKNOWN if unknown else Outcome.REFUSED
-                if not isinstance(error, HiddenStateError):
+                if not isinstance(error, StateError):
                     history.defects.append(f"{asked} failed with {error!r}")
 
         def arrive() -> None:
             if replica.closed:
                 asked.outcome, asked.ended = Outcome.REFUSED, loop.now
                 return
-            seen = float(first[0].number if first else asked.number)
-            answer = replica.stepper.submit(key, [seen], request_id=request_id)
+            request = first[0].number if first else asked.number
+            answer = replica.batcher.submit(key, request, request_id=request_id)
             answer.add_done_callback(ended, context=loop.world.context.copy())
             if cancel_after_s is not None:
                 loop.call_later(cancel_after_s, answer.cancel)
@@ -158,10 +162,10 @@ class World:
         async def work() -> None:
             RESET.set(call)
             try:
-                await replica.leases.reset(run)
+                await replica.engine.reset(run)
                 call.done = self.loop.now
                 call.executed = max(call.executed, call.done)
-            except HiddenStateError:
+            except StateError:
                 pass  # nobody has confirmed it
 
         def arrive() -> None:
@@ -184,18 +188,18 @@ class World:
         now = self.loop.now
         if method == "commit":
             _, states, *_ = args
-            for key, hidden in zip(states.keys, states.hidden, strict=True):
+            for key, state in zip(states.keys, states.states, strict=True):
                 if key not in result:
-                    self.history.commit(int(hidden[0]), now)
+                    self.history.commit(self.form.number(state), now)
         elif method == "claim":
             session, part = args
             claimed = self._claimed.setdefault((process, session), {})
-            for batch in (part.owned, part.given_back):
-                for key, version, hidden in zip(
-                    batch.keys, batch.versions, batch.hidden, strict=True
+            for batch in (part.owned, part.released):
+                for key, version, state in zip(
+                    batch.keys, batch.versions, batch.states, strict=True
                 ):
-                    if len(hidden):
-                        self._told[process, key, version] = int(hidden[0])
+                    if len(state):
+                        self._told[process, key, version] = self.form.number(state)
                     copies = self.history.copies.get(key)
                     if (process, key, version) in self._told:
                         claimed[key] = self._told[process, key, version]
@@ -207,14 +211,14 @@ class World:
             for key, number in claimed.items():
                 if key not in result.lost:
                     self.history.commit(number, now)
-        elif method == "checkout" and result.hidden is not None:
-            self.history.commit(int(result.hidden[0]), now)
+        elif method == "checkout" and result.state is not None:
+            self.history.commit(self.form.number(result.state), now)
         elif method == "reset" and reset is not None:
             reset.executed = max(reset.executed, now)
 
     def _copied(self, key: Key, number: int) -> None:
         self.history.copies.setdefault(key, []).append((self.loop.now, number))
-        if self.options.durable:  # whatever the commit was told that it was for
+        if self.options.commits_reach_store:  # whatever the commit was told that it was for
             self.history.commit(number, self.loop.now)
 
     def _lost(self, source: str, target: str) -> None:

@@ -1,0 +1,98 @@
+"""The policy as a model of the engine: its inputs, outputs and hidden states."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self, cast
+
+import numpy as np
+
+from deployments.stateful.protocol import Key, Output, StateError
+from deployments.stateful.replica.held_states import Array
+from models.networks.network import Network
+from models.policy.form import HIDDEN_DIM
+from models.policy.inputs import InputLayout
+from models.policy.step import Floats, PolicyStep, Step
+
+
+class Observed(NamedTuple):
+    """The input of one step: a junction's agent index, and at most ``max_obs`` finite values."""
+
+    agent: int
+    obs: list[float]
+
+
+class Decision(NamedTuple):
+    """The output of one step."""
+
+    action: int
+    confidence: float
+
+
+class NonFiniteStateError(StateError):
+    """The step would leave the range of float32; the state is as it was."""
+
+    def __init__(self) -> None:
+        super().__init__("obs_data is so large that the hidden state would not be finite")
+
+
+class Decisions(list[Output | StateError]):
+    """The outputs of B rows, with what telemetry and shadows read.
+
+    Attributes:
+        agents: B agent indices.
+        inputs: (B, width) as the policy saw them.
+        step: what the policy returned.
+        model: that made the step.
+    """
+
+    agents: list[int]
+    inputs: Floats
+    step: Step
+    model: PolicyModel
+
+
+class PolicyModel:
+    """Implements :class:`~deployments.stateful.replica.engine.Model` for a network's policy."""
+
+    def __init__(self, policy: PolicyStep, network: Network) -> None:
+        self.policy = policy
+        self.unavailable = network.unavailable
+        self._encode = InputLayout(network).encode
+
+    @classmethod
+    def load(cls, path: Path, network: Network) -> Self:
+        """Read a policy file.
+
+        Raises:
+            InvalidPolicyFileError: the file cannot be served.
+        """
+        return cls(PolicyStep.load(path, network), network)
+
+    def initial_state(self, key: Key) -> Array:
+        return initial_state(key)
+
+    def step(self, inputs: Sequence[Any], states: Array) -> tuple[Decisions, Array]:
+        agents = [each.agent for each in cast("Sequence[Observed]", inputs)]
+        encoded = self._encode(agents, [each.obs for each in inputs])
+        step = self.policy(encoded, states, self.unavailable[agents])
+        decisions = Decisions(map(Decision, step.actions.tolist(), step.confidences.tolist()))
+        decisions.agents, decisions.inputs = agents, encoded
+        decisions.step, decisions.model = step, self
+        if not step.finite.all():
+            for row in np.flatnonzero(~step.finite).tolist():
+                decisions[row] = NonFiniteStateError()
+        return decisions, step.hidden
+
+
+def initial_state(key: Key) -> Array:
+    return np.zeros(HIDDEN_DIM, np.float32)
+
+
+def fingerprint_of(obs: list[float]) -> str:
+    """Return a digest of an observation, the same in every process."""
+    packed = struct.pack(f"<{len(obs)}d", *obs)
+    return hashlib.blake2b(packed, digest_size=8).hexdigest()
