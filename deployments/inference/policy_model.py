@@ -6,7 +6,7 @@ import hashlib
 import struct
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self, cast
+from typing import Self
 
 import numpy as np
 
@@ -17,19 +17,8 @@ from models.policy.form import HIDDEN_DIM
 from models.policy.inputs import InputLayout
 from models.policy.step import Floats, PolicyStep, Step
 
-
-class Observed(NamedTuple):
-    """The input of one step: a junction's agent index, and at most ``max_obs`` finite values."""
-
-    agent: int
-    obs: list[float]
-
-
-class Decision(NamedTuple):
-    """The output of one step."""
-
-    action: int
-    confidence: float
+Observed = tuple[int, list[float]]
+"""The input of one step: a junction's agent index, and at most ``max_obs`` finite values."""
 
 
 class NonFiniteStateError(StateError):
@@ -40,19 +29,23 @@ class NonFiniteStateError(StateError):
 
 
 class Decisions(list[Output | StateError]):
-    """The outputs of B rows, with what telemetry and shadows read.
+    """The outputs of B rows, each (action, confidence), with what telemetry and shadows read.
 
     Attributes:
+        model: that made the step.
         agents: B agent indices.
         inputs: (B, width) as the policy saw them.
         step: what the policy returned.
-        model: that made the step.
+        actions: B action indices.
+        finite: B of them; a row that is not finite was refused.
     """
 
+    model: PolicyModel
     agents: list[int]
     inputs: Floats
     step: Step
-    model: PolicyModel
+    actions: list[int]
+    finite: list[bool]
 
 
 class PolicyModel:
@@ -75,16 +68,16 @@ class PolicyModel:
     def initial_state(self, key: Key) -> Array:
         return initial_state(key)
 
-    def step(self, inputs: Sequence[Any], states: Array) -> tuple[Decisions, Array]:
-        agents = [each.agent for each in cast("Sequence[Observed]", inputs)]
-        encoded = self._encode(agents, [each.obs for each in inputs])
+    def step(self, inputs: Sequence[Observed], states: Array) -> tuple[Decisions, Array]:
+        agents = [agent for agent, _ in inputs]
+        encoded = self._encode(agents, [obs for _, obs in inputs])
         step = self.policy(encoded, states, self.unavailable[agents])
-        decisions = Decisions(map(Decision, step.actions.tolist(), step.confidences.tolist()))
-        decisions.agents, decisions.inputs = agents, encoded
-        decisions.step, decisions.model = step, self
-        if not step.finite.all():
-            for row in np.flatnonzero(~step.finite).tolist():
-                decisions[row] = NonFiniteStateError()
+        actions, finite = step.actions.tolist(), step.finite.tolist()
+        decisions = Decisions(zip(actions, step.confidences.tolist(), strict=True))
+        decisions.model, decisions.agents, decisions.inputs = self, agents, encoded
+        decisions.step, decisions.actions, decisions.finite = step, actions, finite
+        for row in (row for row, is_finite in enumerate(finite) if not is_finite):
+            decisions[row] = NonFiniteStateError()
         return decisions, step.hidden
 
 

@@ -20,7 +20,7 @@ from deployments.inference.errors import (
 )
 from deployments.inference.options import SHARED_CHECKOUT_TIMEOUT_S
 from deployments.inference.policies import Policies
-from deployments.inference.policy_model import Observed, fingerprint_of
+from deployments.inference.policy_model import fingerprint_of
 from deployments.inference.schemas import Health, JunctionInfo, ModelInfo
 from deployments.request_times import RouteTimes
 from deployments.stateful.protocol import Key, OutcomeUnknownError, StateError
@@ -117,7 +117,7 @@ class InferenceService:
             UnknownJunctionError, TooManyValuesError, ModelNotLoadedError: at once, nothing queued.
 
         Returns:
-            A future whose output is a Decision; fails with a StateError.
+            A future whose output is (action, confidence); fails with a StateError.
         """
         junction = self._junctions.get(junction_id)
         if junction is None:
@@ -128,7 +128,7 @@ class InferenceService:
             raise ModelNotLoadedError()
         return self.policies.batcher_of(run).submit(
             Key(run, junction_id),
-            Observed(junction.agent_index, obs),
+            (junction.agent_index, obs),
             SHARED_CHECKOUT_TIMEOUT_S if shared else math.inf,
             request_id,
             fingerprint_of(obs) if request_id is not None else "",

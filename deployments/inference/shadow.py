@@ -112,9 +112,8 @@ class Shadow:
     def _rows_of(self, batch: SteppedBatch) -> _Rows:
         """Return the rows that were stepped, of the runs that the shadow follows."""
         decisions = cast("Decisions", batch.outputs)
-        finite = decisions.step.finite.tolist()
         keys, steps = [each.key for each in batch.requests], batch.steps
-        rows = [n for n, key in enumerate(keys) if finite[n] and self.includes(key.run)]
+        rows = [n for n, key in enumerate(keys) if decisions.finite[n] and self.includes(key.run)]
         return _Rows(
             [keys[row] for row in rows],
             [steps[row] for row in rows],

@@ -58,18 +58,15 @@ class StepCounts(BatcherCounts):
             labels: of the junctions, by agent index.
         """
         decisions = cast("Decisions", batch.outputs)
-        step = decisions.step
-        if step.finite.all():
-            answered = zip(decisions.agents, step.actions.tolist(), strict=True)
-        else:
-            rows = step.finite.nonzero()[0].tolist()
-            answered = zip(
-                [decisions.agents[row] for row in rows], step.actions[rows].tolist(), strict=True
-            )
-        for agent, action in answered:
-            self.predictions[labels[agent], action] += 1
+        predictions, rows = (
+            self.predictions,
+            zip(decisions.agents, decisions.actions, decisions.finite, strict=True),
+        )
+        for agent, action, is_finite in rows:
+            if is_finite:
+                predictions[labels[agent], action] += 1
         sample = BatchSample(
-            batch.seconds, decisions.model.policy, decisions.agents, decisions.inputs, step.hidden
+            batch.seconds, decisions.model.policy, decisions.agents, decisions.inputs, batch.after
         )
         self.batches.observe(sample)
 
@@ -133,7 +130,7 @@ class WatchedSteps:
             self._decision(run, each, files.get(each.namespace, ""), each is steps[-1])
             for (run, _), steps in recent.items()
             for each in steps
-            if cast("Decisions", each.batch.outputs).step.finite[each.row]
+            if cast("Decisions", each.batch.outputs).finite[each.row]
         ]
         return decisions, dict(active.most_common(MAX_RUNS))
 
