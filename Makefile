@@ -84,12 +84,12 @@ lint: $(VENV)/.dev  ## format check, lint, types, import rules
 	@$(BIN)/lint-imports
 
 reference: $(VENV)/.serve  ## write docs/configuration.md, docs/network.schema.json and Grafana's dashboards anew from what describes them
-	@$(BIN)/python -m serve_app.launcher.configuration_reference
-	@$(BIN)/python -m serve_app.watch.dashboards
-	@$(BIN)/python -m models.networks.schema
+	@$(BIN)/python -m tools.configuration_reference
+	@$(BIN)/python -m tools.dashboards
+	@$(BIN)/python -m tools.network_schema
 
 openapi: $(VENV)/.serve  ## write docs/openapi anew from the routes (ARGS=--release promises it to clients)
-	@$(BIN)/python -m serve_app.openapi $(ARGS)
+	@$(BIN)/python -m tools.openapi $(ARGS)
 
 check: $(VENV)/.serve  ## check the serve configs strictly
 	@$(BIN)/greenwave check serve_config.yaml configs/*.yaml
@@ -105,7 +105,7 @@ bench: $(VENV)/.dev  ## compare with FastAPI, LitServe, BentoML and bare Serve (
 bench-all: bench bench-inference bench-gateway bench-forecasts bench-records bench-replicas bench-hostile  ## measure every figure of docs/speed.md
 
 autoscaling: $(VENV)/.dev  ## drive load up and down, and watch replicas follow (a cluster of its own)
-	@$(BIN)/python -m load_tests.autoscaling $(ARGS)
+	@$(BIN)/python -m load_tests.autoscaling.__main__ $(ARGS)
 
 bench-%: $(VENV)/.dev
 	@$(BIN)/python -m load_tests.bench_$* $(ARGS)
@@ -146,7 +146,7 @@ screenshots: $(VENV)/.dev  ## take the pictures of Ray's dashboard in docs/ anew
 audit: $(AUDIT)/.done  ## look up what is known against the pinned packages, and write what is pinned to sbom.json (CycloneDX)
 	@$(AUDIT)/bin/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml \
 		--of JSON --output-reproducible --output-file sbom.json 2> /dev/null && echo "sbom.json has what is pinned."
-	@$(AUDIT)/bin/python -m testbed.vulnerabilities requirements.lock
+	@$(AUDIT)/bin/python -m tools.vulnerabilities requirements.lock
 
 lock: $(VENV)/.dev  ## pin the newest versions that pyproject.toml allows
 	@$(PIP) pip-tools

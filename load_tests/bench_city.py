@@ -18,11 +18,11 @@ import sys
 import httpx
 from rich.table import Table
 
-from load_tests import harness
-from load_tests.cpu import PARTS, Cost, cost_of, idle_of
-from load_tests.harness import console
-from load_tests.wrk import Samples, Target, run_wrk
-from testbed.shipped import shipped_application
+from load_tests.bench import harness
+from load_tests.bench.cpu import PARTS, Cost, cost_of, idle_of
+from load_tests.bench.harness import console
+from load_tests.harness.shipped import shipped_application
+from load_tests.harness.wrk import Samples, Target, run_wrk
 
 ONE, FIVE, GATEWAY = "one junction", "five junctions in one call", "decision at the gateway"
 USER = {"username": "bench", "password": secrets.token_urlsafe()}

@@ -22,7 +22,7 @@ import httpx
 from rich.table import Table
 
 from greenwave.client import AsyncClient, Client
-from load_tests.harness import console
+from load_tests.bench.harness import console
 
 JUNCTION, OBSERVATION = "300839359", [1.0, 0.0, 1.0, 0.4, 0.2, 0.0, 0.0, 0.1]
 BODY = json.dumps({"junction_id": JUNCTION, "obs_data": OBSERVATION}).encode()

@@ -23,12 +23,12 @@ from contextlib import AbstractContextManager
 
 import httpx
 
-from load_tests import harness
-from load_tests.cpu import Cost, cpu_seconds, print_costs, whole_cost_of
-from load_tests.harness import PairedBar, console
-from load_tests.wrk import Samples, Target
-from serve_app.launcher.instance import Instance
-from testbed.shipped import shipped_application
+from load_tests.bench import harness
+from load_tests.bench.cpu import Cost, cpu_seconds, print_costs, whole_cost_of
+from load_tests.bench.harness import PairedBar, console
+from load_tests.harness.shipped import shipped_application
+from load_tests.harness.wrk import Samples, Target
+from serve_app.processes.instance import Instance
 
 ALONE, ONE, MANY = "nobody looks", "one console", "200 that do not read"
 FULL, PACED = 16, 128  # connections

@@ -12,11 +12,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from load_tests import harness
-from load_tests.harness import Bar, console
+from load_tests.bench import harness
+from load_tests.bench.harness import Bar, console
+from load_tests.harness.shipped import shipped_application
+from load_tests.harness.wrk import Samples, Target, measure
 from load_tests.peers.applications import no_op
-from load_tests.wrk import Samples, Target, measure
-from testbed.shipped import shipped_application
 
 DENSITY, DENSITY_TORCH = "density: greenwave", "density: FastAPI, PyTorch"
 DENSITY_SAME = "density: FastAPI, the product's model"

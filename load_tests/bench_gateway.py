@@ -16,11 +16,11 @@ from typing import Any
 
 import httpx
 
-from load_tests import harness
-from load_tests.harness import Bar, console
-from load_tests.wrk import BenchmarkError, Samples, Target, measure
-from serve_app.launcher.ports import Ports
-from testbed.shipped import shipped_application
+from load_tests.bench import harness
+from load_tests.bench.harness import Bar, console
+from load_tests.harness.shipped import shipped_application
+from load_tests.harness.wrk import BenchmarkError, Samples, Target, measure
+from serve_app.processes.ports import Ports
 
 INFERENCE, GATEWAY, FALLBACK = "inference route", "gateway", "gateway, breaker open"
 SAFE = "gateway, safety layer"

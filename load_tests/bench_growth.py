@@ -21,15 +21,15 @@ from pathlib import Path
 import psutil
 
 from greenwave.client import AsyncClient, GreenwaveError, Retries, Timeouts
-from load_tests import harness
-from load_tests.growth_plot import Size, plot
-from load_tests.harness import console
-from load_tests.wrk import BenchmarkError, Target, run_wrk
+from load_tests.bench import harness
+from load_tests.bench.comparison.markdown import replace_section, table
+from load_tests.bench.growth_plot import Size, plot
+from load_tests.bench.harness import console
+from load_tests.harness.shipped import ROOT, shipped_application
+from load_tests.harness.wrk import BenchmarkError, Target, run_wrk
 from models.junctions import JUNCTIONS
-from serve_app.launcher.instance import Instance
-from serve_app.launcher.marks import read_command
-from testbed.comparison.markdown import replace_section, table
-from testbed.shipped import ROOT, shipped_application
+from serve_app.processes.instance import Instance
+from serve_app.processes.process_tags import read_command
 
 PAGE, SECTION, PICTURE = ROOT / "docs" / "speed.md", "make bench-growth", "growth.png"
 REPLICA, ACTOR = "ray::ServeReplica:inference", "ray::HiddenStates"

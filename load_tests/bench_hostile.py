@@ -20,13 +20,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from load_tests import harness
-from load_tests.harness import Bar, console
-from load_tests.wrk import Sample, Samples, Target, run_wrk
-from serve_app.launcher.edge import Edge, EdgePorts
-from serve_app.launcher.instance import Instance
-from testbed.comparison.processes import resident_bytes
-from testbed.shipped import shipped_application
+from load_tests.bench import harness
+from load_tests.bench.comparison.processes import resident_bytes
+from load_tests.bench.harness import Bar, console
+from load_tests.harness.shipped import shipped_application
+from load_tests.harness.wrk import Sample, Samples, Target, run_wrk
+from serve_app.processes.edge import Edge, EdgePorts
+from serve_app.processes.instance import Instance
 
 CONNECTIONS = 128
 ALONE = "nobody"

@@ -12,13 +12,13 @@ from __future__ import annotations
 import argparse
 import sys
 
-from load_tests import harness
-from load_tests.harness import Bar, console
+from load_tests.bench import harness
+from load_tests.bench.harness import Bar, console
+from load_tests.harness.shipped import shipped_application
+from load_tests.harness.wrk import Samples, Target, measure
 from load_tests.peers.applications import no_op
-from load_tests.wrk import Samples, Target, measure
-from serve_app.launcher.instance import Instance
+from serve_app.processes.instance import Instance
 from serve_app.settings import Settings
-from testbed.shipped import shipped_application
 
 PRODUCT, NO_OP = "greenwave", "Serve no-op"
 TORCH, NUMPY = "FastAPI, PyTorch step", "FastAPI, NumPy step"

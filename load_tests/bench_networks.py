@@ -25,20 +25,20 @@ import httpx
 import numpy as np
 import psutil
 
-from load_tests import harness
-from load_tests.harness import console
-from load_tests.wrk import BenchmarkError
+from load_tests.bench import harness
+from load_tests.bench.comparison.markdown import replace_section, table
+from load_tests.bench.harness import console
+from load_tests.bench.made_up_city import made_up_city
+from load_tests.harness.shipped import ROOT, shipped_application
+from load_tests.harness.wrk import BenchmarkError
 from models.networks.file import network_as_json
 from models.networks.network import Network, network_of, read_network
 from models.policy.form import HIDDEN_DIM
 from models.policy.inputs import InputLayout
 from models.policy.step import PolicyStep
 from models.policy.untrained import save_untrained
-from serve_app.launcher.instance import Instance
-from serve_app.launcher.marks import read_command
-from testbed.comparison.markdown import replace_section, table
-from testbed.made_up_city import made_up_city
-from testbed.shipped import ROOT, shipped_application
+from serve_app.processes.instance import Instance
+from serve_app.processes.process_tags import read_command
 
 PAGE, SECTION = ROOT / "docs" / "networks.md", "make bench-networks"
 OWNERS = "ray::ServeReplica:inference", "ray::HiddenStates"

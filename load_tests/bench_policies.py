@@ -12,11 +12,11 @@ import argparse
 import sys
 from typing import Any
 
-from load_tests import harness
-from load_tests.harness import Bar, console
-from load_tests.wrk import Samples, Target, measure
+from load_tests.bench import harness
+from load_tests.bench.harness import Bar, console
+from load_tests.harness.shipped import shipped_application
+from load_tests.harness.wrk import Samples, Target, measure
 from models.policy.form import SHIPPED_POLICY
-from testbed.shipped import shipped_application
 
 ALONE, SHADOW, CANARY = "one policy", "a shadow beside it", "a canary beside it"
 MODES: dict[str, dict[str, Any] | None] = {

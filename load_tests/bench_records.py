@@ -14,11 +14,11 @@ from pathlib import Path
 
 import httpx
 
-from load_tests import harness
-from load_tests.harness import Bar, console
-from load_tests.wrk import BenchmarkError, Samples, Target, measure
-from testbed.redis_server import RedisServer
-from testbed.shipped import shipped_application
+from load_tests.bench import harness
+from load_tests.bench.harness import Bar, console
+from load_tests.harness.redis_server import RedisServer
+from load_tests.harness.shipped import shipped_application
+from load_tests.harness.wrk import BenchmarkError, Samples, Target, measure
 
 STORES = ["SQLite", "Redis"]
 OPERATIONS = {

@@ -20,13 +20,13 @@ from collections import Counter
 import httpx
 from rich.table import Table
 
-from load_tests import harness
-from load_tests.cpu import PARTS, Cost, cost_of, idle_of
-from load_tests.harness import Bar, console
-from load_tests.wrk import Samples, Target, run_wrk
-from serve_app.launcher.instance import Instance
-from testbed.exporter import moves_in
-from testbed.shipped import shipped_application
+from load_tests.bench import harness
+from load_tests.bench.cpu import PARTS, Cost, cost_of, idle_of
+from load_tests.bench.harness import Bar, console
+from load_tests.harness.exporter import moves_in
+from load_tests.harness.shipped import shipped_application
+from load_tests.harness.wrk import Samples, Target, run_wrk
+from serve_app.processes.instance import Instance
 
 ONE, THREE, TURNS = "one replica", "three, routed by run", "three, in turn"
 APART = "three applications"

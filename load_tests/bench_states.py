@@ -41,9 +41,9 @@ from deployments.stateful.ray.client import RayAuthority
 from deployments.stateful.replica.held_states import Unanswered
 from deployments.stateful.replica.leases import StateLeases
 from deployments.store import open_store
-from load_tests.harness import console
+from load_tests.bench.harness import console
+from load_tests.harness.redis_server import RedisServer
 from models.policy.form import HIDDEN_DIM
-from testbed.redis_server import RedisServer
 
 MOVE_BAR_MS = 5.0
 RECOVERY_BAR_S = 5.0

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from rich.table import Table
 
-from load_tests.harness import console
+from load_tests.bench.harness import console
 from models.junctions import JUNCTIONS, MAX_OBS, N_AGENTS
 from models.policy.form import HIDDEN_DIM
 from models.policy.inputs import encode

@@ -19,13 +19,14 @@ from typing import Any
 
 import httpx
 
-from load_tests import harness, span_costs
-from load_tests.cpu import Cost, print_costs, whole_cost_of
-from load_tests.harness import PairedBar, console
-from load_tests.wrk import Samples, Target
-from serve_app.launcher.ports import Ports
-from testbed.collector import collecting
-from testbed.shipped import shipped_application
+from load_tests import span_costs
+from load_tests.bench import harness
+from load_tests.bench.cpu import Cost, print_costs, whole_cost_of
+from load_tests.bench.harness import PairedBar, console
+from load_tests.harness.collector import collecting
+from load_tests.harness.shipped import shipped_application
+from load_tests.harness.wrk import Samples, Target
+from serve_app.processes.ports import Ports
 
 OFF, ON, HANGING = "no traces", "1 % traced", "1 % traced, collector hangs"
 PACED = 128  # connections

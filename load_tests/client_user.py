@@ -13,7 +13,7 @@ from locust import User
 from greenwave.client import Client, Retries
 from greenwave.client.blocking.connections import Connections
 from greenwave.client.core.call import NoReply, Reply, Send
-from testbed.load.outcomes import Told, tell
+from load_tests.run.outcomes import Told, tell
 
 # Each request is counted as it went; an attempt after a failed one would only show fewer failures
 # than there are.

@@ -13,7 +13,7 @@ from typing import Any
 from locust import events
 from locust.runners import WorkerRunner
 
-from load_tests.wrk import HERE
+from load_tests.harness.wrk import HERE
 
 CONNECTIONS = 256
 

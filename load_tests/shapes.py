@@ -6,7 +6,7 @@ from typing import Any
 
 from locust import LoadTestShape, events
 
-from testbed.load.course import RISE, Points, users_at
+from load_tests.run.course import RISE, Points, users_at
 
 
 class Course(LoadTestShape):

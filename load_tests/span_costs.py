@@ -9,11 +9,10 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from deployments.http.traced import covering
+from deployments.http.fast_routes import covering
 from deployments.trace_context import NOT_TRACED, Trace
 from deployments.tracing import process
-from deployments.tracing.sampling import Sampler
-from deployments.tracing.spans import Spans
+from deployments.tracing.spans import Sampler, Spans
 
 N, TRIALS = 5000, 5
 HEADERS = [(b"x-header-%d" % number, b"a value") for number in range(8)]

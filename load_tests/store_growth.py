@@ -21,7 +21,7 @@ from tqdm import tqdm
 from deployments.customers import record_types
 from deployments.customers.records.service import document_of, random_number
 from deployments.store import Document, Store, open_store
-from deployments.store.batches import batches
+from deployments.store.interface import batches
 
 LOANS = record_types()["loans"]
 FIRST_MOBILE = 1_000_000_000

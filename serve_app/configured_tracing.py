@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deployments.tracing.options import TracingOptions
+from deployments.tracing.process import TracingOptions
 from serve_app.settings import Settings
 
 

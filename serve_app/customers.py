@@ -8,8 +8,7 @@ from dataclasses import replace
 from ray.serve import Application, Deployment
 
 from deployments.customers import record_types
-from deployments.customers.records.deployment import CustomerRecords
-from deployments.customers.records.options import RecordOptions
+from deployments.customers.records.deployment import CustomerRecords, RecordOptions
 from deployments.customers.records.record_type import RecordType
 from serve_app.configured_store import open_configured_store, require_shared_store
 from serve_app.configured_tracing import configured_tracing

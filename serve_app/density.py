@@ -5,8 +5,7 @@ Without postponed annotations: Ray reads the class of ``args`` from the builder'
 
 from ray.serve import Application
 
-from deployments.density.options import DensityOptions
-from deployments.density.variant import DENSITY
+from deployments.density.service import DENSITY, DensityOptions
 from deployments.forecast.deployment import bind
 from serve_app.configured_tracing import configured_tracing
 from serve_app.settings import Settings

@@ -5,8 +5,7 @@ Without postponed annotations: Ray reads the class of ``args`` from the builder'
 
 from ray.serve import Application
 
-from deployments.flow.options import FlowOptions
-from deployments.flow.variant import FLOW
+from deployments.flow.service import FLOW, FlowOptions
 from deployments.forecast.deployment import bind
 from serve_app.configured_tracing import configured_tracing
 from serve_app.settings import Settings

@@ -5,18 +5,18 @@ Without postponed annotations: Ray reads the class of ``args`` from the builder'
 
 from ray.serve import Application
 
+from deployments.gateway.action_request import check_capacities
 from deployments.gateway.deployment import Gateway
 from deployments.gateway.fallbacks import configured_plan
 from deployments.gateway.inference_calls.http_transport import base_of
-from deployments.gateway.observations import check_capacities
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.safety import check_safety
 from serve_app.configured_network import configured_network
 from serve_app.configured_store import open_configured_store, require_shared_store
 from serve_app.configured_tracing import configured_tracing
-from serve_app.credentials.first_user import configured_users
-from serve_app.credentials.inference_token import configured_tokens
-from serve_app.credentials.key_ring import ConfiguredKeys, check_keys
+from serve_app.identity.first_user import configured_users
+from serve_app.identity.inference_token import configured_tokens
+from serve_app.identity.key_ring import ConfiguredKeys, check_keys
 from serve_app.settings import Settings
 
 

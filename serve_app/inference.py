@@ -10,7 +10,7 @@ from deployments.inference.options import InferenceOptions
 from serve_app.configured_network import configured_network, resolved
 from serve_app.configured_store import open_configured_store, require_shared_store
 from serve_app.configured_tracing import configured_tracing
-from serve_app.credentials.inference_token import configured_tokens
+from serve_app.identity.inference_token import configured_tokens
 from serve_app.settings import Settings
 
 

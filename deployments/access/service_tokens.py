@@ -11,12 +11,10 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 
+from deployments.access.claims import SCOPES, SERVICE_PREFIX, Verified, read_scopes
 from deployments.access.keys import Keys
-from deployments.access.revised import RevisedTable
-from deployments.access.revocations import TableRule
-from deployments.access.scopes import SCOPES, read_scopes
+from deployments.access.revocations import RevisedTable, TableRule
 from deployments.access.tokens import Tokens
-from deployments.access.verified import SERVICE_PREFIX, Verified
 from deployments.store import Store
 
 TABLE = "gateway_service_tokens"

@@ -8,10 +8,9 @@ from typing import Any
 
 import jwt
 
+from deployments.access.claims import ALL, SCOPES, Generation, Scope, Verified, write_scopes
 from deployments.access.keys import InvalidKeysError, Key, Keys, new_name
 from deployments.access.revocations import Revocations
-from deployments.access.scopes import ALL, SCOPES, Scope, write_scopes
-from deployments.access.verified import Generation, Verified
 from deployments.http.errors import (
     ForbiddenError,
     RefusedError,

@@ -17,11 +17,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deployments.console.service import ConsoleService
 from deployments.console.stream import write_events
-from deployments.http.detail_errors import render_error
-from deployments.http.errors import RefusedError
+from deployments.http.docs import page_headers
+from deployments.http.errors import RefusedError, render_error
 from deployments.http.fast_routes import FastRoutes
-from deployments.http.names import NOT_A_RUN_ID, is_name
-from deployments.http.pages import page_headers
+from deployments.http.messages import NOT_A_RUN_ID, is_name
 from deployments.http.probes import Check, Probes
 from deployments.http.request import client_address
 

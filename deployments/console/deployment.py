@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from fastapi import FastAPI
 from ray import serve
 
-from deployments.access.audit import AuditLog
-from deployments.access.audit_buffer import PERIOD_S as NOTED_S
-from deployments.access.audit_buffer import AuditBuffer
+from deployments.access.audit import PERIOD_S as NOTED_S
+from deployments.access.audit import AuditBuffer, AuditLog
 from deployments.access.keys import Keys
 from deployments.access.refresher import Refresher, start_refresher
 from deployments.access.revocations import Revocations, UserRule
@@ -19,10 +18,8 @@ from deployments.console.api import create_app
 from deployments.console.options import ConsoleOptions
 from deployments.console.replicas import Replica
 from deployments.console.service import ConsoleService
-from deployments.feed.actor import create_feed
-from deployments.priority import give_way
-from deployments.ray_private.calls_server import keep_calls_inside
-from deployments.ray_private.serve import prepare_log, read_replicas
+from deployments.feed.actor import create_feed, give_way
+from deployments.ray_private.serve import keep_calls_inside, prepare_log, read_replicas
 from deployments.store import Store
 from models.junctions import SHIPPED
 from models.networks.network import Network

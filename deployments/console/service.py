@@ -9,15 +9,15 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
-from deployments.access.audit_buffer import AuditBuffer
+from deployments.access.audit import AuditBuffer
 from deployments.access.tokens import Tokens
-from deployments.console.audience import Audience, Client
 from deployments.console.errors import NoDecisionError
 from deployments.console.options import ConsoleOptions
 from deployments.console.replicas import Replica
+from deployments.console.stream import Audience, Client
 from deployments.console.view import View
 from deployments.console.what_if import WhatIf
-from deployments.feed.watch import Watch
+from deployments.feed.board import Watch
 from deployments.http.errors import ForbiddenError, UnauthorizedError
 from deployments.log import RateLimitedLogger
 from deployments.store import StoreError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from deployments.customers.records.fields import Fields, Record
-from deployments.customers.records.record_type import RecordType
-from deployments.customers.records.rules import (
+from deployments.customers.records.fields import (
+    Fields,
+    Record,
     digits,
     email,
     integer_of_digits,
@@ -14,6 +14,7 @@ from deployments.customers.records.rules import (
     not_empty,
     present,
 )
+from deployments.customers.records.record_type import RecordType
 
 
 class Contact(Fields):

@@ -10,9 +10,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from deployments.density.parsing import SHAPE, parse_densities
-from deployments.density.schemas import Health, ModelInfo
+from deployments.density.schemas import (
+    PREDICTION_REQUEST,
+    SHAPE,
+    Health,
+    ModelInfo,
+    Prediction,
+    parse_densities,
+)
+from deployments.forecast.api import declared_errors
+from deployments.forecast.options import ForecastOptions, MaxBody
 from deployments.forecast.service import ForecastService
+from deployments.forecast.variant import Variant
 from models.density.forecast import DensityForecaster
 
 _DESCRIPTION = (
@@ -83,3 +92,32 @@ class DensityService(ForecastService[_Served, Floats, Floats, list[list[float]]]
             test_loss=model.card.test_loss,
             test_mae=model.card.test_mae,
         )
+
+
+class DensityOptions(ForecastOptions):
+    """A request holds fifteen numbers."""
+
+    max_body: MaxBody = 64 * 1024
+
+
+DENSITY = Variant(
+    name="density",
+    description="Traffic density of five road edges in the next hour, from three hourly"
+    " measurements.",
+    service=DensityService,
+    path="/predict",
+    operation={
+        "name": "predict",
+        "summary": "Density of the next hour",
+        "description": "Forecast the next hour of five edges from their last three hours.",
+        "response_model": Prediction,
+        "responses": declared_errors(400, 408, 413, 500, 503),
+        "openapi_extra": PREDICTION_REQUEST,
+    },
+    health=Health,
+    info_path="/model-info",
+    info=ModelInfo,
+    info_description="The model's shapes, edges, and errors on held-out days.",
+    counted_by="edges",
+    drift_of="edge",
+)

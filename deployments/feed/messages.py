@@ -74,7 +74,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class FlowForecast:
     """A forecast of the flow at a junction, in vehicles per minute.
 
     Attributes:
@@ -110,7 +110,7 @@ class Contents:
     latencies: list[int] = field(default_factory=list)
     runs: Mapping[str, int] = field(default_factory=dict)
     decisions: list[Decision] = field(default_factory=list)
-    forecasts: list[Forecast] = field(default_factory=list)
+    forecasts: list[FlowForecast] = field(default_factory=list)
 
     @property
     def events(self) -> bool:

@@ -6,16 +6,25 @@ import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
-from deployments.feed.messages import Forecast
-from deployments.flow.parsing import FlowQuestion, parse_question
-from deployments.flow.schemas import Health, ModelInfo
-from deployments.forecast.service import ForecastService
-from deployments.forecast.telemetry import MAX_FORECASTS
+from deployments.feed.messages import FlowForecast
+from deployments.flow.schemas import (
+    FlowQuestion,
+    Forecast,
+    ForecastRequest,
+    Health,
+    ModelInfo,
+    parse_question,
+)
+from deployments.forecast.api import declared_errors
+from deployments.forecast.options import ForecastOptions, MaxBody
+from deployments.forecast.service import MAX_FORECASTS, ForecastService
+from deployments.forecast.variant import Variant
 from models.flow.forecast import FlowForecaster, FlowForecasts
 from models.flow.window import FEATURES, HORIZON, MINUTE_S, WINDOW
 
@@ -100,11 +109,49 @@ class FlowService(ForecastService[FlowForecaster, FlowQuestion, _Inputs, FlowFor
         )
 
 
-def _told(question: FlowQuestion, flow: float, confidence: float) -> Forecast:
+def _told(question: FlowQuestion, flow: float, confidence: float) -> FlowForecast:
     counts = question.window.features[WINDOW - question.window.observed :, 0].tolist()
     horizon_s = HORIZON * MINUTE_S
-    return Forecast(question.junction_id, question.newest, counts, flow, horizon_s, confidence)
+    return FlowForecast(question.junction_id, question.newest, counts, flow, horizon_s, confidence)
 
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+class FlowOptions(ForecastOptions):
+    """A week of samples fits, a million do not."""
+
+    max_body: MaxBody = 1024 * 1024
+
+
+def _request_body() -> dict[str, Any]:
+    schema = TypeAdapter(ForecastRequest).json_schema()
+    sample = schema.pop("$defs")["Sample"]
+    schema["properties"]["historical_data"]["items"] = sample
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+FLOW = Variant(
+    name="flow",
+    description="""Vehicle flow at a junction in the next 15 minutes, from one-minute measurements.
+
+Timestamps may be of any past time, as those of a simulation, but not of the future.""",
+    service=FlowService,
+    path="/forecast",
+    operation={
+        "name": "forecast",
+        "summary": "Flow of the next 15 minutes",
+        "description": "Forecast a junction's mean flow; gaps and short histories lower the "
+        "confidence.",
+        "response_model": Forecast,
+        "responses": declared_errors(400, 404, 408, 413, 500, 503),
+        "openapi_extra": _request_body(),
+    },
+    health=Health,
+    info_path="/model_info",
+    info=ModelInfo,
+    info_description="The model's version, windows, junctions and accuracy.",
+    counted_by="junction",
+    drift_of="feature",
+)

@@ -2,20 +2,60 @@
 
 from __future__ import annotations
 
+import functools
+import logging
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi import FastAPI
 from pydantic import BaseModel
+from starlette.types import Scope
 
+from deployments.forecast.errors import PredictionFailedError
 from deployments.forecast.options import ForecastOptions
-from deployments.forecast.routes import prediction
 from deployments.forecast.service import ForecastService
 from deployments.forecast.variant import Variant
 from deployments.http.access_log import AccessLog
-from deployments.http.detail_errors import render_error
 from deployments.http.docs import add_docs
+from deployments.http.errors import RefusedError, declared_detail_errors, render_error
 from deployments.http.fast_routes import FastRoutes
+from deployments.http.messages import JSON_HEADERS, Answer, Handle
 from deployments.http.probes import Probes
+
+logger = logging.getLogger("ray.serve")
+
+Forecast = Callable[[bytes], Awaitable[bytes]]
+
+
+def prediction(forecast: Forecast) -> Handle:
+    """Make the handler of a route that predicts; a defect in there is told as the contract says.
+
+    Args:
+        forecast: from the body of a request to the body of its answer.
+    """
+
+    @functools.wraps(forecast)
+    async def predict(scope: Scope, body: bytes) -> Answer:
+        try:
+            return 200, await forecast(body), JSON_HEADERS
+        except RefusedError:
+            raise
+        except Exception as error:
+            logger.exception("A forecast failed")
+            raise PredictionFailedError(error) from error
+
+    return predict
+
+
+def declared_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Declare the errors of an operation."""
+    descriptions = {
+        400: "The request is not valid",
+        404: "Unknown junction",
+        500: "The prediction failed",
+        503: "Model not loaded, or too much load (with `Retry-After`)",
+    }
+    return declared_detail_errors(descriptions, *statuses)
 
 
 def create_app(

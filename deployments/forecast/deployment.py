@@ -11,20 +11,18 @@ from ray.serve import Application, Deployment
 
 from deployments.feed.actor import start_publisher
 from deployments.forecast.api import create_app
-from deployments.forecast.metrics import ForecastMetrics
 from deployments.forecast.options import ForecastOptions, ForecastUserConfig
-from deployments.forecast.telemetry import ForecastReporter
+from deployments.forecast.telemetry import ForecastMetrics, ForecastReporter
 from deployments.forecast.variant import Variant
 from deployments.http.access_log import AccessLog
 from deployments.http.fast_path import fast_path_protocol
 from deployments.http.probes import Check, Probes
+from deployments.metrics.exported import RequestMetrics
 from deployments.metrics.publisher import Publisher
-from deployments.metrics.requests import RequestMetrics
 from deployments.model_slot import ConfiguredModel
-from deployments.ray_private.calls_server import keep_calls_inside
 from deployments.ray_private.http_server import install_protocol
-from deployments.ray_private.serve import prepare_log
-from deployments.tracing.options import TracingOptions
+from deployments.ray_private.serve import keep_calls_inside, prepare_log
+from deployments.tracing.process import TracingOptions
 from deployments.tracing.replica import end_traces, trace_replica
 
 

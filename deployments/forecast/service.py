@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from pydantic import BaseModel
 
+from deployments.feed.messages import NOBODY, Demand, FlowForecast
 from deployments.forecast.batcher import Batcher
-from deployments.forecast.counts import ForecastCounts
 from deployments.forecast.errors import ModelNotLoadedError
-from deployments.forecast.telemetry import WatchedForecasts
+from deployments.metrics.sampled import Sampled
 from deployments.model_slot import ModelSlot
 from models.artifacts import InvalidArtifactError
 
@@ -21,6 +22,8 @@ Model = TypeVar("Model")
 Question = TypeVar("Question")
 Inputs = TypeVar("Inputs")
 Outputs = TypeVar("Outputs")
+
+MAX_FORECASTS = 20
 
 
 class ForecastService(ABC, Generic[Model, Question, Inputs, Outputs]):
@@ -102,3 +105,53 @@ class ForecastService(ABC, Generic[Model, Question, Inputs, Outputs]):
     @abstractmethod
     def model_info(self) -> BaseModel:
         """Tell about the model in service."""
+
+
+class ForecastCounts(Generic[Inputs]):
+    """Totals since the start, and a sample of the batches.
+
+    Args:
+        drift: of a sample of inputs, by column the share of values outside the training range.
+    """
+
+    def __init__(self, drift: Callable[[list[Inputs]], Mapping[str, float]]) -> None:
+        self._drift = drift
+        self.predictions: Counter[str] = Counter()
+        self._batches: Sampled[tuple[int, float, Inputs]] = Sampled()
+
+    def batch(self, size: int, seconds: float, inputs: Inputs) -> None:
+        """Note a batch that has run."""
+        self._batches.observe((size, seconds, inputs))
+
+    def take_batches(self) -> tuple[list[tuple[int, float]], Mapping[str, float]]:
+        """Return the sample since the last call, (size, seconds) each, and its drift."""
+        sample = self._batches.take()
+        inputs = [inputs for _, _, inputs in sample]
+        batches = [(size, seconds) for size, seconds, _ in sample]
+        return batches, self._drift(inputs) if inputs else {}
+
+
+class WatchedForecasts:
+    """Keeps the latest forecasts of what the console can draw.
+
+    Attributes:
+        watched: whether anybody watches; while nobody does, nothing is to be noted.
+    """
+
+    def __init__(self) -> None:
+        self.watched = False
+        self._forecasts: deque[FlowForecast] = deque(maxlen=MAX_FORECASTS)
+
+    def on_demand_changed(self, demand: Demand) -> None:
+        self.watched = demand.watched
+        if demand == NOBODY:
+            self._forecasts.clear()
+
+    def note(self, forecast: FlowForecast) -> None:
+        self._forecasts.append(forecast)
+
+    def take(self) -> list[FlowForecast]:
+        """Return what was noted since the last call."""
+        forecasts = list(self._forecasts)
+        self._forecasts.clear()
+        return forecasts

@@ -1,39 +1,54 @@
-"""What a replica of a forecast tells the console, while one is open."""
+"""What a replica of a forecast reports: Ray metrics, and telemetry for an open console."""
 
 from __future__ import annotations
 
-from collections import deque
+from typing import Any
 
-from deployments.feed.messages import NOBODY, Contents, Demand, Forecast
-from deployments.forecast.counts import ForecastCounts
+from ray.serve import metrics
 
-MAX_FORECASTS = 20
+from deployments.feed.messages import Contents, Demand
+from deployments.forecast.service import ForecastCounts, WatchedForecasts
+from deployments.forecast.variant import Variant
+from deployments.metrics.exported import Total
 
 
-class WatchedForecasts:
-    """Keeps the latest forecasts of what the console can draw.
+class ForecastMetrics:
+    """Ray metrics of one replica; to be created in the replica's constructor.
 
-    Attributes:
-        watched: whether anybody watches; while nobody does, nothing is to be noted.
+    Args:
+        counts: of the service.
+        variant: says how the metrics and their tags are called.
     """
 
-    def __init__(self) -> None:
-        self.watched = False
-        self._forecasts: deque[Forecast] = deque(maxlen=MAX_FORECASTS)
+    def __init__(self, counts: ForecastCounts[Any], variant: Variant) -> None:
+        name = variant.name
+        self._counts, self._column = counts, variant.drift_of
+        self._predictions = Total(f"{name}_predictions", "Predictions made", (variant.counted_by,))
+        self._batch_size = metrics.Histogram(
+            f"{name}_batch_size",
+            "Predictions per model call, a sample of the calls",
+            boundaries=[1, 2, 4, 8, 16, 32, 64],
+        )
+        self._model_ms = metrics.Histogram(
+            f"{name}_model_ms",
+            "Duration of a model call, a sample of the calls",
+            boundaries=[0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 5, 20],
+        )
+        self._drift = metrics.Gauge(
+            f"{name}_input_drift",
+            "Share of input values outside the training range, in a sample of the newest calls",
+            tag_keys=(variant.drift_of,),
+        )
 
-    def on_demand_changed(self, demand: Demand) -> None:
-        self.watched = demand.watched
-        if demand == NOBODY:
-            self._forecasts.clear()
-
-    def note(self, forecast: Forecast) -> None:
-        self._forecasts.append(forecast)
-
-    def take(self) -> list[Forecast]:
-        """Return what was noted since the last call."""
-        forecasts = list(self._forecasts)
-        self._forecasts.clear()
-        return forecasts
+    def publish(self) -> None:
+        """Publish what has come since the last call."""
+        self._predictions.publish(self._counts.predictions)
+        batches, drift = self._counts.take_batches()
+        for size, seconds in batches:
+            self._batch_size.observe(size)
+            self._model_ms.observe(max(seconds, 1e-6) * 1000)
+        for column, share in drift.items():
+            self._drift.set(share, {self._column: column})
 
 
 class ForecastReporter:

@@ -3,17 +3,99 @@
 from __future__ import annotations
 
 import logging
+import random
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic_core import from_json
 
 from deployments.gateway.errors import BadRequestError
-from deployments.gateway.observations import LaneCapacities, normalize_counts
-from deployments.gateway.shown import parse_shown
 from models.junctions import SHIPPED
-from models.networks.network import Network
+from models.networks.network import Junction, Network
 from models.signals.safety import Shown
+
+LaneCapacities = Mapping[str, Sequence[float]]
+
+
+def check_capacities(capacities: LaneCapacities, network: Network = SHIPPED) -> None:
+    """Refuse a table that does not have each junction's lanes, and nothing else.
+
+    Raises:
+        ValueError: says which junction.
+    """
+    for unknown in capacities.keys() - network.junctions.keys():
+        raise ValueError(f"lane capacities of an unknown junction {unknown!r}")
+    for junction in network.junctions.values():
+        lanes = capacities.get(junction.id, ())
+        if len(lanes) != junction.n_lanes or not all(0 < lane < 1e6 for lane in lanes):
+            raise ValueError(
+                f"junction {junction.id} needs {junction.n_lanes} lane capacities above zero, "
+                f"got {list(lanes)}"
+            )
+
+
+def normalize_counts(
+    junction: Junction, values: Sequence[float], capacities: LaneCapacities
+) -> list[float]:
+    """Replace each lane's vehicle count by the filled share of the lane, at most 1.
+
+    Args:
+        values: (obs_size,) phase one-hot and min-green flag, which stay, then a count per lane.
+
+    Raises:
+        BadRequestError: not exactly the junction's own length, or a negative count.
+    """
+    if len(values) != junction.obs_size:
+        raise BadRequestError(
+            f"observations must have exactly {junction.obs_size} values in the format "
+            f"vehicle_counts (received {len(values)})"
+        )
+    head = junction.n_phases + 1
+    counts = values[head:]
+    if min(counts) < 0:
+        raise BadRequestError("vehicle counts must not be negative")
+    shares = zip(counts, capacities[junction.id], strict=True)
+    return [*values[:head], *(min(1.0, count / capacity) for count, capacity in shares)]
+
+
+def random_observation(junction: Junction, source: random.Random) -> list[float]:
+    """Make up a plausible (obs_size,) observation: some phase, and queues that are mostly short."""
+    phase = source.randrange(junction.n_phases)
+    one_hot = [float(phase == each) for each in range(junction.n_phases)]
+    may_change = float(source.random() < 0.5)
+    queues = [round(source.betavariate(1.2, 4.0), 3) for _ in range(junction.n_lanes)]
+    return [*one_hot, may_change, *queues]
+
+
+MAX_SECONDS = 10**9  # some thirty years
+
+
+def parse_shown(junction: Junction, value: Any) -> Shown:
+    """Read what a client says that a junction shows.
+
+    Raises:
+        BadRequestError: with the message of the first rule that is broken.
+    """
+    if value is None:
+        raise BadRequestError("shown is required while the safety layer is on")
+    if not isinstance(value, dict):
+        raise BadRequestError("shown must have phase, greenSeconds and redSeconds")
+    n_phases = junction.n_phases
+    phase: Any = value.get("phase")
+    green_s: Any = value.get("greenSeconds")
+    red_s: Any = value.get("redSeconds")
+    if type(phase) is not int or not 0 <= phase < n_phases:
+        raise BadRequestError(f"shown.phase must be a phase of the junction, 0 to {n_phases - 1}")
+    if type(green_s) not in (float, int) or not -MAX_SECONDS <= green_s <= MAX_SECONDS:
+        raise BadRequestError("shown.greenSeconds must be a number of seconds")
+    if type(red_s) is not list or len(red_s) != n_phases:
+        raise BadRequestError(f"shown.redSeconds must have {n_phases} numbers, one for each phase")
+    for seconds in red_s:
+        if type(seconds) not in (float, int) or not 0 <= seconds <= MAX_SECONDS:
+            raise BadRequestError("shown.redSeconds must be numbers of seconds, 0 or more")
+    return Shown(phase, green_s, red_s)
+
 
 logger = logging.getLogger("ray.serve")
 

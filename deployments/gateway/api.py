@@ -7,7 +7,6 @@ from typing import Any
 from fastapi import Depends, FastAPI, Response
 from fastapi.security import HTTPBearer
 
-from deployments.gateway.described import describe
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.routes import Routes, render_error
 from deployments.gateway.schemas import (
@@ -22,10 +21,10 @@ from deployments.gateway.schemas import (
 )
 from deployments.gateway.service import GatewayService
 from deployments.http.access_log import AccessLog
-from deployments.http.docs import add_docs
+from deployments.http.docs import add_docs, redescribe
 from deployments.http.errors import declared_errors
 from deployments.http.fast_routes import FastRoutes
-from deployments.http.names import IdempotencyKey, Run
+from deployments.http.messages import IdempotencyKey, Run
 from deployments.http.probes import Probes
 from models.junctions import SHIPPED, is_shipped
 from models.networks.network import Network
@@ -179,3 +178,35 @@ def _body_of(model: type[LoginRequest]) -> dict[str, Any]:
     """Declare a body that the route reads itself, with its own messages."""
     content = {"application/json": {"schema": model.model_json_schema()}}
     return {"requestBody": {"required": True, "content": content}}
+
+
+MAX_NAMED = 50
+
+
+def describe(app: FastAPI, network: Network) -> None:
+    """Have the OpenAPI document tell of a network's junctions and sizes."""
+    first = next(iter(network.junctions.values()))
+
+    def change(document: dict[str, Any]) -> None:
+        schemas = document["components"]["schemas"]
+        request = schemas["ActionRequest"]
+        junction = request["properties"]["junctionId"]
+        if network.n_agents <= MAX_NAMED:
+            junction["enum"] = list(network.ids)
+        else:
+            del junction["enum"]
+        request["example"] = {
+            "junctionId": first.id,
+            "observations": [1.0] + [0.0] * (first.obs_size - 1),
+        }
+        observations = request["properties"]["observations"]
+        observations["maxItems"] = network.max_obs
+        observations["description"] = (
+            "Phase one-hot, min-green flag, one value per incoming lane; zero-padded to"
+            f" {network.max_obs}."
+        )
+        schemas["Shown"]["properties"]["phase"]["exclusiveMaximum"] = network.n_actions
+        answered = schemas["ActionResponse"]["properties"]["predictedAction"]
+        answered["exclusiveMaximum"] = network.n_actions
+
+    redescribe(app, change)

@@ -9,9 +9,8 @@ from functools import partial
 from fastapi import FastAPI
 from ray import serve
 
-from deployments.access.audit import AuditLog
-from deployments.access.audit_buffer import PERIOD_S as NOTED_S
-from deployments.access.audit_buffer import AuditBuffer
+from deployments.access.audit import PERIOD_S as NOTED_S
+from deployments.access.audit import AuditBuffer, AuditLog
 from deployments.access.keys import Keys
 from deployments.access.refresher import Refresher, start_refresher
 from deployments.access.revocations import Revocations, UserRule
@@ -28,22 +27,20 @@ from deployments.gateway.inference_calls.client import (
 )
 from deployments.gateway.inference_calls.transports import make_transport
 from deployments.gateway.login import Logins
-from deployments.gateway.metrics import GatewayMetrics
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.safety import limits_of, make_guard
 from deployments.gateway.service import GatewayCounts, GatewayService
-from deployments.gateway.telemetry import GatewayReporter
+from deployments.gateway.telemetry import GatewayMetrics, GatewayReporter
 from deployments.gateway.users import Users
 from deployments.http.access_log import AccessLog
 from deployments.http.fast_path import fast_path_protocol
 from deployments.http.probes import Check, Probes, store_check
+from deployments.metrics.exported import RequestMetrics
 from deployments.metrics.publisher import Publisher
-from deployments.metrics.requests import RequestMetrics
-from deployments.ray_private.calls_server import keep_calls_inside
 from deployments.ray_private.http_server import install_protocol
-from deployments.ray_private.serve import prepare_log
+from deployments.ray_private.serve import keep_calls_inside, prepare_log
 from deployments.store import Store
-from deployments.tracing.options import TracingOptions
+from deployments.tracing.process import TracingOptions
 from deployments.tracing.replica import end_traces, trace_replica
 from models.junctions import SHIPPED
 from models.networks.network import Network

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from deployments.access.scopes import Scope
+from deployments.access.claims import Scope
 
 
 class GatewayOptions(BaseModel):

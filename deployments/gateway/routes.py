@@ -9,13 +9,19 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
-from deployments.access import scopes as access
-from deployments.access.verified import Verified
+from deployments.access import claims
+from deployments.access.claims import Verified
 from deployments.gateway.errors import UnavailableError, error_body
 from deployments.gateway.service import GatewayService
-from deployments.http.answers import JSON, JSON_HEADERS, Answer
 from deployments.http.errors import ForbiddenError, RefusedError, UnauthorizedError, challenge
-from deployments.http.names import DEFAULT_RUN, RAW_KEY_HEADER, RAW_RUN_HEADER
+from deployments.http.messages import (
+    DEFAULT_RUN,
+    JSON,
+    JSON_HEADERS,
+    RAW_KEY_HEADER,
+    RAW_RUN_HEADER,
+    Answer,
+)
 from deployments.http.request import client_address, header
 from deployments.log import REQUEST_ID_HEADER
 
@@ -109,7 +115,7 @@ class Routes:
         self._service.audit.note("reset", who, where, told)
         return _success(answer)
 
-    def _authenticate(self, scope: Scope, needed: access.Scope) -> Verified:
+    def _authenticate(self, scope: Scope, needed: claims.Scope) -> Verified:
         authorization = header(scope, b"authorization")
         try:
             return self._service.tokens.authenticate(authorization, needed)

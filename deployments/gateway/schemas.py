@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from deployments.gateway.action_request import FLOAT32_MAX, MAX_SIMULATION_TIME_S
-from deployments.gateway.shown import MAX_SECONDS
-from deployments.gateway.signals import FALLBACK_STATUS, SignalState
+from deployments.gateway.action_request import FLOAT32_MAX, MAX_SECONDS, MAX_SIMULATION_TIME_S
 from models.junctions import JUNCTIONS, MAX_OBS, N_ACTIONS
+
+SignalState = Literal["RED", "YELLOW", "GREEN"]
+
+# The contract names no fourth state, so action 3 is green too; predictedAction tells them apart.
+SIGNAL_OF_ACTION: tuple[SignalState, ...] = ("RED", "YELLOW", "GREEN", "GREEN")
+
+
+def signal_of(action: int) -> SignalState:
+    """Return the state of an action; of those that the contract does not know, too."""
+    return SIGNAL_OF_ACTION[action] if action < len(SIGNAL_OF_ACTION) else "GREEN"
+
+
+FALLBACK_STATUS: Final = "fallback_mode (inference service down)"
+
 
 JunctionId = Annotated[str, Field(json_schema_extra={"enum": list(JUNCTIONS)})]
 Timestamp = Annotated[int, Field(description="Milliseconds since the Unix epoch.")]

@@ -11,12 +11,18 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from deployments.access.audit_buffer import AuditBuffer
+from deployments.access.audit import AuditBuffer
 from deployments.access.keys import public_keys
 from deployments.access.tokens import Tokens
-from deployments.gateway.action_request import ActionQuery, parse_action_request, parse_json_object
+from deployments.gateway.action_request import (
+    ActionQuery,
+    LaneCapacities,
+    parse_action_request,
+    parse_json_object,
+    random_observation,
+)
 from deployments.gateway.errors import BadRequestError, UnavailableError, now_ms
-from deployments.gateway.fallbacks import Fallback, Red
+from deployments.gateway.fallbacks import Fallback, Red, WatchedFallbacks
 from deployments.gateway.inference_calls.breaker import State
 from deployments.gateway.inference_calls.client import (
     CAUSES,
@@ -26,23 +32,21 @@ from deployments.gateway.inference_calls.client import (
     new_key,
 )
 from deployments.gateway.login import Logins
-from deployments.gateway.observations import LaneCapacities, random_observation
 from deployments.gateway.safety import SafetyGuard, made_up
 from deployments.gateway.schemas import (
+    FALLBACK_STATUS,
     ActionResponse,
     ActionStatus,
     HealthResponse,
     LoginResponse,
     ResetResponse,
     Safety,
+    signal_of,
 )
-from deployments.gateway.signals import FALLBACK_STATUS, signal_of
-from deployments.gateway.watched_fallbacks import WatchedFallbacks
 from deployments.http.errors import RefusedError
-from deployments.http.names import NOT_A_KEY, NOT_A_RUN_ID, is_name
+from deployments.http.messages import NOT_A_KEY, NOT_A_RUN_ID, is_name
 from deployments.log import RateLimitedLogger
-from deployments.metrics.junctions import junction_labels
-from deployments.metrics.sampled import Sampled
+from deployments.metrics.sampled import Sampled, junction_labels
 from deployments.store import StoreError
 from deployments.trace_context import CURRENT
 from models.junctions import SHIPPED

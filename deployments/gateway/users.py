@@ -7,10 +7,8 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from deployments.access.revised import RevisedTable
-from deployments.access.revocations import USERS, generation_of
-from deployments.access.scopes import ALL, SCOPES, read_scopes
-from deployments.access.verified import SERVICE_PREFIX, Generation
+from deployments.access.claims import ALL, SCOPES, SERVICE_PREFIX, Generation, read_scopes
+from deployments.access.revocations import USERS, RevisedTable, generation_of
 from deployments.gateway.known_addresses import KnownAddresses
 from deployments.gateway.passwords import hash_password
 from deployments.store import Store

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from starlette.types import Scope
 
-from deployments.http.names import RAW_RUN_HEADER, is_name
+from deployments.http.messages import RAW_RUN_HEADER, is_name
 from deployments.http.request import header
 from deployments.log import about, logger
 

@@ -6,17 +6,86 @@ this page are relative, so it works under any route prefix and behind an edge th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import base64
+import hashlib
+import inspect
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse
 from starlette.responses import Response
+from starlette.routing import Route as StarletteRoute
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from deployments.http.pages import GUARDED, page_headers
+_INLINE = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
+
+# Of every answer that a browser may be led to.
+GUARDED: Mapping[str, str] = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "x-frame-options": "DENY",
+    "cross-origin-opener-policy": "same-origin",
+}
+
+
+def page_headers(page: str = "", *, made_styles: bool = False) -> dict[str, str]:
+    """Return the headers of a page, which allow the scripts and styles that stand in it.
+
+    Args:
+        page: the HTML.
+        made_styles: whether its scripts write styles of their own, as Swagger UI's do.
+    """
+    inline: dict[str, list[str]] = {"script": [], "style": []}
+    for kind, content in _INLINE.findall(page):
+        digest = hashlib.sha256(content.encode()).digest()
+        inline[kind].append(f"'sha256-{base64.b64encode(digest).decode()}'")
+    styles = ["'unsafe-inline'"] if made_styles else inline["style"]
+    rules = {
+        "default-src": ["'none'"],
+        "script-src": ["'self'", *inline["script"]],
+        "style-src": ["'self'", *styles],
+        "img-src": ["'self'", "data:"],
+        "connect-src": ["'self'"],
+        "base-uri": ["'none'"],
+        "form-action": ["'none'"],
+        "frame-ancestors": ["'none'"],
+    }
+    policy = "; ".join(f"{name} {' '.join(sources)}" for name, sources in rules.items())
+    return {**GUARDED, "content-security-policy": policy, "cache-control": "no-cache"}
+
+
+Takes = Mapping[str, tuple[Any, Any]]
+"""Type and default of each parameter, ``...`` for none, as in pydantic's ``create_model``."""
+
+
+def placeholder(takes: Takes) -> Callable[..., None]:
+    """Make what FastAPI reads the parameters of an operation from; it is never called."""
+
+    def operation() -> None: ...
+
+    parameters = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=annotation,
+            default=inspect.Parameter.empty if default is ... else default,
+        )
+        for name, (annotation, default) in takes.items()
+    ]
+    operation.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return operation
+
+
+def methods_of(app: FastAPI, scope: Scope) -> list[str]:
+    path = scope["path"].removeprefix(scope.get("root_path", ""))
+    routes = [route for route in app.routes if isinstance(route, StarletteRoute)]
+    methods = {method for route in routes if route.path == path for method in route.methods or ()}
+    return sorted(methods or {"GET", "HEAD"})  # the files of the docs page are no routes
+
 
 # The package's files of Swagger UI 5 are all we use; swagger-ui-bundle stopped at version 4, which
 # cannot show OpenAPI 3.1.

@@ -11,10 +11,16 @@ RefusedError                the base of the services' own refusals, too
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.types import Scope
+
+from deployments.http.messages import JSON, Answer
 
 Code = Literal["model_not_loaded", "overloaded", "too_many_states", "key_reused", "outcome_unknown"]
 """For programs: why, where the status leaves it open."""
@@ -120,3 +126,55 @@ def declared_errors(
     """
     known = {**_BODY_REFUSED, **descriptions}
     return {status: {"model": body, "description": known[status]} for status in statuses}
+
+
+logger = logging.getLogger("ray.serve")
+
+_RAW_CODE_HEADER = CODE_HEADER.lower().encode()
+_CODES_IN_BODIES: tuple[Code, ...] = ("key_reused", "outcome_unknown")
+
+
+class ErrorBody(BaseModel):
+    detail: str
+
+
+def render_error(scope: Scope, error: Exception) -> Answer:
+    """Render an error as ``{"detail": …}``, and tell nothing of a defect but that it is one."""
+    headers, body = [JSON], {}
+    match error:
+        case RefusedError():
+            status, body["detail"] = error.status, str(error)
+            if error.retry_after_s is not None:
+                headers.append((b"retry-after", b"%d" % error.retry_after_s))
+            if error.code is not None:
+                headers.append((_RAW_CODE_HEADER, error.code.encode()))
+            if error.code in _CODES_IN_BODIES:
+                body["code"] = error.code
+            if (wanted := challenge(error)) is not None:
+                headers.append((b"www-authenticate", wanted.encode()))
+        case HTTPException():
+            status, body["detail"] = error.status_code, error.detail
+        case _:
+            logger.error("A request failed", exc_info=error)
+            status, body["detail"] = 500, "Internal Server Error"
+    return status, json.dumps(body).encode(), headers
+
+
+def declared_detail_errors(
+    descriptions: Mapping[int, str], *statuses: int
+) -> dict[int | str, dict[str, Any]]:
+    """Declare the errors of an operation; those of 503 bear a code.
+
+    Args:
+        descriptions: by status; 408 and 413 are known.
+    """
+    errors = declared_errors(ErrorBody, descriptions, *statuses)
+    if 503 in errors:
+        errors[503]["headers"] = declared_code("model_not_loaded", "overloaded")
+    return errors
+
+
+def declared_code(*codes: Code) -> dict[str, Any]:
+    """Declare the header that tells programs why, for FastAPI's ``responses``."""
+    schema = {"type": "string", "enum": list(codes)}
+    return {CODE_HEADER: {"description": "Why, for programs.", "schema": schema}}

@@ -27,8 +27,8 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from deployments.http.answers import Headers
 from deployments.http.fast_routes import FastRoutes, Route
+from deployments.http.messages import Headers
 from deployments.log import REQUEST_ID_HEADER, logger, request_headers
 
 _PREFIX_OF_IDS = str(uuid.uuid4())[:-12].encode()  # a process has 2^48 ids of its own

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -21,19 +23,50 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deployments.http.access_log import AccessLog
-from deployments.http.answers import Answer, Handle, Headers, RenderError, SendAnswer
-from deployments.http.declared import Takes, methods_of, placeholder
+from deployments.http.docs import Takes, methods_of, placeholder
 from deployments.http.errors import (
     BodyTooLargeError,
     BodyTooSlowError,
     OverloadedError,
     RefusedError,
 )
-from deployments.http.request import Bodies
+from deployments.http.messages import Answer, Handle, Headers, RenderError, SendAnswer
+from deployments.http.request import Bodies, header
 from deployments.http.shedding import AdaptiveLimit
-from deployments.http.traced import covering, noting_the_status
 from deployments.log import RateLimitedLogger, request_headers
 from deployments.request_times import CLIENT_GONE, RequestTimes, RouteTimes
+from deployments.trace_context import RAW_HEADER
+from deployments.tracing import process as tracing
+
+ARRIVAL_HEADER = b"x-request-start"
+"""When the edge got the request, in microseconds since 1970."""
+
+_microseconds = re.compile("[0-9]{16}").fullmatch
+
+Covering = AbstractContextManager[Any]
+
+
+def covering(scope: Scope) -> Covering | None:
+    """Return what covers the answer to a request, or None when it is not traced."""
+    if not tracing.is_on():
+        return None
+    senders = tracing.sample(header(scope, RAW_HEADER))
+    if senders is None:
+        return None
+    arrived = _microseconds(header(scope, ARRIVAL_HEADER) or "")
+    name = f"{scope['method']} {scope['path']}"
+    return tracing.of_request(name, senders, int(arrived[0]) / 1e6 if arrived else None)
+
+
+def noting_the_status(span: Any, send: SendAnswer) -> SendAnswer:
+    """Return a ``send`` that notes an answer's status in its span."""
+
+    async def noting(status: int, body: bytes, headers: Headers) -> None:
+        span.set_attribute("http.response.status_code", status)
+        await send(status, body, headers)
+
+    return noting
+
 
 Check = Callable[[Scope], object]
 

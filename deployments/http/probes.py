@@ -19,8 +19,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 from pydantic import BaseModel, Field
 from starlette.types import Scope
 
-from deployments.http.answers import JSON_HEADERS, Answer
 from deployments.http.fast_routes import FastRoutes
+from deployments.http.messages import JSON_HEADERS, Answer
 
 PERIOD_S = 1.0  # a younger verdict is given again, however many ask
 PATIENCE_S = 0.5  # for the next one, while there is one that is not yet OLD_S

@@ -9,13 +9,12 @@ from fastapi import Body, FastAPI
 from fastapi.responses import HTMLResponse
 
 from deployments.http.access_log import AccessLog
-from deployments.http.bearer import BearerGuard
-from deployments.http.detail_errors import ErrorBody, declared_code, declared_detail_errors
-from deployments.http.docs import add_docs
+from deployments.http.docs import add_docs, page_headers
+from deployments.http.errors import ErrorBody, declared_code, declared_detail_errors
 from deployments.http.fast_routes import FastRoutes
-from deployments.http.names import IdempotencyKey, Run
-from deployments.http.pages import page_headers
+from deployments.http.messages import IdempotencyKey, Run
 from deployments.http.probes import Probes
+from deployments.http.request import BearerGuard
 from deployments.inference.described import describe
 from deployments.inference.options import InferenceOptions
 from deployments.inference.routes import Routes, render_error

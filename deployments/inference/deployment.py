@@ -11,23 +11,22 @@ from ray import serve
 
 from deployments.feed.actor import start_publisher
 from deployments.http.access_log import AccessLog
-from deployments.http.bearer import BearerGuard
 from deployments.http.fast_path import fast_path_protocol
 from deployments.http.probes import Probes, store_check
+from deployments.http.request import BearerGuard
 from deployments.inference.api import create_app
 from deployments.inference.metrics import InferenceMetrics
 from deployments.inference.options import InferenceOptions
 from deployments.inference.policy_model import initial_state
 from deployments.inference.service import InferenceReporter, InferenceService
+from deployments.metrics.exported import RequestMetrics
 from deployments.metrics.publisher import Publisher
-from deployments.metrics.requests import RequestMetrics
-from deployments.ray_private.calls_server import keep_calls_inside
 from deployments.ray_private.http_server import install_protocol
-from deployments.ray_private.serve import prepare_log
+from deployments.ray_private.serve import keep_calls_inside, prepare_log
 from deployments.stateful.admission import ForeignStatesError
 from deployments.stateful.ray.actor import OpenStore
 from deployments.stateful.ray.client import connect_engine
-from deployments.tracing.options import TracingOptions
+from deployments.tracing.process import TracingOptions
 from deployments.tracing.replica import end_traces, trace_replica
 from models.junctions import SHIPPED
 from models.networks.network import Network

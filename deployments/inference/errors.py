@@ -24,7 +24,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from deployments.http.errors import Code, RefusedError
-from deployments.http.names import NOT_A_KEY
+from deployments.http.messages import NOT_A_KEY
 from deployments.inference.policy_model import NonFiniteStateError
 from deployments.stateful.protocol import (
     KeyReusedError,

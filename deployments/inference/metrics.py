@@ -14,7 +14,7 @@ from ray.serve import metrics
 from deployments.inference.policies import Role
 from deployments.inference.service import InferenceService
 from deployments.inference.telemetry import BatchSample, StepCounts
-from deployments.metrics.total import Total
+from deployments.metrics.exported import Total
 from models.policy.inputs import InputLayout
 
 _ROLE = Role._fields

@@ -18,7 +18,7 @@ from deployments.inference.options import CandidateConfig, InferenceUserConfig
 from deployments.inference.policy_model import PolicyModel
 from deployments.inference.shadow import Shadow
 from deployments.inference.telemetry import StepCounts, WatchedSteps
-from deployments.metrics.junctions import junction_labels
+from deployments.metrics.sampled import junction_labels
 from deployments.model_slot import ModelSlot
 from deployments.stateful.replica.batcher import Batcher, SteppedBatch
 from deployments.stateful.replica.engine import StatefulEngine

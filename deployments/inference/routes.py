@@ -14,10 +14,9 @@ from pydantic_core import from_json
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
-from deployments.http import detail_errors
-from deployments.http.answers import JSON, JSON_HEADERS, Answer
+from deployments.http import errors as detail_errors
 from deployments.http.errors import RefusedError
-from deployments.http.names import RAW_KEY_HEADER, RAW_RUN_HEADER
+from deployments.http.messages import JSON, JSON_HEADERS, RAW_KEY_HEADER, RAW_RUN_HEADER, Answer
 from deployments.http.request import header
 from deployments.inference.errors import (
     InferenceError,

@@ -8,9 +8,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
-from deployments.http.detail_errors import ErrorBody
-from deployments.http.errors import Code
-from deployments.http.names import KEY_DESCRIPTION, RUN_DESCRIPTION
+from deployments.http.errors import Code, ErrorBody
+from deployments.http.messages import KEY_DESCRIPTION, RUN_DESCRIPTION
 from models.junctions import JUNCTIONS
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from deployments.feed.messages import Contents, Demand
-from deployments.http.names import DEFAULT_RUN, NOT_A_RUN_ID, RUN_HEADER, is_name
+from deployments.http.messages import DEFAULT_RUN, NOT_A_RUN_ID, RUN_HEADER, is_name
 from deployments.http.probes import Check
 from deployments.inference.errors import (
     InferenceError,

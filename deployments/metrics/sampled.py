@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import Generic, TypeVar
 
+from models.networks.network import Network
+
 Value = TypeVar("Value")
 
 SAMPLE = 20  # values a second: enough for a histogram, little enough to publish beside requests
@@ -42,3 +44,13 @@ class Sampled(Generic[Value]):
         """Return the sample of all values since the last call, and begin anew."""
         kept, self._kept, self._seen = self._kept, [], 0
         return kept
+
+
+MAX_LABELLED = 500
+
+
+def junction_labels(network: Network) -> tuple[str, ...]:
+    """Return the label of each agent: its junction, or one for all where there are too many."""
+    if network.n_agents <= MAX_LABELLED:
+        return network.ids
+    return ("all",) * network.n_agents

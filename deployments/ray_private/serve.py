@@ -7,9 +7,11 @@ import logging
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-# The strict check of a config has to find a builder exactly as Serve will find it.
+import ray
 from ray._common.formatters import JSONFormatter
+from ray._common.network_utils import build_address
 from ray._common.utils import import_attr as import_attr
+from ray.serve._private import replica as serve_replica
 from ray.serve._private.common import ReplicaState as State
 from ray.serve._private.constants import SERVE_LOGGER_NAME
 from ray.serve._private.logging_utils import ServeContextFilter
@@ -89,3 +91,22 @@ def replicas_of(details: Mapping[str, Any]) -> list[ReplicaState]:
         for deployment, deployed in application["deployments"].items()
         for replica in deployed["replicas"]
     ]
+
+
+_EVERYWHERE = "[::]:0"
+
+
+def keep_calls_inside() -> None:
+    """Have this replica take calls at Ray's address of this node alone.
+
+    Serve would listen on every address, and unpickles what it is sent: that runs code, for anybody
+    where Ray asks for no token. To be called before the replica is initialized.
+    """
+    listen = serve_replica.add_port_to_grpc_server
+
+    def listen_inside(server: Any, address: str) -> Any:
+        if address == _EVERYWHERE:
+            address = build_address(ray.util.get_node_ip_address(), 0)
+        return listen(server, address)
+
+    serve_replica.add_port_to_grpc_server = listen_inside

@@ -2,11 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from itertools import islice
+from typing import Protocol, TypeVar
 
-from deployments.store.errors import DuplicateDocument
+
+class StoreError(Exception):
+    """Base of every error that a store raises."""
+
+
+class InvalidStoreUrl(StoreError, ValueError):
+    """The URL does not name a store; the message says why, without the URL's password."""
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot serve now; a write that raises this may or may not have been applied."""
+
+
+class DocumentNotFound(StoreError):
+    """No document of the table has this key."""
+
+    def __init__(self, table: str, key: str) -> None:
+        super().__init__(f"no document {key!r} in {table}")
+
+
+class DuplicateDocument(StoreError):
+    """Another document of the table already has one of the unique values; nothing was written."""
+
+    def __init__(self, table: str, value: str) -> None:
+        super().__init__(f"{table} already has a document with {value!r}")
+        self.table = table
+        self.value = value
+
+
+class DuplicateKey(DuplicateDocument):
+    """The key is taken."""
+
+
+class DuplicateIndex(DuplicateDocument):
+    """The index value is taken by a document with another key."""
+
+
+T = TypeVar("T")
+
+BATCH = 1000
+
+
+def batches(items: Iterable[T]) -> Iterator[list[T]]:
+    """Yield the items in their order, in lists of at most `BATCH`."""
+    iterator = iter(items)
+    while batch := list(islice(iterator, BATCH)):
+        yield batch
 
 
 @dataclass(frozen=True, slots=True)

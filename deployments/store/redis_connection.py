@@ -13,7 +13,7 @@ from redis.backoff import ExponentialBackoff, NoBackoff
 from redis.exceptions import RedisError
 
 from deployments.log import Outages
-from deployments.store.errors import InvalidStoreUrl, StoreUnavailable
+from deployments.store.interface import InvalidStoreUrl, StoreUnavailable
 from deployments.tracing import process as tracing
 
 CONNECT_TIMEOUT_S = 1.0

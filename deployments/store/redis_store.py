@@ -15,15 +15,17 @@ from typing import Any
 from redis.asyncio import Redis
 
 from deployments.store import redis_scripts as scripts
-from deployments.store.batches import BATCH, batches
-from deployments.store.errors import (
+from deployments.store.interface import (
+    BATCH,
+    Document,
     DocumentNotFound,
     DuplicateDocument,
     DuplicateIndex,
     DuplicateKey,
+    Expected,
     StoreUnavailable,
+    batches,
 )
-from deployments.store.interface import Document, Expected
 from deployments.store.redis_connection import RedisConnection
 
 # Copying a table of a million documents holds the server for about a second.

@@ -13,15 +13,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from deployments.store.batches import BATCH, batches
-from deployments.store.errors import (
+from deployments.store.interface import (
+    BATCH,
+    Document,
     DocumentNotFound,
     DuplicateDocument,
     DuplicateIndex,
     DuplicateKey,
+    Expected,
     InvalidStoreUrl,
+    batches,
 )
-from deployments.store.interface import Document, Expected
 from deployments.store.sqlite_worker import SqliteWorker
 from deployments.store.sqlite_writer import SqliteWriter
 

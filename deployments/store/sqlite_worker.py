@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from deployments.log import Outages
-from deployments.store.errors import StoreUnavailable
+from deployments.store.interface import StoreUnavailable
 from deployments.tracing import process as tracing
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from deployments.store.errors import StoreError, StoreUnavailable
+from deployments.store.interface import StoreError, StoreUnavailable
 from deployments.store.sqlite_worker import (
     LATEST_CHANGE_S,
     MAX_WAITING,

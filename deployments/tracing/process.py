@@ -5,13 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deployments.trace_context import CURRENT, HEADER, NOT_TRACED, Trace
-from deployments.tracing.options import TracingOptions
 
 if TYPE_CHECKING:
     from deployments.tracing.spans import Spans
+
+
+class TracingOptions(NamedTuple):
+    """What a process needs to know to take part in traces.
+
+    Attributes:
+        endpoint: base URL of an OTLP receiver over HTTP.
+        share: of the requests that come without a trace of their sender, from 0 to 1.
+    """
+
+    endpoint: str
+    share: float
+
 
 NOTHING: AbstractContextManager[None] = nullcontext()
 _spans: Spans | None = None
@@ -26,9 +38,7 @@ def start(options: TracingOptions | None, service: str, instance: str) -> None:
     if options is None or _spans is not None:
         return
     # OpenTelemetry takes 13 MB and a tenth of a second, which only those pay who use it.
-    from deployments.tracing.exporter import to_collector
-    from deployments.tracing.sampling import Sampler
-    from deployments.tracing.spans import Spans
+    from deployments.tracing.spans import Sampler, Spans, to_collector
 
     named = {
         "service.namespace": "greenwave",

@@ -8,7 +8,7 @@ import threading
 from ray import serve
 
 from deployments.tracing import process
-from deployments.tracing.options import TracingOptions
+from deployments.tracing.process import TracingOptions
 
 
 def trace_replica(options: TracingOptions | None) -> None:

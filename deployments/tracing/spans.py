@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import (
     Link,
@@ -21,8 +24,87 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from deployments.trace_context import CURRENT, Trace
-from deployments.tracing.sampling import Sampler
+from deployments.log import Outages
+from deployments.trace_context import CURRENT, NOT_TRACED, Trace, sender_of
+
+MOST_PER_S = 100
+"""Traces that a process begins or takes part in: clients must not be able to ask for more work."""
+
+
+class Sampler:
+    """Follows the sender's decision, and makes it for requests that come without one.
+
+    Args:
+        share: of those requests, from 0 to 1.
+        clock: monotonic, in seconds.
+    """
+
+    def __init__(
+        self, share: float, clock: Callable[[], float], source: random.Random | None = None
+    ) -> None:
+        self._share = share
+        self._clock = clock
+        self._random = (source or random.Random()).random
+        self._left = float(MOST_PER_S)
+        self._filled_at = clock()
+
+    def decide(self, traceparent: str | None) -> Trace | bool:
+        """Return the trace to take part in, or whether to begin one."""
+        if traceparent == NOT_TRACED:  # as the gateway tells for nearly all
+            return False
+        sender = sender_of(traceparent) if traceparent else None
+        records = sender.records if sender else self._random() < self._share
+        if not (records and self._take_place()):
+            return False
+        return sender.trace if sender else True
+
+    def _take_place(self) -> bool:
+        now = self._clock()
+        self._left = min(MOST_PER_S, self._left + (now - self._filled_at) * MOST_PER_S)
+        self._filled_at = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
+TIMEOUT_S = 5.0
+
+
+def to_collector(endpoint: str) -> SpanExporter:
+    """Return what sends spans by OTLP over HTTP.
+
+    Args:
+        endpoint: base URL; headers and certificates come from the environment, by the names of
+            OpenTelemetry's specification.
+    """
+    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # a line for every attempt
+    return TellingOutages(OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces", timeout=TIMEOUT_S))
+
+
+class TellingOutages(SpanExporter):
+    """Writes one line when spans are not taken any more, and one when they are again."""
+
+    def __init__(self, exporter: SpanExporter) -> None:
+        self._exporter = exporter
+        self._outages = Outages("The trace collector")
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        result = SpanExportResult.FAILURE
+        try:
+            result = self._exporter.export(spans)
+        except Exception as error:  # a collector that answers with rubbish, or a name without host
+            self._outages.failed(error)
+            return result
+        if result is SpanExportResult.SUCCESS:
+            self._outages.served()
+        else:
+            self._outages.failed(ConnectionError(f"{len(spans)} spans were not taken"))
+        return result
+
+    def shutdown(self) -> None:
+        self._exporter.shutdown()
+
 
 QUEUED_SPANS = 2048
 PERIOD_MS = 5000  # an export costs as much as the spans of some traces

@@ -20,16 +20,16 @@ from pathlib import Path
 from rich.markdown import Markdown
 
 from load_tests.bench import machine
+from load_tests.bench.comparison.environment import EnvironmentMissingError
+from load_tests.bench.comparison.figures import Turn
 from load_tests.bench.contenders import CONTENDERS, Contender
+from load_tests.bench.harness import console
 from load_tests.bench.report import Report
 from load_tests.bench.turn import take
-from load_tests.harness import console
-from load_tests.wrk import BenchmarkError
-from serve_app.launcher.deploy import DeployError
-from serve_app.launcher.instance import InstanceError
-from testbed.comparison.environment import EnvironmentMissingError
-from testbed.comparison.figures import Turn
-from testbed.shipped import ROOT
+from load_tests.harness.shipped import ROOT
+from load_tests.harness.wrk import BenchmarkError
+from serve_app.processes.instance import InstanceError
+from serve_app.rollout.deploy import DeployError
 
 FAILURES = (BenchmarkError, DeployError, InstanceError, EnvironmentMissingError)
 

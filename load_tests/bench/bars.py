@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from load_tests.bench.comparison.figures import Bar
 from load_tests.bench.contenders import FASTAPI, GREENWAVE, LITSERVE, NO_OP, NUMPY
 from load_tests.bench.loads import BUSY, FIVE, HUNDRED, ONE, SINGLE, SIXTEEN, SIXTY_FOUR
-from testbed.comparison.figures import Bar
 
 BARS = [
     Bar(GREENWAVE, "per_s", SIXTEEN.name, FASTAPI, ">=", 1.4),

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from load_tests.bench import start
+from load_tests.bench.comparison.environment import Environment
 from load_tests.bench.loads import AT_ONCE, Load, Running
+from load_tests.harness.shipped import ROOT, shipped_application, shipped_config
 from load_tests.peers import applications
-from testbed.comparison.environment import Environment
-from testbed.shipped import ROOT, shipped_application, shipped_config
 
 ENVIRONMENTS = ROOT / ".venv-peers"
 

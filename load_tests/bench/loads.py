@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import psutil
 
-from load_tests.wrk import Target, run_wrk
-from testbed.comparison.figures import Figures
-from testbed.comparison.processes import busy_seconds, cpu_seconds
+from load_tests.bench.comparison.figures import Figures
+from load_tests.bench.comparison.processes import busy_seconds, cpu_seconds
+from load_tests.harness.wrk import Target, run_wrk
 
 
 @dataclass(frozen=True)

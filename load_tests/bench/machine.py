@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import psutil
 
-from testbed.shipped import ROOT
+from load_tests.harness.shipped import ROOT
 
 
 @dataclass(frozen=True)

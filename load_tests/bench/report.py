@@ -10,13 +10,10 @@ from functools import cached_property
 from pathlib import Path
 
 from load_tests.bench.bars import BARS
-from load_tests.bench.contenders import GREENWAVE, Contender
-from load_tests.bench.loads import AT_ONCE, BUSY, PLAIN
-from load_tests.bench.machine import Machine
-from testbed.comparison import chart
-from testbed.comparison.environment import versions
-from testbed.comparison.figures import Turn
-from testbed.comparison.markdown import (
+from load_tests.bench.comparison import chart
+from load_tests.bench.comparison.environment import versions
+from load_tests.bench.comparison.figures import Turn
+from load_tests.bench.comparison.markdown import (
     bars_table,
     contenders_table,
     rate,
@@ -24,7 +21,10 @@ from testbed.comparison.markdown import (
     under,
     whole,
 )
-from testbed.shipped import ROOT
+from load_tests.bench.contenders import GREENWAVE, Contender
+from load_tests.bench.loads import AT_ONCE, BUSY, PLAIN
+from load_tests.bench.machine import Machine
+from load_tests.harness.shipped import ROOT
 
 PAGE = ROOT / "docs" / "speed.md"
 SECTION = "make bench"

@@ -13,12 +13,12 @@ from typing import IO, Any
 import httpx
 import psutil
 
-from load_tests import harness
+from load_tests.bench import harness
+from load_tests.bench.comparison.processes import end, started_by
 from load_tests.bench.loads import Running
-from load_tests.wrk import BenchmarkError
+from load_tests.harness.shipped import ROOT, Config
+from load_tests.harness.wrk import BenchmarkError
 from serve_app.settings import Settings
-from testbed.comparison.processes import end, started_by
-from testbed.shipped import ROOT, Config
 
 START_TIMEOUT_S = 120.0
 PREDICTION = {"junction_id": "300839359", "obs_data": [1, 0, 1, 0.2, 0.0, 0.4, 0.1, 0.0]}

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 from time import monotonic, sleep
 
+from load_tests.bench.comparison.figures import Figures, Turn
+from load_tests.bench.comparison.processes import cpu_seconds, resident_bytes
 from load_tests.bench.contenders import Contender
 from load_tests.bench.loads import BUSY, PLAIN, WARM_UP, Load, Running, measure
 from load_tests.bench.start import wait_for_prediction
-from testbed.comparison.figures import Figures, Turn
-from testbed.comparison.processes import cpu_seconds, resident_bytes
 
 WARM_UP_S = 5.0
 REST_CORES, REST_S, LOOK_S = 0.4, 20.0, 2.0

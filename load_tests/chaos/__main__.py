@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import sys
 
-from load_tests.chaos import services, states
+from load_tests.chaos import services_command, states_command
 
-_PARTS = {"services": services.main, "states": states.main}
+_PARTS = {"services": services_command.main, "states": states_command.main}
 
 
 def main(arguments: list[str]) -> int:

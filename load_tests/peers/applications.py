@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.shipped import Config, shipped_application, shipped_config
+from load_tests.harness.shipped import Config, shipped_application, shipped_config
 
 _OWN = ("name", "user_config")
 

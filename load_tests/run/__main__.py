@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import sys
 
-from load_tests.harness import console
+from load_tests.bench.harness import console
+from load_tests.run.command import Load
+from load_tests.run.errors import LoadTestError
+from load_tests.run.gates import read_gates
+from load_tests.run.options import read_options
 from load_tests.run.session import Session
-from testbed.load.command import Load
-from testbed.load.errors import LoadTestError
-from testbed.load.gates import read_gates
-from testbed.load.options import read_options
-from testbed.load.target import find_target
+from load_tests.run.target import find_target
 
 INTERRUPTED = 130
 

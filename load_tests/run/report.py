@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from rich.table import Table
 
-from load_tests.harness import console
-from testbed.load.gates import Verdict
-from testbed.load.results import Row
+from load_tests.bench.harness import console
+from load_tests.run.gates import Verdict
+from load_tests.run.results import Row
 
 FAILURES = 5
 BUSY = "CPU usage was too high"  # Locust's own words, when it has ended

@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO
 
-from load_tests.harness import console
+from load_tests.bench.harness import console
+from load_tests.harness.shipped import ROOT
+from load_tests.run.command import STOP_S, Load
+from load_tests.run.errors import LoadTestError
+from load_tests.run.gates import Gates, Verdict, judge
+from load_tests.run.growth import judge_growth
+from load_tests.run.memory import MemoryWatch, write_memory
+from load_tests.run.memory_plot import draw, save
 from load_tests.run.report import print_findings, print_rows, print_verdicts
-from testbed.load.command import STOP_S, Load
-from testbed.load.errors import LoadTestError
-from testbed.load.gates import Gates, Verdict, judge
-from testbed.load.growth import judge_growth
-from testbed.load.memory import MemoryWatch, write_memory
-from testbed.load.memory_plot import draw, save
-from testbed.load.results import read_failures, read_rows
-from testbed.load.target import LoadTarget
-from testbed.shipped import ROOT
+from load_tests.run.results import read_failures, read_rows
+from load_tests.run.target import LoadTarget
 
 SAMPLE_S = 5.0
 PATIENCE_S = STOP_S + 20.0  # with a Locust that was interrupted: it writes its reports

@@ -3,9 +3,9 @@
 200 cities are 200 decisions a second.
 """
 
+from load_tests.run.course import RUSH_HOUR
 from load_tests.shapes import Course, by_default
 from load_tests.users.city import City
-from testbed.load.course import RUSH_HOUR
 
 __all__ = ["City"]
 

@@ -27,7 +27,7 @@ from serve_app.demo.gateway_controller import GatewayController
 from serve_app.demo.inference_controller import InferenceController
 from serve_app.demo.outages import OutageLog
 from serve_app.demo.report import Remote, console, report
-from serve_app.launcher.ports import Ports, add_port_base
+from serve_app.processes.ports import Ports, add_port_base
 
 if TYPE_CHECKING:
     from models.simulation.controllers import Controller

@@ -15,10 +15,10 @@ from greenwave.client import (
     UnavailableError,
     UnusableAnswerError,
 )
-from serve_app.credentials.first_user import FIRST_USER, Credentials, known_credentials
-from serve_app.credentials.inference_token import inference_tokens
 from serve_app.demo.inference_controller import INFERENCE_TIMEOUTS
 from serve_app.demo.report import Remote
+from serve_app.identity.first_user import FIRST_USER, Credentials, known_credentials
+from serve_app.identity.inference_token import inference_tokens
 from serve_app.settings import Settings
 
 

@@ -8,10 +8,10 @@ from typing import cast
 
 import pytest
 
+from deployments.access.claims import Verified
 from deployments.access.keys import Keys, key_of_secret
 from deployments.access.revocations import Revocations, UserRule
 from deployments.access.tokens import Tokens
-from deployments.access.verified import Verified
 from deployments.store import Store
 from tests.adversary.attack import Outcome, attack_all
 from tests.adversary.house import USER, House, running_house

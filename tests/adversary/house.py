@@ -23,8 +23,7 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from deployments.access.audit import AuditLog
-from deployments.access.audit_buffer import AuditBuffer
+from deployments.access.audit import AuditBuffer, AuditLog
 from deployments.access.tokens import Tokens
 from deployments.console import api as console
 from deployments.console.options import ConsoleOptions
@@ -32,12 +31,8 @@ from deployments.console.service import ConsoleService
 from deployments.customers import record_types
 from deployments.customers.records import api as records
 from deployments.customers.records.service import RecordService
-from deployments.density.options import DensityOptions
-from deployments.density.service import DensityService
-from deployments.density.variant import DENSITY
-from deployments.flow.options import FlowOptions
-from deployments.flow.service import FlowService
-from deployments.flow.variant import FLOW
+from deployments.density.service import DENSITY, DensityOptions, DensityService
+from deployments.flow.service import FLOW, FlowOptions, FlowService
 from deployments.forecast import api as forecast
 from deployments.gateway import api as gateway
 from deployments.gateway.fallbacks import Red
@@ -54,11 +49,11 @@ from deployments.inference.service import InferenceService
 from deployments.stateful.replica.leases import StateLeases
 from deployments.stateful.replica.engine import StatefulEngine
 from deployments.store import Store, open_store
+from load_tests.harness.free_ports import free_port
 from models.junctions import SHIPPED
 from models.policy.form import HIDDEN_DIM
-from serve_app.launcher.edge import Edge, binary
-from serve_app.launcher.ports import is_free
-from testbed.free_ports import free_port
+from serve_app.processes.edge import Edge, binary
+from serve_app.processes.ports import is_free
 from tests.adversary.wire import Address
 from tests.edge.conftest import ROUTES, make_edge
 from tests.unit.console.reports import FakeFeed, FakeServe

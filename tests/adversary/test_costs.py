@@ -11,8 +11,8 @@ import pytest
 from pydantic import ValidationError
 
 from deployments.customers.records import json_body
-from deployments.density.parsing import parse_densities
-from deployments.flow.parsing import parse_question
+from deployments.density.schemas import parse_densities
+from deployments.flow.schemas import parse_question
 from deployments.gateway.action_request import parse_action_request
 from deployments.http.errors import RefusedError
 from deployments.inference import routes

@@ -11,9 +11,9 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
-from serve_app.launcher.edge import Edge, EdgePorts
-from testbed.shipped import shipped_application
-from testbed.system import System, application, make_instance
+from load_tests.harness.shipped import shipped_application
+from load_tests.harness.system import System, application, make_instance
+from serve_app.processes.edge import Edge, EdgePorts
 from tests.cluster.gateway.conftest import ENVIRONMENT, gateway
 
 QUIET = [

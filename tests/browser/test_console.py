@@ -16,8 +16,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
-from serve_app.launcher.edge import Edge
-from testbed.system import System
+from load_tests.harness.system import System
+from serve_app.processes.edge import Edge
 from tests.cluster.gateway.conftest import USER
 
 pytestmark = pytest.mark.timeout(300)  # the first test waits for the system

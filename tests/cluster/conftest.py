@@ -13,8 +13,8 @@ import httpx
 import pytest
 import torch
 
+from load_tests.harness.system import System, application, make_instance
 from models.policy.network import RecurrentPolicy
-from testbed.system import System, application, make_instance
 
 Weights = dict[str, torch.Tensor]
 

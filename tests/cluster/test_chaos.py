@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from testbed.chaos.faults import FAULTS
-from testbed.chaos.history import Outcome
-from testbed.chaos.stage import MODES, Stage
-from testbed.chaos.trial import run_trial
-from testbed.system import System
+from load_tests.chaos.faults import FAULTS
+from load_tests.chaos.history import Outcome
+from load_tests.chaos.stage import MODES, Stage
+from load_tests.chaos.trial import run_trial
+from load_tests.harness.system import System
 
 pytestmark = pytest.mark.alone
 

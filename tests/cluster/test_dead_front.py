@@ -13,8 +13,8 @@ import httpx
 import psutil
 import pytest
 
-from serve_app.launcher.edge import Edge, EdgePorts
-from testbed.system import System
+from load_tests.harness.system import System
+from serve_app.processes.edge import Edge, EdgePorts
 from tests.cluster.gateway.conftest import USER, gateway
 
 pytestmark = pytest.mark.alone

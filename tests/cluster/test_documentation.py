@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from serve_app.launcher import cli
-from serve_app.launcher.edge import Edge, EdgePorts
-from testbed.shipped import shipped_application
-from testbed.system import System
+from load_tests.harness.shipped import shipped_application
+from load_tests.harness.system import System
+from serve_app.cli import main as cli
+from serve_app.processes.edge import Edge, EdgePorts
 from tests.cluster.gateway.conftest import gateway
 from tests.documentation import PAGES, ROOT, calls, commands
 

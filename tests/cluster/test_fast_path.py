@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from testbed.system import System, application
+from load_tests.harness.system import System, application
 from tests.cluster.test_logs import until_logged
 from tests.reference import JUNCTIONS
 

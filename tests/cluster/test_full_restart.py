@@ -15,8 +15,8 @@ import pytest
 from deployments.stateful.authority.snapshots import key_of, unpack_copy
 from deployments.stateful.layout import table_of
 from deployments.store import open_store
-from testbed.redis_server import RedisServer
-from testbed.system import System, application, make_instance
+from load_tests.harness.redis_server import RedisServer
+from load_tests.harness.system import System, application, make_instance
 from tests.cluster.customers.test_records import records
 from tests.cluster.customers.writers import Writers
 from tests.reference import JUNCTIONS

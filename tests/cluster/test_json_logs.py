@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from testbed.system import System, application
+from load_tests.harness.system import System, application
 from tests.reference import JUNCTIONS
 
 STEP = {"junction_id": JUNCTIONS[0], "obs_data": [0.5]}

@@ -9,9 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from testbed.redis_server import RedisServer
-from testbed.shipped import shipped_application
-from testbed.system import System, application
+from load_tests.harness.redis_server import RedisServer
+from load_tests.harness.shipped import shipped_application
+from load_tests.harness.system import System, application
 
 GONE = "The store does not serve."
 SECRET = "0123456789abcdef0123456789abcdef"

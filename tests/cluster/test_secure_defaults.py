@@ -11,12 +11,12 @@ import httpx
 import pytest
 
 from greenwave.client import Client
-from serve_app.launcher.dashboard import token_header
-from testbed.chaos.services.house import House, kill, open_house
-from testbed.disclosure import Disclosure
-from testbed.listening import listening, open_to_others
-from testbed.redis_server import RedisServer
+from load_tests.chaos.services.house import House, kill, open_house
+from load_tests.harness.redis_server import RedisServer
+from serve_app.ray_dashboard import token_header
 from tests.cluster.gateway.conftest import wait_for
+from tests.support.disclosure import Disclosure
+from tests.support.listening import listening, open_to_others
 
 pytestmark = [pytest.mark.secure, pytest.mark.timeout(600)]
 

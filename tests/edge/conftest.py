@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from serve_app.launcher.edge import Edge, EdgePorts
-from serve_app.launcher.instance import Instance
-from serve_app.launcher.ports import Ports
-from testbed.free_ports import free_port, free_ports
+from load_tests.harness.free_ports import free_port, free_ports
+from serve_app.processes.edge import Edge, EdgePorts
+from serve_app.processes.instance import Instance
+from serve_app.processes.ports import Ports
 
 ROUTES = {
     "/": "inference",

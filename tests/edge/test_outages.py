@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from serve_app.launcher.edge import Edge
-from testbed.free_ports import free_port
+from load_tests.harness.free_ports import free_port
+from serve_app.processes.edge import Edge
 from tests.edge.conftest import ROUTES, Front, make_edge
 
 PATHS = {

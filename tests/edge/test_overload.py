@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from serve_app.launcher.edge import AT_ONCE, WAITING, Edge
+from serve_app.processes.edge import AT_ONCE, WAITING, Edge
 from tests.edge.conftest import Front, make_edge
 from tests.edge.test_outages import assert_is_503_of_its_service, post, running
 

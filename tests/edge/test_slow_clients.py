@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 import httpx
 import pytest
 
-from serve_app.launcher.edge import Edge
+from serve_app.processes.edge import Edge
 
 N_SLOW, N_HONEST = 1500, 250
 

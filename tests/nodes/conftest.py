@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from testbed.nodes.cluster import Cluster, cluster_config, open_cluster, until
-from testbed.nodes.network import why_not
-from testbed.shipped import Config
+from load_tests.harness.shipped import Config
+from load_tests.nodes.cluster import Cluster, cluster_config, open_cluster, until
+from load_tests.nodes.network import why_not
 from tests.cluster.conftest import policy_file as policy_file
 from tests.cluster.conftest import system as system
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from testbed.autoscaling.up_and_down import MOST, scaled_application, up_and_down
-from testbed.system import System
+from load_tests.autoscaling.up_and_down import MOST, scaled_application, up_and_down
+from load_tests.harness.system import System
 
 
 async def test_replicas_follow_the_load_no_request_fails_and_every_state_is_exact(

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from testbed.chaos.services.events import EVENTS
-from testbed.chaos.services.house import House, open_house
-from testbed.chaos.services.trial import run_trial
+from load_tests.chaos.services.events import EVENTS
+from load_tests.chaos.services.house import House, open_house
+from load_tests.chaos.services.trial import run_trial
 
 SECONDS = 6.0
 SLACK_S = 2.0  # the tests have no machine of their own

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from testbed.chaos.lineage import Harm
-from testbed.nodes.cluster import Cluster, until
-from testbed.nodes.node import Node
-from testbed.nodes.watch import PATHS, Watch, watched
+from load_tests.chaos.lineage import Harm
+from load_tests.nodes.cluster import Cluster, until
+from load_tests.nodes.node import Node
+from load_tests.nodes.watch import PATHS, Watch, watched
 
 AWAY_S = 2 * 10.0  # one small machine carries all nodes, and starts what was on the lost one
 LOSS_BOUND_S = 0.01 + 0.25  # the rest is for two busy cores

@@ -14,7 +14,7 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 from models.cities.importing import import_network
 from models.simulation.city.episode import CONTROLLERS
 from models.simulation.city.scenario import CityScenario
-from serve_app.launcher import cli
+from serve_app.cli import main as cli
 from tests.sim.made_nets import made_net
 
 ENTRIES = "edge,vehicles_per_hour\nleft0A0,300\nbottom1B0,100.4\n"

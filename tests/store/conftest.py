@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from deployments.store import Store, open_store
-from testbed.redis_server import RedisServer
+from load_tests.harness.redis_server import RedisServer
 
 pytest.register_assert_rewrite("tests.races")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from deployments.store import Expected, Store, StoreUnavailable, open_store
-from testbed.redis_server import RedisServer
+from load_tests.harness.redis_server import RedisServer
 from tests.store.writer import TABLE, document
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from testbed.free_ports import free_port
+from load_tests.harness.free_ports import free_port
 from tests import races
 
 ROOT = Path(__file__).parents[2]

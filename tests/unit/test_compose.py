@@ -10,11 +10,11 @@ import pytest
 import yaml
 from compose_spec import PyCompose
 
-from serve_app.launcher.edge import EdgePorts
-from serve_app.launcher.ports import Ports
-from serve_app.launcher.resources import megabytes_of_ray, most
+from load_tests.harness.shipped import shipped_config
+from serve_app.processes.edge import EdgePorts
+from serve_app.processes.ports import Ports
+from serve_app.rollout.resources import megabytes_of_ray, most
 from serve_app.settings import Settings
-from testbed.shipped import shipped_config
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "compose.yaml"

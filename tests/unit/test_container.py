@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from serve_app.launcher import cli
+from serve_app.cli import main as cli
 from serve_app.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,7 +13,7 @@ import pytest
 
 from tests.documentation import PAGES, ROOT, anchors, commands, links, read
 
-FOLDERS = "configs|deployments|docs|greenwave|load_tests|models|serve_app|testbed|tests"
+FOLDERS = "configs|deployments|docs|greenwave|load_tests|models|serve_app|tests|tools"
 PATH = re.compile(rf"(?<![\w/.~-])(?:{FOLDERS})/[\w*./-]*[\w*]")
 # greenwave.db and greenwave.service are files of a running system
 MODULE = re.compile(rf"(?<![\w/.-])(?!greenwave\.(?!client))(?:{FOLDERS})(?:\.\w+)+")

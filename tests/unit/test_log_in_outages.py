@@ -17,9 +17,7 @@ from fastapi import FastAPI
 from deployments.customers import record_types
 from deployments.customers.records.api import create_app as create_records
 from deployments.customers.records.service import RecordService
-from deployments.density.options import DensityOptions
-from deployments.density.service import DensityService
-from deployments.density.variant import DENSITY
+from deployments.density.service import DENSITY, DensityOptions, DensityService
 from deployments.forecast.api import create_app as create_forecast
 from deployments.gateway.api import create_app as create_gateway
 from deployments.gateway.inference_calls.client import (
@@ -31,9 +29,8 @@ from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.users import Users
 from deployments.inference.api import create_app as create_inference
 from deployments.inference.options import InferenceOptions
-from deployments.log import RateLimitFilter
-from deployments.log.rate_limit import MOST
 from deployments.stateful.replica.batcher import Decision
+from deployments.log import MOST, RateLimitFilter
 from deployments.store import open_store
 from models.junctions import SHIPPED
 from tests.unit.gateway.conftest import OPTIONS, FakeInference, make_breaker, make_tokens

@@ -5,7 +5,7 @@ import sys
 
 CODE = """
 import os, threading
-from deployments.priority import give_way
+from deployments.feed.actor import give_way
 
 later = threading.Event()
 thread = threading.Thread(target=later.wait)

@@ -30,7 +30,7 @@ from deployments.ray_private.serve import (
 )
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("models", "deployments", "serve_app", "testbed", "load_tests")
+PACKAGES = ("models", "deployments", "serve_app", "tools", "load_tests")
 
 
 def imports_of(path: Path) -> Iterator[str]:
@@ -54,8 +54,7 @@ def test_only_one_package_imports_what_is_private_to_ray() -> None:
         if any(map(is_private, imports_of(path)))
     }
     assert users == {
-        f"deployments/ray_private/{name}.py"
-        for name in ("calls_server", "core", "http_server", "serve")
+        f"deployments/ray_private/{name}.py" for name in ("core", "http_server", "serve")
     }
 
 

@@ -11,8 +11,8 @@ import pytest
 import ray
 from ray.serve._private import replica as serve_replica
 
-from deployments.ray_private.calls_server import keep_calls_inside
-from testbed.listening import open_to_others
+from deployments.ray_private.serve import keep_calls_inside
+from tests.support.listening import open_to_others
 
 
 async def test_it_listens_on_the_nodes_address(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from serve_app.launcher.kubernetes.pods import Pods, worker_template
+from serve_app.kubernetes.pods import Pods, worker_template
 
 ROOT = Path(__file__).resolve().parents[2]
 

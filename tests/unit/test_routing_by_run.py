@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from serve_app.launcher.edge import binary
-from serve_app.launcher.ports import is_free
-from testbed.free_ports import free_port
-from testbed.shipped import ROOT
+from load_tests.harness.free_ports import free_port
+from load_tests.harness.shipped import ROOT
+from serve_app.processes.edge import binary
+from serve_app.processes.ports import is_free
 
 SIZES = (2, 3, 4)
 APPLICATIONS = {"i": "inference", "n": "inference-north", "d": "density"}

@@ -7,26 +7,82 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 
 from fastapi import FastAPI
+from starlette.datastructures import QueryParams
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from deployments.customers.records.error_answers import error_renderer
-from deployments.customers.records.json_body import MAX_BODY_BYTES, check_content_type
+from deployments.customers.records.errors import InvalidFields, MissingParameter
+from deployments.customers.records.json_body import (
+    MAX_BODY_BYTES,
+    check_content_type,
+    read_json_object,
+)
 from deployments.customers.records.record_type import RecordType
 from deployments.customers.records.responses import (
     MOBILE_NUMBER_PARAMETER,
     StatusResponse,
     create_responses,
+    error_renderer,
     find_responses,
+    json_answer,
     json_body,
     schema_of,
     update_responses,
 )
-from deployments.customers.records.routes import Routes
 from deployments.customers.records.service import RecordService
 from deployments.http.access_log import AccessLog
 from deployments.http.docs import add_docs
 from deployments.http.fast_routes import FastRoutes
+from deployments.http.messages import JSON_HEADERS, Answer
 from deployments.http.probes import Probes
+
+
+class Routes:
+    """Handlers around a service. Their docstrings stand in the OpenAPI document."""
+
+    def __init__(self, service: RecordService) -> None:
+        self._service = service
+        self._created = _success(HTTPStatus.CREATED, service.record_type.created)
+        self._processed = _success(HTTPStatus.OK, "Request processed successfully")
+
+    async def create(self, scope: Scope, body: bytes) -> Answer:
+        """Create the record of a customer who has none, with a number of its own."""
+        request_type = self._service.record_type.create_request
+        if request_type is None:
+            await self._service.create_for(_mobile_number(scope))
+        else:
+            await self._service.create_from(request_type, read_json_object(scope, body))
+        return self._created
+
+    async def fetch(self, scope: Scope, body: bytes) -> Answer:
+        """Fetch the record with this mobile number."""
+        return 200, await self._service.fetch(_mobile_number(scope)), JSON_HEADERS
+
+    async def update(self, scope: Scope, body: bytes) -> Answer:
+        """Replace the record with this record number; its mobile number may change."""
+        try:
+            await self._service.update(read_json_object(scope, body))
+        except InvalidFields as error:
+            return json_answer(self._service.record_type.invalid_update_status, error.messages)
+        return self._processed
+
+    async def delete(self, scope: Scope, body: bytes) -> Answer:
+        """Delete the record with this mobile number."""
+        await self._service.delete(_mobile_number(scope))
+        return self._processed
+
+
+def _mobile_number(scope: Scope) -> str:
+    values = QueryParams(scope["query_string"]).getlist("mobileNumber")
+    if not values:
+        raise MissingParameter("mobileNumber")
+    # Given twice it is not clear which record is meant; with the comma it is not a number at all.
+    return ",".join(values)
+
+
+def _success(status: HTTPStatus, message: str) -> Answer:
+    return json_answer(
+        status, StatusResponse(statusCode=str(status.value), statusMsg=message).model_dump()
+    )
 
 
 class AbsolutePaths:

@@ -2,26 +2,90 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from fastapi import FastAPI
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 from ray import serve
+from ray.serve import metrics
 
+from deployments.customers import record_types
 from deployments.customers.records.api import create_app
-from deployments.customers.records.metrics import RecordMetrics
+from deployments.customers.records.errors import InvalidMobileNumber, RecordsUnavailable
 from deployments.customers.records.record_type import RecordType
 from deployments.customers.records.service import RecordService
 from deployments.http.access_log import AccessLog
 from deployments.http.fast_path import fast_path_protocol
 from deployments.http.probes import Probes, store_check
+from deployments.metrics.exported import RequestMetrics, Total
 from deployments.metrics.publisher import Publisher
-from deployments.metrics.requests import RequestMetrics
-from deployments.ray_private.calls_server import keep_calls_inside
+from deployments.metrics.sampled import Sampled
 from deployments.ray_private.http_server import install_protocol
-from deployments.ray_private.serve import prepare_log
+from deployments.ray_private.serve import keep_calls_inside, prepare_log
 from deployments.store import Store
-from deployments.tracing.options import TracingOptions
+from deployments.tracing.process import TracingOptions
 from deployments.tracing.replica import end_traces, trace_replica
+
+OPERATIONS = ("create", "fetch", "update", "delete")
+_EXPECTED = ("ok", RecordsUnavailable.outcome)  # sooner or later, and told of from the start
+SAMPLE = 200  # latencies a second; recording each would cost more than a look-up
+LATENCY_BUCKETS_MS = [0.25, 0.5, 1, 2, 5, 10, 25, 50, 100, 250, 1000, 5000]
+
+
+class RecordMetrics:
+    """Ray metrics of one replica; to be created in the replica's constructor."""
+
+    def __init__(self, service: str) -> None:
+        self._service = service
+        self._operations = Total(
+            "customer_record_operations",
+            "Operations on customer records, by service and outcome.",
+            ("service", "operation", "outcome"),
+        )
+        self._latency_ms = metrics.Histogram(
+            "customer_record_store_latency_ms",
+            description="Time of an operation that reached the store, almost all of it in there; "
+            "a sample of the operations.",
+            boundaries=LATENCY_BUCKETS_MS,
+            tag_keys=("service", "operation"),
+        )
+        self._latency_ms.set_default_tags({"service": service})
+        self._counts: Counter[tuple[str, str, str]] = Counter(
+            {(service, each, outcome): 0 for each in OPERATIONS for outcome in _EXPECTED}
+        )
+        self._sample: Sampled[tuple[str, float]] = Sampled(SAMPLE)
+
+    def observe(self, operation: str, outcome: str, latency_ms: float) -> None:
+        """Note one operation."""
+        self._counts[self._service, operation, outcome] += 1
+        if outcome != InvalidMobileNumber.outcome:
+            self._sample.observe((operation, latency_ms))
+
+    def publish(self) -> None:
+        """Publish what has come since the last call."""
+        self._operations.publish(self._counts)
+        for operation, latency_ms in self._sample.take():
+            self._latency_ms.observe(latency_ms, {"operation": operation})
+
+
+class RecordOptions(BaseModel):
+    """Options of one record application."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    record: str = Field(
+        description="Type of the records, a module of `deployments/customers`.",
+        json_schema_extra={"range": ", ".join(f"`{name}`" for name in record_types())},
+    )
+
+    @field_validator("record")
+    @classmethod
+    def _is_known(cls, record: str) -> str:
+        if record not in record_types():
+            known = ", ".join(record_types())
+            raise ValueError(f"unknown type of record {record!r}; known: {known}")
+        return record
 
 
 @serve.deployment(name="CustomerRecords")

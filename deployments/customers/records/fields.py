@@ -2,15 +2,110 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidationError,
+)
 from pydantic.fields import FieldInfo
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from deployments.customers.records.errors import InvalidFields, MalformedBody
-from deployments.customers.records.rules import BROKEN_RULE, Rule, digits, not_empty
+
+BROKEN_RULE = "broken_rule"
+
+# Hibernate Validator's notion of an e-mail, which the messages come from, without its quoted local
+# parts and IP addresses: dot-separated atoms, `@`, dot-separated labels; letters of any script.
+_ATOM = r"[\w!#$%&'*+/=?^`{|}~-]+"
+_LABEL = r"[^\W_](?:(?:[^\W_]|-){0,61}[^\W_])?"
+_EMAIL = re.compile(rf"(?=.{{1,64}}@.{{1,255}}$){_ATOM}(?:\.{_ATOM})*@{_LABEL}(?:\.{_LABEL})*")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule, put in a field's `Annotated`; of several the first that is broken is reported.
+
+    A missing or null field breaks the first of its rules.
+    """
+
+    message: str
+    holds: Callable[[Any], bool]
+    json_schema: Mapping[str, Any] = field(default_factory=dict)
+    """What the rule adds to the field's schema in OpenAPI."""
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {**handler(schema), **self.json_schema}
+
+    def _check(self, value: Any) -> Any:
+        if not self.holds(value):
+            raise PydanticCustomError(BROKEN_RULE, "{message}", {"message": self.message})
+        return value
+
+
+def present(message: str) -> Rule:
+    """Require that the field is neither missing nor null."""
+    return Rule(message, lambda _: True)
+
+
+def not_empty(message: str) -> Rule:
+    """Require a text of at least one character."""
+    return Rule(message, bool, {"minLength": 1})
+
+
+def length(shortest: int, longest: int, message: str) -> Rule:
+    """Require a text of ``shortest`` to ``longest`` characters."""
+
+    def holds(text: Sized) -> bool:
+        return shortest <= len(text) <= longest
+
+    return Rule(message, holds, {"minLength": shortest, "maxLength": longest})
+
+
+def digits(count: int, message: str) -> Rule:
+    """Require a text of exactly ``count`` ASCII digits."""
+    pattern = re.compile(rf"[0-9]{{{count}}}")
+    return Rule(
+        message,
+        lambda text: pattern.fullmatch(text) is not None,
+        {"pattern": f"^{pattern.pattern}$"},
+    )
+
+
+def integer_of_digits(count: int, message: str) -> Rule:
+    """Require a positive integer of exactly ``count`` digits."""
+    least, most = 10 ** (count - 1), 10**count - 1
+    return Rule(
+        message,
+        lambda number: least <= number <= most,
+        {"minimum": least, "maximum": most, "format": "int64"},
+    )
+
+
+def at_least(least: int, message: str) -> Rule:
+    """Require an integer that is not smaller than ``least``."""
+    return Rule(message, lambda number: number >= least, {"minimum": least, "format": "int64"})
+
+
+def email(message: str) -> Rule:
+    """Require an e-mail address; a domain without a dot will do."""
+    return Rule(message, lambda text: _EMAIL.fullmatch(text) is not None, {"format": "email"})
+
 
 MobileNumber = Annotated[
     str,

@@ -17,7 +17,7 @@ from deployments.customers.records.json_body import parse_json_object
 from deployments.customers.records.record_type import RecordType
 from deployments.customers.records.service import document_of
 from deployments.store import DuplicateDocument, Store
-from deployments.store.batches import batches
+from deployments.store.interface import batches
 
 RecordTypes = Mapping[str, RecordType]
 

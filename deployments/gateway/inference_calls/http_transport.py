@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from deployments.gateway.errors import BadRequestError
+from deployments.gateway.inference_calls.batcher import Outcome, SharedCalls
 from deployments.gateway.inference_calls.client import (
     InferenceUnavailableError,
     Step,
@@ -16,9 +17,8 @@ from deployments.gateway.inference_calls.client import (
     error_of,
 )
 from deployments.gateway.inference_calls.connections import Connections
-from deployments.gateway.inference_calls.shared_calls import Outcome, SharedCalls
 from deployments.http.errors import CODE_HEADER
-from deployments.http.names import KEY_HEADER, RUN_HEADER
+from deployments.http.messages import KEY_HEADER, RUN_HEADER
 from deployments.trace_context import traces_of
 from deployments.tracing import process as tracing
 from models.junctions import N_ACTIONS

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from deployments.gateway.edge_variable import EDGE_VARIABLE
+from deployments.gateway import EDGE_VARIABLE
+from deployments.gateway.inference_calls.address import find_base_url
 from deployments.gateway.inference_calls.client import Transport
 from deployments.gateway.inference_calls.http_transport import HttpTransport, base_of
-from deployments.gateway.inference_calls.local_front import find_base_url
 from deployments.gateway.options import GatewayOptions
 from models.junctions import N_ACTIONS
 

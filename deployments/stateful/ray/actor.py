@@ -40,7 +40,7 @@ from deployments.stateful.ray.placement import (
 )
 from deployments.store import Store
 from deployments.tracing import process
-from deployments.tracing.options import TracingOptions
+from deployments.tracing.process import TracingOptions
 
 logger = logging.getLogger("ray.serve")
 

@@ -32,7 +32,7 @@ from deployments.stateful.replica.engine import StatefulEngine
 from deployments.stateful.replica.leases import InitialState, StateLeases
 from deployments.store import Store
 from deployments.trace_context import CURRENT
-from deployments.tracing.options import TracingOptions
+from deployments.tracing.process import TracingOptions
 
 
 async def connect_engine(

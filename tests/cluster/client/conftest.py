@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from testbed.shipped import shipped_application
-from testbed.system import System
+from load_tests.harness.shipped import shipped_application
+from load_tests.harness.system import System
 from tests.cluster.gateway.conftest import gateway
 from tests.cluster.test_documentation import OPERATOR
 

@@ -25,7 +25,7 @@ from greenwave.client import (
     UnauthorizedError,
     UnknownOutcomeError,
 )
-from testbed.system import System
+from load_tests.harness.system import System
 from tests.cluster.client.lossy_proxy import LossyProxy
 from tests.cluster.test_documentation import OPERATOR
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from testbed.system import System
+from load_tests.harness.system import System
 from tests.documentation import read
 
 _PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from testbed.system import System
+from load_tests.harness.system import System
 from tests.cluster.test_documentation import OPERATOR
 from tests.documentation import ROOT
 

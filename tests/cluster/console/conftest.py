@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from testbed.shipped import shipped_application
-from testbed.system import System
+from load_tests.harness.shipped import shipped_application
+from load_tests.harness.system import System
 from tests.cluster.gateway.conftest import ENVIRONMENT, USER, gateway
 
 MOST = 100

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from testbed.system import System
+from load_tests.harness.system import System
 from tests.cluster.console.conftest import MOST
 
 BODY = {"junction_id": "300839359", "obs_data": [1, 0, 1, 0.25, 0.5, 0, 0.125, 0.75]}

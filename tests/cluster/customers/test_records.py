@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from testbed.redis_server import RedisServer
-from testbed.shipped import shipped_application
-from testbed.system import System
+from load_tests.harness.redis_server import RedisServer
+from load_tests.harness.shipped import shipped_application
+from load_tests.harness.system import System
 from tests import races
 
 STORES = ["sqlite", "redis"]

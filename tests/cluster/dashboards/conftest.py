@@ -18,11 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
-from serve_app.launcher.dashboards_cli import FROM_BASE
-from serve_app.launcher.edge import Edge, EdgePorts
-from serve_app.launcher.instance import Instance
-from serve_app.launcher.ports import Ports
-from testbed.chaos.services.requests import (
+from load_tests.chaos.services.requests import (
     Record,
     decisions,
     density_forecasts,
@@ -30,8 +26,12 @@ from testbed.chaos.services.requests import (
     new_records,
     predictions,
 )
-from testbed.shipped import shipped_application
-from testbed.system import System, application, free_port_base
+from load_tests.harness.shipped import shipped_application
+from load_tests.harness.system import System, application, free_port_base
+from serve_app.cli.dashboards import FROM_BASE
+from serve_app.processes.edge import Edge, EdgePorts
+from serve_app.processes.instance import Instance
+from serve_app.processes.ports import Ports
 from tests.cluster.gateway.conftest import USER, gateway, wait_for
 
 EVERY_S = 1.0
@@ -137,7 +137,7 @@ def watched() -> Iterator[Watched]:
 
 
 def _dashboards(folder: Path, base: int) -> subprocess.Popen[bytes]:
-    words = ["-m", "serve_app.launcher.cli", "dashboards", "--every", f"{EVERY_S:g}"]
+    words = ["-m", "serve_app.cli.main", "dashboards", "--every", f"{EVERY_S:g}"]
     with (folder / "log").open("wb") as log:
         return subprocess.Popen(
             [sys.executable, *words, "--port-base", str(base)],

@@ -11,9 +11,9 @@ import httpx
 import pytest
 import yaml
 
-from serve_app.watch.dashboards.__main__ import DASHBOARDS
-from testbed.shipped import ROOT
+from load_tests.harness.shipped import ROOT
 from tests.cluster.dashboards.conftest import EVERY_S, TOLD_S, Watched
+from tools.dashboards.__main__ import DASHBOARDS
 
 pytestmark = pytest.mark.timeout(600)  # the first test waits for the system
 

@@ -14,12 +14,12 @@ import httpx
 import numpy as np
 import pytest
 
+from load_tests.harness.shipped import shipped_application
+from load_tests.harness.system import System
 from models.artifacts import Card, card_path
 from models.density.forecast import DensityForecaster
 from models.junctions import JUNCTIONS
 from serve_app.settings import Settings
-from testbed.shipped import shipped_application
-from testbed.system import System
 
 HOURS = [[10.0, 11, 12, 13, 14], [20, 21, 22, 23, 24], [30, 31, 32, 33, 34.5]]
 JUNCTION = next(iter(JUNCTIONS))

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from testbed.shipped import shipped_application
-from testbed.system import System
+from load_tests.harness.shipped import shipped_application
+from load_tests.harness.system import System
 from tests.cluster.gateway.fake_inference import FakeInference
 
 USER = {"username": "ann", "password": "correct horse"}

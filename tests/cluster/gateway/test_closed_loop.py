@@ -11,6 +11,7 @@ from deployments.access.keys import Keys
 from deployments.access.tokens import Tokens
 from greenwave.client import Client
 from greenwave.client.core.login import Login
+from load_tests.harness.system import System, application
 from models.cities.importing import import_network
 from models.shipped import NETWORK_FILE
 from models.simulation.city.scenario import CityScenario
@@ -21,7 +22,6 @@ from serve_app.demo.connect import prepare
 from serve_app.demo.gateway_controller import GatewayController
 from serve_app.demo.report import report
 from serve_app.demo.stage import city, shipped
-from testbed.system import System, application
 from tests.cluster.gateway.conftest import ENVIRONMENT, USER, wait_for
 
 SCENARIO = Scenario(duration_s=120 * DECISION_S)

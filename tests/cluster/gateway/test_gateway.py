@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Iterator
 import httpx
 import pytest
 
-from deployments.gateway.signals import FALLBACK_STATUS
+from deployments.gateway.schemas import FALLBACK_STATUS
 from deployments.gateway.users import Users
 from deployments.store import open_store
-from testbed.system import System, application
+from load_tests.harness.system import System, application
 from tests.cluster.gateway.conftest import USER, gateway, wait_for
 
 JUNCTION = "300839359"

@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from deployments.trace_context import HEADER
-from testbed.collector import Collector, Received, collecting
-from testbed.system import System, application
+from load_tests.harness.collector import Collector, Received, collecting
+from load_tests.harness.system import System, application
 from tests.cluster.gateway.conftest import USER, gateway, wait_for
 from tests.reference import JUNCTIONS
 

@@ -10,7 +10,7 @@ import json
 import httpx
 import pytest
 
-from testbed.system import System
+from load_tests.harness.system import System
 from tests.reference import JUNCTIONS
 
 GOOD = {"junction_id": JUNCTIONS[0], "obs_data": [0.5]}

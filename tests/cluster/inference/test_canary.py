@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from deployments.inference.policies import place_of
-from serve_app.launcher import trial
-from testbed.system import System, application
+from load_tests.harness.system import System, application
+from serve_app.rollout import canary
 from tests.cluster.conftest import Weights, save_policy
 from tests.cluster.inference.load import TOLERANCE, Answer, Load
 from tests.reference import JUNCTIONS, ReferenceJunction
@@ -36,20 +36,20 @@ class Trial:
     def deploy(self) -> None:
         self._system.deploy(*self._config["applications"])
 
-    def start(self, mode: trial.Mode, share: float) -> None:
-        self._config = trial.started(self._config, APP, self._candidate, mode, share, None)
+    def start(self, mode: canary.Mode, share: float) -> None:
+        self._config = canary.started(self._config, APP, self._candidate, mode, share, None)
         self.deploy()
 
     def share(self, share: float) -> None:
-        self._config = trial.shared(self._config, APP, share)
+        self._config = canary.shared(self._config, APP, share)
         self.deploy()
 
     def drop(self) -> None:
-        self._config = trial.dropped(self._config, APP)
+        self._config = canary.dropped(self._config, APP)
         self.deploy()
 
     def promote(self) -> None:
-        self._config = trial.promoted(self._config, APP)
+        self._config = canary.promoted(self._config, APP)
         self.deploy()
 
 

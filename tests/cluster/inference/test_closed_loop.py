@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from greenwave.client import Client
+from load_tests.harness.system import System, application
 from models.policy.form import SHIPPED_POLICY
 from models.simulation.controllers import Controller, PolicyController
 from models.simulation.environment import DECISION_S, Observations, Scenario
@@ -16,7 +17,6 @@ from models.simulation.episode import run_episode
 from models.simulation.metrics import Metrics
 from serve_app.demo.inference_controller import InferenceController
 from serve_app.demo.outages import OutageLog
-from testbed.system import System, application
 
 RUSH = Scenario(duration_s=1200)
 

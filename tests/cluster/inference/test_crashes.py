@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from testbed.system import System, application
+from load_tests.harness.system import System, application
 from tests.cluster.conftest import Weights
 from tests.cluster.inference.load import (
     Answer,

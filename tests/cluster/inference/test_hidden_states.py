@@ -10,7 +10,7 @@ import random
 import httpx
 import pytest
 
-from testbed.system import System, application
+from load_tests.harness.system import System, application
 from tests.cluster.conftest import Weights
 from tests.cluster.inference.load import Load, assert_is_serial_history
 from tests.reference import JUNCTIONS, ReferenceJunction

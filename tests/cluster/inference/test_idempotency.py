@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from testbed.chaos.faults import FAULTS
-from testbed.chaos.history import Asked, History, Outcome
-from testbed.chaos.lineage import Harm
-from testbed.chaos.loads import RepeatedLoad
-from testbed.chaos.stage import MODES, Stage
-from testbed.chaos.trial import run_trial
-from testbed.system import System
+from load_tests.chaos.faults import FAULTS
+from load_tests.chaos.history import Asked, History, Outcome
+from load_tests.chaos.lineage import Harm
+from load_tests.chaos.loads import RepeatedLoad
+from load_tests.chaos.stage import MODES, Stage
+from load_tests.chaos.trial import run_trial
+from load_tests.harness.system import System
 
 SLACK_S = 0.25  # the tests have no machine of their own
 

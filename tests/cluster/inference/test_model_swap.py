@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 
-from testbed.system import System, application
+from load_tests.harness.system import System, application
 from tests.cluster.conftest import Weights, save_policy
 from tests.reference import JUNCTIONS, ReferenceJunction
 

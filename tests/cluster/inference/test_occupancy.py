@@ -11,8 +11,8 @@ import pytest
 from deployments.stateful.admission import CLUSTER_ROW
 from deployments.stateful.layout import table_of
 from deployments.store import Expected, open_store
-from serve_app.launcher.deploy import DeployError
-from testbed.system import System, application
+from load_tests.harness.system import System, application
+from serve_app.rollout.deploy import DeployError
 from tests.reference import JUNCTIONS
 
 APP = "inference-shared"

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 import yaml
 
+from load_tests.harness.shipped import ROOT
+from load_tests.harness.system import System
 from models.junctions import SHIPPED
 from models.networks.network import read_network
 from models.policy.form import HIDDEN_DIM, SHIPPED_POLICY
 from models.policy.inputs import InputLayout
 from models.policy.step import PolicyStep
 from models.policy.untrained import save_untrained
-from serve_app.launcher.deploy import DeployError
-from testbed.shipped import ROOT
-from testbed.system import System
+from serve_app.rollout.deploy import DeployError
 from tests.cluster.gateway.conftest import ENVIRONMENT, USER
 
 HARBOUR = read_network(ROOT / "configs" / "harbour.json")

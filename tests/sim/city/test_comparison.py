@@ -19,7 +19,7 @@ from models.policy.inputs import InputLayout
 from models.simulation.city.environment import CityEnvironment
 from models.simulation.city.policy import by_policy
 from models.training.comparison.runs import CLASSIC, Comparison
-from serve_app.launcher import cli
+from serve_app.cli import main as cli
 from tests.cities import agent_for, save, small_city
 from tests.sim.city.towns import END_S, Town
 

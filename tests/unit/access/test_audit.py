@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from deployments.access.audit import MAX_TEXT, AuditLog, Entry, shortened
-from deployments.access.audit_buffer import MAX_DISTINCT, OTHERS, AuditBuffer
+from deployments.access.audit import (
+    MAX_DISTINCT,
+    MAX_TEXT,
+    OTHERS,
+    AuditBuffer,
+    AuditLog,
+    Entry,
+    shortened,
+)
 from deployments.store import StoreUnavailable
 from tests.unit.access.memory_store import MemoryStore
 

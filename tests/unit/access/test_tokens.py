@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deployments.access.claims import SCOPES
 from deployments.access.keys import Keys, WeakSecretError
-from deployments.access.scopes import SCOPES
 from deployments.access.tokens import ISSUER, MAX_REMEMBERED, Tokens
 from deployments.http.errors import ForbiddenError, UnauthorizedError
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from deployments.console.replicas import Replica
+from deployments.feed.board import Watch
 from deployments.feed.messages import Contents, Decision, Report, Source
-from deployments.feed.watch import Watch
 from models.junctions import JUNCTIONS
 from models.policy.inputs import UNAVAILABLE, encode
 from models.policy.step import PolicyStep

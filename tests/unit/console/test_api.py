@@ -17,8 +17,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.types import Message
 
-from deployments.access.audit import AuditLog
-from deployments.access.audit_buffer import AuditBuffer
+from deployments.access.audit import AuditBuffer, AuditLog
 from deployments.access.keys import Keys
 from deployments.access.tokens import Tokens
 from deployments.console.api import create_app

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from deployments.console.audience import Audience, Client
 from deployments.console.errors import TooManyConsolesError
-from deployments.console.stream import HEARTBEAT_S, SEND_S, STREAM_S, write_events
+from deployments.console.stream import HEARTBEAT_S, SEND_S, STREAM_S, Audience, Client, write_events
 from deployments.console.view import View
 from deployments.http.errors import UnauthorizedError
 from models.junctions import JUNCTIONS

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from deployments.console.forecasts import Forecasts
-from deployments.console.rates import SILENT_S, Rates
-from deployments.console.replicas import GONE_S, Replica, Replicas
+from deployments.console.replicas import GONE_S, SILENT_S, Rates, Replica, Replicas
 from deployments.console.runs import ACTIVE_S, MAX_RECENT, MAX_RUNS
-from deployments.console.view import Mark, View
-from deployments.feed.messages import Contents, Forecast, Report, Source
+from deployments.console.view import Forecasts, Mark, View
+from deployments.feed.messages import Contents, FlowForecast, Report, Source
 from deployments.request_times import RouteTimes
 from models.junctions import JUNCTIONS
 from tests.unit.console.reports import INFERENCE, SMALL, decision, report, shown
@@ -132,8 +130,8 @@ def test_serve_is_asked_again_while_anything_is_not_as_it_shall_stay():
     assert replicas.age_s(SILENT_S + 3) == 1.0
 
 
-def forecast(minute: int, counts: list[float], flow: float) -> Forecast:
-    return Forecast(SMALL, 60 * minute, counts, flow, 900, 0.8)
+def forecast(minute: int, counts: list[float], flow: float) -> FlowForecast:
+    return FlowForecast(SMALL, 60 * minute, counts, flow, 900, 0.8)
 
 
 def test_a_forecast_stands_beside_the_mean_that_came_once_all_of_it_is_told():

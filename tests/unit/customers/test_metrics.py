@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from deployments.customers.records.deployment import SAMPLE, RecordMetrics
 from deployments.customers.records.errors import InvalidMobileNumber
-from deployments.customers.records.metrics import SAMPLE, RecordMetrics
 from tests.unit.metrics.recorded import RecordedMetrics
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from deployments.customers.records.options import RecordOptions
+from deployments.customers.records.deployment import RecordOptions
 
 
 def test_an_unknown_type_is_refused_with_those_that_there_are() -> None:

@@ -10,9 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
-from deployments.density.options import DensityOptions
-from deployments.density.service import DensityService
-from deployments.density.variant import DENSITY
+from deployments.density.service import DENSITY, DensityOptions, DensityService
 from deployments.forecast.api import create_app
 from models.density.forecast import DensityForecaster
 from tests.unit.forecasters import CARD, EDGES, write_density

@@ -11,10 +11,8 @@ import httpx
 import pytest
 
 from deployments.feed.messages import NOBODY, Demand
-from deployments.flow.options import FlowOptions
-from deployments.flow.parsing import parse_question
-from deployments.flow.service import FlowService
-from deployments.flow.variant import FLOW
+from deployments.flow.schemas import parse_question
+from deployments.flow.service import FLOW, FlowOptions, FlowService
 from deployments.forecast.api import create_app
 from deployments.forecast.telemetry import ForecastReporter
 from models.junctions import JUNCTIONS

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from deployments.forecast.counts import ForecastCounts
+from deployments.forecast.service import ForecastCounts
 from deployments.metrics.sampled import SAMPLE
 
 

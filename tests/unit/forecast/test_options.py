@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from deployments.density.options import DensityOptions
-from deployments.flow.options import FlowOptions
+from deployments.density.service import DensityOptions
+from deployments.flow.service import FlowOptions
 from deployments.forecast.options import ForecastOptions
 
 

@@ -7,9 +7,9 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from deployments.forecast.api import prediction
 from deployments.forecast.errors import InvalidRequestError
-from deployments.forecast.routes import prediction
-from deployments.http.detail_errors import render_error
+from deployments.http.errors import render_error
 from deployments.http.fast_routes import FastRoutes
 
 

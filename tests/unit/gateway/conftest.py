@@ -11,8 +11,7 @@ import pytest
 import pytest_asyncio
 from fastapi import FastAPI
 
-from deployments.access.audit import AuditLog
-from deployments.access.audit_buffer import AuditBuffer
+from deployments.access.audit import AuditBuffer, AuditLog
 from deployments.access.keys import Keys
 from deployments.access.tokens import Tokens
 from deployments.gateway.api import create_app

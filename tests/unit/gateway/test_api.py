@@ -20,10 +20,10 @@ from deployments.gateway.inference_calls.client import (
 from deployments.gateway.login import Logins
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.passwords import PasswordVerifier
+from deployments.gateway.schemas import FALLBACK_STATUS
 from deployments.gateway.service import GatewayCounts, GatewayService
-from deployments.gateway.signals import FALLBACK_STATUS
 from deployments.gateway.users import Users
-from deployments.http.names import is_name
+from deployments.http.messages import is_name
 from deployments.store import StoreUnavailable
 from models.junctions import JUNCTIONS, SHIPPED
 from tests.unit.gateway.conftest import OPTIONS, PASSWORD, make_breaker

@@ -16,7 +16,7 @@ from deployments.gateway.fallbacks import (
 )
 from deployments.gateway.inference_calls.client import InferenceUnavailableError
 from deployments.gateway.options import GatewayOptions
-from deployments.gateway.signals import FALLBACK_STATUS, SIGNAL_OF_ACTION
+from deployments.gateway.schemas import FALLBACK_STATUS, SIGNAL_OF_ACTION
 from models.junctions import JUNCTIONS
 from models.signals.clock_plan import SAFE_PLAN, SHIPPED_PLAN, InvalidPlanError, read_plan
 from tests.unit.gateway.test_api import assert_error

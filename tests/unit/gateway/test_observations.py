@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from deployments.gateway.observations import check_capacities, random_observation
+from deployments.gateway.action_request import check_capacities, random_observation
 from models.junctions import JUNCTIONS, SHIPPED
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from deployments.gateway.action_request import check_capacities
 from deployments.gateway.fallbacks import configured_plan
 from deployments.gateway.inference_calls.client import (
     InferenceUnavailableError,
     checked_action,
 )
-from deployments.gateway.observations import check_capacities
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.safety import check_safety
-from deployments.gateway.signals import signal_of
+from deployments.gateway.schemas import signal_of
 from models.junctions import SHIPPED
 from models.networks.network import Network, read_network
 from models.signals.clock_plan import InvalidPlanError

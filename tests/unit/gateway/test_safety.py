@@ -8,7 +8,7 @@ import pytest
 
 from deployments.gateway.inference_calls.client import InferenceUnavailableError
 from deployments.gateway.safety import SafetyGuard, make_guard
-from deployments.gateway.signals import FALLBACK_STATUS
+from deployments.gateway.schemas import FALLBACK_STATUS
 from models.junctions import JUNCTIONS
 from models.signals.crossing import read_crossings
 from models.signals.monitor import ConflictMonitor, read_monitors

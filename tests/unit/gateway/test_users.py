@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from deployments.access.scopes import SCOPES
+from deployments.access.claims import SCOPES
 from deployments.gateway.errors import UnavailableError
 from deployments.gateway.passwords import PasswordVerifier
 from deployments.gateway.users import Account, UserError, Users

@@ -12,10 +12,9 @@ from fastapi import FastAPI
 from starlette.types import Scope
 
 from deployments.http.access_log import MAX_PARSED, AccessLog
-from deployments.http.answers import JSON_HEADERS, Answer
-from deployments.http.detail_errors import render_error
-from deployments.http.errors import OverloadedError
+from deployments.http.errors import OverloadedError, render_error
 from deployments.http.fast_routes import FastRoutes
+from deployments.http.messages import JSON_HEADERS, Answer
 
 
 @pytest.fixture(autouse=True)

@@ -12,14 +12,13 @@ import pytest_asyncio
 from fastapi import FastAPI
 from starlette.types import Scope
 
-from deployments.http import bearer
-from deployments.http.answers import JSON_HEADERS, Answer
-from deployments.http.bearer import BearerGuard
-from deployments.http.detail_errors import render_error
+from deployments.http import request as bearer
 from deployments.http.docs import add_docs
-from deployments.http.errors import UnauthorizedError
+from deployments.http.errors import UnauthorizedError, render_error
 from deployments.http.fast_routes import FastRoutes
+from deployments.http.messages import JSON_HEADERS, Answer
 from deployments.http.probes import Probes
+from deployments.http.request import BearerGuard
 
 TOKEN, OTHER = "t" * 32, "u" * 32
 

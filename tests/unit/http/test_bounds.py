@@ -11,7 +11,7 @@ import pytest
 from deployments.gateway.api import create_app
 from deployments.gateway.options import GatewayOptions
 from deployments.http.fast_routes import Route
-from serve_app.openapi.documents import _apps
+from tools.openapi.documents import _apps
 
 # The gateway looks at the token before the body: this one's holds.
 APPS = dict(_apps()) | {"gateway": create_app(Mock(), GatewayOptions())}

@@ -19,8 +19,8 @@ from starlette.types import Receive, Scope, Send
 
 from deployments.http import request as bodies
 from deployments.http import shedding
-from deployments.http.answers import JSON_HEADERS, Answer
 from deployments.http.fast_path import fast_path_protocol
+from deployments.http.messages import JSON_HEADERS, Answer
 from deployments.log import request_headers
 from tests.unit.http.test_fast_routes import PATH, app_with
 

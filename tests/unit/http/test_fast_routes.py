@@ -15,10 +15,9 @@ from fastapi import FastAPI, Header
 from pydantic import BaseModel
 from starlette.types import Scope
 
-from deployments.http.answers import JSON_HEADERS, Answer
-from deployments.http.detail_errors import render_error
-from deployments.http.errors import RefusedError
+from deployments.http.errors import RefusedError, render_error
 from deployments.http.fast_routes import FastRoutes
+from deployments.http.messages import JSON_HEADERS, Answer
 from deployments.trace_context import Trace
 from deployments.tracing import process as tracing
 from tests.unit.tracing.recorded import parent_of, recording, trace_of

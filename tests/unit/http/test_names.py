@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from deployments.http.names import is_name
+from deployments.http.messages import is_name
 
 
 @pytest.mark.parametrize("text", ["a", "run-7", "A.b_c:d-9", "x" * 64])

@@ -10,9 +10,8 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from deployments.http.docs import add_docs
-from deployments.http.pages import page_headers
-from serve_app.openapi.documents import _apps
+from deployments.http.docs import add_docs, page_headers
+from tools.openapi.documents import _apps
 
 PAGES = sorted(Path("deployments").rglob("*.html"))
 

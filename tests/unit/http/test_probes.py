@@ -10,7 +10,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from deployments.http.detail_errors import render_error
+from deployments.http.errors import render_error
 from deployments.http.fast_routes import FastRoutes
 from deployments.http.probes import (
     DEADLINE_S,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from deployments.http.errors import BodyTooLargeError, BodyTooSlowError
-from deployments.http.names import is_name
+from deployments.http.messages import is_name
 from deployments.http.request import CROWDED_TIMEOUT_S, Bodies, header
 from tests.unit.stateful.virtual_time import virtual_time
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from deployments.metrics.requests import RequestMetrics
+from deployments.metrics.exported import RequestMetrics
 from deployments.request_times import RequestTimes
 from tests.unit.metrics.recorded import RecordedMetrics
 

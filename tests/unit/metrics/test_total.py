@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from deployments.metrics.total import Total
+from deployments.metrics.exported import Total
 from tests.unit.metrics.recorded import RecordedMetrics
 
 

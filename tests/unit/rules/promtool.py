@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from testbed.shipped import ROOT
+from load_tests.harness.shipped import ROOT
 
 RULES = sorted((ROOT / "configs" / "rules").glob("*.yml"))
 INTERVAL_S = 15

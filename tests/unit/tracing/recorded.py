@@ -10,8 +10,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from deployments.trace_context import Trace
 from deployments.tracing import process
-from deployments.tracing.sampling import Sampler
-from deployments.tracing.spans import Spans
+from deployments.tracing.spans import Sampler, Spans
 
 
 class Recorded:

@@ -13,9 +13,8 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from deployments.trace_context import Trace
 from deployments.tracing import process
-from deployments.tracing.exporter import TIMEOUT_S, TellingOutages
-from deployments.tracing.options import TracingOptions
-from deployments.tracing.spans import QUEUED_SPANS
+from deployments.tracing.process import TracingOptions
+from deployments.tracing.spans import QUEUED_SPANS, TIMEOUT_S, TellingOutages
 from tests.unit.tracing.recorded import recording
 
 

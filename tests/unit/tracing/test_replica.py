@@ -12,8 +12,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from deployments.trace_context import Trace
 from deployments.tracing import process
 from deployments.tracing.replica import end_traces
-from deployments.tracing.sampling import Sampler
-from deployments.tracing.spans import PERIOD_MS, Spans
+from deployments.tracing.spans import PERIOD_MS, Sampler, Spans
 
 
 class Collector(SpanExporter):

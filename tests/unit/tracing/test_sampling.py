@@ -7,7 +7,7 @@ import random
 import pytest
 
 from deployments.trace_context import NOT_TRACED, Trace
-from deployments.tracing.sampling import MOST_PER_S, Sampler
+from deployments.tracing.spans import MOST_PER_S, Sampler
 
 TRACE = Trace(7, 9)
 

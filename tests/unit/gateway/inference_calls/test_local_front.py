@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from deployments.gateway.inference_calls.local_front import find_base_url
+from deployments.gateway.inference_calls.address import find_base_url
 from deployments.ray_private.serve import Front
 
 

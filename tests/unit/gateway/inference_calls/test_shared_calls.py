@@ -9,14 +9,14 @@ from collections.abc import Sequence
 import pytest
 
 from deployments.gateway.errors import BadRequestError
-from deployments.gateway.inference_calls import shared_calls
-from deployments.gateway.inference_calls.client import InferenceUnavailableError, Step
-from deployments.gateway.inference_calls.shared_calls import (
+from deployments.gateway.inference_calls import batcher
+from deployments.gateway.inference_calls.batcher import (
     MAX_CALLS,
     MAX_HOLD_S,
     Outcome,
     SharedCalls,
 )
+from deployments.gateway.inference_calls.client import InferenceUnavailableError, Step
 
 STEPS = [number % 4 for number in range(MAX_CALLS + 3)]
 CLIENT = contextvars.ContextVar("CLIENT", default="nobody")
@@ -74,7 +74,7 @@ async def test_steps_that_arrive_apart_do_not_wait_for_each_other():
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep steps together however slow the machine is."""
-    monkeypatch.setattr(shared_calls, "MAX_HOLD_S", 60.0)
+    monkeypatch.setattr(batcher, "MAX_HOLD_S", 60.0)
 
 
 async def test_while_enough_calls_are_on_their_way_steps_gather_until_one_returns(patient):

@@ -15,8 +15,8 @@ from greenwave.client import (
     Retries,
     Timeouts,
 )
-from serve_app.launcher.edge import EdgePorts
-from serve_app.launcher.ports import Ports
+from serve_app.processes.edge import EdgePorts
+from serve_app.processes.ports import Ports
 from tests.documentation import read
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from greenwave.client import Client
 from greenwave.client.core.call import Reply, Send
-from serve_app.credentials.first_user import Credentials
 from serve_app.demo.connect import DemoError, credentials_of, prepare
 from serve_app.demo.inference_controller import InferenceController
 from serve_app.demo.outages import OutageLog
+from serve_app.identity.first_user import Credentials
 from serve_app.settings import Settings
 from tests.unit.greenwave.client.play import REFUSED, answer, text
 from tests.unit.serve_app.demo.test_inference_controller import Handler, Service

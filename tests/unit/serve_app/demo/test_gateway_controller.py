@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from deployments.gateway.signals import FALLBACK_STATUS
+from deployments.gateway.schemas import FALLBACK_STATUS
 from greenwave.client import Client, GreenwaveError
 from greenwave.client.core.call import NoReply, Reply, Send
 from models.junctions import JUNCTIONS

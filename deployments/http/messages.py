@@ -1,0 +1,55 @@
+"""Answers as plain data, from a handler to whatever writes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated
+
+from fastapi import Header
+from pydantic.config import JsonDict
+from starlette.types import Scope
+
+Headers = Sequence[tuple[bytes, bytes]]
+Answer = tuple[int, bytes, Headers]
+"""Status, body, and headers without the body's length."""
+
+Handle = Callable[[Scope, bytes], Awaitable[Answer]]
+RenderError = Callable[[Scope, Exception], Answer]
+SendAnswer = Callable[[int, bytes, Headers], Awaitable[None]]
+
+JSON = (b"content-type", b"application/json")
+JSON_HEADERS: Headers = (JSON,)
+
+
+RUN_HEADER = "X-Simulation-Run"
+RAW_RUN_HEADER = RUN_HEADER.lower().encode()  # as ASGI gives it
+KEY_HEADER = "Idempotency-Key"
+RAW_KEY_HEADER = KEY_HEADER.lower().encode()
+
+_NAME = "[A-Za-z0-9._:-]{1,64}"
+_matches = re.compile(_NAME).fullmatch
+_FORM = "1 to 64 characters of A-Z a-z 0-9 . _ : -"
+NOT_A_RUN_ID = f"A run id is {_FORM}"
+NOT_A_KEY = f"An idempotency key is {_FORM}"
+
+DEFAULT_RUN = "default"
+RUN_DESCRIPTION = f"Simulation run, 1 to 64 of `A-Z a-z 0-9 . _ : -`; `{DEFAULT_RUN}` when missing."
+KEY_DESCRIPTION = (
+    "Idempotency key, 1 to 64 of `A-Z a-z 0-9 . _ : -`: a request that is repeated with its key, "
+    "for the same run and junction, gets the first answer again and makes no further step."
+)
+
+# For the OpenAPI document alone: the services refuse a wrong name each in its own form of errors.
+_PATTERN: JsonDict = {"pattern": f"^{_NAME}$"}
+Run = Annotated[
+    str | None, Header(alias=RUN_HEADER, description=RUN_DESCRIPTION, json_schema_extra=_PATTERN)
+]
+IdempotencyKey = Annotated[
+    str | None, Header(alias=KEY_HEADER, description=KEY_DESCRIPTION, json_schema_extra=_PATTERN)
+]
+
+
+def is_name(text: str) -> bool:
+    """Tell whether a text may name a simulation run, or a request."""
+    return _matches(text) is not None

@@ -1,0 +1,89 @@
+"""What is to be seen of an application, second by second."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import httpx
+
+from load_tests.autoscaling.controllers import Controllers, Tally
+from load_tests.harness.exporter import moves_in
+from serve_app import ray_dashboard
+from serve_app.processes.instance import Instance
+
+PERIOD_S = 1.0
+
+
+@dataclass(frozen=True)
+class Look:
+    """One second.
+
+    Attributes:
+        at_s: since the start.
+        replicas: that run.
+        moves: hidden states that have moved so far; Ray tells it every ten seconds.
+    """
+
+    at_s: float
+    controllers: int
+    replicas: int
+    requests_per_s: float
+    p50_ms: float
+    p95_ms: float
+    moves: int
+
+
+class Watch:
+    """Looks once a second until it is cancelled."""
+
+    def __init__(
+        self, instance: Instance, application: str, controllers: Controllers, tally: Tally
+    ) -> None:
+        self.looks: list[Look] = []
+        self._instance = instance
+        self._application = application
+        self._controllers = controllers
+        self._tally = tally
+
+    async def run(self, report: Callable[[Look], None]) -> None:
+        began = time.monotonic()
+        async with httpx.AsyncClient(timeout=10) as client:
+            while True:
+                started = time.monotonic()
+                await asyncio.sleep(PERIOD_S)
+                replicas, moves = await asyncio.gather(
+                    asyncio.to_thread(self._replicas), self._moves(client)
+                )
+                latencies = self._tally.take_latencies()
+                cuts = statistics.quantiles(latencies, n=20) if len(latencies) > 1 else [0.0] * 19
+                now = time.monotonic()
+                look = Look(
+                    at_s=now - began,
+                    controllers=self._controllers.number,
+                    replicas=replicas,
+                    requests_per_s=len(latencies) / (now - started),
+                    p50_ms=cuts[9] * 1000,
+                    p95_ms=cuts[18] * 1000,
+                    moves=moves,
+                )
+                self.looks.append(look)
+                report(look)
+
+    def _replicas(self) -> int:
+        url = self._instance.dashboard_url
+        answer = ray_dashboard.get(
+            url, ray_dashboard.APPLICATIONS, timeout_s=10.0
+        ).raise_for_status()
+        applications = answer.json()["applications"]
+        deployments = applications[self._application]["deployments"].values()
+        return sum(
+            replica["state"] == "RUNNING" for each in deployments for replica in each["replicas"]
+        )
+
+    async def _moves(self, client: httpx.AsyncClient) -> int:
+        url = f"http://127.0.0.1:{self._instance.ports.metrics}/metrics"
+        return moves_in((await client.get(url)).raise_for_status().text)[self._application]

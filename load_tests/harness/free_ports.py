@@ -1,0 +1,28 @@
+"""Ports for servers of tests, which nothing takes between the choice and the start."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+
+# Below the kernel's range for outgoing connections, which could take a port that was just free,
+# and apart from Ray's ports and those of instances (load_tests/harness/system.py).
+_PORTS = range(11_000, 20_000)
+
+
+def free_ports(number: int, host: str = "127.0.0.1") -> list[int]:
+    """Find so many ports of an address of this machine that nobody listens on."""
+    found: list[int] = []
+    with contextlib.ExitStack() as held:
+        while len(found) < number:
+            port = random.choice(_PORTS)
+            with contextlib.suppress(OSError):
+                held.enter_context(socket.create_server((host, port)))
+                found.append(port)
+    return found
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """Find one."""
+    return free_ports(1, host)[0]

@@ -1,0 +1,161 @@
+"""Clients of every node, and what they saw: who was away, which steps and records are gone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+import uuid
+from collections.abc import AsyncIterator, Collection, Iterator
+from dataclasses import dataclass, field
+
+import aiohttp
+import httpx
+
+from deployments.inference.options import InferenceOptions
+from deployments.stateful.protocol import Key
+from load_tests.chaos.history import Outcome
+from load_tests.chaos.lineage import Harm, Verdict, judge
+from load_tests.chaos.services.requests import (
+    ANSWERED,
+    TIMEOUT_S,
+    Record,
+    Request,
+    new_records,
+    predictions,
+    send_for_ever,
+)
+from load_tests.nodes.node import Node
+
+PERIOD_S = 0.1
+SETTLED_S = 2.0
+LOSS_BOUND_S = InferenceOptions().loss_bound_s
+PATHS = {"inference": "", "strict": "/strict", "loans": ""}
+"""Where the clients of each service find it, behind a node's front."""
+
+_NUMBERS = itertools.count(2_000_000_000, 1_000_000)
+
+
+@dataclass
+class Watch:
+    """What the clients of some nodes saw.
+
+    Attributes:
+        records: by service.
+        moments: of the faults, so close that none is lost between two.
+    """
+
+    nodes: Collection[Node]
+    records: dict[str, Record] = field(default_factory=lambda: {name: Record() for name in PATHS})
+    moments: list[float] = field(default_factory=list)
+    ended: float = 0.0
+
+    @contextlib.contextmanager
+    def happening(self) -> Iterator[None]:
+        """Note that a fault happens all the while: its processes end one after the other."""
+        moment = time.monotonic()
+        try:
+            yield
+        finally:
+            while moment < time.monotonic():
+                self.moments.append(moment)
+                moment += LOSS_BOUND_S
+            self.moments.append(time.monotonic())
+
+    def away_s(self, service: str, node: Node) -> float:
+        """Return the longest time since the first fault without an answer to a node's clients."""
+        return self.records[service].away_s(_name(service, node), self.moments[0], self.ended)
+
+    def silent_s(self, service: str) -> float:
+        """Return the longest time since the first fault in which one state was never stepped."""
+        history = self.records[service].history
+        answered = [each for each in history.asked if each.outcome is Outcome.ANSWERED]
+        times: dict[Key, list[float]] = {each.key: [self.moments[0]] for each in answered}
+        for each in answered:
+            if self.moments[0] < each.done < self.ended:
+                times[each.key].append(each.done)
+        return max(
+            later - earlier
+            for moments in times.values()
+            for earlier, later in itertools.pairwise([*sorted(moments), self.ended])
+        )
+
+    def all_answered_since(self, moment: float, nodes: Collection[Node]) -> bool:
+        """Tell whether each node has answered for each service, and each state was stepped."""
+        served = {
+            each.service
+            for record in self.records.values()
+            for each in record.seen
+            if each.what == ANSWERED and each.sent > moment
+        }
+        asked = [each for record in self.records.values() for each in record.history.asked]
+        stepped = {e.key for e in asked if e.outcome is Outcome.ANSWERED and e.sent > moment}
+        everywhere = {_name(service, node) for service, node in itertools.product(PATHS, nodes)}
+        return everywhere <= served and {each.key for each in asked} == stepped
+
+    def verdict(self, service: str) -> Verdict:
+        """Judge the hidden states of one inference application."""
+        return judge(self.records[service].history, self.moments)
+
+    def missing(self, through: Node) -> list[str]:
+        """Look through a node for each record whose creation was acknowledged."""
+        with httpx.Client(base_url=through.url, timeout=TIMEOUT_S) as client:
+            paths = [path for _, path in self.records["loans"].created]
+            return [path for path in paths if client.get(path).status_code != 200]
+
+    def __str__(self) -> str:
+        lines = []
+        for service in ("inference", "strict"):
+            verdict = self.verdict(service)
+            harms = ", ".join(f"{verdict.steps(harm)} {harm.value}" for harm in Harm)
+            lines.append(
+                f"{service}: {harms}; lost {1e3 * verdict.lost_s:.0f} ms before the fault at most; "
+                f"no state silent for longer than {self.silent_s(service):.1f} s"
+            )
+        for node, service in itertools.product(self.nodes, PATHS):
+            kinds = dict(self.records[service].counts(_name(service, node)))
+            away_s = self.away_s(service, node)
+            lines.append(f"node {node.number}, {service}: away {away_s:.1f} s, {kinds}")
+        return "\n".join(lines)
+
+
+@contextlib.asynccontextmanager
+async def watched(nodes: Collection[Node]) -> AsyncIterator[Watch]:
+    """Send requests to the front of each node; the clients of all of them share hidden states."""
+    watch, stop = Watch(nodes), asyncio.Event()
+    timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
+    connector = aiohttp.TCPConnector(limit=0)
+    async with (
+        aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
+        asyncio.TaskGroup() as group,
+    ):
+        run = uuid.uuid4().hex[:12]
+        for node, (service, record) in itertools.product(nodes, watch.records.items()):
+            sending = send_for_ever(
+                session,
+                _name(service, node),
+                node.url + PATHS[service],
+                _requests(service, run, record),
+                record,
+                PERIOD_S,
+                stop,
+            )
+            group.create_task(sending)
+        try:
+            await asyncio.sleep(SETTLED_S)
+            yield watch
+            await asyncio.sleep(SETTLED_S)
+        finally:
+            stop.set()
+            watch.ended = time.monotonic()
+
+
+def _requests(service: str, run: str, record: Record) -> Iterator[Request]:
+    if service == "loans":
+        return new_records(service, next(_NUMBERS), record)
+    return predictions(f"{run}.{service}", record)
+
+
+def _name(service: str, node: Node) -> str:
+    return f"{service}@{node.number}"

@@ -1,0 +1,82 @@
+"""``greenwave demand``: traffic for a network of one's own, from counts at its entries."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rich.console import Console
+
+from models.atomic_write import atomic_write
+from serve_app.errors import CommandError, naming_broken_files
+
+MAX_SEED = 2**31 - 1  # of SUMO's programs
+
+console = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def add_demand(command: argparse.ArgumentParser) -> None:
+    table = ", a table in CSV or JSON"
+    command.add_argument("net", type=Path, help="SUMO network, .net.xml or .net.xml.gz")
+    command.add_argument(
+        "--entries", type=Path, required=True, help=f"edge,vehicles_per_hour{table}"
+    )
+    command.add_argument(
+        "--exits", type=Path, help=f"edge,weight{table} (default: all of the net, by their lanes)"
+    )
+    command.add_argument(
+        "--turns",
+        type=Path,
+        help=f"from,to,share{table}; in place of exits; those of an edge are weights and need not"
+        " add up to 1",
+    )
+    command.add_argument(
+        "--profile", type=Path, help=f"from_s,factor{table}; what the counts are multiplied by"
+    )
+    command.add_argument("--begin", type=int, default=0, help="second of SUMO's clock (default 0)")
+    command.add_argument("--end", type=int, default=3600, help="second (default 3600)")
+    command.add_argument("--seed", type=int, default=0, help="other vehicles (default 0)")
+    command.add_argument("--output", type=Path, required=True, help="route file to write, .rou.xml")
+    command.set_defaults(run=_demand)
+
+
+def _demand(options: argparse.Namespace) -> None:
+    if not 0 <= options.seed <= MAX_SEED:
+        raise CommandError(f"--seed is 0 to {MAX_SEED}.")
+    try:
+        import sumo  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise CommandError("Routes need SUMO: make sim.") from error
+    with naming_broken_files():
+        from models.cities.demand import Demand
+        from models.cities.demand_tables import (
+            Entry,
+            Exit,
+            InvalidDemandError,
+            Level,
+            Turn,
+            read_table,
+        )
+        from models.cities.routing import make_routes
+    try:
+        demand = Demand(
+            read_table(options.entries, Entry),
+            read_table(options.turns, Turn) if options.turns else (),
+            read_table(options.exits, Exit) if options.exits else (),
+            read_table(options.profile, Level) if options.profile else (),
+            options.begin,
+            options.end,
+            options.seed,
+        )
+        routes, remarks = make_routes(options.net, demand)
+    except InvalidDemandError as error:
+        raise CommandError(str(error)) from error
+    for sentence in remarks:
+        console.print(sentence, style="yellow", markup=False)
+    try:
+        with atomic_write(options.output) as file:
+            file.write(routes.encode())
+    except OSError as error:
+        raise CommandError(f"{options.output}: {error.strerror}") from error
+    vehicles = routes.count("<vehicle ")
+    console.print(f"{options.output} has {vehicles} vehicles.", markup=False)

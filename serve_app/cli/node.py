@@ -1,0 +1,105 @@
+"""``greenwave node``: whether this machine has what a cluster serves, before ``ray start``.
+
+Ray itself refuses a node with another Ray or Python, and knows nothing of the code that it runs.
+Without its Redis it ends after a minute, in the words of its debugger.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import httpx
+from rich.console import Console
+
+from serve_app import ray_dashboard
+from serve_app.errors import CommandError
+from serve_app.processes.redis_check import NAMES_OF_REDIS, silent_stores
+from serve_app.rollout.code_version import ROOTS, VARIABLE, code_version
+from serve_app.rollout.model_files import faults_of_weights
+from serve_app.settings import Settings
+
+console = Console(highlight=False, soft_wrap=True)
+
+_NO_REDIS = f"Neither {' nor '.join(NAMES_OF_REDIS)} is set: a cluster needs both."
+_MODEL_FILES = ("MAPPO_AGENT_PATH", "DENSITY_MODEL_PATH", "FLOW_MODEL_PATH")
+
+
+def add_node(node: argparse.ArgumentParser) -> None:
+    help = "dashboard of the head, such as http://10.0.0.11:8265; not given on the head itself"
+    node.add_argument("--cluster", metavar="URL", help=help)
+    node.set_defaults(run=_check)
+
+
+def _check(options: argparse.Namespace) -> None:
+    if silent := list(silent_stores(os.environ)):
+        raise CommandError("\n".join(silent))
+    if options.cluster is None:
+        named = [name for name in NAMES_OF_REDIS if os.environ.get(name)]
+        console.print(f"What {' and '.join(named)} name takes connections." if named else _NO_REDIS)
+        console.print("There is no cluster yet to compare this machine with.")
+        return
+    applications = read_deployed(options.cluster.rstrip("/"))
+    if refusals := list(refusals_of(applications)):
+        raise CommandError("\n".join(refusals))
+    for name, config in applications.items():
+        if _version(config) is None:
+            console.print(f"{name} was deployed without a version of its code.", style="yellow")
+    console.print("This machine has the code and the model files that the cluster serves.")
+
+
+def read_deployed(dashboard_url: str) -> dict[str, dict[str, Any]]:
+    """Return the configs of our applications as they were deployed, by name.
+
+    Raises:
+        CommandError: no dashboard answers there, or nothing of ours is deployed.
+    """
+    try:
+        answer = ray_dashboard.get(dashboard_url, ray_dashboard.APPLICATIONS, timeout_s=10.0)
+        applications = answer.raise_for_status().json()["applications"]
+    except httpx.HTTPError as error:
+        raise CommandError(f"No cluster answers at {dashboard_url}: {error}") from error
+    served = {name: each.get("deployed_app_config") for name, each in applications.items()}
+    ours = {name: config for name, config in served.items() if config and _is_ours(config)}
+    if not ours:
+        raise CommandError(f"The cluster at {dashboard_url} serves nothing to compare with.")
+    return ours
+
+
+def refusals_of(applications: Mapping[str, dict[str, Any]]) -> Iterator[str]:
+    """Yield a sentence for each application that this machine could not serve like the others."""
+    for name, config in applications.items():
+        here, deployed = code_version(_module(config)), _version(config)
+        if deployed not in (None, here):
+            yield (
+                f"Application {name} is served with version {deployed} of the code, and this"
+                f" machine has version {here}: install the same on every node."
+            )
+    named = [_with_files_of_here(config) for config in applications.values()]
+    yield from faults_of_weights({"applications": named})
+
+
+def _with_files_of_here(config: dict[str, Any]) -> dict[str, Any]:
+    """Name the model files that the services would read where the config leaves it to them."""
+    settings = Settings()
+    files = {name: str(getattr(settings, name.lower())) for name in _MODEL_FILES}
+    return config | {"runtime_env": {"env_vars": files | _variables(config)}}
+
+
+def _is_ours(config: Mapping[str, Any]) -> bool:
+    return _module(config).split(".")[0] in ROOTS
+
+
+def _module(config: Mapping[str, Any]) -> str:
+    module: str = config["import_path"].partition(":")[0]
+    return module
+
+
+def _version(config: Mapping[str, Any]) -> str | None:
+    return _variables(config).get(VARIABLE)
+
+
+def _variables(config: Mapping[str, Any]) -> dict[str, str]:
+    return (config.get("runtime_env") or {}).get("env_vars") or {}

@@ -1,0 +1,93 @@
+"""The user of a quick start: named by the environment, or made and kept by the launcher."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import secrets
+from pathlib import Path
+from typing import NamedTuple
+
+from deployments.gateway.passwords import hash_password
+from deployments.gateway.users import Users
+from deployments.store import open_store
+from serve_app.identity.private_file import create_private
+from serve_app.settings import InsecureSettingsError, Settings
+
+FIRST_USER = "operator"
+FILE_NAME = "first-user.json"
+
+
+class Credentials(NamedTuple):
+    username: str
+    password: str
+
+
+def configured_users(settings: Settings) -> dict[str, str]:
+    """Return the user of JWT_AUTH_USERNAME with the hash of the password; empty without one.
+
+    Raises:
+        InsecureSettingsError: only one of the two variables is set, or one is blank.
+    """
+    username, password = settings.jwt_auth_username, settings.jwt_auth_password
+    if username is None and password is None:
+        return {}
+    if not (username or "").strip() or password is None or not password.get_secret_value().strip():
+        raise InsecureSettingsError(
+            "JWT_AUTH_USERNAME and JWT_AUTH_PASSWORD must be set together, and not blank."
+        )
+    # The salt is that of the name: every process gets the same hash, by which the tokens of another
+    # password are told from those of this one.
+    salt = hashlib.sha256(f"greenwave {username}".encode()).digest()[:16]
+    return {str(username): hash_password(password.get_secret_value(), salt)}
+
+
+def create_first_user(settings: Settings) -> Credentials | None:
+    """Make a user with a random password if there is no user at all.
+
+    The store has the hash alone. The password is kept beside the signing key, with the same mode:
+    who can read the one could make any token with the other.
+
+    Raises:
+        StoreUnavailable: the store does not answer.
+    """
+    if settings.jwt_auth_username is not None:
+        return None
+    credentials = asyncio.run(_create_first_user(settings.resolved_store_url))
+    if credentials is not None:
+        path = settings.data_dir / FILE_NAME
+        path.unlink(missing_ok=True)
+        create_private(path, json.dumps(credentials._asdict()).encode())
+    return credentials
+
+
+def known_credentials(settings: Settings) -> Credentials | None:
+    """Return the environment's credentials, or the first user's while they are kept."""
+    username, password = settings.jwt_auth_username, settings.jwt_auth_password
+    if username is not None and password is not None:
+        return Credentials(username, password.get_secret_value())
+    try:
+        return Credentials(**json.loads((settings.data_dir / FILE_NAME).read_bytes()))
+    except FileNotFoundError:
+        return None
+
+
+def forget_first_user(data_dir: Path, username: str) -> None:
+    """Drop the kept password of this user, which is no longer the right one."""
+    path = data_dir / FILE_NAME
+    if path.exists() and json.loads(path.read_bytes())["username"] == username:
+        path.unlink()
+
+
+async def _create_first_user(store_url: str) -> Credentials | None:
+    store = open_store(store_url)
+    try:
+        users = Users(store)
+        if await users.names():
+            return None
+        credentials = Credentials(FIRST_USER, secrets.token_urlsafe(12))
+        await users.add(*credentials)
+        return credentials
+    finally:
+        await store.close()

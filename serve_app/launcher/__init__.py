@@ -1,1 +1,0 @@
-"""The command line: starts and stops an instance and its edge, deploys, keeps users and records."""

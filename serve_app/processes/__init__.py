@@ -1,0 +1,1 @@
+"""The processes of an instance: Ray, the edge, and what supervises both."""

@@ -1,0 +1,188 @@
+"""Reads serve configs strictly: Ray drops unknown keys without a word, so a typing error would
+pass as a default."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from ray.serve import Application, Deployment
+from ray.serve.config import AutoscalingConfig, RequestRouterConfig
+from ray.serve.schema import ServeDeploySchema
+
+from deployments.gateway.options import GatewayOptions
+from deployments.inference.options import SHARED_CHECKOUT_TIMEOUT_S, InferenceOptions
+from deployments.ray_private.serve import import_attr
+from serve_app.errors import CommandError, place
+from serve_app.rollout.services import SERVICES
+from serve_app.settings import Settings
+
+# Fields that Ray's schema leaves as raw dictionaries although a model exists.
+_RAW_FIELDS: dict[str, type[BaseModel]] = {
+    "autoscaling_config": AutoscalingConfig,
+    "request_router_config": RequestRouterConfig,
+}
+_FREE_FIELDS = {"args", "user_config", "runtime_env", "policy_kwargs", "request_router_kwargs"}
+
+
+class InvalidServeConfigError(CommandError):
+    """The config would not do what it says; the message lists every fault with its place."""
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Read a serve config and check every key of it; the form of the logs is as the settings say.
+
+    Raises:
+        InvalidServeConfigError: unreadable, unknown keys, or values that Ray or a builder refuses.
+    """
+    try:
+        config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InvalidServeConfigError(f"{path} cannot be read: {error}") from error
+    faults = list(find_faults(config))
+    if faults:
+        raise InvalidServeConfigError(f"{path} is not valid:\n  " + "\n  ".join(faults))
+    if Settings().log_format == "json":
+        config["logging_config"] = {**(config.get("logging_config") or {}), "encoding": "JSON"}
+    return typing.cast(dict[str, Any], config)
+
+
+def find_faults(config: object) -> Iterator[str]:
+    """Yield a sentence for each fault."""
+    if not isinstance(config, Mapping):
+        yield "the file does not hold a mapping"
+        return
+    unknown = list(_unknown_keys(ServeDeploySchema, config, ""))
+    yield from unknown
+    try:
+        ServeDeploySchema.model_validate(config)
+    except ValidationError as error:
+        yield from (_sentence(each) for each in error.errors())
+        return
+    options: dict[str, BaseModel | None] = {}
+    for application in config["applications"]:
+        name = application.get("name")
+        try:
+            options[name] = _read_args(application)
+        except ValidationError as error:
+            yield from (f"applications[{name}].args.{_sentence(each)}" for each in error.errors())
+        except SyntaxError as error:
+            yield f"applications[{name}].import_path: {place(error)}: {error.msg}"
+        except Exception as error:
+            yield f"applications[{name}].import_path: {type(error).__name__}: {error}"
+        else:
+            yield from _faults_of_deployments(application, type(options[name]))
+        yield from _faults_of_raw_fields(application)
+    yield from _contradictions(options)
+
+
+def _sentence(error: Mapping[str, Any]) -> str:
+    return f"{'.'.join(map(str, error['loc']))}: {error['msg']}"
+
+
+def _unknown_keys(model: type[BaseModel], value: Mapping[str, Any], place: str) -> Iterator[str]:
+    for key, inner in value.items():
+        field = model.model_fields.get(key)
+        here = f"{place}{key}"
+        if field is None:
+            known = ", ".join(sorted(model.model_fields))
+            yield f"{here}: unknown key; Ray would ignore it. Known here: {known}"
+        elif key not in _FREE_FIELDS:
+            inner_model = _RAW_FIELDS.get(key) or _model_in(field.annotation)
+            for position, each in enumerate(inner if isinstance(inner, list) else [inner]):
+                if inner_model and isinstance(each, Mapping):
+                    index = f"[{each.get('name', position)}]" if isinstance(inner, list) else ""
+                    yield from _unknown_keys(inner_model, each, f"{here}{index}.")
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """Find the pydantic model inside ``Model | None``, ``list[Model]`` and the like."""
+    if inspect.isclass(annotation) and not isinstance(annotation, types.GenericAlias):
+        return annotation if issubclass(annotation, BaseModel) else None
+    for argument in typing.get_args(annotation):
+        if found := _model_in(argument):
+            return found
+    return None
+
+
+def _read_args(application: Mapping[str, Any]) -> BaseModel | None:
+    """Import the builder, as Ray would, and read ``args`` by its signature, if that has a model.
+
+    Raises:
+        ValidationError: the model refuses them.
+        TypeError: it names neither a builder nor an application.
+        Exception: whatever the import raises.
+    """
+    builder = import_attr(application["import_path"])
+    if isinstance(builder, (Application, Deployment)):
+        return None
+    if not inspect.isfunction(builder):
+        raise TypeError(f"{application['import_path']} is not a builder or an application")
+    (parameter,) = inspect.signature(builder).parameters.values()
+    model = parameter.annotation
+    if not (inspect.isclass(model) and issubclass(model, BaseModel)):
+        return None
+    return model.model_validate(application.get("args", {}))
+
+
+def _faults_of_deployments(application: Mapping[str, Any], options: type[object]) -> Iterator[str]:
+    """Yield a sentence for each deployment that the service does not have, or cannot configure."""
+    service = next((each for each in SERVICES if each.options is options), None)
+    if service is None:
+        return
+    for deployment in application.get("deployments", []):
+        place = f"applications[{application['name']}].deployments[{deployment['name']}]"
+        if deployment["name"] != service.deployment:
+            yield f"{place}.name: the deployment of this application is {service.deployment}"
+        user_config = deployment.get("user_config")
+        if user_config is None:
+            continue
+        if service.user_config is None:
+            yield f"{place}.user_config: {service.deployment} takes none"
+            continue
+        try:
+            service.user_config.model_validate(user_config)
+        except ValidationError as error:
+            yield from (f"{place}.user_config.{_sentence(each)}" for each in error.errors())
+
+
+def _contradictions(options: Mapping[str, BaseModel | None]) -> Iterator[str]:
+    """Yield a sentence for each pair of applications whose options do not go together."""
+    for name, gateway in options.items():
+        if not isinstance(gateway, GatewayOptions):
+            continue
+        inference = options.get(gateway.inference_app)
+        if not isinstance(inference, InferenceOptions):
+            continue
+        if inference.network != gateway.network:
+            yield (
+                f"applications[{name}].args.network: {_named(gateway.network)} is not that of"
+                f" {gateway.inference_app}, {_named(inference.network)}"
+            )
+        if gateway.deadline_s <= SHARED_CHECKOUT_TIMEOUT_S:
+            yield (
+                f"applications[{name}].args.deadline_s: {gateway.deadline_s} must be above"
+                f" {SHARED_CHECKOUT_TIMEOUT_S}: otherwise one hidden state that is unavailable"
+                " fails all requests that share its call"
+            )
+
+
+def _named(network: Path | None) -> str:
+    return "the network of the environment" if network is None else str(network)
+
+
+def _faults_of_raw_fields(application: Mapping[str, Any]) -> Iterator[str]:
+    for deployment in application.get("deployments", []):
+        for name, model in _RAW_FIELDS.items():
+            if deployment.get(name) is not None:
+                place = f"applications[{application['name']}].deployments[{deployment['name']}]"
+                try:
+                    model.model_validate(deployment[name])
+                except (ValidationError, ValueError) as error:
+                    yield f"{place}.{name}: {error}"

@@ -1,0 +1,42 @@
+"""The services that a serve config can name, and what each of them reads from it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pydantic import BaseModel
+
+from deployments.console.options import ConsoleOptions
+from deployments.customers.records.deployment import RecordOptions
+from deployments.density.service import DensityOptions
+from deployments.flow.service import FlowOptions
+from deployments.forecast.options import ForecastUserConfig
+from deployments.gateway.options import GatewayOptions
+from deployments.inference.options import InferenceOptions, InferenceUserConfig
+
+
+class Service(NamedTuple):
+    """One service.
+
+    Attributes:
+        module: its builder's, in ``import_path``.
+        options: ``args`` of its applications.
+        deployment: the name of its one deployment.
+        user_config: that deployment's; None where it takes none.
+    """
+
+    title: str
+    module: str
+    options: type[BaseModel]
+    deployment: str
+    user_config: type[BaseModel] | None = None
+
+
+SERVICES = (
+    Service("Inference", "serve_app.inference", InferenceOptions, "Inference", InferenceUserConfig),
+    Service("Gateway", "serve_app.gateway", GatewayOptions, "Gateway"),
+    Service("Density", "serve_app.density", DensityOptions, "Density", ForecastUserConfig),
+    Service("Flow", "serve_app.flow", FlowOptions, "Flow", ForecastUserConfig),
+    Service("Customer records", "serve_app.customers", RecordOptions, "CustomerRecords"),
+    Service("Console", "serve_app.console", ConsoleOptions, "Console"),
+)

@@ -1,1 +1,0 @@
-"""Watching a running system with Prometheus and Grafana."""

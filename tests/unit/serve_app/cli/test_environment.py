@@ -1,0 +1,39 @@
+"""A shell that reads what is printed has the variables of the config, whatever is in them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from serve_app.cli.main import main
+from serve_app.rollout.node_environment import RAY
+
+CONFIG = Path(__file__).resolve().parents[4] / "configs" / "cluster.yaml"
+
+
+def test_a_shell_takes_the_variables_over_as_they_are(capsys):
+    assert main(["environment"]) == 0
+    script = capsys.readouterr().out + "env -0"
+    shell = subprocess.run(["sh", "-c", script], env={}, capture_output=True, text=True)
+    seen = dict(each.split("=", 1) for each in shell.stdout.split("\0") if "=" in each)
+    config = yaml.safe_load(CONFIG.read_text())
+    wanted = config["controller_options"]["runtime_env"]["env_vars"]
+    assert wanted.items() <= seen.items()
+    assert shell.stderr == ""
+
+
+def test_a_config_without_any_needs_rays_own_alone(capsys, tmp_path):
+    config = yaml.safe_load(CONFIG.read_text())
+    del config["controller_options"]
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(config))
+    assert main(["environment", str(path)]) == 0
+    names = [line.removeprefix("export ").partition("=")[0] for line in lines(capsys)]
+    assert names == list(RAY)
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().out.splitlines()

@@ -1,0 +1,54 @@
+"""What a command prints to be copied finds the same instance from another shell."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+
+from serve_app.cli import up
+from serve_app.cli.hints import make_command
+from serve_app.cli.main import main
+from serve_app.settings import Settings
+
+NOBODY = ["--port-base", "31000"]
+
+
+def test_the_usual_folder_needs_no_word(monkeypatch):
+    monkeypatch.delenv("DATA_DIR", raising=False)
+    assert make_command("down", None) == "make down"
+    assert make_command("down", 23000) == 'make down ARGS="--port-base 23000"'
+    monkeypatch.setenv("DATA_DIR", str(Settings.usual_data_dir()))
+    assert make_command("down", None) == "make down"
+
+
+def test_another_folder_is_named_whole_and_quoted_for_the_shell(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DATA_DIR", "it's here")
+    command = shlex.split(make_command("down", 23000))
+    assert command == [f"DATA_DIR={tmp_path}/it's here", "make", "down", "ARGS=--port-base 23000"]
+
+
+def test_status_says_how_to_start_the_instance_that_was_asked_for(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    assert main(["status", *NOBODY]) == 1
+    start = f'`DATA_DIR={tmp_path} make up ARGS="--port-base 31000"`'
+    assert f"Start it with {start}" in capsys.readouterr().err
+
+
+def test_up_says_how_to_change_the_password_of_this_instance(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    for name in ("STORE_URL", "JWT_AUTH_USERNAME", "JWT_AUTH_PASSWORD"):
+        monkeypatch.delenv(name, raising=False)
+    up._introduce_first_user(argparse.Namespace(port_base=31000))
+    said = capsys.readouterr().out
+    change = f"DATA_DIR={tmp_path} .venv/bin/greenwave users passwd --port-base 31000 operator"
+    assert change in said
+    assert main(["audit", "--port-base", "31000"]) == 0
+    assert "user added" in capsys.readouterr().out
+    assert f'`DATA_DIR={tmp_path} make demo ARGS="--port-base 31000"`' in said
+
+
+def test_up_says_how_to_stop_this_instance(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    up.print_stop(argparse.Namespace(port_base=None))
+    assert capsys.readouterr().out.strip() == f"Stop it with: DATA_DIR={tmp_path} make down"

@@ -1,0 +1,147 @@
+"""``greenwave keys`` as a user types it, and what its keys then do."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from deployments.access.keys import Keys
+from deployments.access.tokens import Tokens
+from deployments.http.errors import UnauthorizedError
+from serve_app.cli.main import main
+from serve_app.identity.key_ring import ConfiguredKeys
+from serve_app.settings import Settings
+
+SECRET = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.fixture
+def keys(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("JWT_SECRET", SECRET)
+    monkeypatch.delenv("JWT_KEYS_FILE", raising=False)
+
+    def run(*arguments: str) -> tuple[int, str]:
+        code = main(["keys", *arguments])
+        captured = capsys.readouterr()
+        return code, captured.out + captured.err
+
+    return run
+
+
+class Clock:
+    ahead_s = 0.0
+
+    def __call__(self) -> float:
+        return time.time() + self.ahead_s
+
+
+def test_a_rotation_costs_nobody_a_login(keys):
+    clock, read = Clock(), ConfiguredKeys(Settings())
+    tokens = Tokens(read(), 3600, 5, clock)
+    before = tokens.issue("ann")
+    assert keys("rotate")[0] == 0
+    tokens.use(read())
+    assert tokens.verify(before).subject == "ann"
+    clock.ahead_s = 61
+    after = tokens.issue("ann")
+    clock.ahead_s = 3500
+    assert tokens.verify(before).subject == "ann"
+    clock.ahead_s = 3600 + 60 + 60 + 10
+    assert tokens.issue("ann")
+    with pytest.raises(UnauthorizedError):
+        tokens.verify(after)
+
+
+def test_keys_are_listed_with_what_they_do(keys):
+    assert re.fullmatch(r"\S{16}  HS256  signs\n", keys("list")[1])
+    code, output = keys("rotate", "--algorithm", "EdDSA", "--after", "600")
+    assert (code, "copy it to every node before that" in output) == (0, True)
+    listed = keys("list")[1].splitlines()
+    assert re.search(r"HS256  signs$", listed[0])
+    assert re.search(r"EdDSA  signs from 20\S+ \S+ UTC on$", listed[1])
+    assert SECRET not in str(listed)
+
+
+def test_the_next_key_is_of_the_same_algorithm_unless_told_otherwise(keys):
+    keys("rotate", "--algorithm", "EdDSA", "--after", "0")
+    keys("rotate", "--after", "0")
+    assert [line.split()[1] for line in keys("list")[1].splitlines()] == ["HS256", "EdDSA", "EdDSA"]
+
+
+def test_a_key_that_waits_is_dropped_when_another_one_signs_before(keys):
+    keys("rotate", "--after", "600")
+    waiting = keys("list")[1].splitlines()[1].split()[0]
+    keys("rotate", "--after", "0")
+    listed = keys("list")[1].splitlines()
+    assert waiting not in str(listed)
+    assert [line.endswith("  signs") for line in listed] == [False, True]
+
+
+def test_a_key_that_others_know_is_retired_once_another_one_signs(keys):
+    old = keys("list")[1].split()[0]
+    token = Tokens(ConfiguredKeys(Settings())(), 3600, 5).issue("ann")
+    keys("rotate", "--after", "600")
+    code, output = keys("retire", old)
+    assert (code, output.startswith("No other key signs now")) == (1, True)
+    keys("rotate", "--after", "0")
+    assert keys("retire", old)[0] == 0
+    assert old not in keys("list")[1]
+    with pytest.raises(UnauthorizedError, match="invalid"):
+        Tokens(ConfiguredKeys(Settings())(), 3600, 5).verify(token)
+
+
+@pytest.mark.parametrize("after", ["0", "600"])
+def test_the_successor_of_a_key_that_ends_is_not_retired_without_another(keys, after):
+    keys("rotate", "--after", after)
+    newest = keys("list")[1].splitlines()[-1].split()[0]
+    code, output = keys("retire", newest)
+    assert (code, output.startswith("No other key signs now and goes on to")) == (1, True)
+    keys("rotate", "--after", "0")
+    if newest in keys("list")[1]:  # one that has not signed yet is gone by itself
+        assert keys("retire", newest)[0] == 0
+    in_a_year = time.time() + 365 * 24 * 3600
+    assert ConfiguredKeys(Settings())().signing(in_a_year).kid != newest
+
+
+def test_mistakes_end_in_one_sentence_and_change_nothing(keys, tmp_path):
+    assert keys("retire", "nothing") == (1, "There is no key 'nothing'.\n")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("after", ["-1", "soon", "nan", "1e9"])
+def test_an_impossible_delay_is_refused(keys, after):
+    with pytest.raises(SystemExit):
+        keys("rotate", f"--after={after}")
+
+
+def test_of_two_rotations_at_once_neither_loses_the_others_key(keys):
+    rotate = ["keys", "rotate", "--algorithm", "RS256", "--after", "0"]  # which takes its time
+    with ThreadPoolExecutor(2) as both:
+        assert list(both.map(main, [rotate, rotate])) == [0, 0]
+    assert [line.split()[1] for line in keys("list")[1].splitlines()[-3:]].count("RS256") == 2
+
+
+def test_a_change_gives_up_when_another_one_does_not_end(keys, tmp_path, monkeypatch):
+    monkeypatch.setattr("serve_app.identity.key_ring.PATIENCE_S", 0.1)
+    folder = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    code, output = keys("rotate")
+    os.close(folder)
+    assert (code, "somebody else changes" in output) == (1, True)
+    assert len(keys("list")[1].splitlines()) == 1
+
+
+def test_a_configured_file_that_is_not_there_yet_is_made(keys, tmp_path, monkeypatch):
+    path = tmp_path / "secrets" / "keys.json"
+    monkeypatch.setenv("JWT_KEYS_FILE", str(path))
+    before = Tokens(Keys.of_secret(SECRET.encode()), 3600, 5, Clock()).issue("ann")
+    assert keys("rotate")[0] == 0
+    assert path.stat().st_mode & 0o777 == 0o600
+    tokens = Tokens(ConfiguredKeys(Settings())(), 3600, 5, Clock())
+    assert tokens.verify(before).subject == "ann"

@@ -1,0 +1,173 @@
+"""What every command has in common: errors end in one sentence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from serve_app.cli import deploy, up
+from serve_app.cli import main as cli
+from serve_app.cli.main import COMMANDS, main
+from serve_app.errors import ROOT
+from serve_app.processes.edge import Edge
+from serve_app.processes.instance import Instance
+from serve_app.rollout import capacity
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("JWT_EXPIRATION_MINUTES", "0"),
+        ("LOANS_UPDATE_VALIDATION_STATUS", "abc"),
+        ("ENVIRONMENT", "staging"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "127.0.0.1:4318"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"),
+    ],
+)
+def test_a_variable_that_is_not_valid_is_named_in_one_sentence(
+    variable, value, monkeypatch, capsys, tmp_path
+):
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    monkeypatch.setenv(variable, value)
+    assert main(["status"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"{variable} is not valid: ")
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("said", ["Interrupted. The release before it serves on.", ""])
+def test_ctrl_c_ends_with_130_and_with_what_there_is_to_say(said, monkeypatch, capsys):
+    def read(options: object) -> None:
+        raise KeyboardInterrupt(*filter(None, [said]))
+
+    monkeypatch.setattr(deploy, "read", read)
+    assert main(["deploy"]) == 130
+    assert capsys.readouterr().err.strip() == said
+
+
+def test_up_takes_one_config(capsys):
+    with pytest.raises(SystemExit):
+        main(["up", "one.yaml", "another.yaml"])
+    assert "unrecognized arguments: another.yaml" in capsys.readouterr().err
+
+
+# Stands in for `def (` at the end of two services' files, and lets nothing be written.
+BROKEN = """
+import importlib.machinery, sys
+from serve_app.cli.main import main
+
+class Finder(importlib.machinery.PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        spec = super().find_spec(name, path, target)
+        if name in ("deployments.density.service", "deployments.gateway.users"):
+            spec.loader = Loader(name, spec.origin)
+        return spec
+
+class Loader(importlib.machinery.SourceFileLoader):
+    def get_code(self, name):
+        return compile("def (", self.path, "exec")
+
+sys.meta_path.insert(0, Finder)
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def with_a_broken_service(*words: str, folder: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", BROKEN, *words],
+        env={"DATA_DIR": str(folder), "PYTHONPATH": str(ROOT)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["down", "--port-base", "31000"], "Nothing was running"),
+        (["status", "--port-base", "31000"], "Greenwave is not running"),
+        (["up", "--help"], "--no-edge"),
+    ],
+)
+def test_a_service_that_does_not_import_keeps_nobody_from_stopping_the_system(
+    words, said, tmp_path
+):
+    ran = with_a_broken_service(*words, folder=tmp_path)
+    assert said in ran.stdout + ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize("command", ["up", "deploy", "check"])
+def test_a_file_that_does_not_import_is_named_and_no_traceback_shown(command, tmp_path):
+    ran = with_a_broken_service(command, folder=tmp_path)
+    assert ran.returncode == 1
+    assert "deployments/density/service.py:1" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main([command, "--help"])
+    assert exit_.value.code == 0
+    assert f"usage: greenwave {command} " in capsys.readouterr().out
+
+
+def test_up_starts_nothing_where_the_config_finds_no_place(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    monkeypatch.setattr(capacity, "this_machine", lambda: capacity.Node(0.5, 8000.0))
+    assert main(["up", "--port-base", "31000"]) == 1
+    said = capsys.readouterr().err
+    assert "and the cluster has 0.5 (1 node)" in said
+    assert "Nothing has been started." in said
+
+
+class TestPlaceOfTheFront:
+    @pytest.fixture(autouse=True)
+    def folder(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("DATA_DIR", str(tmp_path))
+
+    def place(self, *arguments: str) -> Instance:
+        parser = cli._parser("up")
+        return up.place_front(parser.parse_args(["up", "--port-base", "31000", *arguments]))
+
+    def test_serves_front_is_behind_the_edge(self):
+        instance = self.place()
+        assert instance.base_url == "http://127.0.0.1:31000"
+        assert instance.front_url != instance.base_url
+
+    def test_without_an_edge_it_is_where_clients_look_for_it(self):
+        assert self.place("--no-edge").front_url == "http://127.0.0.1:31000"
+
+    def test_so_it_is_where_there_can_be_no_edge_and_why_is_said(self, monkeypatch, capsys):
+        monkeypatch.setenv("RAY_SERVE_HAPROXY_BINARY_PATH", "/nowhere/haproxy")
+        assert self.place().front_url == "http://127.0.0.1:31000"
+        assert "there is no HAProxy here" in capsys.readouterr().out
+
+
+def test_check_tells_of_a_file_that_is_not_here_and_does_not_refuse_the_config(capsys, tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "applications: [{name: inference, route_prefix: /, import_path: serve_app.inference:build,"
+        f" args: {{agent_path: {tmp_path}/gone.th}}}}]"
+    )
+    assert main(["check", str(config)]) == 0
+    valid, doubt = capsys.readouterr().out.splitlines()
+    assert "config.yaml: valid, needs" in valid
+    assert doubt.strip() == (
+        f"It cannot be served here: Application inference: {tmp_path}/gone.th: no such file."
+    )
+
+
+def test_up_names_no_port_of_a_service_that_the_config_lacks(capsys, tmp_path):
+    instance = Instance(tmp_path)
+    cards = [{"name": "cards", "route_prefix": "/api/cards"}]
+    up._print_summary(instance, cards, Edge(instance), 1.0)
+    said = capsys.readouterr().out
+    assert "cards edge" in said
+    assert "loans edge" not in said
+    assert "gateway edge" not in said

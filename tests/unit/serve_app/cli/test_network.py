@@ -1,0 +1,74 @@
+"""``greenwave network``: files in, files and sentences out."""
+
+from __future__ import annotations
+
+import pytest
+
+from models.networks.file import read_network_file
+from models.shipped import NETWORK_FILE
+from serve_app.cli.main import main
+
+
+@pytest.fixture
+def city(tmp_path):
+    path = tmp_path / "city.json"
+    assert main(["network", "import", str(NETWORK_FILE), "--output", str(path)]) == 0
+    return path
+
+
+def test_the_import_is_printed_unless_a_file_is_named(tmp_path, capsys, city):
+    assert main(["network", "import", str(NETWORK_FILE)]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == city.read_text()
+    assert "N_AGENTS 5, N_ACTIONS 4, MAX_OBS 19; 34 incoming lanes" in printed.err
+
+
+def test_name_and_signals_can_be_given(tmp_path):
+    path = tmp_path / "two.json"
+    options = ["--name", "two", "--signals", "300839359,265580972", "--output", str(path)]
+    assert main(["network", "import", str(NETWORK_FILE), *options]) == 0
+    network = read_network_file(path)
+    assert network.name == "two"
+    assert {each.id for each in network.junctions} == {"300839359", "265580972"}
+
+
+def test_check_tells_the_sizes_or_the_mistakes(tmp_path, capsys, city):
+    assert main(["network", "check", str(city)]) == 0
+    assert "MAX_OBS 19" in capsys.readouterr().err
+    city.write_text(city.read_text().replace('"agent_index": 4', '"agent_index": 7'))
+    assert main(["network", "check", str(city)]) == 1
+    assert "agent_index must be 0 to 4; 4 is missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png"])
+def test_show_draws_all_junctions_or_those_named(tmp_path, capsys, city, suffix):
+    pytest.importorskip("matplotlib", reason="Matplotlib is not installed")
+    picture = tmp_path / f"city.{suffix}"
+    options = ["--output", str(picture), "--junctions", "300839359"]
+    assert main(["network", "show", str(city), *options]) == 0
+    assert picture.stat().st_size > 1000
+    assert "phases of 1 junctions" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["import", "nowhere.net.xml"], "cannot be read: No such file"),
+        (["import", str(NETWORK_FILE), "--signals", "x"], "has no signal x."),
+        (["import", str(NETWORK_FILE), "--output", "/nowhere/city.json"], "No such file"),
+        (["show", "CITY", "--junctions", "x"], "has no junction x."),
+        (["show", "CITY", "--output", "city.txt"], "a picture is one of .png, .svg, .pdf"),
+    ],
+)
+def test_bad_input_ends_in_one_sentence(capsys, city, words, sentence):
+    capsys.readouterr()
+    assert main(["network", *(str(city) if each == "CITY" else each for each in words)]) == 1
+    told = capsys.readouterr().err.strip()
+    assert sentence in told
+    assert "\n" not in told
+
+
+def test_an_empty_list_of_signals_is_told_as_such(capsys):
+    with pytest.raises(SystemExit):
+        main(["network", "import", str(NETWORK_FILE), "--signals", ","])
+    assert "--signals: names no signal" in capsys.readouterr().err

@@ -1,0 +1,106 @@
+"""Which tokens the inference service asks for, and which are refused before anything starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from serve_app.identity.inference_token import (
+    configured_tokens,
+    inference_tokens,
+    required_inference_tokens,
+    token_headers,
+)
+from serve_app.settings import InsecureSettingsError, Settings
+
+TOKEN, NEXT = "0123456789abcdef" * 2, "fedcba9876543210" * 2
+
+
+@pytest.fixture(autouse=True)
+def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("INFERENCE_TOKEN", "INFERENCE_TOKEN_FILE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def file_with(tmp_path: Path, content: str, mode: int = 0o600) -> Path:
+    path = tmp_path / "token"
+    path.write_text(content)
+    path.chmod(mode)
+    return path
+
+
+def test_by_default_none_is_asked_for() -> None:
+    settings = Settings()
+    assert inference_tokens(settings) == ()
+    assert configured_tokens(settings) is None
+    assert token_headers(settings) == {}
+
+
+def test_the_one_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INFERENCE_TOKEN", TOKEN)
+    assert inference_tokens() == (TOKEN,)
+    assert token_headers() == {"Authorization": f"Bearer {TOKEN}"}
+    assert TOKEN not in repr(Settings())
+    assert configured_tokens(Settings()) is required_inference_tokens
+
+
+def test_those_of_a_file_of_which_the_first_is_sent(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = file_with(tmp_path, f"{NEXT}\n{TOKEN}\n", 0o440)
+    monkeypatch.setenv("INFERENCE_TOKEN_FILE", str(path))
+    assert inference_tokens() == (NEXT, TOKEN)
+    assert token_headers() == {"Authorization": f"Bearer {NEXT}"}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("", "is empty"),
+        ("short", "a token of 5 bytes"),
+        (TOKEN + " " + TOKEN, "not of printable ASCII"),
+        (TOKEN + "ä", "not of printable ASCII"),
+    ],
+)
+def test_an_unsafe_one_is_refused_and_not_shown(
+    monkeypatch: pytest.MonkeyPatch, given: str, said: str
+) -> None:
+    monkeypatch.setenv("INFERENCE_TOKEN", given)
+    with pytest.raises(InsecureSettingsError, match=said) as refusal:
+        inference_tokens()
+    assert not given or given not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "said"),
+    [
+        ("", 0o600, "has no token"),
+        ("short", 0o600, "a token of 5 bytes"),
+        (TOKEN, 0o644, "everybody may read it"),
+        (TOKEN * 200, 0o600, "larger than"),
+    ],
+)
+def test_an_unsafe_file_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str, mode: int, said: str
+) -> None:
+    path = file_with(tmp_path, content, mode)
+    monkeypatch.setenv("INFERENCE_TOKEN_FILE", str(path))
+    with pytest.raises(InsecureSettingsError, match=said):
+        inference_tokens()
+
+
+def test_a_file_that_is_not_there_and_both_at_once_are_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("INFERENCE_TOKEN_FILE", str(tmp_path / "none"))
+    with pytest.raises(InsecureSettingsError, match="cannot be read"):
+        inference_tokens()
+    monkeypatch.setenv("INFERENCE_TOKEN", TOKEN)
+    with pytest.raises(InsecureSettingsError, match="Both"):
+        inference_tokens()
+
+
+def test_a_replica_on_a_machine_without_the_token_does_not_stand_open() -> None:
+    with pytest.raises(InsecureSettingsError, match="on every node"):
+        required_inference_tokens()

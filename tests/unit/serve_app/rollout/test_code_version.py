@@ -1,0 +1,77 @@
+"""Changed code is another version; the code of others is not."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from load_tests.harness.shipped import shipped_config
+from serve_app.rollout import code_version as module
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Make a package ``town`` of two services that share a part."""
+    root = tmp_path / "town"
+    files = {
+        "__init__.py": "",
+        "shared.py": "",
+        "one/__init__.py": "",
+        "one/service.py": "def f():\n    from town import shared\n",
+        "one/page.html": "",
+        "two.py": "import town.shared\n",
+    }
+    for name, text in files.items():
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(text)
+    monkeypatch.setattr(module, "_source", module._source.__wrapped__)
+    monkeypatch.setattr(module, "ROOTS", ("town",))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.invalidate_caches()
+    return root
+
+
+@pytest.mark.parametrize(
+    ("changed", "affected"),
+    [
+        ("shared.py", {"town.one.service", "town.two"}),
+        ("one/service.py", {"town.one.service"}),
+        ("one/page.html", {"town.one.service"}),
+        ("two.py", {"town.two"}),
+        ("__init__.py", {"town.one.service", "town.two"}),
+    ],
+)
+def test_a_change_is_a_new_version_of_what_imports_it_and_of_nothing_else(
+    changed, affected, package
+):
+    services = ("town.one.service", "town.two")
+    before = {name: module.code_version(name) for name in services}
+    path = package / changed
+    path.write_text(path.read_text() + "\n# changed")
+    assert {name for name in services if module.code_version(name) != before[name]} == affected
+
+
+def test_the_version_does_not_change_by_itself():
+    assert module.code_version("serve_app.customers") == module.code_version("serve_app.customers")
+
+
+def test_a_service_does_not_depend_on_another():
+    reached = module._reach("serve_app.customers")
+    assert "deployments.customers.records.service" in reached
+    assert not any(name.startswith("deployments.inference") for name in reached)
+
+
+def test_code_of_others_has_no_version():
+    config = {"applications": [{"name": "x", "import_path": "elsewhere:build"}]}
+    assert module.stamp(config) == config
+
+
+def test_each_application_of_the_shipped_config_bears_its_own_version_in_an_environment_of_all():
+    config = shipped_config()
+    first, second = (each["runtime_env"]["env_vars"] for each in config["applications"][:2])
+    assert first is second  # one anchor in the YAML
+    for application in module.stamp(config)["applications"]:
+        expected = module.code_version(application["import_path"].partition(":")[0])
+        assert application["runtime_env"]["env_vars"] == first | {module.VARIABLE: expected}
+    assert module.VARIABLE not in first

@@ -1,0 +1,124 @@
+"""What `up` says of a system that runs, but not as its config asks."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from models.junctions import SHIPPED
+from serve_app.rollout import smoke_test
+from serve_app.rollout.deploy import DeployError
+from serve_app.rollout.networks import network_at_root
+from serve_app.rollout.smoke_test import doubts, make_first_prediction
+from tests.cities import small_city
+
+Answers = dict[str, tuple[int, object]]
+INFERENCE = {"route_prefix": "/", "import_path": "serve_app.inference:build"}
+GATEWAY = {"route_prefix": "/api", "import_path": "serve_app.gateway:build"}
+OTHER = {"route_prefix": "/flow", "import_path": "serve_app.flow:build"}
+
+
+@pytest.fixture
+def system() -> Iterator[tuple[str, Answers]]:
+    """Serve each path as the test says; yield the URL and the answers."""
+    answers: Answers = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = answers.get(self.path, (404, {}))
+            sent = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(sent)))
+            self.end_headers()
+            self.wfile.write(sent)
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.do_GET()
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        yield f"http://127.0.0.1:{server.server_port}", answers
+        server.shutdown()
+        serving.join()
+
+
+def test_a_system_that_is_as_asked_raises_no_doubt(system):
+    url, answers = system
+    answers["/health"] = (200, {"status": "healthy"})
+    answers["/api/traffic/health"] = (200, {"status": "healthy"})
+    assert list(doubts(url, [INFERENCE, GATEWAY, OTHER])) == []
+
+
+def test_a_policy_file_that_is_not_served_is_told(system):
+    url, answers = system
+    answers["/health"] = (200, {"status": "healthy", "detail": "new.th: not a policy"})
+    assert list(doubts(url, [INFERENCE])) == ["the inference service says: new.th: not a policy"]
+
+
+def test_who_is_not_ready_is_told_with_what_is_missing(system):
+    url, answers = system
+    checks = {"model": "No model is loaded.", "store": "ok"}
+    answers["/flow/readyz"] = (503, {"status": "not ready", "checks": checks})
+    assert list(doubts(url, [OTHER], 0)) == ["/flow is not ready: No model is loaded."]
+    answers["/flow/readyz"] = (200, {"status": "ready", "checks": {"model": "ok"}})
+    assert list(doubts(url, [OTHER], 0)) == []
+
+
+def test_who_becomes_ready_a_moment_later_is_not_told(system, monkeypatch):
+    url, answers = system
+    answers["/console/readyz"] = (503, {"checks": {"feed": "The feed does not answer."}})
+
+    def becomes_ready(seconds: float) -> None:
+        answers["/console/readyz"] = (200, {"checks": {"feed": "ok"}})
+
+    monkeypatch.setattr("serve_app.rollout.smoke_test.time.sleep", becomes_ready)
+    assert list(doubts(url, [OTHER | {"route_prefix": "/console"}])) == []
+
+
+@pytest.mark.parametrize("answer", [(503, {"status": "degraded"}), (404, []), (200, "healthy")])
+def test_a_gateway_without_inference_is_told(system, answer):
+    url, answers = system
+    answers["/api/traffic/health"] = answer
+    (doubt,) = doubts(url, [GATEWAY], patience_s=0)
+    assert "inference_app" in doubt
+
+
+def test_the_first_prediction_is_returned_and_a_lasting_failure_says_why(system, monkeypatch):
+    url, answers = system
+    answers["/predict_action"] = (200, {"action": 1})
+    assert json.loads(make_first_prediction(url)) == {"action": 1}
+    monkeypatch.setattr(smoke_test, "TIMEOUT_S", 0.0)
+    answers["/predict_action"] = (503, {"detail": "Model not loaded"})
+    with pytest.raises(DeployError, match=r"503.*Model not loaded"):
+        make_first_prediction(url)
+
+
+def test_the_first_prediction_is_for_a_junction_of_the_network_that_is_served():
+    network = small_city()
+    shipped, other = smoke_test._first_body(SHIPPED), smoke_test._first_body(network)
+    assert shipped == {"junction_id": "300839359", "obs_data": [1, 0, 1, 0.4, 0.2, 0, 0, 0.1]}
+    assert len(other["obs_data"]) == network.junctions[other["junction_id"]].obs_size
+
+
+def test_the_network_at_the_root_is_that_of_the_application_there(tmp_path):
+    city = Path(__file__).parents[4] / "configs" / "harbour.json"
+    harbour = {"route_prefix": "/harbour", "args": {"network": str(city)}}
+    assert network_at_root({"applications": [harbour, INFERENCE]}) == SHIPPED
+    at_root = harbour | {"route_prefix": "/"}
+    assert network_at_root({"applications": [at_root]}).name == "harbour"
+
+
+def test_a_token_that_is_missing_or_another_is_told_at_once(system):
+    url, answers = system
+    answers["/predict_action"] = (401, {"detail": "A bearer token is required"})
+    with pytest.raises(DeployError, match="set INFERENCE_TOKEN"):
+        make_first_prediction(url)

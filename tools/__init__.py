@@ -1,0 +1,1 @@
+"""Developer tools: what is generated from the code, and kept current by tests. Not installed."""

@@ -1,0 +1,130 @@
+"""Writes docs/configuration.md, made from the models that read the configuration.
+
+``make reference`` calls this; a test keeps the page current.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from serve_app.rollout.services import SERVICES, Service
+from serve_app.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "configuration.md"
+
+HEAD = """\
+# Configuration
+
+<!-- Made by `make reference` from the models that read the configuration; edit those. -->
+
+| What | Where it is set | In force |
+|---|---|---|
+| arguments | `args` of an application in a serve config | with the next deploy |
+| `user_config` | a deployment in a serve config | with the next deploy, without a restart |
+| variables | where Ray runs: for `make up`, or `ray start` on every node | with the next start |
+
+`make check` refuses unknown arguments, values out of range, and arguments that contradict each
+other. What else a serve config holds is Ray's, and so are the variables `RAY_AUTH_TOKEN` and
+`RAY_AUTH_TOKEN_PATH`, which the commands heed.
+
+## Environment variables
+
+A variable that is set and empty counts as unset, except `JWT_SECRET`, which must not be empty.
+"""
+
+_UNITS = {"_s": "seconds", "_minutes": "minutes"}
+_SIGNS = {Gt: "> {}", Ge: "≥ {}", Lt: "< {}", Le: "≤ {}"}
+
+
+def reference() -> str:
+    """Return the whole page."""
+    variables = {name.upper(): field for name, field in Settings.model_fields.items()}
+    return "".join((HEAD, *_table("Variable", variables), *map(_chapter, SERVICES)))
+
+
+def _chapter(service: Service) -> str:
+    lines = [f"\n## {service.title}\n\n`args` of `import_path: {service.module}:build`\n"]
+    lines += _table("Argument", service.options.model_fields)
+    if service.user_config is not None:
+        lines.append(f"\n`user_config` of the deployment `{service.deployment}`\n")
+        lines += _table("Key", dict(_keys(service.user_config)))
+    return "".join(lines)
+
+
+def _keys(model: type[BaseModel], within: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Yield each key of a configuration and, behind one that has a form of its own, its keys."""
+    for name, field in model.model_fields.items():
+        key = within + (field.alias or name)
+        yield key, field
+        for inner in get_args(field.annotation):
+            if isinstance(inner, type) and issubclass(inner, BaseModel):
+                yield from _keys(inner, f"{key}.")
+
+
+def _table(first: str, fields: Mapping[str, FieldInfo]) -> Iterator[str]:
+    yield f"\n| {first} | Meaning | Unit | Default | Range |\n|---|---|---|---|---|\n"
+    for name, field in fields.items():
+        cells = (f"`{name}`", field.description or "", *_facts(name, field))
+        yield f"| {' | '.join(cells)} |\n"
+
+
+def _facts(name: str, field: FieldInfo) -> Iterator[str]:
+    """Yield unit, default and range; what a field says in so many words goes first."""
+    said = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    unit = next((unit for end, unit in _UNITS.items() if name.lower().endswith(end)), "")
+    yield str(said.get("unit", unit))
+    yield str(said.get("default", _default(field)))
+    yield str(said.get("range", _range(field)))
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.get_default(call_default_factory=True)
+    match value:
+        case None:
+            return ""
+        case bool():
+            return f"`{str(value).lower()}`"
+        case Path():
+            return f"`{_portable(value)}`"
+        case _ if field.is_required():
+            return "none, it must be given"
+    return f"`{value}`"
+
+
+def _portable(path: Path) -> str:
+    """Return a path as it reads on every machine."""
+    if path.is_relative_to(ROOT):
+        return str(path.relative_to(ROOT))
+    return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
+
+
+def _range(field: FieldInfo) -> str:
+    choices = _choices(field.annotation)
+    if choices:
+        return ", ".join(f"`{choice}`" for choice in choices)
+    bounds = [each for each in field.metadata if isinstance(each, (Gt, Ge, Lt, Le))]
+    return ", ".join(
+        _SIGNS[type(bound)].format(getattr(bound, type(bound).__name__.lower())) for bound in bounds
+    )
+
+
+def _choices(annotation: Any) -> list[str]:
+    if annotation is bool:
+        return ["true", "false"]
+    return [str(each) for each in get_args(annotation)] if get_origin(annotation) is Literal else []
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(reference(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

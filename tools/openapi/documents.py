@@ -1,0 +1,47 @@
+"""The OpenAPI document of each service, made without starting anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, cast
+
+from fastapi import FastAPI
+
+from deployments.customers import record_types
+from deployments.customers.records.api import create_app as create_records
+from deployments.customers.records.service import RecordService
+from deployments.density.service import DENSITY, DensityOptions
+from deployments.flow.service import FLOW, FlowOptions
+from deployments.forecast.api import create_app as create_forecast
+from deployments.gateway.api import create_app as create_gateway
+from deployments.gateway.options import GatewayOptions
+from deployments.inference.api import create_app as create_inference
+from deployments.inference.options import InferenceOptions
+
+Document = dict[str, Any]
+
+# Routes are declared around a service that a document never asks for anything.
+_NO_SERVICE = cast(Any, None)
+
+
+def documents() -> dict[str, Document]:
+    """Return the documents by service, as the code declares them whatever the environment says.
+
+    Paths are below the service's own prefix, as in the document that the service answers with.
+    """
+    return {name: app.openapi() for name, app in _apps()}
+
+
+def rendered(document: Document) -> str:
+    """Return the text of a document, the same for the same declarations."""
+    return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _apps() -> Iterator[tuple[str, FastAPI]]:
+    yield "inference", create_inference(_NO_SERVICE, InferenceOptions())
+    yield "gateway", create_gateway(_NO_SERVICE, GatewayOptions())
+    yield "density", create_forecast(DENSITY, DENSITY.service(), DensityOptions())
+    yield "flow", create_forecast(FLOW, FLOW.service(), FlowOptions())
+    for name, record_type in record_types().items():
+        yield name, create_records(RecordService(record_type, _NO_SERVICE))
