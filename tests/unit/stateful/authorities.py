@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from deployments.inference.options import InferenceOptions
 from deployments.stateful.authority.authority import StateAuthority
 from deployments.stateful.layout import Partition, agree_on_layout
+from deployments.stateful.options import StateOptions
 from deployments.stateful.protocol import (
     AuthorityUnavailableError,
     ClaimPart,
@@ -28,6 +28,7 @@ from tests.unit.stateful.options import FAST
 TABLE = "states:test"
 
 CALLS = count(1)
+STATE_BYTES = 512
 
 
 class FakeCluster:
@@ -47,7 +48,7 @@ class FakeCluster:
         self.ended: set[str] = set()
         self.current: bool | None = True
         self.answers_after_s = 0.0
-        self.asked_to_give_up: list[Partition] = []
+        self.asked_to_retire: list[Partition] = []
 
     async def is_alive(self, replica: str) -> bool:
         await asyncio.sleep(0.001)
@@ -62,8 +63,8 @@ class FakeCluster:
             raise AuthorityUnavailableError("the cluster does not answer")
         return self.current
 
-    async def give_up(self, partition: Partition) -> None:
-        self.asked_to_give_up.append(partition)
+    async def retire(self, partition: Partition) -> None:
+        self.asked_to_retire.append(partition)
 
 
 def now() -> float:
@@ -71,8 +72,13 @@ def now() -> float:
 
 
 def batch(key: Key, version: Version, fill: float = 1.0, *receipts: Receipt) -> StateBatch:
-    hidden = np.full((1, 128), fill, np.float32)
-    return StateBatch([key], [version], hidden, {key: receipts} if receipts else {})
+    states = np.full((1, 128), fill, np.float32).view(np.uint8)
+    return StateBatch([key], [version], states, {key: receipts} if receipts else {})
+
+
+def value_of(state: bytes | None) -> float | None:
+    """Return what a state of `batch` was filled with, None for the initial state."""
+    return None if state is None else float(np.frombuffer(state, np.float32)[0])
 
 
 class NumberingAuthority(StateAuthority):
@@ -91,7 +97,7 @@ class NumberingAuthority(StateAuthority):
 
 
 async def make_authority(
-    options: InferenceOptions = FAST,
+    options: StateOptions = FAST,
     store: MemoryStore | None = None,
     cluster: FakeCluster | None = None,
     partition: Partition | None = None,
@@ -100,14 +106,14 @@ async def make_authority(
     """Make an authority that takes its partition at the first call."""
     store = store or MemoryStore()
     if partition is None:
-        partition = (await agree_on_layout(store, TABLE, options)).partitions[0]
+        partition = (await agree_on_layout(store, TABLE, options, "test")).partitions[0]
     return NumberingAuthority(
-        options, store, TABLE, partition, cluster or FakeCluster(), on_end, clock=now
+        options, store, TABLE, partition, cluster or FakeCluster(), STATE_BYTES, on_end, clock=now
     )
 
 
 async def restart(
-    store: MemoryStore, options: InferenceOptions = FAST, process: str = "node/2/2"
+    store: MemoryStore, options: StateOptions = FAST, process: str = "node/2/2"
 ) -> NumberingAuthority:
     """Make the next life of the authority, whose predecessor is known to have ended."""
     cluster = FakeCluster(process=process)

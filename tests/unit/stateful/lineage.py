@@ -1,4 +1,4 @@
-"""A policy whose hidden states tell which steps they come from, and the laws of a history.
+"""A model whose states tell which steps they come from, and the laws of a history.
 
 Every step makes a new state with a number of its own and notes the state it was made from. So the
 whole ancestry of each answer is known, and "exactly once, in order, from zeros after a reset" can
@@ -8,16 +8,15 @@ be read off it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
 import numpy as np
 
-from deployments.stateful.protocol import Key
-from models.policy.form import HIDDEN_DIM
-from models.policy.step import Floats, PolicyStep, Step
+from deployments.stateful.protocol import Key, Output
+from deployments.stateful.replica.held_states import Array
 
 ZEROS = 0
 
@@ -27,22 +26,24 @@ class Made(NamedTuple):
     parent: int
 
 
-class LineagePolicy(PolicyStep):
-    """Reads a request's number in the first observed value, a state's in the first hidden one."""
+class LineageModel:
+    """Steps numbers of requests; the first value of a state is its number."""
 
     def __init__(self) -> None:
         self.states: dict[int, Made] = {}
         self.stepped: set[int] = set()  # numbers of requests
 
-    def __call__(self, inputs: Floats, hidden: Floats, unavailable: object) -> Step:
-        n = len(inputs)
-        new = np.zeros((n, HIDDEN_DIM), np.float32)
-        for row in range(n):
+    def initial_state(self, key: Key) -> Array:
+        return np.zeros(128, np.float32)
+
+    def step(self, inputs: Sequence[int], states: Array) -> tuple[list[Output], Array]:
+        new = np.zeros_like(states)
+        for row, request in enumerate(inputs):
             state = len(self.states) + 1
-            self.states[state] = Made(int(inputs[row, 0]), int(hidden[row, 0]))
-            self.stepped.add(int(inputs[row, 0]))
+            self.states[state] = Made(request, int(states[row, 0]))
+            self.stepped.add(request)
             new[row, 0] = state
-        return Step(np.zeros(n, np.intp), np.ones(n, np.float32), new, np.ones(n, np.bool_))
+        return [()] * len(inputs), new
 
     def ancestors(self, state: int) -> Iterator[int]:
         """Return the numbers of the requests whose steps led to a state, the state's own first."""
@@ -81,21 +82,21 @@ class ResetCall:
 
 @dataclass
 class History:
-    policy: LineagePolicy = field(default_factory=LineagePolicy)
+    model: LineageModel = field(default_factory=LineageModel)
     asked: list[Asked] = field(default_factory=list)
     resets: list[ResetCall] = field(default_factory=list)
 
     def check(self, may_be_lost: Callable[[Asked], bool] = lambda asked: False) -> None:
         """Assert the laws; ``may_be_lost`` excuses answers whose steps a fault may have lost."""
-        made = Counter(each.request for each in self.policy.states.values())
-        state_of = {each.request: state for state, each in self.policy.states.items()}
+        made = Counter(each.request for each in self.model.states.values())
+        state_of = {each.request: state for state, each in self.model.states.items()}
         assert all(n == 1 for n in made.values()), "a request was stepped twice"
         asked = {each.number: each for each in self.asked}
         lineages: dict[Key, list[tuple[Asked, list[int]]]] = {}
         for each in self.asked:
             if each.answered is not None:
                 assert each.number in state_of, "answered without a step"
-                line = list(self.policy.ancestors(state_of[each.number]))
+                line = list(self.model.ancestors(state_of[each.number]))
                 assert len(line) == each.step, f"step {each.step} is the {len(line)}th since zeros"
                 assert all(asked[number].key == each.key for number in line), "states were mixed up"
                 lineages.setdefault(each.key, []).append((each, line))

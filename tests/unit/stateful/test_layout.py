@@ -18,29 +18,28 @@ from deployments.stateful.layout import (
     shard_of,
     slot_of,
 )
-from deployments.stateful.protocol import DismissedError, Key
-from deployments.stateful.replica.session import AbandonedError
+from deployments.stateful.protocol import DismissedError, Key, SessionAbandonedError
 from deployments.store import StoreUnavailable
-from models.junctions import JUNCTIONS
 from tests.unit.stateful.authorities import TABLE
 from tests.unit.stateful.lineage import Outcome
 from tests.unit.stateful.memory_store import MemoryStore
+from tests.unit.stateful.models import ENTITIES
 from tests.unit.stateful.options import FAST, settings
 from tests.unit.stateful.virtual_time import virtual_time
 from tests.unit.stateful.world import Replica, World, gather, until
 
-KEYS = [Key(run, junction) for run in ("a", "b", "c") for junction in JUNCTIONS]
+KEYS = [Key(run, junction) for run in ("a", "b", "c") for junction in ENTITIES]
 
 
 class TestSlots:
     def test_a_key_always_has_the_same_slot_and_shard(self):
-        keys = [Key("default", junction) for junction in JUNCTIONS]
+        keys = [Key("default", junction) for junction in ENTITIES]
         assert [slot_of(key) for key in keys] == SLOTS
         assert [shard_of(key, 4) for key in keys] == [slot // 16 for slot in SLOTS]
 
     @pytest.mark.parametrize("shards", range(1, N_SLOTS + 1))
     def test_every_slot_is_in_exactly_one_seat_and_no_seat_is_empty(self, shards):
-        partitions = replace(layout_of(FAST), shards=shards).partitions
+        partitions = replace(layout_of(FAST, "test"), shards=shards).partitions
         taken: list[int] = []
         for key in ONE_OF_EACH_SLOT:
             having = [partition.shard for partition in partitions if partition.has(key)]
@@ -57,7 +56,7 @@ class TestSlots:
         assert min(counts) > 150
 
 
-SLOTS = [slot_of(Key("default", junction)) for junction in JUNCTIONS]
+SLOTS = [slot_of(Key("default", junction)) for junction in ENTITIES]
 ONE_OF_EACH_SLOT = list(
     {slot_of(Key(f"run-{n}", "1")): Key(f"run-{n}", "1") for n in range(2000)}.values()
 )
@@ -67,7 +66,7 @@ class TestAgreement:
     @virtual_time
     async def test_the_first_one_makes_it_with_a_row_for_each_seat(self):
         store = MemoryStore()
-        layout = await agree_on_layout(store, TABLE, settings(shards=3))
+        layout = await agree_on_layout(store, TABLE, settings(shards=3), "test")
         assert (layout.generation, layout.shards, layout.earlier) == (1, 3, ())
         assert store.tables[TABLE].keys() == {
             LAYOUT_ROW,
@@ -78,7 +77,7 @@ class TestAgreement:
     async def test_those_who_want_the_same_agree_at_once_on_one_generation(self):
         store = MemoryStore()
         layouts = await gather(
-            *(agree_on_layout(store, TABLE, settings(shards=3)) for _ in range(20))
+            *(agree_on_layout(store, TABLE, settings(shards=3), "test") for _ in range(20))
         )
         assert len(set(map(repr, layouts))) == 1
         assert store.changes == 1
@@ -86,8 +85,10 @@ class TestAgreement:
     @virtual_time
     async def test_bounds_and_times_of_one_replica_are_no_change(self):
         store = MemoryStore()
-        await agree_on_layout(store, TABLE, FAST)
-        again = await agree_on_layout(store, TABLE, settings(max_states=7, loss_bound_s=0.5))
+        await agree_on_layout(store, TABLE, FAST, "test")
+        again = await agree_on_layout(
+            store, TABLE, settings(max_states=7, loss_bound_s=0.5), "test"
+        )
         assert again.generation == 1
 
     @pytest.mark.parametrize(
@@ -95,10 +96,7 @@ class TestAgreement:
         [
             {"shards": 3},
             {"lease_s": 0.3},
-            {"lease_margin_s": 0.1},
-            {"leader_lease_s": 0.3},
-            {"durable": True},
-            {"snapshots": False},
+            {"durability": "store"},
         ],
         ids=str,
     )
@@ -107,19 +105,19 @@ class TestAgreement:
         self, change
     ):
         store = MemoryStore()
-        first = await agree_on_layout(store, TABLE, FAST)
-        second = await agree_on_layout(store, TABLE, settings(**change))
+        first = await agree_on_layout(store, TABLE, FAST, "test")
+        second = await agree_on_layout(store, TABLE, settings(**change), "test")
         assert (second.generation, second.earlier) == (2, (Partition(1, 0, 1),))
-        third = await agree_on_layout(store, TABLE, FAST)
+        third = await agree_on_layout(store, TABLE, FAST, "test")
         assert third.generation == 3
         assert third.earlier == (*first.partitions, *second.partitions)
 
     @virtual_time
     async def test_seats_that_were_given_up_are_named_no_more(self):
         store = MemoryStore()
-        first = await agree_on_layout(store, TABLE, FAST)
+        first = await agree_on_layout(store, TABLE, FAST, "test")
         del store.tables[TABLE][first.partitions[0].row]
-        second = await agree_on_layout(store, TABLE, settings(shards=2))
+        second = await agree_on_layout(store, TABLE, settings(shards=2), "test")
         assert second.earlier == ()
 
     @virtual_time
@@ -127,7 +125,7 @@ class TestAgreement:
         store = MemoryStore()
         wanted = [1, 2, 3]
         layouts = await gather(
-            *(agree_on_layout(store, TABLE, settings(shards=shards)) for shards in wanted)
+            *(agree_on_layout(store, TABLE, settings(shards=shards), "test") for shards in wanted)
         )
         assert [layout.shards for layout in layouts] == wanted
         assert sorted(layout.generation for layout in layouts) == [1, 2, 3]
@@ -140,9 +138,9 @@ class TestAgreement:
         store = MemoryStore()
         store.late, store.late_s = 1.0, 0.1
         with pytest.raises(StoreUnavailable):
-            await agree_on_layout(store, TABLE, settings(shards=2))
+            await agree_on_layout(store, TABLE, settings(shards=2), "test")
         store.late = 0.0
-        layout = await agree_on_layout(store, TABLE, settings(shards=3))
+        layout = await agree_on_layout(store, TABLE, settings(shards=3), "test")
         rows = dict(store.tables[TABLE])
         await asyncio.sleep(1)
         assert store.tables[TABLE] == rows
@@ -150,7 +148,7 @@ class TestAgreement:
 
     def test_a_layout_is_read_as_it_was_written(self):
         layout = replace(
-            layout_of(FAST), generation=9, earlier=(Partition(7, 1, 3), Partition(8, 0, 1))
+            layout_of(FAST, "test"), generation=9, earlier=(Partition(7, 1, 3), Partition(8, 0, 1))
         )
         assert Layout.unpack(layout.pack()) == layout
 
@@ -163,16 +161,16 @@ async def all_step(world: World, replica: Replica, step: int) -> None:
 async def dismissed(replica: Replica) -> None:
     """Wait until a replica of an earlier layout has ended."""
     await until(lambda: has_ended(replica))
-    with pytest.raises(AbandonedError) as told:
-        replica.leases.check_health()
+    with pytest.raises(SessionAbandonedError) as told:
+        replica.engine.check_health()
     assert isinstance(told.value.__cause__, DismissedError)
-    assert not replica.leases.connected
+    assert not replica.engine.connected
 
 
 def has_ended(replica: Replica) -> bool:
     try:
-        replica.leases.check_health()
-    except AbandonedError:
+        replica.engine.check_health()
+    except SessionAbandonedError:
         return True
     return False
 
@@ -217,7 +215,7 @@ class TestMove:
         (earlier,) = world.shards
         await world.lay_out(3)
         adding = asyncio.create_task(world.add_replica())
-        await until(lambda: earlier.life is None or earlier.authority._giving_up is not None)
+        await until(lambda: earlier.life is None or earlier.authority._retiring is not None)
         await asyncio.sleep(after_s)
         await earlier.kill()
         newer = await adding
@@ -233,7 +231,7 @@ class TestMove:
         under_way: list[asyncio.Future[Any]] = []
 
         async def traffic() -> None:
-            while owner.leases.connected:
+            while owner.engine.connected:
                 under_way.append(world.ask(owner, KEYS[len(under_way) % len(KEYS)])[1])
                 await asyncio.sleep(0.002)
 
@@ -266,8 +264,8 @@ class TestMove:
             await shard.kill()
         taken_over = await world.predict(other, key)
         assert taken_over.outcome is Outcome.ANSWERED
-        await other.stepper.close()
-        await other.leases.close()
+        await other.batcher.close()
+        await other.engine.close()
         sleeper.resume()
         assert (await world.predict(sleeper, key)).step == taken_over.step + 1
         # what the sleeper had from the earlier authority died with that one

@@ -32,7 +32,7 @@ async def _close_under_load(seed: int) -> None:
 
     asking = asyncio.create_task(go_on_asking())
     await asyncio.sleep(0.005)
-    await first.leases.close()
+    await first.engine.close()
     await asking
     for key in keys:
         assert (await world.predict(second, key)).outcome is Outcome.ANSWERED
@@ -42,7 +42,7 @@ async def _close_under_load(seed: int) -> None:
 @virtual_time
 async def test_a_step_answered_from_a_receipt_is_durable_too():
     for seed in range(20):
-        world = await World(settings(strict=True, durable=True), seed=seed).start(3)
+        world = await World(settings(durability="store"), seed=seed).start(3)
         world.store.latency_s = (0.05, 0.05)
         copies = await gather(*(_repeat(world, replica) for replica in world.replicas))
         assert all(copies)
@@ -50,6 +50,6 @@ async def test_a_step_answered_from_a_receipt_is_durable_too():
 
 async def _repeat(world: World, replica: Replica) -> bool:
     """Return whether the copy is in the store when the one step is answered."""
-    answer = await replica.stepper.submit(KEY, [1.0], request_id="once")
+    answer = await replica.batcher.submit(KEY, 1, request_id="once")
     assert answer.step == 1
     return snapshot_row(KEY) in world.store.tables[TABLE]

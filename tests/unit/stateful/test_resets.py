@@ -104,7 +104,7 @@ async def test_a_reset_that_meets_a_restart_of_the_authority_succeeds():
 
 @virtual_time
 async def test_what_is_waiting_when_a_reset_arrives_is_answered():
-    world = await World(settings=settings(checkout_timeout_s=1.0)).start(3)
+    world = await World(settings=settings()).start(3)
     await world.predict(world.replicas[0], KEYS[0])
     jobs = [world.predict(replica, KEYS[0]) for replica in world.replicas for _ in range(10)]
     await gather(world.reset(world.replicas[1], "run"), *jobs)
@@ -117,7 +117,7 @@ async def test_what_is_waiting_when_a_reset_arrives_is_answered():
 async def test_a_junction_first_used_while_its_run_is_reset_outlives_a_restart_of_the_authority(
     strict,
 ):
-    world = await World(settings=settings(strict=strict)).start()
+    world = await World(settings=settings(durability="actor" if strict else "memory")).start()
     (replica,) = world.replicas
     known, new = KEYS[:2]
     await world.predict(replica, known)
@@ -152,6 +152,6 @@ async def test_a_copy_from_before_a_reset_is_not_accepted_however_soon_it_is_cla
     await authority.commit(second, StateBatch(), [KEYS[1]])  # the last one that the reset needs
     for _ in range(turns):
         await asyncio.sleep(0)
-    session = await join(authority, "first", ClaimPart(given_back=old))
+    session = await join(authority, "first", ClaimPart(released=old))
     await asyncio.gather(reset, again, return_exceptions=True)
     assert (await authority.checkout(session, KEYS[0])).version.step == 0

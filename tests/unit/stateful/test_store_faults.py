@@ -38,7 +38,7 @@ async def test_owners_step_on_and_states_move(hang_s):
         assert asked.step == n + 3
         assert (asked.answered or 99) - asked.sent < 0.1
         await asyncio.sleep(0.05)
-    assert [replica.leases.counts.sessions for replica in world.replicas] == [1, 1]
+    assert [replica.engine.counts.sessions for replica in world.replicas] == [1, 1]
     new = await world.predict(world.replicas[0], Key("new run", "300839359"))
     assert new.step == 1
     world.history.check()
@@ -50,7 +50,7 @@ async def test_a_reset_has_an_unknown_outcome_and_the_states_go_on(hang_s):
     world = await without_store(hang_s)
     before = now()
     with pytest.raises(OutcomeUnknownError):
-        await world.replicas[0].leases.reset(KEY.run)
+        await world.replicas[0].engine.reset(KEY.run)
     assert now() - before == pytest.approx(RESET_TIMEOUT_S, abs=0.2)
     asked = await world.predict(world.replicas[1], KEY)
     assert asked.step == 3
@@ -92,7 +92,7 @@ async def test_a_new_life_waits_for_the_store_and_then_has_lost_nothing():
     world = await without_store(0.0)
     await world.kill_authority()
     _, answer = world.ask(world.replicas[0], KEY)
-    await asyncio.sleep(1)
+    await asyncio.sleep(0.2)
     assert not answer.done()
     world.store.down = False
     assert (await answer).step == 3
@@ -101,9 +101,9 @@ async def test_a_new_life_waits_for_the_store_and_then_has_lost_nothing():
 
 @virtual_time
 async def test_in_durable_strict_mode_nothing_is_answered_before_its_copy_is_in_the_store():
-    world = await without_store(0.0, durable=True, strict=True)
+    world = await without_store(0.0, durability="store")
     asked, answer = world.ask(world.replicas[1], KEY)
-    await asyncio.sleep(1)
+    await asyncio.sleep(0.2)
     assert not answer.done()
     world.store.down = False
     await until(lambda: asked.outcome is Outcome.ANSWERED)
@@ -120,7 +120,7 @@ async def test_closing_gives_everything_back_when_the_store_serves_again():
     world = await without_store(0.0)
     leaving, other = world.replicas
     await world.predict(leaving, KEY)
-    closing = asyncio.create_task(leaving.leases.close())
+    closing = asyncio.create_task(leaving.engine.close())
     await asyncio.sleep(CLOSE_TIMEOUT_S / 2)
     assert not closing.done(), "what it has committed is not in the store"
     world.store.down = False
@@ -139,9 +139,9 @@ async def test_no_store_and_no_cluster_to_ask_stop_everything_until_either_is_ba
     world.cluster_silent = True
     await asyncio.sleep(1)
     owner = world.replicas[1]
-    assert not owner.leases.connected
+    assert not owner.engine.connected
     answer = world.ask(owner, KEY)[1]
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(0.2)
     assert not answer.done()
     world.cluster_silent = False
     assert (await answer).step == 3

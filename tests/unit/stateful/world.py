@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from deployments.inference.options import InferenceOptions
 from deployments.stateful.authority.authority import StateAuthority
 from deployments.stateful.layout import Layout, Partition, agree_on_layout, shard_of
+from deployments.stateful.options import StateOptions
 from deployments.stateful.protocol import (
     Authority,
     AuthorityUnavailableError,
@@ -19,17 +19,16 @@ from deployments.stateful.protocol import (
     ClaimPart,
     Grant,
     Hello,
-    StateError,
     Key,
     OpenedSession,
     OutcomeUnknownError,
     StateBatch,
+    StateError,
 )
+from deployments.stateful.replica.batcher import Batcher
+from deployments.stateful.replica.engine import Model, StatefulEngine
 from deployments.stateful.replica.leases import StateLeases
-from deployments.stateful.replica.engine import StatefulEngine
-from deployments.stateful.replica.batcher import Decision, Batcher
-from models.policy.form import HIDDEN_DIM
-from models.policy.step import PolicyStep
+from deployments.stateful.replica.queues import StepResult
 from tests.unit.stateful.authorities import TABLE
 from tests.unit.stateful.lineage import Asked, History, Outcome, ResetCall
 from tests.unit.stateful.memory_store import MemoryStore
@@ -67,6 +66,7 @@ class Life:
             TABLE,
             shard.partition,
             self,
+            world.model.initial_state(Key("", "")).nbytes,
             on_end=lambda error: shard.ended(self),
             clock=asyncio.get_running_loop().time,
         )
@@ -88,7 +88,7 @@ class Life:
         self.dead = True
         self._world.ended.add(self.process)
         self.authority.stop()
-        for task in (*self.calls, self.authority._starting, self.authority._giving_up):
+        for task in (*self.calls, self.authority._starting, self.authority._retiring):
             if task is not None:
                 task.cancel()
 
@@ -105,8 +105,8 @@ class Life:
             raise AuthorityUnavailableError("the cluster does not answer")
         return self._shard.life is self
 
-    async def give_up(self, partition: Partition) -> None:
-        await self._world.shard_of_partition(partition).give_up()
+    async def retire(self, partition: Partition) -> None:
+        await self._world.shard_of_partition(partition).retire()
 
 
 class Shard:
@@ -147,12 +147,12 @@ class Shard:
         if self.life is None:
             self.start()
 
-    async def give_up(self) -> None:
+    async def retire(self) -> None:
         """Ask the authority to retire, as the next layout does, and end its process when it has."""
         life = self.life
         if life is None:
             raise AuthorityUnavailableError("no authority")
-        call = life.call(life.authority.give_up())
+        call = life.call(life.authority.retire())
         await asyncio.wait([call], timeout=5)
         if not call.done() or call.cancelled() or call.exception() is not None:
             raise AuthorityUnavailableError(f"not given up: {call}")
@@ -225,13 +225,6 @@ class Wire(Authority):
         await self._replica.running()
 
 
-@dataclass
-class Source:
-    """The policy in service."""
-
-    model: PolicyStep | None
-
-
 class Replica:
     def __init__(self, world: World, name: str) -> None:
         self.name = name
@@ -243,16 +236,16 @@ class Replica:
             StateLeases(
                 Wire(world, shard, self),
                 name,
-                HIDDEN_DIM,
+                world.model.initial_state,
                 world.settings,
                 shard.partition.generation,
                 clock=asyncio.get_running_loop().time,
             )
             for shard in world.shards
         ]
-        self.leases = StatefulEngine(self.shards)
-        self.source = Source(world.policy)
-        self.stepper = Batcher(self.leases, self.source, world.settings)
+        self.engine = StatefulEngine(self.shards, world.settings)
+        self.model: Model = world.model
+        self.batcher = Batcher(self.engine, lambda: self.model)
 
     async def running(self) -> None:
         """Return while the process runs: later if it is paused, never if it was killed."""
@@ -278,13 +271,13 @@ class Replica:
 class World:
     """Everything of one test. ``await start(...)`` first."""
 
-    settings: InferenceOptions = FAST
+    settings: StateOptions = FAST
     network: Network = field(default_factory=Network)
     store: MemoryStore = field(default_factory=MemoryStore)
     session: str = "first"
     seed: int = 0
     n_shards: int = 1
-    policy: PolicyStep | None = None
+    a_model: Model | None = None
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -293,7 +286,7 @@ class World:
         self.ended: set[str] = set()
         self.cluster_silent = False
         self.history = History()
-        self.policy = self.policy or self.history.policy
+        self.model: Model = self.a_model or self.history.model
         self.shards: list[Shard] = []  # of the present layout
         self.every_shard: dict[Partition, Shard] = {}
         self.replicas: list[Replica] = []
@@ -311,7 +304,7 @@ class World:
     async def add_replica(self) -> Replica:
         replica = Replica(self, f"replica-{len(self.replicas)}")
         self.replicas.append(replica)
-        await replica.leases.start()
+        await replica.engine.start()
         return replica
 
     async def lay_out(self, shards: int | None = None) -> Layout:
@@ -320,7 +313,7 @@ class World:
             self.settings = self.settings.model_copy(update={"shards": shards})
         else:
             self.settings = self.settings.model_copy(update={"shards": self.n_shards})
-        layout = await agree_on_layout(self.store, TABLE, self.settings)
+        layout = await agree_on_layout(self.store, TABLE, self.settings, "test")
         self.shards = [self.shard_of_partition(partition) for partition in layout.partitions]
         return layout
 
@@ -332,19 +325,19 @@ class World:
 
     # What clients do
 
-    def ask(self, replica: Replica, key: Key) -> tuple[Asked, asyncio.Future[Decision]]:
+    def ask(self, replica: Replica, key: Key) -> tuple[Asked, asyncio.Future[StepResult]]:
         """Send one prediction; the history learns how it ends."""
         now = asyncio.get_running_loop().time
         asked = Asked(len(self.history.asked) + 1, key, replica.name, now())
         self.history.asked.append(asked)
-        answer = replica.stepper.submit(key, [float(asked.number)])
+        answer = replica.batcher.submit(key, asked.number)
 
-        def ended(answer: asyncio.Future[Decision]) -> None:
+        def ended(answer: asyncio.Future[StepResult]) -> None:
             error = None if answer.cancelled() else answer.exception()
             if replica.dead or replica.paused or isinstance(error, OutcomeUnknownError):
                 asked.outcome = Outcome.UNKNOWN
             elif answer.cancelled():
-                stepped = asked.number in self.history.policy.stepped
+                stepped = asked.number in self.history.model.stepped
                 asked.outcome = Outcome.UNKNOWN if stepped else Outcome.CANCELLED
             elif error is not None:
                 asked.outcome = Outcome.FAILED
@@ -366,7 +359,7 @@ class World:
         self.history.resets.append(call)
         try:
             async with asyncio.timeout(10):
-                await replica.leases.reset(run)
+                await replica.engine.reset(run)
             call.done = now()
         except (StateError, TimeoutError):
             pass

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from deployments.stateful.authority.table import REMEMBERED, CallFilter
+from deployments.stateful.authority.table import REMEMBERED_CALLS, CallFilter
 from deployments.stateful.protocol import Key, StaleSessionError, StateBatch, Version
 from tests.unit.stateful.authorities import batch, join, make_authority
 from tests.unit.stateful.options import FAST
@@ -15,28 +15,28 @@ KEY = Key("run", "a")
 
 def test_a_call_is_taken_once_however_long_ago_it_was():
     calls = CallFilter()
-    for number in range(1, 3 * REMEMBERED):
-        calls.take(number)
-        for before in {1, max(1, number - REMEMBERED), max(1, number - 1), number}:
+    for number in range(1, 3 * REMEMBERED_CALLS):
+        calls.accept(number)
+        for before in {1, max(1, number - REMEMBERED_CALLS), max(1, number - 1), number}:
             with pytest.raises(StaleSessionError):
-                calls.take(before)
+                calls.accept(before)
 
 
 def test_calls_may_overtake_each_other():
     calls = CallFilter()
-    calls.take(REMEMBERED)
-    for number in range(1, REMEMBERED):
-        calls.take(number)
+    calls.accept(REMEMBERED_CALLS)
+    for number in range(1, REMEMBERED_CALLS):
+        calls.accept(number)
         with pytest.raises(StaleSessionError):
-            calls.take(number)
+            calls.accept(number)
 
 
 def test_what_is_remembered_is_bounded():
     calls = CallFilter()
-    for number in range(1, 20 * REMEMBERED, 2):
-        calls.take(number)
-    calls.take(10**18)
-    assert len(calls._taken) <= 2 * REMEMBERED
+    for number in range(1, 20 * REMEMBERED_CALLS, 2):
+        calls.accept(number)
+    calls.accept(10**18)
+    assert len(calls._seen) <= 2 * REMEMBERED_CALLS
 
 
 @virtual_time

@@ -27,7 +27,7 @@ PARTITION = Partition()
 
 async def laid_out() -> MemoryStore:
     store = MemoryStore()
-    await agree_on_layout(store, TABLE, FAST)
+    await agree_on_layout(store, TABLE, FAST, "test")
     return store
 
 
@@ -35,7 +35,7 @@ async def taken(
     store: MemoryStore, process: str = "first", session: str = "cluster"
 ) -> FencedWriter:
     writer = FencedWriter(store, TABLE, PARTITION)
-    await writer.take(session, process)
+    await writer.acquire(session, process)
     return writer
 
 
@@ -66,10 +66,10 @@ def test_an_error_reaches_the_replicas_as_what_it_is(error):
 @virtual_time
 async def test_each_life_has_a_higher_number_and_sees_who_was_there_before():
     store = await laid_out()
-    assert (await FencedWriter(store, TABLE, PARTITION).take("cluster", "first")).process == ""
+    assert (await FencedWriter(store, TABLE, PARTITION).acquire("cluster", "first")).process == ""
     second = FencedWriter(store, TABLE, PARTITION)
-    assert (await second.take("cluster", "second")).process == "first"
-    assert second.row.incarnation == seat_row(store).incarnation == 2
+    assert (await second.acquire("cluster", "second")).process == "first"
+    assert second.record.term == seat_row(store).term == 2
 
 
 @pytest.mark.parametrize(("session", "members"), [("cluster", ("a", "b")), ("another", ())])
@@ -77,7 +77,7 @@ async def test_each_life_has_a_higher_number_and_sees_who_was_there_before():
 async def test_members_pass_to_the_next_life_of_the_same_cluster_alone(session, members):
     store = await laid_out()
     await (await taken(store)).set_members(("a", "b"))
-    assert (await taken(store, "second", session)).row.members == members
+    assert (await taken(store, "second", session)).record.members == members
 
 
 @virtual_time
@@ -92,13 +92,13 @@ async def test_of_two_that_take_the_seat_at_once_one_has_it():
     store.latency_s = (0.001, 0.001)  # all read the row before any has written it
     lives = [FencedWriter(store, TABLE, PARTITION) for _ in range(5)]
     outcomes = await asyncio.gather(
-        *(life.take("cluster", f"process-{n}") for n, life in enumerate(lives)),
+        *(life.acquire("cluster", f"process-{n}") for n, life in enumerate(lives)),
         return_exceptions=True,
     )
     seated = [n for n, each in enumerate(outcomes) if isinstance(each, LeadershipRecord)]
     assert len(seated) == 1
     assert all(isinstance(each, LeadershipRecord | AuthorityUnavailableError) for each in outcomes)
-    assert [n for n, life in enumerate(lives) if life.row.incarnation and await life.is_mine()] == (
+    assert [n for n, life in enumerate(lives) if life.record.term and await life.is_mine()] == (
         seated
     )
 
@@ -122,7 +122,7 @@ async def test_a_life_that_was_succeeded_writes_nothing_and_is_told():
     for attempt in (
         first.write({"copy/a": b"0"}, ["copy/b"]),
         first.set_members(("intruder",)),
-        first.give_up([]),
+        first.retire([]),
     ):
         with pytest.raises(SupersededError):
             await attempt
@@ -144,12 +144,12 @@ async def test_the_same_process_in_a_later_attempt_is_another_life():
     store = await laid_out()
     writer = await taken(store)
     await in_doubt(store, writer)
-    await writer.take("cluster", "first")
+    await writer.acquire("cluster", "first")
     await asyncio.sleep(2)
     assert rows(store) == {}
 
 
-@pytest.mark.parametrize("next_write", ["write", "set_members", "set the same members", "give_up"])
+@pytest.mark.parametrize("next_write", ["write", "set_members", "set the same members", "retire"])
 @virtual_time
 async def test_a_write_in_doubt_can_be_made_no_more_when_the_next_one_is(next_write):
     store = await laid_out()
@@ -159,7 +159,7 @@ async def test_a_write_in_doubt_can_be_made_no_more_when_the_next_one_is(next_wr
         "write": lambda: writer.write({"copy/a": b"1"}),
         "set_members": lambda: writer.set_members(("a",)),
         "set the same members": lambda: writer.set_members(()),
-        "give_up": lambda: writer.give_up([]),
+        "retire": lambda: writer.retire([]),
     }
     await attempts[next_write]()
     before = dict(store.tables[TABLE])
@@ -188,7 +188,7 @@ async def test_members_that_were_written_in_doubt_are_known_and_not_forgotten():
         await writer.set_members(("a",))
     store.lost_reply = 0.0
     await writer.write({"copy/a": b"1"})
-    assert writer.row.members == seat_row(store).members == ("a",)
+    assert writer.record.members == seat_row(store).members == ("a",)
 
 
 @virtual_time
@@ -243,9 +243,9 @@ async def test_a_cancelled_write_counts_as_in_doubt():
     await asyncio.sleep(0.06)  # it is made, and its answer is on the way
     writing.cancel()
     await asyncio.wait([writing])
-    attempt = writer.row.attempt
+    attempt = writer.record.attempt
     await writer.write({"copy/b": b"2"})
-    assert writer.row.attempt == attempt + 1
+    assert writer.record.attempt == attempt + 1
 
 
 @virtual_time
@@ -253,7 +253,7 @@ async def test_a_seat_is_given_up_with_the_rows_that_served_it():
     store = await laid_out()
     writer = await taken(store)
     await writer.write({"copy/a": b"1", "copy/b": b"2"})
-    await writer.give_up(["copy/a"])
+    await writer.retire(["copy/a"])
     assert PARTITION.row not in store.tables[TABLE]
     assert rows(store) == {"copy/b": b"2"}
     with pytest.raises(SupersededError):
@@ -266,9 +266,9 @@ async def test_a_seat_whose_giving_up_seemed_to_fail_is_given_up_by_the_next_att
     writer = await taken(store)
     store.lost_reply = 1.0
     with pytest.raises(AuthorityUnavailableError):
-        await writer.give_up([])
+        await writer.retire([])
     store.lost_reply = 0.0
-    await writer.give_up([])
+    await writer.retire([])
     assert PARTITION.row not in store.tables[TABLE]
 
 
@@ -282,9 +282,9 @@ async def test_a_store_that_is_down_makes_every_method_unavailable_and_changes_n
         writer.is_mine(),
         writer.write({"copy/a": b""}),
         writer.set_members(("a",)),
-        writer.give_up([]),
-        writer.take("cluster", "second"),
+        writer.retire([]),
+        writer.acquire("cluster", "second"),
     ):
-        with pytest.raises(AuthorityUnavailableError, match="the store does not serve"):
+        with pytest.raises(AuthorityUnavailableError, match="The store is unavailable"):
             await attempt
     assert store.tables[TABLE] == before

@@ -11,7 +11,7 @@ async def test_work_on_one_name_goes_one_after_the_other_and_on_two_side_by_side
     turns, log, gate = KeyedLocks(), [], asyncio.Event()
 
     async def work(name: str, label: str) -> None:
-        async with turns.of(name):
+        async with turns.hold(name):
             log.append(f"{label} begins")
             await gate.wait()
             log.append(f"{label} ends")
@@ -27,10 +27,10 @@ async def test_work_on_one_name_goes_one_after_the_other_and_on_two_side_by_side
 async def test_no_lock_is_kept_once_nobody_needs_it_however_the_work_ends():
     turns = KeyedLocks()
     with pytest.raises(ZeroDivisionError):
-        async with turns.of("a"):
+        async with turns.hold("a"):
             raise ZeroDivisionError
-    async with turns.of("b"):
-        waiting = asyncio.create_task(turns.of("b").__aenter__())
+    async with turns.hold("b"):
+        waiting = asyncio.create_task(turns.hold("b").__aenter__())
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)

@@ -22,25 +22,25 @@ class Seated:
 
     async def begin(self) -> Seated:
         self.store = MemoryStore(latency_s=(0.002, 0.002))
-        await agree_on_layout(self.store, TABLE, FAST)
+        await agree_on_layout(self.store, TABLE, FAST, "test")
         self.cluster = FakeCluster()
         self.writer = FencedWriter(self.store, TABLE, Partition())
         self.leader_lease = LeaderLease(self.writer, self.cluster, TENURE_S, now)
         taken_at = now()
-        await self.writer.take("first", "node/1/1")
+        await self.writer.acquire("first", "node/1/1")
         self.leader_lease.begin(taken_at)
         return self
 
     async def succeed(self) -> None:
-        await FencedWriter(self.store, TABLE, Partition()).take("first", "node/2/2")
+        await FencedWriter(self.store, TABLE, Partition()).acquire("first", "node/2/2")
 
 
 @virtual_time
 async def test_it_is_over_when_nobody_confirms_it():
     seated = await Seated().begin()
-    assert seated.leader_lease.certain
+    assert seated.leader_lease.is_valid
     await asyncio.sleep(TENURE_S)
-    assert not seated.leader_lease.certain
+    assert not seated.leader_lease.is_valid
 
 
 @pytest.mark.parametrize("store_is_down", [False, True], ids=["to the store", "to the cluster"])
@@ -52,11 +52,11 @@ async def test_it_counts_from_before_the_question(store_is_down):
     seated.store.down = store_is_down
     seated.cluster.answers_after_s = 0.2
     asked = now() + (0.1 if store_is_down else 0.0)
-    await seated.leader_lease.confirm()
+    await seated.leader_lease.renew()
     await asyncio.sleep(asked + TENURE_S - now() - 0.001)
-    assert seated.leader_lease.certain
+    assert seated.leader_lease.is_valid
     await asyncio.sleep(0.002)
-    assert not seated.leader_lease.certain
+    assert not seated.leader_lease.is_valid
 
 
 @virtual_time
@@ -66,7 +66,7 @@ async def test_the_store_confirms_it_for_ever():
     keeping = asyncio.create_task(seated.leader_lease.keep())
     for _ in range(50):
         await asyncio.sleep(TENURE_S / 10)
-        assert seated.leader_lease.certain
+        assert seated.leader_lease.is_valid
     keeping.cancel()
 
 
@@ -79,7 +79,7 @@ async def test_the_cluster_confirms_it_while_the_store_is_out_of_reach(hang_s):
     seated.store.down, seated.store.down_after_s = True, hang_s
     for _ in range(50):
         await asyncio.sleep(TENURE_S / 10)
-        assert seated.leader_lease.certain
+        assert seated.leader_lease.is_valid
     keeping.cancel()
 
 
@@ -89,11 +89,11 @@ async def test_nobody_to_ask_is_no_proof_and_it_runs_out():
     seated.store.down, seated.cluster.current = True, None
     keeping = asyncio.create_task(seated.leader_lease.keep())
     await asyncio.sleep(TENURE_S)
-    assert not seated.leader_lease.certain
+    assert not seated.leader_lease.is_valid
     assert not keeping.done()
     seated.store.down = False
     await asyncio.sleep(TENURE_S / 2)
-    assert seated.leader_lease.certain
+    assert seated.leader_lease.is_valid
     keeping.cancel()
 
 
@@ -118,6 +118,6 @@ async def test_a_successor_in_the_cluster_ends_it_while_the_store_is_out_of_reac
 @virtual_time
 async def test_a_seat_that_was_given_up_ends_it():
     seated = await Seated().begin()
-    await seated.writer.give_up([])
+    await seated.writer.retire([])
     with pytest.raises(SupersededError):
-        await seated.leader_lease.confirm()
+        await seated.leader_lease.renew()

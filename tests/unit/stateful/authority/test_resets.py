@@ -6,15 +6,9 @@ import asyncio
 
 import pytest
 
-from deployments.stateful.authority.fenced_writer import FencedWriter, SupersededError
 from deployments.stateful.authority.eviction import Resets
-from deployments.stateful.authority.snapshots import (
-    Copy,
-    pack_copy,
-    reset_row,
-    cluster_stamp,
-    unpack_epoch,
-)
+from deployments.stateful.authority.fenced_writer import FencedWriter, SupersededError
+from deployments.stateful.authority.snapshots import Snapshot, cluster_stamp
 from deployments.stateful.layout import Partition, agree_on_layout
 from deployments.stateful.protocol import (
     AuthorityUnavailableError,
@@ -40,22 +34,22 @@ from tests.unit.stateful.virtual_time import virtual_time
 from tests.unit.stateful.world import World
 
 KEY = Key("run", "300839359")
-ROW = reset_row(Partition(), KEY.run)
+ROW = f"reset/1/0/{KEY.run}"
 KEEP_S = 10.0
 
 
 async def make_resets() -> tuple[MemoryStore, FencedWriter, Resets]:
     store = MemoryStore()
-    await agree_on_layout(store, TABLE, FAST)
+    await agree_on_layout(store, TABLE, FAST, "test")
     writer = FencedWriter(store, TABLE, Partition())
-    await writer.take("first", "node/1/1")
+    await writer.acquire("first", "node/1/1")
     return store, writer, Resets(writer, Partition(), KEEP_S, now)
 
 
 @virtual_time
 async def test_every_epoch_up_to_the_resets_is_void_and_no_other_runs():
     _, _, resets = await make_resets()
-    await resets.keep("run", 7, [])
+    await resets.write("run", 7, [])
     assert [resets.voids("run", epoch) for epoch in (6, 7, 8)] == [True, True, False]
     assert not resets.voids("other", 1)
 
@@ -66,11 +60,11 @@ async def test_it_is_in_the_store_with_its_copies_erased_before_it_counts():
     await writer.write({"copy/run/a": b"1", "copy/run/b": b"2"})
     store.down = True
     with pytest.raises(AuthorityUnavailableError):
-        await resets.keep("run", 7, ["copy/run/a"])
+        await resets.write("run", 7, ["copy/run/a"])
     assert not resets.voids("run", 7)
     store.down = False
-    await resets.keep("run", 7, ["copy/run/a"])
-    assert unpack_epoch(store.tables[TABLE][ROW]) == 7
+    await resets.write("run", 7, ["copy/run/a"])
+    assert int.from_bytes(store.tables[TABLE][ROW], "little") == 7
     assert "copy/run/a" not in store.tables[TABLE]
     assert "copy/run/b" in store.tables[TABLE]
 
@@ -78,42 +72,42 @@ async def test_it_is_in_the_store_with_its_copies_erased_before_it_counts():
 @virtual_time
 async def test_it_is_forgotten_when_no_claim_can_bring_the_run_back():
     store, _, resets = await make_resets()
-    await resets.keep("old", 7, [])
+    await resets.write("old", 7, [])
     await asyncio.sleep(KEEP_S / 2)
-    await resets.keep("run", 8, [])
+    await resets.write("run", 8, [])
     await asyncio.sleep(KEEP_S / 2 + 0.1)
     await resets.prune()
     assert (resets.voids("old", 7), resets.voids("run", 8)) == (False, True)
-    assert reset_row(Partition(), "old") not in store.tables[TABLE]
+    assert "reset/1/0/old" not in store.tables[TABLE]
     assert resets.rows == [ROW]
 
 
 @virtual_time
 async def test_one_that_is_repeated_while_it_is_forgotten_stays():
     store, _, resets = await make_resets()
-    await resets.keep("run", 7, [])
+    await resets.write("run", 7, [])
     await asyncio.sleep(KEEP_S + 1)
-    await asyncio.gather(resets.keep("run", 9, []), resets.prune())
+    await asyncio.gather(resets.write("run", 9, []), resets.prune())
     assert resets.voids("run", 9)
-    assert unpack_epoch(store.tables[TABLE][ROW]) == 9
+    assert int.from_bytes(store.tables[TABLE][ROW], "little") == 9
 
 
 @virtual_time
 async def test_one_that_is_repeated_behind_its_forgetting_stays():
     store, _, resets = await make_resets()
-    await resets.keep("run", 7, [])
+    await resets.write("run", 7, [])
     await asyncio.sleep(KEEP_S + 1)
-    await asyncio.gather(resets.prune(), resets.keep("run", 9, []))
+    await asyncio.gather(resets.prune(), resets.write("run", 9, []))
     assert resets.voids("run", 9)
-    assert unpack_epoch(store.tables[TABLE][ROW]) == 9
+    assert int.from_bytes(store.tables[TABLE][ROW], "little") == 9
 
 
 @virtual_time
 async def test_a_life_that_was_succeeded_keeps_none():
     store, _, resets = await make_resets()
-    await FencedWriter(store, TABLE, Partition()).take("first", "node/2/2")
+    await FencedWriter(store, TABLE, Partition()).acquire("first", "node/2/2")
     with pytest.raises(SupersededError):
-        await resets.keep("run", 7, [])
+        await resets.write("run", 7, [])
     assert ROW not in store.tables[TABLE]
 
 
@@ -128,7 +122,7 @@ async def test_it_is_in_the_store_before_it_is_answered():
     granted = await authority.checkout(session, KEY)
     await authority.commit(session, batch(KEY, Version(granted.version.epoch, 5)), [KEY])
     await authority.reset(session, KEY.run)
-    assert unpack_epoch(store.tables[TABLE][ROW]) > granted.version.epoch
+    assert int.from_bytes(store.tables[TABLE][ROW], "little") > granted.version.epoch
     assert not any(row.startswith("copy/") for row in store.tables[TABLE])
 
 
@@ -138,14 +132,14 @@ async def test_whoever_waits_for_a_state_meanwhile_gets_zeros_without_receipts()
     authority = await make_authority()
     owner, other = [await join(authority, name) for name in ("owner", "other")]
     epoch = (await authority.checkout(owner, KEY)).version.epoch
-    stepped = batch(KEY, Version(epoch, 1), 1.0, Receipt("key", "print", 1, 1, 0.5))
+    stepped = batch(KEY, Version(epoch, 1), 1.0, Receipt("key", "print", 1, (1, 0.5)))
     granting = asyncio.create_task(authority.checkout(other, KEY))
     resetting = asyncio.create_task(authority.reset(other, KEY.run))
     assert await authority.listen(owner) == [KEY]
     await authority.commit(owner, stepped, [KEY])
     await resetting
     granted = await granting
-    assert (granted.version.step, granted.hidden, granted.receipts) == (0, None, ())
+    assert (granted.version.step, granted.state, granted.receipts) == (0, None, ())
 
 
 @virtual_time
@@ -159,12 +153,12 @@ async def test_a_copy_from_before_it_is_void_in_the_next_life_although_who_asked
     await first.reset(asking, KEY.run)  # asked for by a replica that is never heard of again
     first.stop()
     second = await restart(store)
-    opened = await join(second, "holder", ClaimPart(given_back=old))
+    opened = await join(second, "holder", ClaimPart(released=old))
     assert (await second.checkout(opened, KEY)).version.step == 0
     await second.commit(opened, StateBatch(), [KEY])
     opened = await join(second, "holder", ClaimPart(owned=old))
     grant = await second.checkout(opened, KEY)
-    assert (grant.version.step, grant.hidden) == (0, None)
+    assert (grant.version.step, grant.state) == (0, None)
 
 
 @virtual_time
@@ -178,11 +172,11 @@ async def test_a_copy_that_was_on_its_way_into_the_store_is_void_in_the_next_lif
     await first.commit(session, batch(KEY, version), [KEY])
     await first.reset(session, KEY.run)
     first.stop()
-    late = Copy(version, batch(KEY, version).hidden[0])
-    store.tables[TABLE][f"copy/{KEY.run}/{KEY.entity}"] = pack_copy(late, cluster_stamp("first"))
+    late = Snapshot(version, batch(KEY, version).states.tobytes())
+    store.tables[TABLE][f"copy/{KEY.run}/{KEY.entity}"] = late.pack(cluster_stamp("first"))
     second = await restart(store)
     assert (await second.checkout(await join(second, "a"), KEY)).version.step == 0
-    await second._copies.flush()
+    await second._snapshots.flush()
     assert not any(row.startswith("copy/") for row in store.tables[TABLE])
 
 
@@ -257,13 +251,13 @@ async def test_what_has_expired_is_not_claimed_back():
     authority = await make_authority(settings(run_ttl_s=1.0))
     session = await join(authority, "a")
     epoch = (await authority.checkout(session, KEY)).version.epoch
-    given_back = batch(KEY, Version(epoch, 5))
-    await authority.commit(session, given_back, [KEY])
+    released = batch(KEY, Version(epoch, 5))
+    await authority.commit(session, released, [KEY])
     while authority.n_states:
         await authority.listen(session)
         authority.sweep()
     opened = await authority.open_session(Hello("a", 1))
-    await authority.claim(opened.session, ClaimPart(given_back=given_back))
+    await authority.claim(opened.session, ClaimPart(released=released))
     assert (await authority.checkout(opened.session, KEY)).version.step == 0
 
 

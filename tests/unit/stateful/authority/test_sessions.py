@@ -41,7 +41,7 @@ async def test_a_session_is_over_with_its_lease_also_before_it_is_swept_out(monk
         authority.checkout(session, OTHER),
         authority.reset(session, KEY.run),
     ):
-        with pytest.raises(StaleSessionError, match="is not known"):
+        with pytest.raises(StaleSessionError, match="is unknown or has ended"):
             await call
 
 
@@ -95,7 +95,7 @@ async def test_a_member_that_no_life_has_heard_yet_stays_one_when_another_comes(
     first.stop()
     second = await restart(store)
     await second.open_session(Hello("newcomer", 1))
-    assert set(second._leadership.writer.row.members) == {"silent", "newcomer"}
+    assert set(second._leadership.writer.record.members) == {"silent", "newcomer"}
 
 
 @virtual_time
@@ -106,11 +106,11 @@ async def test_a_seat_is_not_given_up_before_what_was_claimed_at_the_last_moment
     version = (await authority.checkout(session, OTHER)).version
     await authority.commit(session, batch(OTHER, version), [OTHER])
     store.latency_s = (0.05, 0.05)
-    giving_up = asyncio.create_task(authority.give_up())
+    retiring = asyncio.create_task(authority.retire())
     await asyncio.sleep(0.02)  # the copies are on their way
     late = batch(KEY, Version(version.epoch, 7))
     session = (await authority.open_session(Hello("a", 1))).session
     await authority.claim(session, ClaimPart(late))
     assert await asyncio.wait_for(authority.listen(session), 0.2) == [KEY]
     await authority.commit(session, batch(KEY, Version(version.epoch, 8)), [KEY])
-    await giving_up
+    await retiring

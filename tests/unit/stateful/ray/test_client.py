@@ -13,20 +13,22 @@ import ray.exceptions
 from ray.actor import ActorHandle
 
 from deployments.channel import Address
-from deployments.inference.options import InferenceOptions
 from deployments.stateful.authority.authority import StateAuthority
+from deployments.stateful.options import StateOptions
 from deployments.stateful.protocol import (
     Authority,
     AuthorityUnavailableError,
     Hello,
     Key,
+    OpenedSession,
     StaleSessionError,
     TooManyStatesError,
 )
 from deployments.stateful.ray.client import RayAuthority
-from deployments.stateful.ray.commit_channel import CommitServer, decode_commit
+from deployments.stateful.ray.commit_channel import CommitServer
 from deployments.stateful.replica.leases import StateLeases
 from tests.unit.stateful.authorities import join, make_authority
+from tests.unit.stateful.models import initial_state
 from tests.unit.stateful.ray.serving import serving
 
 KEY = Key("run", "300839359")
@@ -122,26 +124,24 @@ class Handle:
         return await self._authority.commit(*arguments)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "commit_address":
-            return SimpleNamespace(remote=self._commit_address)
-        if name == "commit_message":
-            return SimpleNamespace(remote=self._commit_message)
+        if name == "connect":
+            return SimpleNamespace(remote=self._connect)
         return SimpleNamespace(remote=getattr(self._authority, name))
 
-    async def _commit_message(self, payload: bytes) -> list[Key]:
-        return await self.commit(*decode_commit(payload))
-
-    async def _commit_address(self) -> Address:
-        return self.address
+    async def _connect(self, hello: Hello) -> tuple[OpenedSession, Address]:
+        return await self._authority.open_session(hello), self.address
 
 
 @pytest.mark.parametrize("moment_ms", [0, 2, 4, 6, 8, 10, 12])
 async def test_closing_while_a_commit_is_under_way_loses_no_step_and_no_session(moment_ms):
-    authority = await make_authority(InferenceOptions())
+    authority = await make_authority(StateOptions())
     handle = Handle(authority)
     async with serving(handle.server) as handle.address:
         leases = StateLeases(
-            RayAuthority(lambda: cast(ActorHandle, handle)), "replica", 128, InferenceOptions()
+            RayAuthority(lambda: cast(ActorHandle, handle)),
+            "replica",
+            initial_state,
+            StateOptions(),
         )
         await leases.start()
         await leases.acquire(KEY)

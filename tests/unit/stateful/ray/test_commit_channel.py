@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from deployments.channel import Address
-from deployments.inference.options import InferenceOptions
+from deployments.stateful.options import StateOptions
 from deployments.stateful.protocol import (
     AuthorityUnavailableError,
     Key,
@@ -29,13 +29,13 @@ from tests.unit.stateful.authorities import CALLS, NumberingAuthority, join, mak
 from tests.unit.stateful.ray.serving import serving
 
 KEYS = [Key("default", "a"), Key('run "7"', "b")]
-HIDDEN = np.arange(256, dtype=np.float32).reshape(2, 128)
+STATES = np.random.default_rng(0).integers(0, 256, (2, 512), np.uint8)
 
 
 @pytest.fixture
 async def authority() -> AsyncIterator[NumberingAuthority]:
     # a machine that is busy for a second ends no lease here
-    authority = await make_authority(InferenceOptions(lease_s=30))
+    authority = await make_authority(StateOptions(lease_s=30))
     await authority.start()
     yield authority
     authority.stop()
@@ -66,14 +66,14 @@ async def owned(authority: NumberingAuthority) -> tuple[int, list[Version]]:
 
 
 def test_a_commit_survives_its_encoding() -> None:
-    receipts = (Receipt("first", "f" * 16, 3, 1, 0.1), Receipt("second", "", 4, 0, 1 / 3))
-    batch = StateBatch(KEYS, [Version(2**60, 1), Version(2, 4)], HIDDEN, {KEYS[1]: receipts})
+    receipts = (Receipt("first", "f" * 16, 3, (1, 0.1)), Receipt("second", "", 4, (0, 1 / 3)))
+    batch = StateBatch(KEYS, [Version(2**60, 1), Version(2, 4)], STATES, {KEYS[1]: receipts})
     trace = Trace(2**127, 2**63)
     encoded = encode_commit(5, batch, KEYS[:1], 9, trace)
     (session, decoded, released, call), traces = decode_commit(encoded)
     assert (session, released, call, traces) == (5, KEYS[:1], 9, [trace])
     assert (decoded.keys, decoded.versions) == (batch.keys, batch.versions)
-    assert np.array_equal(decoded.hidden, HIDDEN)
+    assert np.array_equal(decoded.states, STATES)
     assert decoded.receipts == {KEYS[1]: receipts}
     assert type(decoded.receipts[KEYS[1]][0]) is Receipt
 
@@ -88,13 +88,12 @@ async def test_committed_states_are_what_the_next_owner_gets(
 ) -> None:
     session, versions = await owned(authority)
     stepped = [Version(version.epoch, version.step + 1) for version in versions]
-    assert await channel.commit(encoded(session, StateBatch(KEYS, stepped, HIDDEN), [])) == []
+    assert await channel.commit(encoded(session, StateBatch(KEYS, stepped, STATES), [])) == []
     assert await channel.commit(encoded(session, StateBatch(), KEYS)) == []
     other = await join(authority, "other")
     grant = await authority.checkout(other, KEYS[1])
     assert grant.version.step == stepped[1].step
-    assert grant.hidden is not None
-    assert np.array_equal(grant.hidden, HIDDEN[1])
+    assert grant.state == STATES[1].tobytes()
 
 
 async def test_states_of_another_owner_are_refused(
@@ -102,7 +101,7 @@ async def test_states_of_another_owner_are_refused(
 ) -> None:
     await owned(authority)
     other = await join(authority, "other")
-    batch = StateBatch(KEYS, [Version(1, 1)] * 2, HIDDEN)
+    batch = StateBatch(KEYS, [Version(1, 1)] * 2, STATES)
     assert await channel.commit(encoded(other, batch, [])) == KEYS
 
 
@@ -118,9 +117,9 @@ async def test_receipts_reach_the_next_owner_with_the_state(
     authority: NumberingAuthority, channel: CommitChannel
 ) -> None:
     session, versions = await owned(authority)
-    receipt = Receipt("key", "print", 1, 3, 0.75)
+    receipt = Receipt("key", "print", 1, (3, 0.75))
     stepped = [Version(version.epoch, 1) for version in versions]
-    batch = StateBatch(KEYS, stepped, HIDDEN, {KEYS[0]: (receipt,)})
+    batch = StateBatch(KEYS, stepped, STATES, {KEYS[0]: (receipt,)})
     assert await channel.commit(encoded(session, batch, KEYS)) == []
     other = await join(authority, "other")
     assert (await authority.checkout(other, KEYS[0])).receipts == (receipt,)
@@ -131,12 +130,12 @@ async def test_an_authority_that_may_not_act_says_so_and_the_channel_goes_on(
     authority: NumberingAuthority, channel: CommitChannel
 ) -> None:
     session, versions = await owned(authority)
-    commit = encoded(session, StateBatch(KEYS, versions, HIDDEN), [])
-    authority._leadership.leader_lease._until = 0.0
+    commit = encoded(session, StateBatch(KEYS, versions, STATES), [])
+    authority._leadership.lease._until = 0.0
     for _ in range(2):
-        with pytest.raises(AuthorityUnavailableError, match="cannot tell whether it may still act"):
+        with pytest.raises(AuthorityUnavailableError, match="is not sure that its term is current"):
             await channel.commit(commit)
-    await authority._leadership.leader_lease.confirm()
+    await authority._leadership.lease.renew()
     assert await channel.commit(commit) == []
 
 
@@ -146,7 +145,7 @@ async def test_without_the_token_nothing_is_committed(
     session, versions = await owned(authority)
     intruder = await CommitChannel.open(address._replace(token=bytes(32)))
     with pytest.raises(AuthorityUnavailableError):
-        await intruder.commit(encoded(session, StateBatch(KEYS, versions, HIDDEN), KEYS))
+        await intruder.commit(encoded(session, StateBatch(KEYS, versions, STATES), KEYS))
     other = await join(authority, "other")
     with pytest.raises(TimeoutError):  # still owned by the first
         await asyncio.wait_for(authority.checkout(other, KEYS[0]), 0.05)
@@ -176,7 +175,7 @@ async def test_garbage_ends_its_connection_alone(
         assert await reader.read() == b""
     writer.close()
     session, versions = await owned(authority)
-    assert await channel.commit(encoded(session, StateBatch(KEYS, versions, HIDDEN), [])) == []
+    assert await channel.commit(encoded(session, StateBatch(KEYS, versions, STATES), [])) == []
 
 
 async def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next(

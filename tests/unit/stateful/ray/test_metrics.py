@@ -8,7 +8,7 @@ import pytest
 from ray.util import metrics
 
 from deployments.stateful.protocol import Key
-from deployments.stateful.ray.metrics import AuthorityMetrics
+from deployments.stateful.ray.actor import ActorMetrics
 from tests.unit.stateful.authorities import join, make_authority, restart
 from tests.unit.stateful.memory_store import MemoryStore
 from tests.unit.stateful.options import FAST
@@ -38,7 +38,7 @@ class Gauges:
 async def test_each_life_is_told_with_its_states_and_the_time_it_took_to_act(monkeypatch):
     gauges, store = Gauges(monkeypatch), MemoryStore()
     first = await make_authority(store=store)
-    told = AuthorityMetrics(first, "inference", 0)
+    told = ActorMetrics(first, "inference", "0")
     told.publish()
     assert gauges.values == {
         "hidden_states": 0,
@@ -55,7 +55,7 @@ async def test_each_life_is_told_with_its_states_and_the_time_it_took_to_act(mon
     second = await restart(store)
     await join(second, "a")
     await until(lambda: second.recovery_s > 0)
-    AuthorityMetrics(second, "inference", 0).publish()
+    ActorMetrics(second, "inference", "0").publish()
     assert gauges.values["hidden_states_life"] == 2
     assert gauges.values["hidden_states_recovery_ms"] == second.recovery_s * 1000
     second.stop()

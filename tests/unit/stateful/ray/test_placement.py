@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import ray
 
-from deployments.stateful.ray.placement import choose_node, ought_to_move, serving_nodes
+from deployments.stateful.ray.placement import choose_node, is_misplaced, serving_nodes
 
 
 def spread(shards: int, nodes: list[str], places: dict[str, str]) -> dict[str, str]:
     """Let each actor move, one after the other, until all are where they ought to be."""
     for _ in range(2 * shards):
-        leaving = [name for name in places if ought_to_move(name, places, nodes)]
+        leaving = [name for name in places if is_misplaced(name, places, nodes)]
         if not leaving:
             return places
         others = [node for name, node in places.items() if name != leaving[0]]
@@ -32,7 +32,7 @@ def test_a_new_actor_goes_where_there_are_fewest():
 
 def test_without_a_node_for_it_an_actor_goes_anywhere_and_stays_there():
     assert choose_node(0, [], ["a"]) is None
-    assert not ought_to_move("0", {"0": "a"}, [])
+    assert not is_misplaced("0", {"0": "a"}, [])
 
 
 @pytest.mark.parametrize("shards", [1, 2, 5, 8])
@@ -46,12 +46,12 @@ def test_when_a_node_comes_as_many_move_as_make_it_even(shards: int):
 
 def test_of_several_on_one_node_one_leaves_at_a_time():
     places = {"0": "a", "1": "a", "2": "a"}
-    assert [name for name in places if ought_to_move(name, places, ["a", "b"])] == ["2"]
+    assert [name for name in places if is_misplaced(name, places, ["a", "b"])] == ["2"]
 
 
 def test_nothing_moves_for_a_difference_of_one():
     places = {"0": "a", "1": "b", "2": "a"}
-    assert not any(ought_to_move(name, places, ["a", "b"]) for name in places)
+    assert not any(is_misplaced(name, places, ["a", "b"]) for name in places)
 
 
 def test_all_leave_a_node_that_serves_nothing():
@@ -60,7 +60,7 @@ def test_all_leave_a_node_that_serves_nothing():
 
 
 def test_an_actor_that_nobody_knows_yet_stays():
-    assert not ought_to_move("0", {"1": "a", "2": "a"}, ["a", "b"])
+    assert not is_misplaced("0", {"1": "a", "2": "a"}, ["a", "b"])
 
 
 def test_dead_nodes_and_those_without_cpus_are_not_for_state_actors(

@@ -16,8 +16,7 @@ from deployments.stateful.protocol import (
 )
 from deployments.stateful.replica import claims as module
 from deployments.stateful.replica.claims import Claims, Part
-from deployments.stateful.replica.held_states import Unanswered
-from deployments.stateful.replica.held_states import HeldStates, LeaseCounts
+from deployments.stateful.replica.held_states import HeldStates, LeaseCounts, PendingResponse
 from deployments.stateful.replica.phases import Phase
 
 KEY = Key("run", "300839359")
@@ -30,7 +29,7 @@ def parts_of(claims: Claims, expired: bool = False) -> list[Part]:
 def owning(held: HeldStates, n: int) -> list[Key]:
     keys = [Key(f"run-{number}", "300839359") for number in range(n)]
     for number, key in enumerate(keys):
-        held.ask(key)
+        held.request(key)
         held.grant(key, Grant(Version(1, number), None), np.full(128, number, np.float32))
     return keys
 
@@ -39,16 +38,16 @@ def test_a_state_given_back_is_claimed_still() -> None:
     """For a moment only the authority has it, and the authority may die in that moment."""
     held = HeldStates()
     claims = Claims(held, LeaseCounts(), now=lambda: 0.0)
-    held.ask(KEY)
+    held.request(KEY)
     held.grant(KEY, Grant(Version(1, 4), None), np.zeros(128, np.float32))
     held.recall(KEY)
-    (leaving,) = held.in_phase(Phase.LEAVING)
-    claims.give_back(leaving)
-    assert held.phase(KEY) is Phase.FOREIGN
+    (leaving,) = held.in_phase(Phase.RELEASING)
+    claims.release(leaving)
+    assert held.phase(KEY) is Phase.NOT_OWNED
     (part,) = parts_of(claims)
     assert part.message.owned.keys == []
-    assert part.message.given_back.keys == [KEY]
-    assert part.message.given_back.versions == [Version(1, 4)]
+    assert part.message.released.keys == [KEY]
+    assert part.message.released.versions == [Version(1, 4)]
 
 
 @pytest.mark.parametrize("lost", [False, True])
@@ -59,7 +58,7 @@ async def test_answers_that_wait_leave_when_the_whole_claim_is_settled(lost: boo
     (state,) = held.in_phase(Phase.OWNED)
     answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     held.advance(state, np.ones(128, np.float32))
-    state.unanswered.append(Unanswered(state.version.step, answer, "stepped"))
+    state.pending.append(PendingResponse(state.version.step, answer, "stepped"))
     (part,) = parts_of(claims)
     claims.settle_part(part, Claimed(lost=[key] if lost else []))
     assert not answer.done()
@@ -69,7 +68,7 @@ async def test_answers_that_wait_leave_when_the_whole_claim_is_settled(lost: boo
             await answer
     else:
         assert await answer == "stepped"
-    assert held.phase(key) is (Phase.FOREIGN if lost else Phase.OWNED)
+    assert held.phase(key) is (Phase.NOT_OWNED if lost else Phase.OWNED)
 
 
 def test_what_a_claim_named_that_failed_on_its_way_has_expired_with_the_rest() -> None:
@@ -79,11 +78,11 @@ def test_what_a_claim_named_that_failed_on_its_way_has_expired_with_the_rest() -
     (part,) = parts_of(claims)
     claims.settle_part(part, Claimed())  # and the next part is lost
     (part,) = parts_of(claims, expired=True)
-    assert (part.message.owned.keys, part.message.given_back.keys) == ([], [])
+    assert (part.message.owned.keys, part.message.released.keys) == ([], [])
     assert part.message.last
     claims.settle_part(part, Claimed())
     claims.settle()
-    assert held.phase(key) is Phase.FOREIGN
+    assert held.phase(key) is Phase.NOT_OWNED
 
 
 def test_of_many_states_only_those_are_sent_that_the_authority_asks_for(monkeypatch) -> None:
@@ -94,13 +93,13 @@ def test_of_many_states_only_those_are_sent_that_the_authority_asks_for(monkeypa
     keys = owning(held, 8)
     for part in claims.outlines():
         states = part.message.owned
-        assert states.hidden.shape == (len(states.keys), 0)
+        assert states.states.shape == (len(states.keys), 0)
         assert not part.message.last
         claims.settle_part(part, Claimed([key for key in states.keys if key == keys[4]]))
     (part,) = claims.details()
     assert part.message.last
     assert part.message.owned.keys == [keys[4]]
-    assert part.message.owned.hidden[0].tolist() == [4.0] * 128
+    assert part.message.owned.states[0].view(np.float32).tolist() == [4.0] * 128
     claims.settle_part(part, Claimed())
     claims.settle()
     assert [state.key for state in held.in_phase(Phase.OWNED)] == keys
@@ -123,7 +122,7 @@ def test_few_states_are_claimed_in_one_message() -> None:
     (part,) = parts_of(claims)
     assert part.message.last
     assert part.message.owned.keys == keys
-    assert part.message.owned.hidden.shape == (8, 128)
+    assert part.message.owned.states.shape == (8, 512)
 
 
 def test_a_state_recalled_between_two_parts_is_owned_when_it_was_claimed_as_owned(
@@ -154,7 +153,7 @@ async def test_answers_of_states_that_have_expired_do_not_hang() -> None:
     answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     held.advance(state, np.ones(128, np.float32))
     state.sent = state.version.step
-    state.unanswered.append(Unanswered(state.version.step, answer, "stepped"))
+    state.pending.append(PendingResponse(state.version.step, answer, "stepped"))
     parts_of(claims, expired=True)
     claims.settle()
     with pytest.raises(OutcomeUnknownError):
@@ -168,6 +167,6 @@ def test_a_state_that_a_claim_has_given_back_is_claimed_again() -> None:
     held.recall(key)
     parts_of(claims)
     claims.settle()
-    assert held.phase(key) is Phase.FOREIGN
+    assert held.phase(key) is Phase.NOT_OWNED
     (part,) = parts_of(claims)
-    assert part.message.given_back.keys == [key]
+    assert part.message.released.keys == [key]

@@ -15,7 +15,7 @@ from tests.unit.stateful.virtual_time import virtual_time
 from tests.unit.stateful.world import FAST, Wire, World, gather, settings, until
 
 KEY, OTHER = Key("run", "300839359"), Key("run", "265580972")
-LONG = settings(lease_s=30.0, leader_lease_s=30.0)
+LONG = settings(lease_s=1.0)
 
 
 class HangingWire(Wire):
@@ -78,7 +78,7 @@ async def test_answers_stop_at_the_loss_bound_and_fail_when_nobody_confirms_them
 async def test_the_age_of_the_oldest_step_that_is_not_acknowledged_rises_until_it_is(part):
     world = World(settings=LONG)
     wire = await hanging(world)
-    leases = world.replicas[0].leases
+    leases = world.replicas[0].engine
     assert leases.uncommitted_s == 0
     setattr(wire, part, True)
     for _ in range(2):
@@ -92,10 +92,10 @@ async def test_the_age_of_the_oldest_step_that_is_not_acknowledged_rises_until_i
 
 @virtual_time
 async def test_an_answer_that_was_waited_for_too_long_has_an_unknown_outcome():
-    world = World(settings=settings(lease_s=30.0, leader_lease_s=30.0, strict=True))
+    world = World(settings=settings(lease_s=1.0, durability="actor"))
     wire = await hanging(world)
     wire.hangs = True
-    answer = world.replicas[0].stepper.submit(KEY, [0.5])
+    answer = world.replicas[0].batcher.submit(KEY, 1)
     with pytest.raises(OutcomeUnknownError):
         await answer
 
@@ -113,7 +113,7 @@ async def test_a_disturbance_that_ends_in_time_costs_nothing_but_waiting(hang):
     setattr(wire, hang, False)
     wire.breaks.set()
     await gather(*asked)
-    assert world.replicas[0].leases.counts.states_refused == 0
+    assert world.replicas[0].engine.counts.states_refused == 0
     assert (await world.predict(world.replicas[1], KEY)).step == 22
     world.history.check()
 
@@ -143,7 +143,7 @@ async def test_of_what_a_dead_replica_could_not_commit_only_the_loss_bound_was_a
 
 @virtual_time
 async def test_in_strict_mode_a_dead_replica_has_answered_nothing_that_it_could_not_commit():
-    world = World(settings=settings(lease_s=1.0, strict=True))
+    world = World(settings=settings(lease_s=1.0, durability="actor"))
     wire = await hanging(world)
     wire.hangs = True
     replica, other = world.replicas
@@ -158,14 +158,14 @@ async def test_in_strict_mode_a_dead_replica_has_answered_nothing_that_it_could_
 @virtual_time
 async def test_more_states_than_one_commit_takes_go_in_several_at_once(monkeypatch):
     monkeypatch.setattr(commits, "STATES_PER_COMMIT", 10)
-    world = await World(settings=settings(commit_delay_s=0.004)).start()
+    world = await World(settings=settings()).start()
     replica = world.replicas[0]
     keys = [Key(f"run-{n}", "300839359") for n in range(35)]
     await gather(*(world.predict(replica, key) for key in keys))
-    await until(lambda: replica.leases.counts.states_committed == 35)
-    before = replica.leases.counts.commits
+    await until(lambda: replica.engine.counts.states_committed == 35)
+    before = replica.engine.counts.commits
     stepped = now()
     await gather(*(world.predict(replica, key) for key in keys))
-    await until(lambda: replica.leases.counts.states_committed == 70)
-    assert replica.leases.counts.commits - before == 4
+    await until(lambda: replica.engine.counts.states_committed == 70)
+    assert replica.engine.counts.commits - before == 4
     assert now() - stepped < 0.02

@@ -17,17 +17,18 @@ from deployments.stateful.protocol import (
     DismissedError,
     Grant,
     Hello,
-    StateError,
     Key,
     OpenedSession,
     OutcomeUnknownError,
     StaleSessionError,
     StateBatch,
+    StateError,
     Version,
 )
-from deployments.stateful.replica.held_states import Unanswered
+from deployments.stateful.replica.held_states import PendingResponse
 from deployments.stateful.replica.leases import RESET_TIMEOUT_S, StateLeases
 from deployments.stateful.replica.session import CALL_TIMEOUT_S
+from tests.unit.stateful.models import initial_state
 from tests.unit.stateful.virtual_time import virtual_time
 from tests.unit.stateful.world import settings, until
 
@@ -102,9 +103,9 @@ class Scripted(Authority):
 
 async def start(strict: bool = False) -> tuple[Scripted, StateLeases]:
     authority = Scripted()
-    lease = settings(lease_s=1.0, strict=strict)
+    lease = settings(lease_s=1.0, durability="actor" if strict else "memory")
     clock = asyncio.get_running_loop().time
-    leases = StateLeases(authority, "replica", 128, lease, generation=7, clock=clock)
+    leases = StateLeases(authority, "replica", initial_state, lease, generation=7, clock=clock)
     await leases.start()
     return authority, leases
 
@@ -128,8 +129,8 @@ async def test_what_is_about_to_be_given_back_is_offered_and_not_claimed():
     await until(lambda: len(authority.claims) == 2)
     claim = authority.claims[1]
     assert claim.owned.keys == []
-    assert claim.given_back.keys == [KEY]
-    assert claim.given_back.versions == [Version(1, 1)]
+    assert claim.released.keys == [KEY]
+    assert claim.released.versions == [Version(1, 1)]
 
 
 @virtual_time
@@ -210,7 +211,7 @@ async def test_a_commit_acknowledges_only_the_steps_that_it_carried():
     def ask() -> None:
         number = step(leases)
         answers.append(asyncio.get_running_loop().create_future())
-        state.unanswered.append(Unanswered(number, answers[-1], number))
+        state.pending.append(PendingResponse(number, answers[-1], number))
 
     def answered() -> list[int]:
         return [answer.result() for answer in answers if answer.done()]
@@ -282,7 +283,7 @@ async def test_a_listen_that_hangs_does_not_outlive_its_session():
     listened: list[int] = []
     clock = asyncio.get_running_loop().time
     authority = Deaf()
-    leases = StateLeases(authority, "replica", 128, settings(lease_s=1.0), clock=clock)
+    leases = StateLeases(authority, "replica", initial_state, settings(lease_s=1.0), clock=clock)
     await leases.start()
     await leases.acquire(KEY)
     authority.commit_fails = StaleSessionError("the session was succeeded")
@@ -305,7 +306,7 @@ async def test_a_state_that_was_to_be_given_back_and_is_refused_is_not_offered_a
     assert authority.commits[0][1] == [KEY]
     await authority.recalls.put(AuthorityUnavailableError("a reply is lost"))
     await until(lambda: len(authority.claims) == 2)
-    assert authority.claims[1].given_back.keys == []
+    assert authority.claims[1].released.keys == []
 
 
 @virtual_time
@@ -402,7 +403,7 @@ async def test_what_the_health_check_tells_is_what_the_first_loop_died_of():
 async def test_a_replica_that_is_dismissed_at_once_does_not_start():
     authority = Scripted(dismisses=DismissedError("another protocol"))
     with pytest.raises(DismissedError, match="another protocol"):
-        await StateLeases(authority, "replica", 128, settings()).start()
+        await StateLeases(authority, "replica", initial_state, settings()).start()
 
 
 @virtual_time
@@ -431,4 +432,4 @@ async def test_a_replica_whose_background_loop_has_died_steps_nothing_more():
 
 
 async def test_leases_that_never_started_can_be_closed():
-    await StateLeases(Scripted(), "replica", 128, settings()).close()
+    await StateLeases(Scripted(), "replica", initial_state, settings()).close()

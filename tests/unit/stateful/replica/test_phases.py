@@ -17,8 +17,8 @@ ALL = 100
 
 def ways() -> dict[Phase, list[Event]]:
     """Find the shortest way from FOREIGN to each phase."""
-    found: dict[Phase, list[Event]] = {Phase.FOREIGN: []}
-    waiting = [Phase.FOREIGN]
+    found: dict[Phase, list[Event]] = {Phase.NOT_OWNED: []}
+    waiting = [Phase.NOT_OWNED]
     for phase in waiting:  # grows while it is walked
         for (before, event), after in TRANSITIONS.items():
             if before is phase and after not in found:
@@ -37,7 +37,7 @@ def in_phase(phase: Phase) -> HeldStates:
 
 def test_every_phase_can_be_reached_and_left_for_good():
     assert set(ways()) == set(Phase)
-    leading_back = {Phase.FOREIGN}
+    leading_back = {Phase.NOT_OWNED}
     for _ in Phase:
         leading_back |= {
             before for (before, _), after in TRANSITIONS.items() if after in leading_back
@@ -50,7 +50,7 @@ def test_an_event_leads_to_the_phase_of_the_table(phase, event):
     held = in_phase(phase)
     state = held.fire(KEY, event)
     assert held.phase(KEY) is TRANSITIONS[phase, event]
-    assert (state is None) == (held.phase(KEY) is Phase.FOREIGN)
+    assert (state is None) == (held.phase(KEY) is Phase.NOT_OWNED)
     assert (held.owned(KEY) is None) == (held.phase(KEY) is not Phase.OWNED)
 
 
@@ -70,9 +70,9 @@ def test_what_leaves_is_told_to_the_authority_and_what_is_foreign_is_not():
     held.fire(KEY, Event.RECALL)
     stepped, leaving = held.outgoing(ALL)
     assert (stepped, [state.key for state in leaving]) == ([], [KEY])
-    held.unsent(stepped, leaving)
+    held.put_back(stepped, leaving)
     assert [state.key for state in held.outgoing(ALL)[1]] == [KEY], "it did not arrive"
-    held.unsent(stepped, leaving)
+    held.put_back(stepped, leaving)
     held.fire(KEY, Event.RELEASED)
     assert held.outgoing(ALL) == ([], [])
 
@@ -91,7 +91,7 @@ def test_the_release_of_what_a_new_session_has_replaced_changes_nothing():
     ((claimed,), _) = held.claimable()
     held.fire(KEY, Event.RECALL)
     held.fire(KEY, Event.RELEASED)
-    held.ask(KEY)
+    held.request(KEY)
     held.grant(KEY, Grant(Version(2, 0), None), np.zeros(128, np.float32))
     held.recall(KEY)
     _, (leaving,) = held.outgoing(ALL)

@@ -7,18 +7,18 @@ import asyncio
 import pytest
 
 from deployments.stateful.protocol import Key, OutcomeUnknownError
-from deployments.stateful.replica import stepper as module
-from deployments.stateful.replica.queues import Decision, CommitDeadlines, Queues, Request
-from tests.unit.inference.policies import POLICY, SMALL
+from deployments.stateful.replica import batcher as module
+from deployments.stateful.replica.queues import CommitDeadlines, Queues, Request, StepResult
+from tests.unit.stateful.models import MODEL
 from tests.unit.stateful.virtual_time import virtual_time
 from tests.unit.stateful.world import World, gather
 
 A, B, C = Key("run", "a"), Key("run", "b"), Key("run", "c")
-DONE = Decision(0, 0.5, 1)
+DONE = StepResult((), 1)
 
 
 def request(key: Key) -> Request:
-    return Request(key, [0.5], asyncio.get_running_loop().create_future(), 1.0)
+    return Request(key, key.entity, 0, asyncio.get_running_loop().create_future(), 1.0)
 
 
 class TestQueues:
@@ -37,7 +37,7 @@ class TestQueues:
         for each in asked:
             queues.add(each)
         for n in (0, 1, 3):
-            asked[n].answer.cancel()
+            asked[n].response.cancel()
         assert queues.pop(A) is asked[2]
         assert queues.pop(A) is None
         assert not queues.has_ready
@@ -60,7 +60,7 @@ class TestQueues:
         queues.add(request(A))
         queues.park(A)
         for _ in range(1000):
-            queues._queues[A][-1].answer.cancel()
+            queues._queues[A][-1].response.cancel()
             queues.add(request(A))
         assert len(queues._queues[A]) == 1
 
@@ -92,7 +92,7 @@ class TestHeldAnswers:
             await asyncio.sleep(0.1 * n + 1.0 + 0.001 - loop.time())
             with pytest.raises(OutcomeUnknownError):
                 answers[n].result()
-        assert not held._held
+        assert not held._waiting
 
     @virtual_time
     async def test_what_was_answered_long_ago_is_not_kept(self):
@@ -101,7 +101,7 @@ class TestHeldAnswers:
             answer = asyncio.get_running_loop().create_future()
             held.add(answer)
             answer.set_result(DONE)
-        assert len(held._held) == 1
+        assert len(held._waiting) == 1
 
 
 @virtual_time
@@ -115,13 +115,13 @@ async def test_ten_thousand_steps_of_one_junction_leave_the_loop_to_others(monke
             self.now += 0.001
             return self.now
 
-    world = await World(policy=POLICY).start()
-    stepper = world.replicas[0].stepper
-    key = Key("run", SMALL)
-    await stepper.submit(key, [0.5])
+    world = await World(a_model=MODEL).start()
+    batcher = world.replicas[0].batcher
+    key = Key("run", "a")
+    await batcher.submit(key, 5)
     clock = Clock()
     monkeypatch.setattr(module, "time", clock)
-    answers = [stepper.submit(key, [0.5]) for _ in range(10_000)]
+    answers = [batcher.submit(key, 5) for _ in range(10_000)]
     turns: list[float] = []
     others = 0
     while not answers[-1].done():
@@ -136,11 +136,11 @@ async def test_ten_thousand_steps_of_one_junction_leave_the_loop_to_others(monke
 
 @virtual_time
 async def test_a_crowd_on_one_junction_does_not_hold_up_another():
-    world = await World(policy=POLICY).start()
-    stepper = world.replicas[0].stepper
-    crowded, quiet = Key("crowded", SMALL), Key("quiet", SMALL)
-    await gather(stepper.submit(crowded, [0.5]), stepper.submit(quiet, [0.5]))
-    crowd = [stepper.submit(crowded, [0.5]) for _ in range(5000)]
-    await stepper.submit(quiet, [0.5])
+    world = await World(a_model=MODEL).start()
+    batcher = world.replicas[0].batcher
+    crowded, quiet = Key("crowded", "a"), Key("quiet", "a")
+    await gather(batcher.submit(crowded, 5), batcher.submit(quiet, 5))
+    crowd = [batcher.submit(crowded, 5) for _ in range(5000)]
+    await batcher.submit(quiet, 5)
     assert not crowd[1000].done()  # a turn of 4 ms has time for some hundred steps
     await gather(*crowd)

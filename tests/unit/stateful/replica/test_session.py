@@ -19,7 +19,7 @@ from deployments.stateful.protocol import (
 )
 from deployments.stateful.replica.claims import Claims
 from deployments.stateful.replica.held_states import HeldStates, LeaseCounts
-from deployments.stateful.replica.session import CALL_TIMEOUT_S, CLAIMS_IN_A_LEASE, Session
+from deployments.stateful.replica.session import ATTEMPTS_PER_LEASE, CALL_TIMEOUT_S, Session
 from tests.unit.stateful.replica.test_leases import Scripted
 from tests.unit.stateful.virtual_time import virtual_time
 from tests.unit.stateful.world import until
@@ -87,7 +87,7 @@ async def test_a_claim_is_not_sent_for_ever_where_nobody_answers():
     authority.n_lost = 99
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(session_with(authority).replace(None), CALL_TIMEOUT_S - 0.1)
-    assert len(authority.claims) == CLAIMS_IN_A_LEASE
+    assert len(authority.claims) == ATTEMPTS_PER_LEASE
 
 
 class RefusingTheSecond(Scripted):
@@ -136,7 +136,7 @@ async def test_what_could_not_be_used_for_the_time_of_a_run_is_not_claimed(pause
     session = session_with(authority, held, forget_after_s=5.0)
     await session.replace(None)
     key = Key("run", "300839359")
-    held.ask(key)
+    held.request(key)
     held.grant(key, Grant(Version(1, 0), None), np.zeros(128, np.float32))
     await asyncio.sleep(pause_s)  # a second of the lease, and then some
     await session.replace(session.number)

@@ -7,13 +7,13 @@ import asyncio
 import pytest
 
 from deployments.stateful.protocol import Key
-from tests.unit.inference.policies import POLICY, SMALL, assert_replays, observations
 from tests.unit.stateful.lineage import Outcome
+from tests.unit.stateful.models import ENTITIES, MODEL
 from tests.unit.stateful.virtual_time import virtual_time
 from tests.unit.stateful.world import Network, World, gather, settings
 
-KEY = Key("run", SMALL)
-STRICT = settings(strict=True)
+KEY = Key("run", ENTITIES[0])
+STRICT = settings(durability="actor")
 
 
 @virtual_time
@@ -28,12 +28,12 @@ async def test_an_answer_waits_for_its_commit():
 
 @virtual_time
 async def test_steps_that_wait_for_one_commit_go_out_together_and_in_order():
-    world = await World(settings=STRICT, policy=POLICY).start()
+    world = await World(settings=STRICT, a_model=MODEL).start()
     replica = world.replicas[0]
-    wanted = observations(64)
-    decisions = await gather(*(replica.stepper.submit(KEY, obs) for obs in wanted))
-    assert_replays(SMALL, list(zip(wanted, decisions, strict=True)))
-    assert replica.leases.counts.commits <= 3
+    wanted = range(64)
+    decisions = await gather(*(replica.batcher.submit(KEY, value) for value in wanted))
+    MODEL.assert_replays(KEY, list(zip(wanted, decisions, strict=True)))
+    assert replica.engine.counts.commits <= 3
 
 
 @pytest.mark.parametrize("wait_s", [0.0, 0.0001, 0.0005, 0.001])

@@ -124,7 +124,7 @@ def test_nobody_writes_a_copy_whose_authority_dies_while_it_is_cut_off_from_the_
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_what_is_durable_is_never_without_a_copy(restarted: bool) -> None:
-    loss = _replica_dies(durable=True, strict=True, restore_after_restart=restarted)
+    loss = _replica_dies(durability="store", restore_after_restart=restarted)
     loss.succeed(SOON)
     if restarted:
         loss.history.restarts.append(SOON)

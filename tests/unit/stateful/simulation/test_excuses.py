@@ -89,7 +89,7 @@ def test_a_restart_of_everything_that_restores_costs_what_was_not_copied() -> No
     loss.copy(loss.lost, 2.04)
     assert loss.excuse() is None
     for strict, excuse in [(False, "everything restarted, not committed"), (True, None)]:
-        loss = Loss(committed=False, strict=strict, **restores)
+        loss = Loss(committed=False, durability="actor" if strict else "memory", **restores)
         loss.history.restarts.append(2.05)
         assert loss.excuse() == excuse
 
@@ -139,7 +139,7 @@ def test_a_replica_out_of_touch_costs_what_was_not_committed(
         (True, False, None),
         (False, True, None),
     ]:
-        loss = Loss(committed, strict=strict)
+        loss = Loss(committed, durability="actor" if strict else "memory")
         loss.fault(*fault)
         assert loss.excuse() == excuse
 

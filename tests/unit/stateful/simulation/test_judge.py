@@ -15,7 +15,7 @@ from tests.unit.stateful.simulation.judge import judge_recovery
 HUNG_S = 5.0
 
 
-@pytest.mark.parametrize("options", [{}, {"strict": True}, {"strict": True, "durable": True}])
+@pytest.mark.parametrize("options", [{}, {"durability": "actor"}, {"durability": "store"}])
 def test_a_clean_history_is_no_breach(options: dict[str, object]) -> None:
     forged = Forgery(**options)
     first = forged.step(1.0, request_id="twice")
@@ -71,7 +71,7 @@ def test_an_answer_before_its_commit_is_a_breach_in_strict_mode_alone(
     committed_at: float | None,
 ) -> None:
     for strict in (False, True):
-        forged = Forgery(strict=strict)
+        forged = Forgery(durability="actor" if strict else "memory")
         forged.step(1.0).committed_at = committed_at
         with pytest.raises(Breach, match="without a commit") if strict else _clean():
             forged.judge()
@@ -89,7 +89,7 @@ def test_a_step_from_before_a_restart_is_a_breach_unless_states_are_restored() -
 @pytest.mark.parametrize("n_kept", [0, 1])
 @pytest.mark.parametrize("strict", [False, True])
 def test_a_fork_without_a_fault_is_a_breach(n_kept: int, strict: bool) -> None:
-    forged = Forgery(strict=strict)
+    forged = Forgery(durability="actor" if strict else "memory")
     kept = forged.step(1.0) if n_kept else None
     forged.step(2.0, kept)
     forged.step(3.0, kept, replica=THERE)

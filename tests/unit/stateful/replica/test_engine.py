@@ -4,11 +4,11 @@ import asyncio
 
 from deployments.stateful.layout import shard_of
 from deployments.stateful.protocol import Key
-from models.junctions import JUNCTIONS
+from tests.unit.stateful.models import ENTITIES
 from tests.unit.stateful.virtual_time import virtual_time
 from tests.unit.stateful.world import World, gather
 
-KEYS = [Key(run, junction) for run in ("a", "b", "c") for junction in JUNCTIONS]
+KEYS = [Key(run, junction) for run in ("a", "b", "c") for junction in ENTITIES]
 
 
 @virtual_time
@@ -41,7 +41,7 @@ async def test_one_dead_authority_stops_nobody_elses_states():
     dead = shard_of(KEYS[0], 3)
     world.shards[dead].stop()
     await asyncio.sleep(1)
-    assert not world.replicas[1].leases.connected
+    assert not world.replicas[1].engine.connected
     alive = [key for key in KEYS if shard_of(key, 3) != dead]
     answered = await gather(*(world.predict(world.replicas[1], key) for key in alive))
     assert [asked.step for asked in answered] == [2] * len(alive)
@@ -53,7 +53,7 @@ async def test_counts_are_summed():
     for key in KEYS:
         await world.predict(world.replicas[0], key)
     await asyncio.sleep(0.05)
-    counts = world.replicas[0].leases.counts
+    counts = world.replicas[0].engine.counts
     assert counts.checkouts == counts.states_committed == len(KEYS)
     assert counts.sessions == 3
     assert 0 < counts.commit_lag_s < 0.05

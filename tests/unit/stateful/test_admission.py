@@ -11,7 +11,7 @@ from deployments.stateful.admission import (
     CLUSTER_ROW,
     ClusterClaimedError,
     claim_cluster,
-    listens,
+    is_listening,
 )
 from deployments.store import Expected
 from tests.unit.stateful.authorities import TABLE
@@ -84,11 +84,11 @@ async def test_a_cluster_lives_while_something_listens_at_its_address():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        assert not await listens(address)
+        assert not await is_listening(address)
         taken.listen()
-        assert await listens(address)
+        assert await is_listening(address)
 
 
 @pytest.mark.parametrize("address", ["", "nonsense", "127.0.0.1:", "127.0.0.1:x"])
 async def test_what_is_no_address_is_no_living_cluster(address):
-    assert not await listens(address)
+    assert not await is_listening(address)

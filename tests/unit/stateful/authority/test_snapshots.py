@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import asyncio
 
-import numpy as np
 import pytest
 
-from deployments.stateful.authority.fenced_writer import FencedWriter, SupersededError
-from deployments.stateful.authority.snapshots import Copy, snapshot_row, cluster_stamp, unpack_copy
-from deployments.stateful.authority.snapshots import ROWS_PER_WRITE, SnapshotWriter
+from deployments.stateful.authority.fenced_writer import (
+    ROWS_PER_WRITE,
+    FencedWriter,
+    SupersededError,
+)
+from deployments.stateful.authority.snapshots import (
+    Snapshot,
+    SnapshotWriter,
+    cluster_stamp,
+    snapshot_row,
+)
 from deployments.stateful.layout import Partition, agree_on_layout
 from deployments.stateful.protocol import AuthorityUnavailableError, Key, Version
 from tests.unit.stateful.authorities import TABLE, now
@@ -27,22 +34,22 @@ class Writing:
 
     async def begin(self, durable: bool = False) -> Writing:
         self.store = MemoryStore()
-        await agree_on_layout(self.store, TABLE, FAST)
+        await agree_on_layout(self.store, TABLE, FAST, "test")
         self.writer = FencedWriter(self.store, TABLE, Partition())
-        await self.writer.take("first", "node/1/1")
-        self.copies = SnapshotWriter(self.writer, STAMP, durable)
-        self.loop = asyncio.create_task(self.copies.run(PERIOD_S))
+        await self.writer.acquire("first", "node/1/1")
+        self.snapshots = SnapshotWriter(self.writer, STAMP, durable)
+        self.loop = asyncio.create_task(self.snapshots.run(PERIOD_S))
         await asyncio.sleep(0.001)
         self.store.changes = 0
         return self
 
     def put(self, step: int, key: Key = KEY) -> None:
-        self.copies.put(key, Copy(Version(1, step), np.full(128, step, np.float32)))
+        self.snapshots.put(key, Snapshot(Version(1, step), bytes(8)))
 
     def step(self, key: Key = KEY) -> int | None:
         row = self.store.tables[TABLE].get(snapshot_row(key))
-        copy = unpack_copy(row, STAMP) if row is not None else None
-        return None if copy is None else copy.version.step
+        snapshot = Snapshot.unpack(row, 8) if row is not None else None
+        return None if snapshot is None else snapshot.version.step
 
 
 @virtual_time
@@ -62,7 +69,7 @@ async def test_a_copy_of_what_nobody_owns_is_written_at_once_and_no_other():
     writing = await Writing().begin()
     writing.put(1)
     writing.put(1, OTHER)
-    writing.copies.hurry(KEY)
+    writing.snapshots.expedite(KEY)
     await asyncio.sleep(0.01)
     assert (writing.step(), writing.step(OTHER)) == (1, None)
 
@@ -73,7 +80,7 @@ async def test_urgent_copies_that_come_all_the_time_keep_no_other_waiting_beyond
     writing.put(1, OTHER)
     for step in range(110):
         writing.put(step)
-        writing.copies.hurry(KEY)
+        writing.snapshots.expedite(KEY)
         await asyncio.sleep(PERIOD_S / 100)
     assert writing.step(OTHER) == 1
 
@@ -91,12 +98,12 @@ async def test_what_is_erased_after_its_copy_is_gone_and_what_is_put_after_is_th
     writing = await Writing().begin()
     writing.put(1)
     writing.put(1, OTHER)
-    await writing.copies.flush()
+    await writing.snapshots.flush()
     writing.put(2)
-    writing.copies.erase(KEY)
-    writing.copies.erase(OTHER)
+    writing.snapshots.put(KEY, None)
+    writing.snapshots.put(OTHER, None)
     writing.put(7, OTHER)
-    await writing.copies.flush()
+    await writing.snapshots.flush()
     assert (writing.step(), writing.step(OTHER)) == (None, 7)
 
 
@@ -105,7 +112,7 @@ async def test_a_flush_returns_when_all_that_was_noted_before_is_written():
     writing = await Writing().begin()
     for n in range(2 * ROWS_PER_WRITE + 1):
         writing.put(1, Key(f"run-{n}", "1"))
-    await writing.copies.flush()
+    await writing.snapshots.flush()
     assert writing.store.changes == 3
     assert len([row for row in writing.store.tables[TABLE] if row.startswith("copy/")]) == 2001
 
@@ -115,10 +122,10 @@ async def test_a_flush_during_a_write_waits_for_what_was_put_meanwhile():
     writing = await Writing().begin()
     writing.store.latency_s = (0.5, 0.5)
     writing.put(1)
-    first = asyncio.create_task(writing.copies.flush())
+    first = asyncio.create_task(writing.snapshots.flush())
     await asyncio.sleep(0.3)
     writing.put(2)
-    await writing.copies.flush()
+    await writing.snapshots.flush()
     assert first.done()
     assert writing.step() == 2
 
@@ -141,14 +148,14 @@ async def test_what_is_put_while_a_write_fails_is_not_overwritten_by_it():
     writing = await Writing().begin()
     writing.store.down, writing.store.down_after_s = True, 0.5
     writing.put(1)
-    writing.copies.hurry(KEY)
+    writing.snapshots.expedite(KEY)
     await asyncio.sleep(0.3)
     writing.put(2)
-    writing.copies.hurry(KEY)
+    writing.snapshots.expedite(KEY)
     writing.put(3)
     await asyncio.sleep(0.3)
     writing.store.down = False
-    await writing.copies.flush()
+    await writing.snapshots.flush()
     assert writing.step() == 3
 
 
@@ -158,11 +165,11 @@ async def test_a_flush_that_the_store_does_not_take_fails_within_seconds():
     writing.store.down = True
     writing.put(1)
     before = now()
-    with pytest.raises(AuthorityUnavailableError, match="does not take the copies"):
-        await writing.copies.flush()
+    with pytest.raises(AuthorityUnavailableError, match="does not accept snapshots"):
+        await writing.snapshots.flush()
     assert now() - before < 5
     writing.store.down = False
-    await writing.copies.flush()
+    await writing.snapshots.flush()
     assert writing.step() == 1
 
 
@@ -175,12 +182,12 @@ async def test_with_lost_and_late_messages_the_newest_stands_in_the_end(seed):
     store.late, store.lost_reply, store.late_s = 0.3, 0.3, 0.5
     for step in range(1, 60):
         writing.put(step)
-        writing.copies.hurry(KEY)
+        writing.snapshots.expedite(KEY)
         if step % 7 == 0:
-            writing.copies.erase(KEY)
+            writing.snapshots.put(KEY, None)
         await asyncio.sleep(0.02)
     store.late = store.lost_reply = 0.0
-    await writing.copies.flush()
+    await writing.snapshots.flush()
     await asyncio.sleep(5)
     assert writing.step() == 59
     assert store.doubts > 0
@@ -189,7 +196,7 @@ async def test_with_lost_and_late_messages_the_newest_stands_in_the_end(seed):
 @virtual_time
 async def test_a_life_that_was_succeeded_ends():
     writing = await Writing().begin()
-    await FencedWriter(writing.store, TABLE, Partition()).take("first", "node/2/2")
+    await FencedWriter(writing.store, TABLE, Partition()).acquire("first", "node/2/2")
     writing.put(1)
     with pytest.raises(SupersededError):
         await writing.loop
@@ -200,7 +207,7 @@ async def test_a_life_that_was_succeeded_ends():
 async def test_it_ends_when_it_is_cancelled_although_there_is_something_to_write():
     writing = await Writing().begin()
     writing.put(1)
-    writing.copies.hurry(KEY)
+    writing.snapshots.expedite(KEY)
     writing.loop.cancel()
     await asyncio.wait([writing.loop], timeout=1)
     assert writing.loop.cancelled()
@@ -211,11 +218,11 @@ async def test_of_a_copy_whose_write_failed_and_a_newer_one_a_flush_writes_the_n
     writing = await Writing().begin()
     writing.store.down, writing.store.down_after_s = True, 0.3
     writing.put(1)
-    writing.copies.hurry(KEY)
+    writing.snapshots.expedite(KEY)
     await asyncio.sleep(0.1)  # the first is on its way
     writing.put(2)
     await asyncio.sleep(0.21)  # it has failed, and is tried again soon
-    flushed = asyncio.create_task(writing.copies.flush())
+    flushed = asyncio.create_task(writing.snapshots.flush())
     writing.store.down = False
     await flushed
     assert writing.step() == 2

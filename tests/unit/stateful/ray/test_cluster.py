@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from deployments.stateful.ray.process import has_ended, name_of_this_process
+from deployments.stateful.ray.cluster import has_ended, name_of_this_process
 
 NODE = "n" * 56
 
@@ -44,5 +44,5 @@ def test_of_another_node_nothing_is_known():
     assert not has_ended(f"other/{2**22 + 1}/5", NODE)
 
 
-ASK = "from deployments.stateful.ray.process import name_of_this_process;"
+ASK = "from deployments.stateful.ray.cluster import name_of_this_process;"
 TELL = f"{ASK} print(name_of_this_process({NODE!r}), flush=True); input()"
