@@ -28,14 +28,14 @@ from pathlib import Path
 
 import numpy as np
 import ray
+from deployments.stateful.garbage import look_for_garbage_seldom
 from ray.actor import ActorHandle
 from rich.table import Table
 
 from deployments.inference.options import InferenceOptions
 from deployments.ray_private.core import SERVE_NAMESPACE, read_actor_process
-from deployments.stateful.garbage import look_for_garbage_seldom
 from deployments.stateful.layout import Partition, agree_on_layout, table_of
-from deployments.stateful.protocol import StateError, Key
+from deployments.stateful.protocol import Key, StateError
 from deployments.stateful.ray.actor import OpenStore, find_authority
 from deployments.stateful.ray.client import RayAuthority
 from deployments.stateful.replica.held_states import Unanswered

@@ -10,8 +10,8 @@ from ray.serve import Application, Deployment
 from deployments.customers import record_types
 from deployments.customers.records.deployment import CustomerRecords, RecordOptions
 from deployments.customers.records.record_type import RecordType
+from serve_app.configured_observability import configured_observability
 from serve_app.configured_store import open_configured_store, require_shared_store
-from serve_app.configured_tracing import configured_tracing
 from serve_app.settings import Settings
 
 
@@ -21,9 +21,7 @@ def build(args: RecordOptions) -> Application:
     deployment: Deployment = CustomerRecords
     settings = Settings()
     record_type = configured(record_types()[args.record], settings)
-    return deployment.bind(
-        record_type, open_configured_store, settings.access_log_share, configured_tracing()
-    )
+    return deployment.bind(record_type, open_configured_store, configured_observability(settings))
 
 
 def configured(record_type: RecordType, settings: Settings) -> RecordType:

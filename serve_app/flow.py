@@ -7,12 +7,11 @@ from ray.serve import Application
 
 from deployments.flow.service import FLOW, FlowOptions
 from deployments.forecast.deployment import bind
-from serve_app.configured_tracing import configured_tracing
+from serve_app.configured_observability import configured_observability
 from serve_app.settings import Settings
 
 
 def build(args: FlowOptions) -> Application:
     """Build the application; ``import_path`` in the serve config names this function."""
     settings = Settings()
-    path, share = settings.flow_model_path, settings.access_log_share
-    return bind(FLOW, args, path, share, configured_tracing())
+    return bind(FLOW, args, settings.flow_model_path, configured_observability(settings))

@@ -12,8 +12,8 @@ from deployments.gateway.inference_calls.http_transport import base_of
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.safety import check_safety
 from serve_app.configured_network import configured_network
+from serve_app.configured_observability import configured_observability
 from serve_app.configured_store import open_configured_store, require_shared_store
-from serve_app.configured_tracing import configured_tracing
 from serve_app.identity.first_user import configured_users
 from serve_app.identity.inference_token import configured_tokens
 from serve_app.identity.key_ring import ConfiguredKeys, check_keys
@@ -46,8 +46,7 @@ def build(args: GatewayOptions) -> Application:
         open_store=open_configured_store,
         inference_url=settings.rl_inference_service_url,
         plan=configured_plan(args, network),
-        access_log_share=settings.access_log_share,
-        tracing=configured_tracing(),
+        observability=configured_observability(settings),
         open_tokens=configured_tokens(settings),
         network=network,
     )

@@ -119,7 +119,7 @@ def _write(entry: Entry) -> bytes:
     return json.dumps(fields, ensure_ascii=False).encode()
 
 
-PERIOD_S = 5.0
+FLUSH_PERIOD_S = 5.0
 MAX_DISTINCT = 20  # entries of a log in a period; what differs further is counted together
 OTHERS = "(others)"
 

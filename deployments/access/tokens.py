@@ -40,6 +40,7 @@ class Tokens:
 
     Attributes:
         keys: in use.
+        revocations: which tokens are revoked.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Tokens:
         self.keys = keys
         self._clock_skew_s = clock_skew_s
         self._clock = clock
-        self._revocations = revocations or Revocations([])
+        self.revocations = revocations or Revocations([])
         self._unchecked = frozenset(unchecked)
         # Checking a signature costs as much as half of the rest of a request, and clients send the
         # same token for an hour. Times are checked anew at each request.
@@ -72,9 +73,9 @@ class Tokens:
         Raises:
             StoreUnavailable: it cannot be read; what was known still counts.
         """
-        if await self._revocations.refresh():
+        if await self.revocations.refresh():
             for token, verified in list(self._verified.items()):
-                if self._revocations.revoke(verified):
+                if self.revocations.revoke(verified):
                     del self._verified[token]
 
     def issue(
@@ -126,7 +127,7 @@ class Tokens:
         verified = self.verify(token.strip())
         if scope not in verified.scopes:
             raise _of(verified, ForbiddenError(scope))
-        if scope not in self._unchecked and not self._revocations.are_fresh():
+        if scope not in self._unchecked and not self.revocations.are_fresh():
             raise UncheckedError
         return verified
 
@@ -141,7 +142,7 @@ class Tokens:
             if len(token) > _LONGEST:
                 raise UnauthorizedError("The token is invalid")
             verified = self._decode(token)
-            if self._revocations.revoke(verified):
+            if self.revocations.revoke(verified):
                 raise _of(verified, UnauthorizedError("The token has been revoked"))
             self._remember(token, verified)
         now = self._clock()

@@ -21,7 +21,7 @@ from deployments.http.docs import page_headers
 from deployments.http.errors import RefusedError, render_error
 from deployments.http.fast_routes import FastRoutes
 from deployments.http.messages import NOT_A_RUN_ID, is_name
-from deployments.http.probes import Check, Probes
+from deployments.http.probes import Probes
 from deployments.http.request import client_address
 
 _STATIC = Path(__file__).with_name("static")
@@ -31,15 +31,17 @@ Authorization = Annotated[str | None, Header()]
 Run = Annotated[str | None, Query()]
 
 
-def create_app(service: ConsoleService, *, trust_forwarded_for: bool = True) -> FastAPI:
+def create_app(
+    service: ConsoleService, probes: Probes | None = None, *, trust_forwarded_for: bool = True
+) -> FastAPI:
     """Build the ASGI application around a service.
 
     Args:
         trust_forwarded_for: whether an address is that of ``X-Forwarded-For``.
     """
     app = FastAPI(title="Live console", openapi_url=None)
-    feed = Check(service.check_feed, "The feed of reports does not answer.")
-    Probes(service.check_health, {"feed": feed}).add_to(FastRoutes(app, render_error))
+    probes = probes or Probes(service.check_health, service.checks)
+    probes.add_to(FastRoutes(app, render_error))
     app.add_exception_handler(RefusedError, _respond_to)
     app.add_middleware(_Guarded)
     road_map = asdict(service.road_map)

@@ -19,8 +19,8 @@ from deployments.console.view import View
 from deployments.console.what_if import WhatIf
 from deployments.feed.board import Watch
 from deployments.http.errors import ForbiddenError, UnauthorizedError
+from deployments.http.probes import Check
 from deployments.log import RateLimitedLogger
-from deployments.store import StoreError
 from models.junctions import SHIPPED
 from models.maps.map_of_file import road_map_of
 from models.maps.road_map import RoadMap, read_road_map
@@ -148,7 +148,12 @@ class ConsoleService:
         if (cause := task.exception()) is not None:
             raise RuntimeError("the console shows nothing new") from cause
 
-    async def check_feed(self) -> None:
+    @property
+    def checks(self) -> dict[str, Check]:
+        """What the console needs to be ready, by the names in ``/readyz``."""
+        return {"feed": Check(self._check_feed, "The feed of reports does not answer.")}
+
+    async def _check_feed(self) -> None:
         """Open the feed anew if it has died; raise when it cannot be asked."""
         await (await self._hold_feed()).check()
 
@@ -219,7 +224,5 @@ class ConsoleService:
         self._news.clear()
 
     async def close(self) -> None:
-        with contextlib.suppress(StoreError):
-            await self._audit.flush()
         if self._watching is not None:
             self._watching.cancel()

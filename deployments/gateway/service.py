@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import contextvars
 import random
 import re
 import time
@@ -14,6 +11,7 @@ from dataclasses import dataclass, field
 from deployments.access.audit import AuditBuffer
 from deployments.access.keys import public_keys
 from deployments.access.tokens import Tokens
+from deployments.aio import SingleFlight
 from deployments.gateway.action_request import (
     ActionQuery,
     LaneCapacities,
@@ -47,7 +45,6 @@ from deployments.http.errors import RefusedError
 from deployments.http.messages import NOT_A_KEY, NOT_A_RUN_ID, is_name
 from deployments.log import RateLimitedLogger
 from deployments.metrics.sampled import Sampled, junction_labels
-from deployments.store import StoreError
 from deployments.trace_context import CURRENT
 from models.junctions import SHIPPED
 from models.networks.network import Network
@@ -111,7 +108,7 @@ class GatewayService:
         self._guard = guard
         self._random = random.Random()
         self._log = RateLimitedLogger("Answers")
-        self._health_probe: asyncio.Task[bool] | None = None
+        self._health = SingleFlight(inference.is_healthy)
 
     @property
     def breaker_state(self) -> State:
@@ -212,11 +209,7 @@ class GatewayService:
 
     async def health(self) -> HealthResponse:
         """Tell whether the inference service is healthy; requests at the same time share a call."""
-        if self._health_probe is None or self._health_probe.done():
-            # not in the context of the first request, with which Serve would cancel it
-            context = contextvars.Context()
-            self._health_probe = asyncio.create_task(self._inference.is_healthy(), context=context)
-        healthy = await asyncio.shield(self._health_probe)
+        healthy = await self._health.result()
         return HealthResponse(
             status="healthy" if healthy else "degraded",
             inferenceService="up" if healthy else "down",
@@ -224,11 +217,8 @@ class GatewayService:
         )
 
     async def close(self) -> None:
-        if self._health_probe is not None:
-            self._health_probe.cancel()
+        self._health.cancel()
         await self._inference.close()
-        with contextlib.suppress(StoreError):
-            await self.audit.flush()
         await self._logins.close()
 
 

@@ -9,7 +9,6 @@ may act upon it.
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import inspect
 import math
 from collections.abc import Callable, Mapping
@@ -19,6 +18,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from pydantic import BaseModel, Field
 from starlette.types import Scope
 
+from deployments.aio import SingleFlight
 from deployments.http.fast_routes import FastRoutes
 from deployments.http.messages import JSON_HEADERS, Answer
 
@@ -67,21 +67,15 @@ class Readiness:
         self._checks = checks
         self._verdict: dict[str, str] = {}
         self._looked_at = -math.inf
-        self._looking: asyncio.Task[None] | None = None
+        self._look = SingleFlight(self._judge)
 
     async def verdict(self) -> Mapping[str, str]:
         """Return ``ok`` or what is wrong, by check."""
         age_s = asyncio.get_running_loop().time() - self._looked_at
         if age_s >= PERIOD_S:
             patience_s = PATIENCE_S if age_s < OLD_S else None
-            await asyncio.wait([self._look()], timeout=patience_s)
+            await asyncio.wait([self._look.start()], timeout=patience_s)
         return self._verdict
-
-    def _look(self) -> asyncio.Task[None]:
-        if self._looking is None or self._looking.done():
-            # not in the context of the first request, with which Serve would cancel it
-            self._looking = asyncio.create_task(self._judge(), context=contextvars.Context())
-        return self._looking
 
     async def _judge(self) -> None:
         outcomes = await asyncio.gather(*map(_outcome, self._checks.values()))

@@ -9,25 +9,17 @@ from typing import Any
 from fastapi import FastAPI
 from ray import serve
 
-from deployments.feed.actor import start_publisher
-from deployments.http.access_log import AccessLog
-from deployments.http.fast_path import fast_path_protocol
-from deployments.http.probes import Probes, store_check
+from deployments.http.probes import store_check
 from deployments.http.request import BearerGuard
 from deployments.inference.api import create_app
 from deployments.inference.metrics import InferenceMetrics
 from deployments.inference.options import InferenceOptions
 from deployments.inference.policy_model import initial_state
 from deployments.inference.service import InferenceReporter, InferenceService
-from deployments.metrics.exported import RequestMetrics
-from deployments.metrics.publisher import Publisher
-from deployments.ray_private.http_server import install_protocol
-from deployments.ray_private.serve import keep_calls_inside, prepare_log
+from deployments.replica import Observability, ReplicaBase
 from deployments.stateful.admission import ForeignStatesError
 from deployments.stateful.ray.actor import OpenStore
 from deployments.stateful.ray.client import connect_engine
-from deployments.tracing.process import TracingOptions
-from deployments.tracing.replica import end_traces, trace_replica
 from models.junctions import SHIPPED
 from models.networks.network import Network
 
@@ -46,15 +38,13 @@ class AnotherNetworkError(Exception):
 
 @serve.deployment(name="Inference")
 @serve.ingress()
-class Inference:
-    """One replica: owns the hidden states it steps, serves the policy over HTTP.
+class Inference(ReplicaBase):
+    """One replica: owns the hidden states that it steps, and serves the policy over HTTP.
 
     Args:
-        agent_path: policy file, unless ``user_config`` names another.
-        open_store: opens the store in which the layout, resets and copies of hidden states are.
-        access_log_share: of the requests that get a line in the log, from 0 to 1.
-        open_tokens: reads, where they are used, the tokens of which clients must send one; None
-            asks for none.
+        agent_path: the policy's file, unless ``user_config`` names another.
+        open_store: opens the store of the layout, resets and snapshots.
+        open_tokens: reads the tokens of which clients must send one; None requires none.
         network: whose junctions are served.
     """
 
@@ -63,46 +53,33 @@ class Inference:
         options: InferenceOptions,
         agent_path: str,
         open_store: OpenStore,
-        access_log_share: float = 0.0,
-        tracing: TracingOptions | None = None,
+        observability: Observability | None = None,
         open_tokens: Callable[[], Sequence[str]] | None = None,
         network: Network = SHIPPED,
     ) -> None:
-        prepare_log()
-        keep_calls_inside()
-        trace_replica(tracing)
+        super().__init__(observability)
         self._options = options
         self._guard = open_tokens and BearerGuard(open_tokens())
-        self._store = open_store()
+        store, traces = open_store(), observability and observability.tracing
         try:
             self._engine = await connect_engine(
-                options, initial_state, network.digest, open_store, self._store, tracing
+                options, initial_state, network.digest, open_store, store, traces
             )
         except ForeignStatesError as error:
             raise AnotherNetworkError(network, error) from error
         self._service = InferenceService(self._engine, network)
         await asyncio.gather(self._engine.start(), self._service.policies.start(agent_path))
-        self._metrics = Publisher(InferenceMetrics(self._service).publish)
-        checks = {**self._service.checks(), "store": store_check(self._store)}
-        self._probes = Probes(self.check_health, checks)
-        self._access_log = AccessLog(access_log_share)
+        self.checks |= {**self._service.checks(), "store": store_check(store)}
+        self.close_at_end(self._service.close, store.close)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
+        service = self._service
         app = create_app(
-            self._service,
-            self._options,
-            self._probes,
-            self._access_log,
-            self._guard,
-            self._service.network,
+            service, self._options, self.probes, self.access_log, self._guard, service.network
         )
-        times = app.state.request_times
-        self._metrics.add(RequestMetrics(times).publish)
-        self._feed = start_publisher(
-            InferenceReporter(self._service, times.of("POST", "/predict_action"))
-        )
-        install_protocol(fast_path_protocol(app))
-        return app
+        times = app.state.request_times.of("POST", "/predict_action")
+        reporter = InferenceReporter(service, times)
+        return self.instrument(app, InferenceMetrics(service).publish, reporter)
 
     async def reconfigure(self, user_config: dict[str, Any]) -> None:
         """Swap the policies; a file that cannot be served leaves the present one in place."""
@@ -110,12 +87,4 @@ class Inference:
 
     def check_health(self) -> None:
         self._engine.check_health()
-        self._metrics.check_health()
-        self._feed.check_health()
-
-    async def __del__(self) -> None:
-        self._metrics.stop()
-        self._feed.stop()
-        await self._service.close()
-        await self._store.close()
-        await end_traces()
+        super().check_health()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -60,6 +62,16 @@ def stop() -> None:
     install(None)
     if spans is not None:
         spans.close()
+
+
+async def shut_down(patience_s: float = 3.0) -> None:
+    """Turn tracing off, and wait for the last spans to be sent, but no longer than a while."""
+    if not is_on():
+        return
+    # not a thread of the pool: one that waits for a collector keeps no process from ending
+    sending = threading.Thread(target=stop, daemon=True)
+    sending.start()
+    await asyncio.to_thread(sending.join, patience_s)
 
 
 def is_on() -> bool:

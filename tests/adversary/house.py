@@ -46,8 +46,8 @@ from deployments.http.fast_path import fast_path_protocol
 from deployments.inference import api as inference
 from deployments.inference.options import InferenceOptions
 from deployments.inference.service import InferenceService
-from deployments.stateful.replica.leases import StateLeases
 from deployments.stateful.replica.engine import StatefulEngine
+from deployments.stateful.replica.leases import StateLeases
 from deployments.store import Store, open_store
 from load_tests.harness.free_ports import free_port
 from models.junctions import SHIPPED

@@ -29,8 +29,8 @@ from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.users import Users
 from deployments.inference.api import create_app as create_inference
 from deployments.inference.options import InferenceOptions
-from deployments.stateful.replica.batcher import Decision
 from deployments.log import MOST, RateLimitFilter
+from deployments.stateful.replica.batcher import Decision
 from deployments.store import open_store
 from models.junctions import SHIPPED
 from tests.unit.gateway.conftest import OPTIONS, FakeInference, make_breaker, make_tokens

@@ -15,17 +15,11 @@ from deployments.customers.records.api import create_app
 from deployments.customers.records.errors import InvalidMobileNumber, RecordsUnavailable
 from deployments.customers.records.record_type import RecordType
 from deployments.customers.records.service import RecordService
-from deployments.http.access_log import AccessLog
-from deployments.http.fast_path import fast_path_protocol
-from deployments.http.probes import Probes, store_check
-from deployments.metrics.exported import RequestMetrics, Total
-from deployments.metrics.publisher import Publisher
+from deployments.http.probes import store_check
+from deployments.metrics.exported import Total
 from deployments.metrics.sampled import Sampled
-from deployments.ray_private.http_server import install_protocol
-from deployments.ray_private.serve import keep_calls_inside, prepare_log
+from deployments.replica import Observability, ReplicaBase
 from deployments.store import Store
-from deployments.tracing.process import TracingOptions
-from deployments.tracing.replica import end_traces, trace_replica
 
 OPERATIONS = ("create", "fetch", "update", "delete")
 _EXPECTED = ("ok", RecordsUnavailable.outcome)  # sooner or later, and told of from the start
@@ -90,39 +84,21 @@ class RecordOptions(BaseModel):
 
 @serve.deployment(name="CustomerRecords")
 @serve.ingress()
-class CustomerRecords:
-    """One replica of one record service; all that it knows is in the store.
-
-    Args:
-        access_log_share: of the requests that get a line in the log, from 0 to 1.
-    """
+class CustomerRecords(ReplicaBase):
+    """One replica of one record service; all that it knows is in the store."""
 
     async def __init__(  # type: ignore[misc]
         self,
         record_type: RecordType,
         open_store: Callable[[], Store],
-        access_log_share: float = 0.0,
-        tracing: TracingOptions | None = None,
+        observability: Observability | None = None,
     ) -> None:
-        prepare_log()
-        keep_calls_inside()
-        trace_replica(tracing)
-        metrics = RecordMetrics(record_type.name)
+        super().__init__(observability)
         store = open_store()
-        self._service = RecordService(record_type, store, metrics.observe)
-        self._probes = Probes(self.check_health, {"store": store_check(store)})
-        self._access_log = AccessLog(access_log_share)
-        self._metrics = Publisher(metrics.publish)
+        self._record_metrics = RecordMetrics(record_type.name)
+        self._service = RecordService(record_type, store, self._record_metrics.observe)
+        self.checks["store"] = store_check(store)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
-        app = create_app(self._service, self._probes, self._access_log)
-        self._metrics.add(RequestMetrics(app.state.request_times).publish)
-        install_protocol(fast_path_protocol(app))
-        return app
-
-    def check_health(self) -> None:
-        self._metrics.check_health()
-
-    async def __del__(self) -> None:
-        self._metrics.stop()
-        await end_traces()
+        app = create_app(self._service, self.probes, self.access_log)
+        return self.instrument(app, self._record_metrics.publish)

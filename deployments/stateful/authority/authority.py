@@ -16,8 +16,8 @@ import math
 from collections.abc import Callable
 from functools import partial
 
+from deployments.aio import BackgroundTasks
 from deployments.log import RateLimitedLogger
-from deployments.stateful.authority.background import BackgroundTasks
 from deployments.stateful.authority.eviction import Eviction, Resets
 from deployments.stateful.authority.fenced_writer import FencedWriter
 from deployments.stateful.authority.leadership import Leadership

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from deployments.stateful.authority.background import BackgroundTasks
+from deployments.aio import BackgroundTasks
 from deployments.stateful.authority.fenced_writer import ROWS_PER_WRITE, FencedWriter
 from deployments.stateful.authority.ownership import Ownership
 from deployments.stateful.authority.snapshots import snapshot_row

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-from deployments.stateful.authority.background import BackgroundTasks
+from deployments.aio import BackgroundTasks
 from deployments.stateful.authority.table import Owner, Session, StateRecord, StateTable, Waiter
 from deployments.stateful.layout import Cluster
 from deployments.stateful.protocol import StaleSessionError

@@ -21,9 +21,9 @@ from ray.actor import ActorHandle
 from ray.util import metrics
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from deployments.aio import PeriodicTask
 from deployments.channel import Address
 from deployments.log import write_to
-from deployments.metrics.publisher import Publisher
 from deployments.ray_private.core import logs_folder
 from deployments.stateful.authority.authority import StateAuthority
 from deployments.stateful.authority.fenced_writer import PartitionRetiredError
@@ -141,7 +141,7 @@ class StateActor(StateAuthority):
         )
         self._commits = CommitServer(self)
         self._address: Address | None = None
-        self._metrics = Publisher(ActorMetrics(self, app, shard).publish)
+        self._metrics = PeriodicTask("The metrics", ActorMetrics(self, app, shard).publish)
         # Reading many snapshots takes about as long as replicas take to find this process.
         self._starting_early = asyncio.ensure_future(self._start_early())
         self._moving = asyncio.ensure_future(self._move_when_misplaced(config, partition))

@@ -6,10 +6,11 @@ import asyncio
 
 import pytest
 
+from deployments.access.control import AccessControl
 from deployments.access.keys import Keys, new_key
-from deployments.access.refresher import start_refresher
 from deployments.access.revocations import STALE_S, Revocations, UserRule
 from deployments.access.tokens import Tokens
+from deployments.aio import PeriodicTask
 from deployments.gateway.passwords import hash_password
 from deployments.gateway.users import UserError, Users
 from deployments.http.errors import ForbiddenError, UnauthorizedError, UncheckedError
@@ -29,6 +30,10 @@ def replica(
 ) -> Tokens:
     rules = [UserRule(store.as_store(), configured or {})]
     return Tokens(keys, 3600, 5, revocations=Revocations(rules, loop_time), unchecked=["act"])
+
+
+async def follow(tokens: Tokens) -> list[PeriodicTask]:
+    return await AccessControl(tokens, lambda: KEYS).start()
 
 
 async def log_in(users: Users, tokens: Tokens, name: str = "ann") -> str:
@@ -204,10 +209,10 @@ async def test_every_replica_knows_within_five_seconds():
     store = MemoryStore()
     users, replicas = Users(store.as_store()), [replica(store) for _ in range(3)]
     await users.add("ann", PASSWORD)
-    refreshers = []
+    tasks = []
     for number, tokens in enumerate(replicas):
         await asyncio.sleep(0.3 * number)
-        refreshers.append(await start_refresher(tokens, lambda: KEYS))
+        tasks += await follow(tokens)
     token = await log_in(users, replicas[0])
     for after_s in range(1, 30):
         await asyncio.sleep(0.37 * after_s)
@@ -216,9 +221,9 @@ async def test_every_replica_knows_within_five_seconds():
         await asyncio.sleep(4.9)
         assert all(refused(tokens, token) for tokens in replicas)
         token = await log_in(users, replicas[0])
-    for refresher in refreshers:
-        refresher.check_health()
-        refresher.stop()
+    for task in tasks:
+        task.check_health()
+        task.stop()
 
 
 @virtual_time
@@ -227,7 +232,7 @@ async def test_while_the_store_is_away_signals_are_decided_on_and_resets_wait():
     users, tokens = Users(store.as_store()), replica(store)
     await users.add("ann", PASSWORD)
     await users.add("bob", PASSWORD)
-    refresher = await start_refresher(tokens, lambda: KEYS)
+    tasks = await follow(tokens)
     ann, bob = await log_in(users, tokens), await log_in(users, tokens, "bob")
     await users.remove("bob")
     await asyncio.sleep(2)
@@ -242,7 +247,8 @@ async def test_while_the_store_is_away_signals_are_decided_on_and_resets_wait():
     store.serves = True
     await asyncio.sleep(2)
     tokens.authenticate(f"Bearer {ann}", "reset")
-    refresher.stop()
+    for task in tasks:
+        task.stop()
 
 
 @virtual_time
@@ -250,14 +256,15 @@ async def test_a_replica_that_has_never_read_the_store_grants_no_more_than_that(
     store = MemoryStore()
     store.serves = False
     tokens = replica(store)
-    refresher = await start_refresher(tokens, lambda: KEYS)
+    tasks = await follow(tokens)
     token = f"Bearer {tokens.issue('ann')}"
     tokens.authenticate(token, "act")
     with pytest.raises(UncheckedError):
         tokens.authenticate(token, "reset")
     with pytest.raises(ForbiddenError):
         tokens.authenticate(f"Bearer {tokens.issue('ann', ['act'])}", "reset")
-    refresher.stop()
+    for task in tasks:
+        task.stop()
 
 
 @virtual_time

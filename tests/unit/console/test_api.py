@@ -108,7 +108,7 @@ async def test_refused_tokens_are_noted_with_their_address(feed, serve, tmp_path
             bearer(b"another secret of 32 bytes......"),
         ):
             await client.get("/stream", headers={**given, "X-Forwarded-For": "203.0.113.9"})
-    await service.close()
+    await audit.flush()
     noted = await AuditLog(store).entries()
     await store.close()
     assert sorted(each.who for each in noted) == ["", "controller"]

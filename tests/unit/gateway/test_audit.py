@@ -100,9 +100,3 @@ async def test_decisions_are_not_noted(client, bearer, kept):
     for _ in range(3):
         await client.post(ACTION, json=BODY, headers=bearer)
     assert await kept() == []
-
-
-async def test_what_is_noted_is_kept_when_a_replica_stops(login, service, store, tmp_path):
-    await login("ann", PASSWORD)
-    await service.close()
-    assert [entry.event for entry in await AuditLog(store).entries()] == ["login"]

@@ -10,8 +10,8 @@ import torch
 from deployments.inference.api import create_app
 from deployments.inference.options import InferenceOptions
 from deployments.inference.service import InferenceService
-from deployments.stateful.replica.leases import StateLeases
 from deployments.stateful.replica.engine import StatefulEngine
+from deployments.stateful.replica.leases import StateLeases
 from models.policy.form import HIDDEN_DIM
 from tests.unit.inference.policies import WEIGHTS
 from tests.unit.stateful.authorities import make_authority

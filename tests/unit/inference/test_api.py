@@ -15,9 +15,9 @@ from deployments.inference.api import create_app
 from deployments.inference.options import InferenceOptions
 from deployments.inference.service import InferenceService
 from deployments.stateful.protocol import Key, StateBatch
-from deployments.stateful.replica.leases import StateLeases
-from deployments.stateful.replica.engine import StatefulEngine
 from deployments.stateful.replica.batcher import Decision
+from deployments.stateful.replica.engine import StatefulEngine
+from deployments.stateful.replica.leases import StateLeases
 from models.junctions import JUNCTIONS
 from models.policy.form import HIDDEN_DIM
 from tests.unit.inference.policies import BIG, REFERENCE, SMALL, observations

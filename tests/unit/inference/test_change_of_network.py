@@ -6,14 +6,14 @@ import asyncio
 
 import numpy as np
 import pytest
-
 from deployments.inference.change_of_network import (
     LONGEST_WAIT_S,
     AnotherNetworkError,
     check_network,
 )
+
 from deployments.stateful.authority.fenced_writer import LeadershipRecord
-from deployments.stateful.authority.snapshots import Copy, snapshot_row, pack_copy, cluster_stamp
+from deployments.stateful.authority.snapshots import Copy, cluster_stamp, pack_copy, snapshot_row
 from deployments.stateful.layout import LAYOUT_ROW, Layout, agree_on_layout, layout_of
 from deployments.stateful.protocol import Key, Version
 from models.junctions import SHIPPED

@@ -13,8 +13,8 @@ from deployments.inference.api import create_app
 from deployments.inference.metrics import InferenceMetrics
 from deployments.inference.options import InferenceOptions
 from deployments.inference.service import InferenceService
-from deployments.stateful.replica.leases import StateLeases
 from deployments.stateful.replica.engine import StatefulEngine
+from deployments.stateful.replica.leases import StateLeases
 from models.junctions import SHIPPED
 from models.networks.network import Network
 from models.policy.form import HIDDEN_DIM

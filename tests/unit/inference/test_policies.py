@@ -21,10 +21,10 @@ from deployments.inference.options import InferenceOptions, InferenceUserConfig
 from deployments.inference.policies import Part, place_of
 from deployments.inference.service import InferenceService
 from deployments.stateful.authority.authority import StateAuthority
-from deployments.stateful.protocol import CheckoutTimeoutError, StateError, Key
-from deployments.stateful.replica.leases import StateLeases
-from deployments.stateful.replica.engine import StatefulEngine
+from deployments.stateful.protocol import CheckoutTimeoutError, Key, StateError
 from deployments.stateful.replica.batcher import Decision
+from deployments.stateful.replica.engine import StatefulEngine
+from deployments.stateful.replica.leases import StateLeases
 from models.policy.form import HIDDEN_DIM
 from tests.reference import ReferencePolicy, random_state_dict
 from tests.unit.inference.policies import (

@@ -11,7 +11,6 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from deployments.trace_context import Trace
 from deployments.tracing import process
-from deployments.tracing.replica import end_traces
 from deployments.tracing.spans import PERIOD_MS, Sampler, Spans
 
 
@@ -42,7 +41,7 @@ async def test_the_last_spans_are_sent_at_the_end():
     collector.answers.set()
     trace_to(collector)
     began = time.monotonic()
-    await end_traces()
+    await process.shut_down()
     assert collector.taken == ["the last"]
     assert time.monotonic() - began < PERIOD_MS / 1000
     assert not process.is_on()
@@ -51,11 +50,11 @@ async def test_the_last_spans_are_sent_at_the_end():
 async def test_a_collector_that_hangs_is_not_waited_for():
     collector = Collector()
     trace_to(collector)
-    await end_traces(patience_s=0.05)
+    await process.shut_down(patience_s=0.05)
     assert collector.taken == []
     assert not process.is_on()
     collector.answers.set()
 
 
 async def test_without_traces_there_is_nothing_to_end():
-    await end_traces()
+    await process.shut_down()

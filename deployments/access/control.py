@@ -1,0 +1,86 @@
+"""What a replica knows of access, kept up to date beside the requests."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+
+from deployments.access.audit import FLUSH_PERIOD_S, AuditBuffer, AuditLog
+from deployments.access.keys import Keys
+from deployments.access.revocations import Revocations, UserRule
+from deployments.access.service_tokens import ServiceTokenRule
+from deployments.access.tokens import Tokens
+from deployments.aio import PeriodicTask
+from deployments.http.probes import Check
+from deployments.store import Store, StoreError
+
+
+class AccessControl:
+    """The tokens and the audit log of a replica.
+
+    Args:
+        tokens: issued and verified by the replica.
+        read_keys: returns the signing keys, the same object while they are the same; it may wait
+            for a disk.
+        audit: buffer of the audit log.
+    """
+
+    def __init__(
+        self, tokens: Tokens, read_keys: Callable[[], Keys], audit: AuditBuffer | None = None
+    ) -> None:
+        self.tokens = tokens
+        self.audit = audit or AuditBuffer()
+        self._read_keys = read_keys
+
+    @classmethod
+    def of_store(
+        cls,
+        store: Store,
+        users: Mapping[str, str],
+        read_keys: Callable[[], Keys],
+        lifetime_s: int,
+        clock_skew_s: float,
+        unchecked: Iterable[str],
+    ) -> AccessControl:
+        """Create the access control of the users and tokens in a store.
+
+        Args:
+            users: names and password hashes from the configuration.
+            lifetime_s, clock_skew_s, unchecked: as of :class:`Tokens`.
+        """
+        revocations = Revocations([UserRule(store, users), ServiceTokenRule(store)])
+        tokens = Tokens(
+            read_keys(), lifetime_s, clock_skew_s, revocations=revocations, unchecked=unchecked
+        )
+        return cls(tokens, read_keys, AuditBuffer(AuditLog(store)))
+
+    @property
+    def checks(self) -> dict[str, Check]:
+        """What a replica needs to be ready, by the names in ``/readyz``."""
+        return {
+            "signing_key": Check(self.tokens.check, "Tokens cannot be signed and verified."),
+            "revocations": Check(
+                self.tokens.revocations.are_fresh, "It is not known which tokens are revoked."
+            ),
+        }
+
+    async def start(self) -> list[PeriodicTask]:
+        """Read the revocations, if the store serves, and return the tasks that follow them."""
+        with contextlib.suppress(Exception):  # the task below logs it when it fails as well
+            await self.tokens.refresh_revocations()
+        return [
+            PeriodicTask("The file of keys", self._follow_keys, survives=True),
+            PeriodicTask("The list of revocations", self.tokens.refresh_revocations, survives=True),
+            PeriodicTask("The audit log", self.audit.flush, FLUSH_PERIOD_S, survives=True),
+        ]
+
+    async def _follow_keys(self) -> None:
+        keys = await asyncio.to_thread(self._read_keys)
+        if keys is not self.tokens.keys:
+            self.tokens.use(keys)
+
+    async def close(self) -> None:
+        """Write what the audit log has still to get."""
+        with contextlib.suppress(StoreError):
+            await self.audit.flush()

@@ -1,0 +1,129 @@
+"""Work in the event loop that belongs to no single request."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Generic, TypeVar
+
+from deployments.log import Outages, logger
+
+T = TypeVar("T")
+
+
+class PeriodicTask:
+    """A step that is repeated until the task is stopped. Create it in an event loop.
+
+    Args:
+        name: what the step keeps up to date, as in "The audit log": for the log and health checks.
+        step: a function or a coroutine function.
+        period_s: pause before the first step, and between two steps.
+        survives: whether an error of the step is only logged, and the step repeated. Otherwise the
+            error ends the task, and :meth:`check_health` reports it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        step: Callable[[], Awaitable[None] | None],
+        period_s: float = 1.0,
+        *,
+        survives: bool = False,
+    ) -> None:
+        self._name = name
+        self._step = step
+        self._period_s = period_s
+        self._outages = Outages(name) if survives else None
+        # no request's context: a cancelled request must not cancel this task
+        self._task = asyncio.create_task(self._run(), name=name, context=contextvars.Context())
+
+    def check_health(self) -> None:
+        """Check that the task still runs.
+
+        Raises:
+            RuntimeError: it has ended; the cause is the error of its step.
+        """
+        if self._task.done():
+            cause = None if self._task.cancelled() else self._task.exception()
+            raise RuntimeError(f"{self._name}: the background task has stopped") from cause
+
+    def stop(self) -> None:
+        """Cancel the task."""
+        self._task.cancel()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._period_s)
+            try:
+                result = self._step()
+                if inspect.isawaitable(result):
+                    await result
+            except Exception as error:
+                if self._outages is None:
+                    raise
+                self._outages.failed(error)
+            else:
+                if self._outages is not None:
+                    self._outages.served()
+
+
+class BackgroundTasks:
+    """Tasks that no caller awaits: kept from the garbage collector, with their failures reported."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run work whose failure affects nothing else; it is logged."""
+
+        def log(error: BaseException) -> None:
+            logger.error("Background work failed", exc_info=error)
+
+        self.supervise(work, log)
+
+    def supervise(
+        self, work: Coroutine[Any, Any, None], on_failure: Callable[[BaseException], None]
+    ) -> None:
+        """Run work, and report its failure."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+
+        def done(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            if not task.cancelled() and (error := task.exception()) is not None:
+                on_failure(error)
+
+        task.add_done_callback(done)
+
+    def cancel(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+
+
+class SingleFlight(Generic[T]):
+    """A call that all who ask at the same time share.
+
+    Args:
+        call: makes the call; no request's end cancels it.
+    """
+
+    def __init__(self, call: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self._call = call
+        self._task: asyncio.Task[T] | None = None
+
+    def start(self) -> asyncio.Task[T]:
+        """Return the call that is under way, after starting one if there is none."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._call(), context=contextvars.Context())
+        return self._task
+
+    async def result(self) -> T:
+        """Return what the call returns, or raise what it raises."""
+        return await asyncio.shield(self.start())
+
+    def cancel(self) -> None:
+        """Cancel the call that is under way, if any."""
+        if self._task is not None:
+            self._task.cancel()

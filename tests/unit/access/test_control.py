@@ -1,0 +1,46 @@
+"""What keeps a replica's knowledge of access up to date."""
+
+from __future__ import annotations
+
+import asyncio
+
+from deployments.access.audit import AuditBuffer, AuditLog
+from deployments.access.control import AccessControl
+from deployments.access.keys import Keys, key_of_secret, new_key
+from deployments.access.tokens import Tokens
+from deployments.store import open_store
+from tests.unit.inference.virtual_time import virtual_time
+
+SECRET = b"0123456789abcdef" * 4
+
+
+@virtual_time
+async def test_tokens_follow_the_keys_and_stay_as_they_are_while_those_do():
+    old = Keys.of_secret(SECRET)
+    tokens = Tokens(old, 60, 5)
+    read = [old]
+    tasks = await AccessControl(tokens, lambda: read[0]).start()
+    token = tokens.issue("ann")
+    tokens.verify(token)
+    await asyncio.sleep(2.5)
+    assert tokens._verified, "nothing is forgotten for nothing"
+    read[0] = Keys([key_of_secret(SECRET), new_key("HS256", 0)])
+    while tokens.keys is old:
+        await asyncio.sleep(0.1)
+    assert tokens.verify(token).subject == "ann"
+    for task in tasks:
+        task.check_health()
+        task.stop()
+
+
+async def test_what_is_noted_is_kept_when_a_replica_stops(tmp_path):
+    store = open_store(f"sqlite:///{tmp_path / 'audit.db'}")
+    access = AccessControl(
+        Tokens(Keys.of_secret(SECRET), 60, 5),
+        lambda: Keys.of_secret(SECRET),
+        AuditBuffer(AuditLog(store)),
+    )
+    access.audit.note("login", "ann", "203.0.113.9")
+    await access.close()
+    assert [entry.event for entry in await AuditLog(store).entries()] == ["login"]
+    await store.close()

@@ -1,0 +1,88 @@
+"""Background tasks: repeated, stopped, and noticed when they end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from deployments.aio import PeriodicTask, SingleFlight
+from tests.unit.inference.virtual_time import virtual_time
+
+
+class Step:
+    """Counts its calls; the first ones raise an error."""
+
+    def __init__(self, fails: int = 0) -> None:
+        self.calls = 0
+        self._fails = fails
+
+    def __call__(self) -> None:
+        self.calls += 1
+        if self.calls <= self._fails:
+            raise OSError("no such disk")
+
+    async def as_coroutine(self) -> None:
+        self()
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@virtual_time
+async def test_a_step_is_repeated_until_the_task_is_stopped(is_async: bool) -> None:
+    step = Step()
+    task = PeriodicTask("The metrics", step.as_coroutine if is_async else step, 2.0)
+    await asyncio.sleep(9)
+    task.check_health()
+    task.stop()
+    await asyncio.sleep(9)
+    assert step.calls == 4
+    with pytest.raises(RuntimeError, match="The metrics: the background task has stopped"):
+        task.check_health()
+
+
+@virtual_time
+async def test_an_error_ends_the_task_and_is_the_cause_of_the_failed_health_check() -> None:
+    step = Step(fails=1)
+    task = PeriodicTask("The metrics", step)
+    await asyncio.sleep(3)
+    assert step.calls == 1
+    with pytest.raises(RuntimeError, match="The metrics") as failure:
+        task.check_health()
+    assert isinstance(failure.value.__cause__, OSError)
+
+
+def test_a_task_that_survives_repeats_a_failed_step_and_logs_it_once(caplog) -> None:
+    step = Step(fails=4)
+
+    @virtual_time
+    async def story() -> None:
+        task = PeriodicTask("The file of keys", step, survives=True)
+        await asyncio.sleep(10.5)
+        task.check_health()
+        task.stop()
+
+    with caplog.at_level(logging.WARNING, logger="ray.serve"):
+        story()
+    assert step.calls == 10
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == 2
+    assert messages[0] == "The file of keys does not serve: no such disk"
+
+
+@virtual_time
+async def test_calls_at_the_same_time_are_one_and_outlive_who_asked_first() -> None:
+    calls = 0
+
+    async def call() -> int:
+        nonlocal calls
+        calls += 1
+        await asyncio.sleep(1)
+        return calls
+
+    flight = SingleFlight(call)
+    first, second = (asyncio.create_task(flight.result()) for _ in range(2))
+    await asyncio.sleep(0.5)
+    first.cancel()
+    assert await second == 1
+    assert await flight.result() == 2
