@@ -70,7 +70,7 @@ class PeriodicTask:
 
 
 class BackgroundTasks:
-    """Tasks that no caller awaits: kept from the garbage collector, with their failures reported."""
+    """Tasks that no caller awaits: kept from the garbage collector, their failures reported."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
