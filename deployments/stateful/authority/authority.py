@@ -87,10 +87,12 @@ class StateAuthority:
         self._ownership = Ownership(
             self._table, self._background, cluster, self._leadership.may_act
         )
-        keep_s = options.run_ttl_s + self._grace_s + RELEASED_S
-        self._resets = Resets(writer, partition, keep_s, clock)
+        self._resets = Resets(writer, partition, clock)
+        self._longest_ttl_s = options.run_ttl_s  # so far; replicas may have any of them
         self._recovery = Recovery(self._table, self._ownership, self._resets, cluster, clock)
-        self._eviction = Eviction(self._table, self._ownership, self._resets, self._background)
+        self._eviction = Eviction(
+            self._table, self._ownership, self._resets, self._snapshots, self._background
+        )
         self._sessions = Sessions(
             self._leadership, self._ownership, self._recovery, self._grace_s, clock
         )
@@ -122,6 +124,7 @@ class StateAuthority:
         terms = {"lease_s", "shards", "durability"}
         kept = {name: getattr(self._options, name) for name in terms}
         self._options = options.model_copy(update=kept)
+        self._longest_ttl_s = max(self._longest_ttl_s, options.run_ttl_s)
 
     # The term
 
@@ -169,7 +172,7 @@ class StateAuthority:
             self.sweep()
             if self._leadership.may_act():
                 with contextlib.suppress(AuthorityUnavailableError):  # pruning is not urgent
-                    await self._resets.prune()
+                    await self._resets.prune(self._longest_ttl_s + self._grace_s + RELEASED_S)
             await asyncio.sleep(SWEEP_PERIOD_S)
 
     def sweep(self) -> None:

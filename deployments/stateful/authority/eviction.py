@@ -11,7 +11,7 @@ from typing import NamedTuple
 from deployments.aio import BackgroundTasks
 from deployments.stateful.authority.fenced_writer import ROWS_PER_WRITE, FencedWriter
 from deployments.stateful.authority.ownership import Ownership
-from deployments.stateful.authority.snapshots import snapshot_row
+from deployments.stateful.authority.snapshots import SnapshotWriter, snapshot_row
 from deployments.stateful.authority.table import Evictor, StateRecord, StateTable
 from deployments.stateful.layout import Partition
 
@@ -25,26 +25,20 @@ class _Void(NamedTuple):
 
 
 class Resets:
-    """Keeps, in memory and in the store, the epoch under which each run was last cleared.
-
-    Args:
-        keep_s: replicas claim nothing that was unused for so long.
-    """
+    """Keeps, in memory and in the store, the epoch under which each run was last cleared."""
 
     def __init__(
         self,
         writer: FencedWriter,
         partition: Partition,
-        keep_s: float,
         clock: Callable[[], float],
     ) -> None:
         self._writer = writer
         self._prefix = f"{_PREFIX}{partition.generation}/{partition.shard}/"
         self._generation = partition.generation
-        self._keep_s = keep_s
         self._clock = clock
         self._void: OrderedDict[str, _Void] = OrderedDict()  # in the order of noting
-        self._being_written: Counter[str] = Counter()  # by run
+        self._being_written: dict[str, int] = {}  # epochs by run
 
     def restore(self, row: str, value: bytes) -> bool:
         """Adopt a row of this partition; return False if the row is of another kind."""
@@ -63,30 +57,45 @@ class Resets:
         self._void.move_to_end(run)
 
     def voids(self, run: str, epoch: int) -> bool:
-        return run in self._void and epoch <= self._void[run].epoch
+        """Return whether a copy with this epoch was cleared, or is being cleared now.
+
+        A claim that arrives while its reset is being written must not bring the state back: no
+        record of it existed when the run was recalled.
+        """
+        void = self._void.get(run)
+        cleared = self._being_written.get(run, 0 if void is None else void.epoch)
+        return epoch <= cleared
 
     async def write(self, run: str, epoch: int, erased: list[str]) -> None:
-        """Write a reset, and erase the snapshots that it voids, in one transaction.
+        """Write a reset, and erase the snapshots that it voids.
+
+        One reset of a run is written at a time. The snapshots of a large run are erased in several
+        writes, because the store has a deadline for each.
 
         Args:
             erased: rows of these snapshots.
         """
-        self._being_written[run] += 1
+        self._being_written[run] = epoch
         try:
             packed = epoch.to_bytes(_EPOCH_BYTES, "little")
-            await self._writer.write({self._prefix + run: packed}, erased)
+            first, others = erased[:ROWS_PER_WRITE], erased[ROWS_PER_WRITE:]
+            await self._writer.write({self._prefix + run: packed}, first)
+            await self._writer.delete(others)
             self.note(run, epoch)
         finally:
-            self._being_written[run] -= 1
-            self._being_written += Counter()  # drops counts of zero
+            del self._being_written[run]
 
     @property
     def rows(self) -> list[str]:
         return [self._prefix + run for run in self._void]
 
-    async def prune(self) -> None:
-        """Remove resets whose voided copies no claim can name any more."""
-        too_old = self._clock() - self._keep_s
+    async def prune(self, keep_s: float) -> None:
+        """Remove resets whose voided copies no claim can name any more.
+
+        Args:
+            keep_s: replicas claim nothing that was unused for so long.
+        """
+        too_old = self._clock() - keep_s
         old: list[str] = []
         for run, void in self._void.items():
             if void.noted_at >= too_old or len(old) == ROWS_PER_WRITE:
@@ -135,11 +144,13 @@ class Eviction:
         table: StateTable,
         ownership: Ownership,
         resets: Resets,
+        snapshots: SnapshotWriter,
         background: BackgroundTasks,
     ) -> None:
         self._table = table
         self._ownership = ownership
         self._resets = resets
+        self._snapshots = snapshots
         self._background = background
         self._locks = KeyedLocks()
         self._expiring: set[str] = set()
@@ -157,8 +168,10 @@ class Eviction:
             records = await self._take_run(run, evictor)
             epoch = self._table.next_epoch()
             try:
-                rows = [snapshot_row(record.key) for record in records]
-                await self._resets.write(run, epoch, rows)
+                # No snapshot from before the reset may be written after it.
+                async with self._snapshots.writing:
+                    rows = [snapshot_row(record.key) for record in records]
+                    await self._resets.write(run, epoch, rows)
             except BaseException:
                 for record in records:
                     self._ownership.release(record)

@@ -200,26 +200,27 @@ class Leadership:
         """
         restores = self._options.restore_after_restart
         stamp = cluster_stamp(self._cluster.session)
-        found: list[tuple[Key, Snapshot | None]] = []
+        found: list[tuple[Key, Snapshot | None, bool]] = []  # True: of this start of the cluster
         obsolete: list[str] = []
         try:
             async for row, value in self.writer.store.scan(self.writer.table):
                 if (key := key_of(row)) is not None:
                     if self._partition.has(key):
-                        is_kept = restores or has_stamp(value, stamp)
-                        found.append(
-                            (key, Snapshot.unpack(value, state_bytes) if is_kept else None)
-                        )
+                        is_own = has_stamp(value, stamp)
+                        is_kept = restores or is_own
+                        snapshot = Snapshot.unpack(value, state_bytes) if is_kept else None
+                        found.append((key, snapshot, is_own))
                 elif not resets.restore(row, value) and resets.is_obsolete(row):
                     obsolete.append(row)
         except StoreUnavailable as error:
             raise AuthorityUnavailableError(f"The store is unavailable: {error}") from error
-        for key, snapshot in found:
-            # A snapshot may have been written after its reset.
+        for key, snapshot, is_own in found:
             if snapshot is None or resets.voids(key.run, snapshot.version.epoch):
                 snapshots.put(key, None)
-            else:
-                table.restore(key, snapshot)
+                continue
+            table.restore(key, snapshot)
+            if not is_own:  # from now on it is kept whatever the options of the next term are
+                snapshots.put(key, snapshot)
         await self.writer.delete(obsolete)
 
     def open(self) -> None:

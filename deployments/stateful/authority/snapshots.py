@@ -98,9 +98,13 @@ class SnapshotWriter:
     Args:
         stamp: of this start of the cluster.
         every_put_is_urgent: whether commits wait for their snapshots.
+
+    Attributes:
+        writing: held while snapshots are being written.
     """
 
     def __init__(self, writer: FencedWriter, stamp: bytes, every_put_is_urgent: bool) -> None:
+        self.writing = asyncio.Lock()
         self._writer = writer
         self._stamp = stamp
         self._every_put_is_urgent = every_put_is_urgent
@@ -174,6 +178,10 @@ class SnapshotWriter:
                 self._wake.set()
 
     async def _write_urgent(self) -> None:
+        async with self.writing:
+            await self._take_and_write()
+
+    async def _take_and_write(self) -> None:
         urgent, self._urgent = self._urgent, {}
         flushes, self._flushes = self._flushes, []
         traces = traces_of(self._traces)

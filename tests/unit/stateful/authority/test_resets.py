@@ -43,7 +43,7 @@ async def make_resets() -> tuple[MemoryStore, FencedWriter, Resets]:
     await agree_on_layout(store, TABLE, FAST, "test")
     writer = FencedWriter(store, TABLE, Partition())
     await writer.acquire("first", "node/1/1")
-    return store, writer, Resets(writer, Partition(), KEEP_S, now)
+    return store, writer, Resets(writer, Partition(), now)
 
 
 @virtual_time
@@ -76,7 +76,7 @@ async def test_it_is_forgotten_when_no_claim_can_bring_the_run_back():
     await asyncio.sleep(KEEP_S / 2)
     await resets.write("run", 8, [])
     await asyncio.sleep(KEEP_S / 2 + 0.1)
-    await resets.prune()
+    await resets.prune(KEEP_S)
     assert (resets.voids("old", 7), resets.voids("run", 8)) == (False, True)
     assert "reset/1/0/old" not in store.tables[TABLE]
     assert resets.rows == [ROW]
@@ -87,7 +87,7 @@ async def test_one_that_is_repeated_while_it_is_forgotten_stays():
     store, _, resets = await make_resets()
     await resets.write("run", 7, [])
     await asyncio.sleep(KEEP_S + 1)
-    await asyncio.gather(resets.write("run", 9, []), resets.prune())
+    await asyncio.gather(resets.write("run", 9, []), resets.prune(KEEP_S))
     assert resets.voids("run", 9)
     assert int.from_bytes(store.tables[TABLE][ROW], "little") == 9
 
@@ -97,7 +97,7 @@ async def test_one_that_is_repeated_behind_its_forgetting_stays():
     store, _, resets = await make_resets()
     await resets.write("run", 7, [])
     await asyncio.sleep(KEEP_S + 1)
-    await asyncio.gather(resets.prune(), resets.write("run", 9, []))
+    await asyncio.gather(resets.prune(KEEP_S), resets.write("run", 9, []))
     assert resets.voids("run", 9)
     assert int.from_bytes(store.tables[TABLE][ROW], "little") == 9
 
