@@ -100,15 +100,15 @@ demo: $(VENV)/.sim  ## an hour of simulated traffic, controlled by the running s
 	@$(BIN)/python -m serve_app.demo $(ARGS)
 
 bench: $(VENV)/.dev  ## compare with FastAPI, LitServe, BentoML and bare Serve (needs wrk; ARGS="--help" for options)
-	@$(BIN)/python -m load_tests.bench $(ARGS)
+	@$(BIN)/python -m load_tests.bench peers $(ARGS)
 
-bench-all: bench bench-inference bench-gateway bench-forecasts bench-records bench-replicas bench-hostile  ## measure every figure of docs/speed.md
+bench-all: bench bench-gateway bench-forecasts-records bench-growth bench-replicas bench-hostile  ## measure every figure of docs/speed.md
 
 autoscaling: $(VENV)/.dev  ## drive load up and down, and watch replicas follow (a cluster of its own)
 	@$(BIN)/python -m load_tests.autoscaling.__main__ $(ARGS)
 
 bench-%: $(VENV)/.dev
-	@$(BIN)/python -m load_tests.bench_$* $(ARGS)
+	@$(BIN)/python -m load_tests.bench $* $(ARGS)
 
 load: $(VENV)/.load  ## load the running system with scenarios, and judge them by gates (ARGS="--help" for all)
 	@$(BIN)/python -m load_tests.run $(ARGS)

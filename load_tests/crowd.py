@@ -6,14 +6,13 @@ before the service is, and their times be their own.
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from typing import Any
 
 from locust import events
 from locust.runners import WorkerRunner
 
-from load_tests.harness.wrk import HERE
+from load_tests.harness.wrk import WrkError, wrk_command
 
 CONNECTIONS = 256
 
@@ -28,19 +27,15 @@ class Crowd:
         """Start, unless this is a worker: its master has a crowd."""
         if isinstance(environment.runner, WorkerRunner):
             return
-        wrk = shutil.which("wrk")
-        if wrk is None:
+        options = environment.parsed_options
+        url, seconds = f"{environment.host}/predict_action", float(options.run_time)
+        try:
+            command = wrk_command(url, options.connections, seconds, ("predict", "runs=200"))
+        except WrkError:
             environment.process_exit_code = 1
             environment.runner.quit()
-            raise RuntimeError("wrk is needed for this scenario; on Debian: apt-get install wrk")
-        options = environment.parsed_options
-        script = str(HERE / "scripts" / "predict_for_runs.lua")
-        command = [wrk, "-t1", f"-c{options.connections}", f"-d{options.run_time}s", "-s", script]
-        self._process = subprocess.Popen(
-            [*command, f"{environment.host}/predict_action"],
-            env={"LUA_PATH": f"{HERE}/scripts/?.lua"},
-            stdout=subprocess.DEVNULL,
-        )
+            raise
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
     def go(self, **_: object) -> None:
         """End, if it has come."""

@@ -8,7 +8,7 @@ from ray.serve import Application
 from deployments.gateway.action_request import check_capacities
 from deployments.gateway.deployment import Gateway
 from deployments.gateway.fallbacks import configured_plan
-from deployments.gateway.inference_calls.http_transport import base_of
+from deployments.gateway.inference_calls.address import base_of
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.safety import check_safety
 from serve_app.configured_network import configured_network

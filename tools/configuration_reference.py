@@ -51,7 +51,8 @@ def reference() -> str:
 
 def _chapter(service: Service) -> str:
     lines = [f"\n## {service.title}\n\n`args` of `import_path: {service.module}:build`\n"]
-    lines += _table("Argument", service.options.model_fields)
+    fields = service.options.model_fields
+    lines += _table("Argument", fields) if fields else ["\nThere are none.\n"]
     if service.user_config is not None:
         lines.append(f"\n`user_config` of the deployment `{service.deployment}`\n")
         lines += _table("Key", dict(_keys(service.user_config)))

@@ -1,1 +1,1 @@
-"""Who may do what: keys that sign, tokens that they sign, and what a token allows."""
+"""Access: signing keys, tokens, scopes, revocations and the audit log."""

@@ -1,8 +1,8 @@
-"""What is kept of who did what: three logs in the store, each with a bound, none with a secret.
+"""The audit log: three append-only logs in the store, without secrets.
 
 ``changes``: of users, tokens and keys, by operators. ``uses``: logins and resets. ``refusals``:
-logins and tokens that were refused. Each keeps its newest MOST entries, so that a flood of one kind
-drives out its own kind alone. Entries are added and drop out at the old end; nothing changes one.
+refused logins and tokens. Each has at most MOST entries and drops its oldest, so that a flood of
+one kind displaces its own kind only.
 """
 
 from __future__ import annotations
@@ -23,22 +23,21 @@ MOST = 10_000  # entries of a log, some 300 bytes each
 MAX_TEXT = 128  # characters of a field
 _HEAD = " head"
 _NEW: dict[str, Any] = {"first": 1, "last": 0, "batches": []}
-_TRIALS = 5  # replicas that append at the same moment
-_REMEMBERED = 64  # batches by which an appended one is known again
+_ATTEMPTS = 5  # when several replicas append at the same time
+_REMEMBERED = 64  # batches, to recognize one that was appended already
 _MAX_DROPPED = 1000  # in one change
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What has happened, once or several times in a row.
+    """An event that happened once or several times in a row.
 
     Attributes:
-        at_ms: the first time, in milliseconds since the Unix epoch.
+        at_ms: of the first time, in milliseconds since the Unix epoch.
         event: such as ``login refused``.
-        who: a user, ``service:`` and an account, or an operator of the machine; empty if unknown.
+        who: a user, ``service:`` and an account, or an operator; empty if unknown.
         where: the client's address, or the operator's machine.
-        detail: what else is to be known.
-        count: how many times until ``last_ms``.
+        count: of times until ``last_ms``.
     """
 
     log: Log
@@ -52,10 +51,10 @@ class Entry:
 
 
 class AuditLog:
-    """The logs in a store. It offers no way to change or to take away an entry.
+    """The logs in a store.
 
     Args:
-        most: entries that a log keeps.
+        most: entries of a log.
     """
 
     def __init__(self, store: Store, most: int = MOST) -> None:
@@ -63,16 +62,16 @@ class AuditLog:
         self._most = most
 
     async def append(self, log: Log, entries: Sequence[Entry], batch: str | None = None) -> None:
-        """Add entries at the end of a log; the oldest beyond its bound drop out.
+        """Append entries to a log, and drop the oldest beyond its bound.
 
         Args:
-            batch: names them for a second try after an error, which adds them once all the same.
+            batch: idempotency key of the entries, for another attempt after an error.
 
         Raises:
-            StoreUnavailable: they may be in the log or not.
+            StoreUnavailable: the entries may be in the log or not.
         """
         batch = batch or uuid.uuid4().hex
-        for _ in range(_TRIALS):
+        for _ in range(_ATTEMPTS):
             before = await self._store.get(_table(log), _HEAD)
             head: dict[str, Any] = _NEW if before is None else json.loads(before)
             if batch in head["batches"]:
@@ -87,10 +86,10 @@ class AuditLog:
             when = Expected(_HEAD, before)
             if await self._store.change(_table(log), {**puts, _HEAD: after}, dropped, when=when):
                 return
-        raise StoreUnavailable("the audit log is written by many at this moment")
+        raise StoreUnavailable("too many replicas write the audit log at the same time")
 
     async def entries(self) -> list[Entry]:
-        """Return what is kept, in the order of time."""
+        """Return all entries, in the order of time."""
         found = [
             Entry(log, **json.loads(value))
             for log in LOGS
@@ -100,7 +99,7 @@ class AuditLog:
 
 
 def shortened(text: str) -> str:
-    """Return a field as it is kept: printable, and not longer than may be."""
+    """Return a field as it is stored: printable, and of limited length."""
     text = text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
     return "".join(each if each.isprintable() else "�" for each in text)
 
@@ -120,7 +119,7 @@ def _write(entry: Entry) -> bytes:
 
 
 FLUSH_PERIOD_S = 5.0
-MAX_DISTINCT = 20  # entries of a log in a period; what differs further is counted together
+MAX_DISTINCT = 20  # entries of a log in a period; further ones are counted together
 OTHERS = "(others)"
 
 Event = Literal["login", "reset", "login refused", "token refused"]
@@ -135,13 +134,13 @@ _What = tuple[Event, str, str, str]
 
 
 class AuditBuffer:
-    """Counts alike events together for a period, and then adds them to the log in one go.
+    """Counts equal events of a period together, and appends them to the log.
 
-    However many events there are, a replica adds at most MAX_DISTINCT + 2 entries to a log in a
-    period, and keeps no more than two periods' worth while the store is away.
+    A replica appends at most MAX_DISTINCT + 2 entries to a log in a period, and keeps those of at
+    most two periods while the store is unavailable.
 
     Args:
-        log: None where nothing is kept.
+        log: None discards all events.
         clock: milliseconds since the Unix epoch.
     """
 
@@ -156,7 +155,7 @@ class AuditBuffer:
         self._leaving: dict[Log, tuple[str, list[Entry]]] = {}
 
     def note(self, event: Event, who: str, where: str, detail: str = "") -> None:
-        """Note an event. No argument may be, or hold, a secret."""
+        """Note an event. No argument may contain a secret."""
         log = _LOGS[event]
         noted = self._noted.setdefault(log, {})
         what: _What = (event, who, where, detail)
@@ -170,10 +169,10 @@ class AuditBuffer:
         noted[what] = Entry(log, at_ms, event, who, where, detail, count + 1, now)
 
     async def flush(self) -> None:
-        """Add what was noted to the log.
+        """Append the noted events to the log.
 
         Raises:
-            StoreUnavailable: it is kept for the next time; what comes meanwhile is counted with it.
+            StoreUnavailable: the events are kept for the next call.
         """
         if self._log is None:
             return

@@ -1,4 +1,4 @@
-"""What a token allows, as words of its claim ``scope`` (RFC 8693, section 4.2).
+"""Verified claims of tokens, and the words of the claim ``scope`` (RFC 8693, section 4.2).
 
 ``act``: ask for decisions. ``reset``: clear hidden states. ``read``: watch the console.
 """
@@ -20,7 +20,7 @@ def read_scopes(words: Iterable[str]) -> frozenset[str]:
     """Return the scopes that the words name.
 
     Raises:
-        ValueError: there is none, or a word names no scope; the message is one sentence.
+        ValueError: there are none, or a word is not a scope; the message is one sentence.
     """
     named = frozenset(words)
     if not named or named - ALL:
@@ -29,7 +29,7 @@ def read_scopes(words: Iterable[str]) -> frozenset[str]:
 
 
 def write_scopes(scopes: Iterable[str]) -> str:
-    """Return the claim, its words in one order."""
+    """Return the claim, its words in the order of SCOPES."""
     named = frozenset(scopes)
     return " ".join(scope for scope in SCOPES if scope in named)
 
@@ -37,18 +37,18 @@ def write_scopes(scopes: Iterable[str]) -> str:
 SERVICE_PREFIX = "service:"  # of the names of service accounts, in their tokens
 
 Generation = int | str
-"""A number for a user of the store; for one of the configuration, its password under a seal."""
+"""A number for a user in the store; a sealed password hash for a configured user."""
 
 
-class Verified(NamedTuple):
-    """What a token says that one of our keys has signed.
+class Claims(NamedTuple):
+    """The verified claims of a token.
 
     Attributes:
-        subject: its user, or ``service:`` and the name of a service account.
-        token_id: its ``jti``; None for one of an earlier release, or of another maker.
-        generation: of its user's password when it was issued; None where the token does not say.
-        expires_at: seconds since the Unix epoch, the end of its key included.
-        key: that has signed it.
+        subject: a user, or ``service:`` and the name of a service account.
+        token_id: its ``jti``; None for a token of an earlier release or of another program.
+        generation: of its user when it was issued, if the token has one.
+        expires_at: seconds since the Unix epoch, not later than its key's end.
+        key: that signed it.
     """
 
     subject: str

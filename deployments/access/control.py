@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from deployments.access.audit import FLUSH_PERIOD_S, AuditBuffer, AuditLog
 from deployments.access.keys import Keys
@@ -14,6 +14,10 @@ from deployments.access.tokens import Tokens
 from deployments.aio import PeriodicTask
 from deployments.http.probes import Check
 from deployments.store import Store, StoreError
+
+CLOCK_SKEW_S = 5.0  # between two nodes
+SCOPES_WHILE_UNCHECKED = ("act", "read")
+"""Tokens allow these while revocations cannot be read: a town without signals is more harmful."""
 
 
 class AccessControl:
@@ -39,19 +43,21 @@ class AccessControl:
         store: Store,
         users: Mapping[str, str],
         read_keys: Callable[[], Keys],
-        lifetime_s: int,
-        clock_skew_s: float,
-        unchecked: Iterable[str],
+        lifetime_s: int = 0,
     ) -> AccessControl:
         """Create the access control of the users and tokens in a store.
 
         Args:
             users: names and password hashes from the configuration.
-            lifetime_s, clock_skew_s, unchecked: as of :class:`Tokens`.
+            lifetime_s: of the tokens that are issued; 0 where none are.
         """
         revocations = Revocations([UserRule(store, users), ServiceTokenRule(store)])
         tokens = Tokens(
-            read_keys(), lifetime_s, clock_skew_s, revocations=revocations, unchecked=unchecked
+            read_keys(),
+            lifetime_s,
+            CLOCK_SKEW_S,
+            revocations=revocations,
+            unchecked=SCOPES_WHILE_UNCHECKED,
         )
         return cls(tokens, read_keys, AuditBuffer(AuditLog(store)))
 

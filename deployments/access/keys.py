@@ -1,8 +1,8 @@
-"""The keys that sign tokens, each with a name (``kid``), and when each signs and verifies.
+"""The keys that sign tokens, each with a name (``kid``) and the times when it signs and verifies.
 
-Of several keys the newest one signs, from its time on. The ones before verify until the last token
-that they have signed has ended, so that a new key costs nobody a login. A key is known for a while
-before it signs, so that no replica meets a token whose key it has not read yet.
+The newest key signs, from its time on. Earlier keys verify until the last token that they signed
+has expired, so that a rotation ends no session. A key is distributed for a while before it signs,
+so that every replica has read it before it meets a token of it.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ class WeakSecretError(ValueError):
 
 
 class InvalidKeysError(ValueError):
-    """No set of keys that can be used; the message says why, and shows nothing of a key."""
+    """The set of keys cannot be used; the message says why, and contains no part of a key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key, for one algorithm alone: a token cannot choose another for it.
+    """A key for one algorithm: a token cannot choose another.
 
     Attributes:
-        kid: its name, which is no secret.
-        material: what PyJWT signs with: the bytes of a shared secret, or a private key.
-        public: what verifies; the same bytes for a shared secret.
+        kid: its name, which is not secret.
+        material: for signing: the bytes of a shared secret, or a private key.
+        public: for verifying: the same bytes, or the public key.
         signs_from: seconds since the Unix epoch.
-        verifies_until: likewise; infinite while no other key has taken its place.
+        verifies_until: likewise; infinite until another key replaces it.
     """
 
     kid: str
@@ -56,11 +56,11 @@ class Key:
 
     @property
     def is_shared(self) -> bool:
-        """Whether who verifies could sign as well."""
+        """Whether every verifier could sign as well."""
         return self.algorithm == "HS256"
 
     def seal(self, text: str) -> str:
-        """Return what only a holder of this key can make of a text, or check a guess of it by."""
+        """Return a keyed hash of a text, which reveals nothing without this key."""
         secret = self.material
         if not self.is_shared:
             from cryptography.hazmat.primitives import serialization as form
@@ -71,10 +71,10 @@ class Key:
 
 
 class Keys:
-    """All keys that count at present.
+    """The keys in use.
 
     Raises:
-        InvalidKeysError: there is none, there are too many, or two have one name.
+        InvalidKeysError: there are none or too many, or two have the same name.
     """
 
     def __init__(self, keys: Iterable[Key]) -> None:
@@ -88,10 +88,10 @@ class Keys:
 
     @classmethod
     def of_secret(cls, secret: bytes) -> Keys:
-        """Return the one key of an installation that has never changed it.
+        """Return the keys of an installation that has only a shared secret.
 
         Raises:
-            WeakSecretError: it is too short.
+            WeakSecretError: the secret is too short.
         """
         return cls([key_of_secret(secret)])
 
@@ -102,18 +102,18 @@ class Keys:
         """Return the key that signs at a time.
 
         Raises:
-            InvalidKeysError: none does.
+            InvalidKeysError: no key signs then.
         """
         able = [key for key in self if key.signs_from <= now < key.verifies_until]
         if not able:
-            raise InvalidKeysError("no key may sign at present")
+            raise InvalidKeysError("no key signs at present")
         return max(able, key=lambda key: key.signs_from)
 
     def verifying(self, kid: str | None) -> list[Key]:
-        """Return the keys that may have signed a token, whatever the time.
+        """Return the keys that may have signed a token, at any time.
 
         Args:
-            kid: as the token says. One without is of an earlier release, or of somebody else who
+            kid: of the token; None for a token of an earlier release, or of another program that
                 has the shared secret.
         """
         if kid is None:
@@ -123,10 +123,10 @@ class Keys:
 
 
 def key_of_secret(secret: bytes) -> Key:
-    """Return the key whose bytes these are; its name tells no more of them than a token does.
+    """Return the key of a shared secret; its name is a keyed hash.
 
     Raises:
-        WeakSecretError: it is too short.
+        WeakSecretError: the secret is too short.
     """
     if len(secret) < MIN_SECRET_BYTES:
         raise WeakSecretError(
@@ -134,13 +134,13 @@ def key_of_secret(secret: bytes) -> Key:
         )
     digest = hmac.new(secret, b"kid", hashlib.sha256).digest()[:12]
     kid = base64.urlsafe_b64encode(digest).decode()
-    if kid.startswith("-"):  # an option, on a command line
+    if kid.startswith("-"):  # an option on a command line
         kid = f"A{kid[1:]}"
     return Key(kid, "HS256", secret, secret)
 
 
 def new_name() -> str:
-    """Return a name for a key or a token; it is unique, and no option of a command line."""
+    """Return a unique name for a key or a token."""
     return secrets.token_hex(12)
 
 
@@ -150,7 +150,7 @@ def new_key(algorithm: Algorithm, signs_from: float) -> Key:
     if algorithm == "HS256":
         secret = secrets.token_bytes(48)
         return Key(kid, algorithm, secret, secret, signs_from)
-    from cryptography.hazmat.primitives.asymmetric import ed25519, rsa  # 30 ms, seldom needed
+    from cryptography.hazmat.primitives.asymmetric import ed25519, rsa  # takes 30 ms
 
     private: Any
     if algorithm == "EdDSA":
@@ -161,33 +161,33 @@ def new_key(algorithm: Algorithm, signs_from: float) -> Key:
 
 
 def write_keys(keys: Iterable[Key]) -> bytes:
-    """Return a private JWK Set (RFC 7517), with the times of each key as members of ours."""
+    """Return a private JWK Set (RFC 7517), with the times of each key as additional members."""
     return json.dumps({"keys": [_write(key) for key in keys]}, indent=2).encode()
 
 
 def read_keys(content: bytes) -> Keys:
-    """Read what :func:`write_keys` has written, or somebody else in that form.
+    """Read a private JWK Set.
 
     Raises:
-        InvalidKeysError: it is nothing of the kind, or a key is too weak.
+        InvalidKeysError: the content has another form, or a key is too weak.
     """
     try:
         entries = json.loads(content)["keys"]
     except (ValueError, TypeError, KeyError, RecursionError):
         entries = None
     if not isinstance(entries, list):
-        raise InvalidKeysError("it is no JWK Set, a JSON object with a list 'keys'")
+        raise InvalidKeysError("it is not a JWK Set, a JSON object with a list 'keys'")
     return Keys(_read(number, entry) for number, entry in enumerate(entries, start=1))
 
 
 def public_keys(keys: Keys, now: float) -> bytes:
-    """Return the JWK Set (RFC 7517) that others verify tokens with, no shared secret among them."""
+    """Return the JWK Set (RFC 7517) of the public keys, without shared secrets."""
     shown = [public_jwk(key) for key in keys if not key.is_shared and now < key.verifies_until]
     return json.dumps({"keys": shown}).encode()
 
 
 def public_jwk(key: Key) -> dict[str, Any]:
-    """Return what others verify tokens with; only for keys that are not shared."""
+    """Return the public JWK of a key that is not shared."""
     assert not key.is_shared
     return {
         **_encoder(key.algorithm).to_jwk(key.public, as_dict=True),
@@ -210,12 +210,12 @@ def _read(number: int, entry: Any) -> Key:
         return InvalidKeysError(f"key {number}: {why}")
 
     if not isinstance(entry, Mapping):
-        raise refuse("it is no JSON object")
+        raise refuse("it is not a JSON object")
     kid, algorithm = entry.get("kid"), entry.get("alg")
     if not isinstance(kid, str) or not 1 <= len(kid) <= MAX_KID or not kid.isprintable():
         raise refuse(f"'kid' is not 1 to {MAX_KID} printable characters")
     if algorithm not in ALGORITHMS:
-        raise refuse(f"'alg' is none of {', '.join(ALGORITHMS)}")
+        raise refuse(f"'alg' is not one of {', '.join(ALGORITHMS)}")
     since = entry.get("signs_from", -math.inf)
     until = entry.get("verifies_until", math.inf)
     if any(type(time) not in (int, float) or math.isnan(time) for time in (since, until)):
@@ -223,8 +223,8 @@ def _read(number: int, entry: Any) -> Key:
     try:
         material = _encoder(algorithm).from_jwk(dict(entry))
         public = material if algorithm == "HS256" else material.public_key()
-    except Exception:  # the libraries raise of all kinds, and may quote what they were given
-        raise refuse(f"it holds no private key for {algorithm}") from None
+    except Exception:  # the libraries raise errors of many types, which may quote the key
+        raise refuse(f"it has no private key for {algorithm}") from None
     if algorithm == "HS256" and len(material) < MIN_SECRET_BYTES:
         raise refuse(f"it has {len(material)} bytes; HS256 needs at least {MIN_SECRET_BYTES}")
     if algorithm == "RS256" and material.key_size < MIN_RSA_BITS:

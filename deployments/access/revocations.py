@@ -1,9 +1,8 @@
-"""Which tokens count no more: read from the store once a second, and looked up in memory.
+"""Revocations: read from the store once a second, and looked up in memory.
 
-A user has a generation, a number that grows with each new password and with the user's removal, and
-a token has that of its login. A token of an earlier generation is revoked. So neither the clocks of
-the nodes matter, nor what a replica has not read yet: a token of a later generation than it knows
-is good.
+A user has a generation, a number that grows with each new password, change of scopes and removal.
+A token carries the generation of its login, and is revoked when a later one is known. So the clocks
+of the nodes do not matter, and a token of a generation that a replica has not read yet is valid.
 """
 
 from __future__ import annotations
@@ -17,62 +16,62 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Protocol
 
-from deployments.access.claims import Verified
+from deployments.access.claims import Claims
 from deployments.store import Expected, Store
 
 REVISION = " revision"  # a key; no name begins with a space
 
 
 class RevisedTable:
-    """A table of the store whose every change, made through this class, gives it a new revision."""
+    """A table of the store that gets a new revision with each change through this class."""
 
     def __init__(self, store: Store, table: str) -> None:
         self._store = store
         self._table = table
 
     async def get(self, key: str) -> bytes | None:
-        """Return the value under a key, or None."""
+        """Return the value of a key, or None."""
         return await self._store.get(self._table, key)
 
     async def revision(self) -> bytes | None:
-        """Return what is another value after each change; None before the first one."""
+        """Return the revision; None before the first change."""
         return await self._store.get(self._table, REVISION)
 
     async def change(self, key: str, before: bytes | None, after: bytes) -> bool:
-        """Write a value if the one before is still there; return whether it was."""
-        # in the form of a user whom no password lets in, as releases before this one read it
+        """Replace a value, unless it has changed meanwhile; return whether it was replaced."""
+        # earlier releases read the revision as a user, whom no password lets in
         revision = json.dumps({"password_hash": "", "revision": uuid.uuid4().hex}).encode()
         puts = {key: after, REVISION: revision}
         return await self._store.change(self._table, puts, when=Expected(key, before))
 
     async def forget(self, keys: list[str]) -> None:
-        """Delete what nobody who follows needs any more."""
+        """Delete values without a new revision."""
         if keys:
             await self._store.delete_many(self._table, keys)
 
     async def entries(self) -> AsyncIterator[tuple[str, bytes]]:
-        """Yield every key and its value, as the table was at one moment."""
+        """Yield every key and its value, of one moment."""
         async for key, value in self._store.scan(self._table):
             if key != REVISION:
                 yield key, value
 
 
-STALE_S = 5.0  # after which what was read is not vouched for
+STALE_S = 5.0  # since the last successful read
 USERS = "gateway_users"
 
 
 class Rule(Protocol):
-    """Something that revokes tokens, known in memory."""
+    """A rule that revokes tokens."""
 
     async def refresh(self) -> bool:
-        """Read it from the store; return whether it has changed."""
+        """Read the rule from the store; return whether it has changed."""
 
-    def revokes(self, token: Verified) -> bool:
-        """Tell whether a token counts no more."""
+    def revokes(self, token: Claims) -> bool:
+        """Return whether a token is revoked."""
 
 
 class Revocations:
-    """All rules, as they were a moment ago.
+    """All rules, as of the last refresh.
 
     Args:
         clock: monotonic, in seconds.
@@ -84,27 +83,27 @@ class Revocations:
         self._fresh_until = -math.inf
 
     def are_fresh(self) -> bool:
-        """Tell whether all that was revoked more than STALE_S ago is known here."""
+        """Return whether all revocations that are older than STALE_S are known."""
         return self._clock() < self._fresh_until
 
     async def refresh(self) -> bool:
-        """Read what has changed; return whether anything has.
+        """Read the rules; return whether any has changed.
 
         Raises:
-            StoreUnavailable: the store does not serve; what was known still is.
+            StoreUnavailable: they stay as they are.
         """
         began = self._clock()
         changed = await asyncio.gather(*(rule.refresh() for rule in self._rules))
         self._fresh_until = began + STALE_S
         return any(changed)
 
-    def revoke(self, token: Verified) -> bool:
-        """Tell whether any of them revokes a token."""
+    def revoke(self, token: Claims) -> bool:
+        """Return whether any rule revokes a token."""
         return any(rule.revokes(token) for rule in self._rules)
 
 
 class TableRule(ABC):
-    """Revokes tokens by what a table says, which is read again when its revision has changed."""
+    """Revokes tokens by a table, which is read again when its revision has changed."""
 
     def __init__(self, store: Store, table: str) -> None:
         self._table = RevisedTable(store, table)
@@ -115,23 +114,23 @@ class TableRule(ABC):
         if revision == self._revision:
             return False
         self.learn({key: value async for key, value in self._table.entries()})
-        self._revision = revision  # as of before it was read: what came meanwhile is read again
+        self._revision = revision  # of before the read: later changes are read again
         return True
 
     @abstractmethod
     def learn(self, documents: dict[str, bytes]) -> None:
-        """Take note of the whole table."""
+        """Take the contents of the table."""
 
     @abstractmethod
-    def revokes(self, token: Verified) -> bool:
-        """Tell whether a token counts no more."""
+    def revokes(self, token: Claims) -> bool:
+        """Return whether a token is revoked."""
 
 
 class UserRule(TableRule):
-    """Revokes the tokens of users who have another password since, or are no more.
+    """Revokes the tokens of users with a later generation, or with another configured password.
 
     Args:
-        configured: users of the configuration, and what is kept of their passwords.
+        configured: names and password hashes from the configuration.
     """
 
     def __init__(self, store: Store, configured: Mapping[str, str]) -> None:
@@ -141,10 +140,10 @@ class UserRule(TableRule):
 
     def learn(self, documents: dict[str, bytes]) -> None:
         found = {name: generation_of(value) for name, value in documents.items()}
-        # those who never changed have none, and no token is of an earlier one
+        # 0 before the first change: no token has an earlier generation
         self._generations = {name: number for name, number in found.items() if number}
 
-    def revokes(self, token: Verified) -> bool:
+    def revokes(self, token: Claims) -> bool:
         if isinstance(token.generation, str):
             password = self._configured.get(token.subject)
             return password is None or token.key.seal(password) != token.generation

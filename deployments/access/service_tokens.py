@@ -1,7 +1,7 @@
-"""Tokens of service accounts: made on the command line for a machine, long-lived, revocable.
+"""Long-lived, revocable tokens of service accounts, for machines.
 
-The store has a token's name (``jti``) and whose it is, never the token itself. One that was revoked
-stays in the store until it would have expired.
+The store has the name of a token (``jti``) and its account, never the token itself. A revoked token
+stays in the store until it expires.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 
-from deployments.access.claims import SCOPES, SERVICE_PREFIX, Verified, read_scopes
+from deployments.access.claims import SCOPES, SERVICE_PREFIX, Claims, read_scopes
 from deployments.access.keys import Keys
 from deployments.access.revocations import RevisedTable, TableRule
 from deployments.access.tokens import Tokens
@@ -22,20 +22,20 @@ MAX_TOKENS = 1000
 MAX_DAYS = 3650
 MAX_NAME_LENGTH = 64
 _DAY_S = 24 * 3600
-_SKEW_S = 60.0  # the longest that two nodes' clocks may be said to differ
+_SKEW_S = 60.0  # between the clocks of two nodes, at most
 
 
 class ServiceTokenError(Exception):
-    """A token cannot be made or found; the message says why."""
+    """A token cannot be created or found; the message says why."""
 
 
 @dataclass(frozen=True)
 class ServiceToken:
-    """What is kept of a token. Times are seconds since the Unix epoch.
+    """A token as the store has it. Times are seconds since the Unix epoch.
 
     Attributes:
-        kid: the key that has signed it.
-        revoked_at: None while it counts.
+        kid: of the key that signed it.
+        revoked_at: None while it is valid.
     """
 
     name: str
@@ -58,7 +58,7 @@ class ServiceTokens:
         self._clock = clock
 
     async def all(self) -> dict[str, ServiceToken]:
-        """Return those that have not expired, by their names, the oldest first."""
+        """Return the tokens that have not expired, by name, the oldest first."""
         tokens = {key: _read(value) async for key, value in self._table.entries()}
         living = [each for each in tokens.items() if not self._has_expired(each[1])]
         return dict(sorted(living, key=lambda each: (each[1].created_at, each[0])))
@@ -66,14 +66,15 @@ class ServiceTokens:
     async def create(
         self, keys: Keys, name: str, days: int, scopes: Iterable[str] = ("act",)
     ) -> tuple[str, str]:
-        """Make a token; return its name and the token, which nobody can show again.
+        """Create a token; return its name and the token, which is not stored.
 
         Args:
             name: of the service account.
             days: until it expires.
 
         Raises:
-            ServiceTokenError: an argument is wrong, there are too many, or the key ends before.
+            ServiceTokenError: an argument is invalid, there are too many tokens, or the signing
+                key expires earlier.
         """
         _check_name(name)
         if not 1 <= days <= MAX_DAYS:
@@ -94,14 +95,16 @@ class ServiceTokens:
         token_id = str(tokens.verify(token).token_id)
         kept = ServiceToken(name, named, key.kid, now, now + days * _DAY_S)
         if not await self._table.change(token_id, None, _write(kept)):
-            raise ServiceTokenError("Somebody else has made that token at this moment; try again.")
+            raise ServiceTokenError(
+                "Another command has created that token at the same time; try again."
+            )
         return token_id, token
 
     async def revoke(self, which: str) -> int:
-        """Revoke a token by its name, or all of a service account; return how many there were.
+        """Revoke a token by its name, or all tokens of a service account; return how many.
 
         Raises:
-            ServiceTokenError: there is none that counts.
+            ServiceTokenError: there is no such valid token.
         """
         living = {key: token for key, token in (await self.all()).items() if not token.revoked_at}
         chosen = [which] if which in living else [k for k, t in living.items() if t.name == which]
@@ -110,12 +113,12 @@ class ServiceTokens:
         for token_id in chosen:
             before, now = living[token_id], int(self._clock())
             changed = _write(replace(before, revoked_at=now))
-            await self._table.change(token_id, _write(before), changed)  # or somebody else has
+            await self._table.change(token_id, _write(before), changed)  # or another command has
         await self._forget_expired()
         return len(chosen)
 
     async def ends_of_keys(self) -> dict[str, float]:
-        """Return by key when the last of its tokens that count ends."""
+        """Return when the last valid token of each key expires."""
         ends: dict[str, float] = {}
         for token in (await self.all()).values():
             if not token.revoked_at:
@@ -132,7 +135,7 @@ class ServiceTokens:
 
 
 class ServiceTokenRule(TableRule):
-    """Revokes the tokens that the store says are revoked."""
+    """Revokes the service tokens that are revoked in the store."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store, TABLE)
@@ -142,7 +145,7 @@ class ServiceTokenRule(TableRule):
         revoked = (key for key, value in documents.items() if _read(value).revoked_at)
         self._revoked = frozenset(revoked)
 
-    def revokes(self, token: Verified) -> bool:
+    def revokes(self, token: Claims) -> bool:
         return token.token_id in self._revoked
 
 

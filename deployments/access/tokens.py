@@ -1,4 +1,4 @@
-"""Access tokens: JWTs (RFC 7519), issued at login and checked at each request."""
+"""Access tokens: JWTs (RFC 7519), issued at login and verified at each request."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import jwt
 
-from deployments.access.claims import ALL, SCOPES, Generation, Scope, Verified, write_scopes
+from deployments.access.claims import ALL, SCOPES, Claims, Generation, Scope, write_scopes
 from deployments.access.keys import InvalidKeysError, Key, Keys, new_name
 from deployments.access.revocations import Revocations
 from deployments.http.errors import (
@@ -19,10 +19,10 @@ from deployments.http.errors import (
 )
 
 ISSUER = "traffic-api-gateway"
-MAX_REMEMBERED = 4096  # more than there are service accounts' tokens and people at work
+MAX_REMEMBERED = 4096  # more than the tokens of all service accounts and active users
 
-_LONGEST = 8192  # characters of a token; ours have some 300, and reading a long one costs
-_LATEST_S = 10**12  # since the Unix epoch, and as long before it: what is beyond is no time
+_LONGEST = 8192  # characters of a token; ours have some 300
+_LATEST_S = 10**12  # from the Unix epoch, in both directions
 
 _CLAIMS = ["sub", "iss", "iat", "exp"]
 
@@ -31,16 +31,12 @@ class Tokens:
     """Issues and verifies tokens.
 
     Args:
-        keys: that sign and verify; :meth:`use` replaces them.
+        keys: in use; :meth:`use` replaces them.
         lifetime_s: from issue to expiry.
-        clock_skew_s: by how much the clocks of issuer and verifier may differ.
+        clock_skew_s: between the clocks of issuer and verifier.
         clock: seconds since the Unix epoch.
-        revocations: which of them count no more; by default, none is ever revoked.
-        unchecked: scopes that are granted while that is not known.
-
-    Attributes:
-        keys: in use.
-        revocations: which tokens are revoked.
+        revocations: of tokens; by default, none.
+        unchecked: scopes that are granted while the revocations are not fresh.
     """
 
     def __init__(
@@ -58,9 +54,9 @@ class Tokens:
         self._clock = clock
         self.revocations = revocations or Revocations([])
         self._unchecked = frozenset(unchecked)
-        # Checking a signature costs as much as half of the rest of a request, and clients send the
-        # same token for an hour. Times are checked anew at each request.
-        self._verified: dict[str, Verified] = {}
+        # A signature takes half as long as the rest of a request, and clients send the same token
+        # for an hour. Times are checked at each request.
+        self._verified: dict[str, Claims] = {}
 
     def use(self, keys: Keys) -> None:
         """Sign and verify with these keys from now on."""
@@ -68,10 +64,10 @@ class Tokens:
         self._verified.clear()
 
     async def refresh_revocations(self) -> None:
-        """Read what was revoked meanwhile, and forget the tokens that are.
+        """Read the revocations, and forget revoked tokens.
 
         Raises:
-            StoreUnavailable: it cannot be read; what was known still counts.
+            StoreUnavailable: they stay as they are.
         """
         if await self.revocations.refresh():
             for token, verified in list(self._verified.items()):
@@ -81,13 +77,13 @@ class Tokens:
     def issue(
         self, subject: str, scopes: Iterable[str] = SCOPES, generation: Generation | None = None
     ) -> str:
-        """Return a token that begins now.
+        """Return a token that is valid from now on.
 
         Args:
-            generation: of its user's password; text is put under a seal.
+            generation: of its user; text is sealed.
 
         Raises:
-            InvalidKeysError: no key may sign at present.
+            InvalidKeysError: no key signs at present.
         """
         now = int(self._clock())
         key = self.keys.signing(self._clock())
@@ -105,21 +101,21 @@ class Tokens:
         return jwt.encode(claims, key.material, key.algorithm, {"kid": key.kid})
 
     def check(self) -> None:
-        """Issue a token and read it again.
+        """Issue a token and verify it.
 
         Raises:
-            InvalidKeysError: no key may sign at present.
-            UnauthorizedError: it would not be let in.
+            InvalidKeysError: no key signs at present.
+            UnauthorizedError: the token is not valid.
         """
         self._decode(self.issue("readiness"))
 
-    def authenticate(self, authorization: str | None, scope: Scope) -> Verified:
-        """Return what the token in an Authorization header says.
+    def authenticate(self, authorization: str | None, scope: Scope) -> Claims:
+        """Return the claims of the token in an Authorization header.
 
         Raises:
-            UnauthorizedError: the token is missing, is no bearer token, or is not valid now.
-            ForbiddenError: it does not have the scope.
-            UncheckedError: whether it was revoked is not known at present, and matters here.
+            UnauthorizedError: there is no bearer token, or it is not valid now.
+            ForbiddenError: it lacks the scope.
+            UncheckedError: the revocations are not fresh, and the scope needs them.
         """
         scheme, _, token = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
@@ -131,8 +127,8 @@ class Tokens:
             raise UncheckedError
         return verified
 
-    def verify(self, token: str) -> Verified:
-        """Return what a token says.
+    def verify(self, token: str) -> Claims:
+        """Return the claims of a token.
 
         Raises:
             UnauthorizedError: the token is not valid now.
@@ -152,11 +148,11 @@ class Tokens:
             raise _of(verified, UnauthorizedError("The token is not valid yet"))
         return verified
 
-    def _decode(self, token: str) -> Verified:
+    def _decode(self, token: str) -> Claims:
         try:
             key, claims = self._decode_with_its_key(token)
             return _read(key, claims)
-        except (jwt.PyJWTError, ValueError, RecursionError):  # a nested header recurses
+        except (jwt.PyJWTError, ValueError, RecursionError):  # of a nested header
             raise UnauthorizedError("The token is invalid") from None
 
     def _decode_with_its_key(self, token: str) -> tuple[Key, dict[str, Any]]:
@@ -168,38 +164,38 @@ class Tokens:
                     key.public,
                     algorithms=[key.algorithm],
                     issuer=ISSUER,
-                    # times are checked by verify, with this object's clock
+                    # times are checked by verify
                     options={"require": _CLAIMS, "verify_exp": False, "verify_iat": False},
                 )
             except jwt.InvalidSignatureError:
                 continue
             return key, claims
-        raise InvalidKeysError("no key of ours has signed it")
+        raise InvalidKeysError("no known key has signed it")
 
-    def _remember(self, token: str, verified: Verified) -> None:
+    def _remember(self, token: str, verified: Claims) -> None:
         if len(self._verified) >= MAX_REMEMBERED:
             del self._verified[next(iter(self._verified))]  # the oldest
         self._verified[token] = verified
 
 
-def _of(verified: Verified, error: RefusedError) -> RefusedError:
-    """Say whose token is refused; its signature is ours."""
+def _of(verified: Claims, error: RefusedError) -> RefusedError:
+    """Add the subject of a token with a valid signature to its refusal."""
     error.subject = verified.subject
     return error
 
 
-def _read(key: Key, claims: dict[str, Any]) -> Verified:
+def _read(key: Key, claims: dict[str, Any]) -> Claims:
     issued_at, expires_at = claims["iat"], claims["exp"]
-    for time_s in (issued_at, expires_at):  # NaN is within no bounds
+    for time_s in (issued_at, expires_at):  # the comparison also refuses NaN
         if type(time_s) not in (int, float) or not -_LATEST_S <= time_s <= _LATEST_S:
-            raise ValueError("a time is no number of seconds")
+            raise ValueError("a time is not a number of seconds")
     claims["sub"].encode()  # a lone surrogate fails
     generation = claims.get("gen")
     if generation is not None and type(generation) not in (int, str):
-        raise ValueError("a generation is neither number nor text")
+        raise ValueError("a generation is neither a number nor text")
     scopes, words = ALL, claims.get("scope")
-    if words is not None:  # without: a token from before there were scopes
+    if words is not None:  # tokens of earlier releases have none
         scopes = ALL.intersection(str(words).split()) if isinstance(words, str) else frozenset()
     expires_at = min(expires_at, key.verifies_until)
     named = claims["sub"], scopes, claims.get("jti"), generation
-    return Verified(*named, issued_at, expires_at, key)
+    return Claims(*named, issued_at, expires_at, key)

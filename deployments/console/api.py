@@ -31,23 +31,14 @@ Authorization = Annotated[str | None, Header()]
 Run = Annotated[str | None, Query()]
 
 
-def create_app(
-    service: ConsoleService, probes: Probes | None = None, *, trust_forwarded_for: bool = True
-) -> FastAPI:
-    """Build the ASGI application around a service.
-
-    Args:
-        trust_forwarded_for: whether an address is that of ``X-Forwarded-For``.
-    """
+def create_app(service: ConsoleService, probes: Probes | None = None) -> FastAPI:
+    """Build the ASGI application around a service."""
     app = FastAPI(title="Live console", openapi_url=None)
     probes = probes or Probes(service.check_health, service.checks)
     probes.add_to(FastRoutes(app, render_error))
     app.add_exception_handler(RefusedError, _respond_to)
     app.add_middleware(_Guarded)
     road_map = asdict(service.road_map)
-
-    def address_of(request: Request) -> str:
-        return client_address(request.scope, trust_forwarded_for)
 
     @app.get("/health")
     async def health() -> dict[str, str]:
@@ -61,7 +52,7 @@ def create_app(
     async def stream(
         request: Request, authorization: Authorization = None, run: Run = None
     ) -> Response:
-        authenticate = partial(service.authenticate, authorization, address_of(request))
+        authenticate = partial(service.authenticate, authorization, client_address(request.scope))
         authenticate()
         return _Stream(service, _checked(run), authenticate)
 
@@ -74,7 +65,7 @@ def create_app(
         lane: int,
         authorization: Authorization = None,
     ) -> dict[str, Any]:
-        service.authenticate(authorization, address_of(request))
+        service.authenticate(authorization, client_address(request.scope))
         response.headers["cache-control"] = "no-store"
         return await service.what_if(run, junction, lane)
 

@@ -20,8 +20,6 @@ from deployments.store import Store
 from models.junctions import SHIPPED
 from models.networks.network import Network
 
-_CLOCK_SKEW_S = 5.0
-
 
 @serve.deployment(name="Console")
 @serve.ingress()
@@ -46,24 +44,20 @@ class Console(ReplicaBase):
     ) -> None:
         super().__init__()
         give_way()
-        self._options = options
         tokens = audit = None
         if options.login:
             store = open_store()
-            unchecked = ["read"] if options.look_while_unchecked else []
-            access = AccessControl.of_store(store, users, open_keys(), 0, _CLOCK_SKEW_S, unchecked)
+            access = AccessControl.of_store(store, users, open_keys())
             self.run(*await access.start())
             self.close_at_end(access.close, store.close)
             tokens, audit = access.tokens, access.audit
-        self._service = ConsoleService(options, tokens, create_feed, _read_replicas, audit, network)
+        self._service = ConsoleService(tokens, create_feed, _read_replicas, audit, network)
         self.close_at_end(self._service.close)
         await self._service.start()
         self.checks |= self._service.checks
 
     def __serve_build_asgi_app__(self) -> FastAPI:
-        return create_app(
-            self._service, self.probes, trust_forwarded_for=self._options.trust_forwarded_for
-        )
+        return create_app(self._service, self.probes)
 
     def check_health(self) -> None:
         super().check_health()

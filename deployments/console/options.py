@@ -1,16 +1,24 @@
-"""What the console can be told in a serve config, as ``args`` of its application."""
+"""Options of the console: ``args`` of its application in a serve config."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from deployments.options import Options
 
 
-class ConsoleOptions(BaseModel):
+class ConsoleOptions(Options):
     """Options of one console application."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    removed: ClassVar = {
+        "look_while_unchecked": "Delete it: users may look while revocations cannot be read.",
+        "trust_forwarded_for": "Delete it: the audit log has the address of `X-Forwarded-For`,"
+        " which the edge or your load balancer must set.",
+        "max_clients": "Delete it: 100 browsers may look at once.",
+    }
 
     network: Path | None = Field(
         None,
@@ -20,24 +28,7 @@ class ConsoleOptions(BaseModel):
     )
     login: bool = Field(
         True,
-        description="Whether the console asks for a user of the gateway. Without, whoever reaches "
-        "its page sees what the junctions observe, also through the gateway's port.",
-    )
-    look_while_unchecked: bool = Field(
-        True,
-        description="Whether users may still look while the store could not be asked for 5 s which "
-        "tokens are revoked; otherwise they are answered 503.",
-    )
-    trust_forwarded_for: bool = Field(
-        True,
-        description="Whether the audit log has the address of `X-Forwarded-For`, as the edge sets "
-        "it.",
-    )
-    max_clients: int = Field(
-        50,
-        ge=1,
-        le=1000,
-        description="Maximum number of open consoles; any further one is answered 503. Each takes "
-        "some 0.03 % of a core.",
-        json_schema_extra={"unit": "browsers"},
+        description="Whether the console asks for a user of the gateway. Without a login, every "
+        "client that reaches its page sees what the junctions observe, also through the gateway's "
+        "port.",
     )

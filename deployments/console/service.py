@@ -6,18 +6,18 @@ import asyncio
 import contextlib
 import contextvars
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from deployments.access.audit import AuditBuffer
 from deployments.access.tokens import Tokens
 from deployments.console.errors import NoDecisionError
-from deployments.console.options import ConsoleOptions
 from deployments.console.replicas import Replica
 from deployments.console.stream import Audience, Client
 from deployments.console.view import View
 from deployments.console.what_if import WhatIf
-from deployments.feed.board import Watch
+from deployments.feed.messages import Report
 from deployments.http.errors import ForbiddenError, UnauthorizedError
 from deployments.http.probes import Check
 from deployments.log import RateLimitedLogger
@@ -26,15 +26,17 @@ from models.maps.map_of_file import road_map_of
 from models.maps.road_map import RoadMap, read_road_map
 from models.networks.network import Network
 
+PAUSE_S = 0.1  # between two calls of the feed
 SHOW_S = 0.3
-CROWD_SHOW_S = 0.55  # with the period of reports still below a second
+CROWD_SHOW_S = 0.5  # a report is shown within a second still
 CROWD = 20  # browsers
-UNSHOWN_S = 1.0  # where there is no news; the feed forgets who asks for nothing
+UNSHOWN_S = 1.0  # where there is no news
 LOOK_S = 1.0
 REPLICAS_S = 2.0
 SETTLED_S = 10.0
 LINGER_S = 5.0
-_PAUSE_S = 0.5
+MAX_CLIENTS = 100  # each takes some 0.03 % of a core
+_RETRY_S = 0.5
 _DEADLINE_S = 5.0
 
 
@@ -46,7 +48,7 @@ def road_map(network: Network) -> RoadMap:
 class WatchedFeed(Protocol):
     async def check(self) -> None: ...
 
-    async def watch(self) -> Watch: ...
+    async def collect(self, watcher: str, runs: Sequence[str]) -> list[Report]: ...
 
 
 class ConsoleService:
@@ -58,20 +60,21 @@ class ConsoleService:
         read_replicas: asks Serve for its replicas.
         audit: where refused tokens are noted.
         network: that is shown.
+        max_clients: consoles that may be open at once.
     """
 
     def __init__(
         self,
-        options: ConsoleOptions,
         tokens: Tokens | None,
         open_feed: Callable[[], Awaitable[WatchedFeed]],
         read_replicas: Callable[[], Awaitable[list[Replica]]],
         audit: AuditBuffer | None = None,
         network: Network = SHIPPED,
+        max_clients: int = MAX_CLIENTS,
     ) -> None:
         self.road_map = road_map(network)
         self.view = View({junction.id for junction in self.road_map.junctions})
-        self.audience = Audience(options.max_clients)
+        self.audience = Audience(max_clients)
         self._tokens = tokens
         self._open_feed = open_feed
         self._read_replicas = read_replicas
@@ -79,7 +82,7 @@ class ConsoleService:
         self._what_if = WhatIf(network)
         self._log = RateLimitedLogger("The console")
         self._feed: WatchedFeed | None = None
-        self._asked: Watch | None = None
+        self._name = uuid.uuid4().hex  # to the feed
         self._news = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
         self._looked = 0.0
@@ -181,7 +184,7 @@ class ConsoleService:
                 await step()
             except Exception as error:  # whatever Ray raises; the page says what it does not know
                 self._log.warning(step.__name__, "Nothing new can be shown: %r", error)
-                await asyncio.sleep(_PAUSE_S)
+                await asyncio.sleep(_RETRY_S)
 
     def _is_looked_at(self) -> bool:
         now = self._now()
@@ -190,16 +193,16 @@ class ConsoleService:
         return now - self._looked < LINGER_S
 
     async def _follow_feed(self) -> None:
-        watch = await (await self._hold_feed()).watch()
-        try:
-            self._asked = watch
-            self._news.set()
-            while True:
-                self.view.add(await watch.next(), self._now())
+        feed = await self._hold_feed()
+        while True:
+            runs = self.audience.runs(self.view, self._now())
+            async with asyncio.timeout(_DEADLINE_S):
+                reports = await feed.collect(self._name, runs)
+            for report in reports:
+                self.view.add(report, self._now())
+            if reports:
                 self._news.set()
-        finally:
-            self._asked = None
-            watch.close()
+            await asyncio.sleep(PAUSE_S)
 
     async def _follow_replicas(self) -> None:
         """Ask Serve for its replicas, seldom while all of them run and report."""
@@ -212,8 +215,6 @@ class ConsoleService:
 
     async def _show(self) -> None:
         now = self._now()
-        if self._asked is not None:
-            self._asked.ask(self.audience.runs(self.view, now))
         self.audience.show(self.view, time.time_ns() // 1_000_000, now)
         # what comes meanwhile is shown together
         pause_s = SHOW_S if len(self.audience) < CROWD else CROWD_SHOW_S

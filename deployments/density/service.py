@@ -19,7 +19,6 @@ from deployments.density.schemas import (
     parse_densities,
 )
 from deployments.forecast.api import declared_errors
-from deployments.forecast.options import ForecastOptions, MaxBody
 from deployments.forecast.service import ForecastService
 from deployments.forecast.variant import Variant
 from models.density.forecast import DensityForecaster
@@ -94,18 +93,13 @@ class DensityService(ForecastService[_Served, Floats, Floats, list[list[float]]]
         )
 
 
-class DensityOptions(ForecastOptions):
-    """A request holds fifteen numbers."""
-
-    max_body: MaxBody = 64 * 1024
-
-
 DENSITY = Variant(
     name="density",
     description="Traffic density of five road edges in the next hour, from three hourly"
     " measurements.",
     service=DensityService,
     path="/predict",
+    max_body=64 * 1024,  # fifteen numbers
     operation={
         "name": "predict",
         "summary": "Density of the next hour",

@@ -1,8 +1,7 @@
-"""The feed as a named Ray actor, and the ways to it.
+"""The feed as a named Ray actor.
 
 It belongs to the console's replica that has created it, and dies with it: where no console is
-deployed there is no feed, and replicas have nobody to tell. The actor tells where it listens;
-everything else goes over connections.
+deployed there is no feed, and replicas report to nobody.
 """
 
 from __future__ import annotations
@@ -10,108 +9,121 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeVar
 
 import ray
 from ray import serve
 from ray.actor import ActorHandle
+from ray.exceptions import RayActorError
 
-from deployments.channel import Address, Channel, Listener, connect
-from deployments.feed.board import MAX_FRAME, Board, Watch
-from deployments.feed.messages import Source
-from deployments.feed.publisher import FeedPublisher, NoFeedError, Reporter
-
-_LAST = 19
-
-
-def give_way() -> None:
-    """Let this process go last, with all the threads that it has: Linux ranks each by itself."""
-    for thread in Path("/proc/self/task").iterdir():
-        with contextlib.suppress(ProcessLookupError):
-            os.setpriority(os.PRIO_PROCESS, int(thread.name), _LAST)
-
+from deployments.aio import PeriodicTask
+from deployments.feed.hub import Hub
+from deployments.feed.messages import Demand, Report, Source
+from deployments.feed.publisher import PERIOD_S, NoFeedError, Publisher, Reporter
 
 NAMESPACE = "greenwave"
 NAME = "console_feed"
+MAX_REPLICAS = 1000  # each has one call under way
+_LOWEST_PRIORITY = 19
 
-
-class Addresses(NamedTuple):
-    """Where the feed listens."""
-
-    replicas: Address
-    watchers: Address
+T = TypeVar("T")
 
 
 class ConsoleFeed:
-    """The board in a process of its own, so that replicas need not know who watches."""
+    """The hub in a process of its own, so that replicas need not know who watches."""
 
     def __init__(self) -> None:
         give_way()
-        board = Board()
-        self._replicas = Listener(board.serve_replica, MAX_FRAME, "reports")
-        self._watchers = Listener(board.serve_watcher, MAX_FRAME, "who watches")
-        self._starting = asyncio.Lock()
-        self._addresses: Addresses | None = None
+        self._hub = Hub()
 
-    async def addresses(self) -> Addresses:
-        """Return where it listens, which it begins to do with the first call."""
-        async with self._starting:
-            if self._addresses is None:
-                host = ray.util.get_node_ip_address()
-                replicas = await self._replicas.start(host)
-                self._addresses = Addresses(replicas, await self._watchers.start(host))
-        return self._addresses
+    # Ray would keep an event of each call, several a second, and crowd out all others.
+    @ray.method(enable_task_events=False)  # type: ignore[untyped-decorator]
+    async def report(self, report: Report) -> Demand:
+        return self._hub.report(report)
+
+    @ray.method(enable_task_events=False)  # type: ignore[untyped-decorator]
+    async def listen(self, known: Demand) -> Demand:
+        return await self._hub.listen(known)
+
+    @ray.method(enable_task_events=False)  # type: ignore[untyped-decorator]
+    async def collect(self, watcher: str, runs: Sequence[str]) -> list[Report]:
+        return await self._hub.collect(watcher, runs)
 
 
-class RayFeed:
-    """The feed behind an actor's handle, with which it lives."""
+class FeedHandle:
+    """The feed behind an actor's handle, with which it lives.
+
+    Every call raises NoFeedError when the actor has died.
+    """
 
     def __init__(self, actor: ActorHandle) -> None:
         self._actor = actor
 
+    async def report(self, report: Report) -> Demand:
+        return await _answer(self._actor.report.remote(report))
+
+    async def listen(self, known: Demand) -> Demand:
+        return await _answer(self._actor.listen.remote(known))
+
+    async def collect(self, watcher: str, runs: Sequence[str]) -> list[Report]:
+        return await _answer(self._actor.collect.remote(watcher, runs))
+
     async def check(self) -> None:
-        """Raise what Ray does when there is no feed any more."""
-        await self._actor.addresses.remote()
-
-    async def watch(self) -> Watch:
-        """Connect to the feed as who watches."""
-        addresses: Addresses = await self._actor.addresses.remote()
-        return Watch(await connect(addresses.watchers, MAX_FRAME))
+        """Raise an error when the feed does not run."""
+        await _answer(self._actor.__ray_ready__.remote())
 
 
-def start_publisher(reporter: Reporter) -> FeedPublisher:
-    """Start to tell the feed, as the replica that this is called in."""
+async def _answer(call: Awaitable[T]) -> T:
+    try:
+        return await call
+    except RayActorError as error:
+        raise NoFeedError("the feed's actor has died") from error
+
+
+def start_publisher(reporter: Reporter) -> PeriodicTask:
+    """Report to the feed from now on, as the replica that this is called in."""
     context = serve.get_replica_context()
     source = Source(context.app_name, context.deployment, context.replica_id.unique_id)
-    return FeedPublisher(source, reporter, find_feed)
+    publisher = Publisher(source, reporter, find_feed)
+    return PeriodicTask("The console's feed", publisher.step, PERIOD_S, survives=True)
 
 
-async def find_feed() -> Channel:
-    """Connect to the feed as a replica, asking Ray for it in a thread.
+async def find_feed() -> FeedHandle:
+    """Return the feed, asking Ray for it in a thread.
 
     Raises:
         NoFeedError: there is none.
     """
     try:
-        actor = await asyncio.to_thread(ray.get_actor, NAME, NAMESPACE)
+        return FeedHandle(await asyncio.to_thread(ray.get_actor, NAME, NAMESPACE))
     except ValueError as error:
-        raise NoFeedError from error
-    addresses: Addresses = await actor.addresses.remote()
-    return await connect(addresses.replicas, MAX_FRAME)
+        raise NoFeedError("no console is deployed") from error
 
 
-async def create_feed() -> RayFeed:
+async def create_feed() -> FeedHandle:
     """Return the feed; when there is none, create one that lives as long as this process."""
-    return RayFeed(await asyncio.to_thread(_create))
+    return FeedHandle(await asyncio.to_thread(_create))
 
 
 def _create() -> ActorHandle:
     actor: ActorHandle = (
         ray.remote(ConsoleFeed)
         .options(
-            name=NAME, namespace=NAMESPACE, get_if_exists=True, num_cpus=0, max_concurrency=1000
+            name=NAME,
+            namespace=NAMESPACE,
+            get_if_exists=True,
+            num_cpus=0,
+            max_concurrency=MAX_REPLICAS,
         )
         .remote()
     )
     return actor
+
+
+def give_way() -> None:
+    """Give this process the lowest priority, with all its threads: Linux ranks each by itself."""
+    for thread in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(ProcessLookupError):
+            os.setpriority(os.PRIO_PROCESS, int(thread.name), _LOWEST_PRIORITY)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,24 +18,6 @@ class Demand(NamedTuple):
 
 
 NOBODY = Demand(False)
-
-
-class Said(NamedTuple):
-    """What the feed says to a replica: at first, in answer to a report, and when it changes.
-
-    Attributes:
-        taken: reports, since the connection was made.
-    """
-
-    demand: Demand
-    taken: int
-
-    def encode(self) -> bytes:
-        return pickle.dumps(self, pickle.HIGHEST_PROTOCOL)
-
-    @staticmethod
-    def decode(payload: bytes) -> Said:
-        return _decoded(payload, Said)
 
 
 class Source(NamedTuple):
@@ -129,21 +110,3 @@ class Report(NamedTuple):
     source: Source
     at: float
     contents: Contents
-
-    def encode(self) -> bytes:
-        return pickle.dumps(self, pickle.HIGHEST_PROTOCOL)
-
-    @staticmethod
-    def decode(payload: bytes) -> Report:
-        return _decoded(payload, Report)
-
-
-_T = TypeVar("_T")
-
-
-def _decoded(payload: bytes, kind: type[_T]) -> _T:
-    """Read a message of another process of this cluster, which may run code here anyway."""
-    message = pickle.loads(payload)
-    if not isinstance(message, kind):
-        raise ValueError(f"not a {kind.__name__}")
-    return message

@@ -22,7 +22,6 @@ from deployments.flow.schemas import (
     parse_question,
 )
 from deployments.forecast.api import declared_errors
-from deployments.forecast.options import ForecastOptions, MaxBody
 from deployments.forecast.service import MAX_FORECASTS, ForecastService
 from deployments.forecast.variant import Variant
 from models.flow.forecast import FlowForecaster, FlowForecasts
@@ -119,12 +118,6 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class FlowOptions(ForecastOptions):
-    """A week of samples fits, a million do not."""
-
-    max_body: MaxBody = 1024 * 1024
-
-
 def _request_body() -> dict[str, Any]:
     schema = TypeAdapter(ForecastRequest).json_schema()
     sample = schema.pop("$defs")["Sample"]
@@ -139,6 +132,7 @@ FLOW = Variant(
 Timestamps may be of any past time, as those of a simulation, but not of the future.""",
     service=FlowService,
     path="/forecast",
+    max_body=1024 * 1024,  # a week of samples fits, a million do not
     operation={
         "name": "forecast",
         "summary": "Flow of the next 15 minutes",

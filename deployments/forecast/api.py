@@ -12,7 +12,6 @@ from pydantic import BaseModel
 from starlette.types import Scope
 
 from deployments.forecast.errors import PredictionFailedError
-from deployments.forecast.options import ForecastOptions
 from deployments.forecast.service import ForecastService
 from deployments.forecast.variant import Variant
 from deployments.http.access_log import AccessLog
@@ -21,6 +20,7 @@ from deployments.http.errors import RefusedError, declared_detail_errors, render
 from deployments.http.fast_routes import FastRoutes
 from deployments.http.messages import JSON_HEADERS, Answer, Handle
 from deployments.http.probes import Probes
+from deployments.http.shedding import MAX_AT_WORK
 
 logger = logging.getLogger("ray.serve")
 
@@ -61,7 +61,6 @@ def declared_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def create_app(
     variant: Variant,
     service: ForecastService[Any, Any, Any, Any],
-    options: ForecastOptions,
     probes: Probes | None = None,
     access_log: AccessLog | None = None,
 ) -> FastAPI:
@@ -75,13 +74,13 @@ def create_app(
         redoc_url=None,
     )
     add_docs(app)
-    fast = FastRoutes(app, render_error, options.max_waiting, access_log=access_log)
+    fast = FastRoutes(app, render_error, MAX_AT_WORK, access_log=access_log)
     (probes or Probes()).add_to(fast)
     fast.add(
         "POST",
         variant.path,
         prediction(service.predict),
-        max_body=options.max_body,
+        max_body=variant.max_body,
         tags=["prediction"],
         **variant.operation,
     )

@@ -10,7 +10,7 @@ from ray import serve
 from ray.serve import Application, Deployment
 
 from deployments.forecast.api import create_app
-from deployments.forecast.options import ForecastOptions, ForecastUserConfig
+from deployments.forecast.options import ForecastUserConfig
 from deployments.forecast.telemetry import ForecastMetrics, ForecastReporter
 from deployments.forecast.variant import Variant
 from deployments.http.probes import Check
@@ -30,14 +30,13 @@ class ForecastReplica(ReplicaBase):
     async def __init__(  # type: ignore[misc]
         self,
         variant: Variant,
-        options: ForecastOptions,
-        model_path: str,
+        model_path: Path,
         observability: Observability | None = None,
     ) -> None:
         super().__init__(observability)
-        self._variant, self._options = variant, options
+        self._variant = variant
         self._service = variant.service()
-        self._model = ConfiguredModel(self._service.slot, model_path, ForecastUserConfig)
+        self._model = ConfiguredModel(self._service.slot, str(model_path), ForecastUserConfig)
         self.checks["model"] = Check(
             lambda: self._service.slot.model is not None, "No model is loaded."
         )
@@ -45,7 +44,7 @@ class ForecastReplica(ReplicaBase):
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         service, variant = self._service, self._variant
-        app = create_app(variant, service, self._options, self.probes, self.access_log)
+        app = create_app(variant, service, self.probes, self.access_log)
         metrics = ForecastMetrics(service.counts, variant)
         reporter = ForecastReporter(service.counts, service.watched)
         return self.instrument(app, metrics.publish, reporter)
@@ -57,15 +56,13 @@ class ForecastReplica(ReplicaBase):
 
 def bind(
     variant: Variant,
-    options: ForecastOptions,
-    default_path: Path,
+    model_path: Path,
     observability: Observability | None = None,
 ) -> Application:
     """Make the application of a variant.
 
     Args:
-        default_path: the model's file, unless the options name another.
+        model_path: the model's file, unless ``user_config`` names another.
     """
     deployment: Deployment = ForecastReplica
-    path = str(options.model_path or default_path)
-    return deployment.options(name=variant.deployment).bind(variant, options, path, observability)
+    return deployment.options(name=variant.deployment).bind(variant, model_path, observability)

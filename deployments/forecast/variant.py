@@ -24,6 +24,9 @@ class Variant:
     path: str
     """Of the route that predicts."""
 
+    max_body: int
+    """Bytes of its request's body."""
+
     operation: Mapping[str, Any]
     """What the document says of that route: further arguments of ``FastRoutes.add``."""
 

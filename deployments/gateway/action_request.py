@@ -15,102 +15,20 @@ from models.junctions import SHIPPED
 from models.networks.network import Junction, Network
 from models.signals.safety import Shown
 
-LaneCapacities = Mapping[str, Sequence[float]]
-
-
-def check_capacities(capacities: LaneCapacities, network: Network = SHIPPED) -> None:
-    """Refuse a table that does not have each junction's lanes, and nothing else.
-
-    Raises:
-        ValueError: says which junction.
-    """
-    for unknown in capacities.keys() - network.junctions.keys():
-        raise ValueError(f"lane capacities of an unknown junction {unknown!r}")
-    for junction in network.junctions.values():
-        lanes = capacities.get(junction.id, ())
-        if len(lanes) != junction.n_lanes or not all(0 < lane < 1e6 for lane in lanes):
-            raise ValueError(
-                f"junction {junction.id} needs {junction.n_lanes} lane capacities above zero, "
-                f"got {list(lanes)}"
-            )
-
-
-def normalize_counts(
-    junction: Junction, values: Sequence[float], capacities: LaneCapacities
-) -> list[float]:
-    """Replace each lane's vehicle count by the filled share of the lane, at most 1.
-
-    Args:
-        values: (obs_size,) phase one-hot and min-green flag, which stay, then a count per lane.
-
-    Raises:
-        BadRequestError: not exactly the junction's own length, or a negative count.
-    """
-    if len(values) != junction.obs_size:
-        raise BadRequestError(
-            f"observations must have exactly {junction.obs_size} values in the format "
-            f"vehicle_counts (received {len(values)})"
-        )
-    head = junction.n_phases + 1
-    counts = values[head:]
-    if min(counts) < 0:
-        raise BadRequestError("vehicle counts must not be negative")
-    shares = zip(counts, capacities[junction.id], strict=True)
-    return [*values[:head], *(min(1.0, count / capacity) for count, capacity in shares)]
-
-
-def random_observation(junction: Junction, source: random.Random) -> list[float]:
-    """Make up a plausible (obs_size,) observation: some phase, and queues that are mostly short."""
-    phase = source.randrange(junction.n_phases)
-    one_hot = [float(phase == each) for each in range(junction.n_phases)]
-    may_change = float(source.random() < 0.5)
-    queues = [round(source.betavariate(1.2, 4.0), 3) for _ in range(junction.n_lanes)]
-    return [*one_hot, may_change, *queues]
-
-
-MAX_SECONDS = 10**9  # some thirty years
-
-
-def parse_shown(junction: Junction, value: Any) -> Shown:
-    """Read what a client says that a junction shows.
-
-    Raises:
-        BadRequestError: with the message of the first rule that is broken.
-    """
-    if value is None:
-        raise BadRequestError("shown is required while the safety layer is on")
-    if not isinstance(value, dict):
-        raise BadRequestError("shown must have phase, greenSeconds and redSeconds")
-    n_phases = junction.n_phases
-    phase: Any = value.get("phase")
-    green_s: Any = value.get("greenSeconds")
-    red_s: Any = value.get("redSeconds")
-    if type(phase) is not int or not 0 <= phase < n_phases:
-        raise BadRequestError(f"shown.phase must be a phase of the junction, 0 to {n_phases - 1}")
-    if type(green_s) not in (float, int) or not -MAX_SECONDS <= green_s <= MAX_SECONDS:
-        raise BadRequestError("shown.greenSeconds must be a number of seconds")
-    if type(red_s) is not list or len(red_s) != n_phases:
-        raise BadRequestError(f"shown.redSeconds must have {n_phases} numbers, one for each phase")
-    for seconds in red_s:
-        if type(seconds) not in (float, int) or not 0 <= seconds <= MAX_SECONDS:
-            raise BadRequestError("shown.redSeconds must be numbers of seconds, 0 or more")
-    return Shown(phase, green_s, red_s)
-
-
 logger = logging.getLogger("ray.serve")
-
+LaneCapacities = Mapping[str, Sequence[float]]
 FLOAT32_MAX = float(np.finfo(np.float32).max)
-MAX_SIMULATION_TIME_S = 10**9  # some thirty years
+MAX_SECONDS = 10**9  # thirty years
+MAX_SIMULATION_TIME_S = MAX_SECONDS
 NORMALIZED, VEHICLE_COUNTS = FORMATS = ("normalized", "vehicle_counts")
 
 
 class ActionQuery(NamedTuple):
-    """A valid request: a known junction, and as many finite values as the policy may see.
+    """A valid request: a known junction, and finite values that fit the policy.
 
     Attributes:
-        simulation_time_s: of the client's day, from its midnight on; None for the clock on the
-            wall.
-        shown: by the junction now, where the safety layer asks for it.
+        simulation_time_s: seconds since the client's midnight; None for the time of day here.
+        shown: signals that the junction shows; None without the safety layer.
     """
 
     junction_id: str
@@ -120,10 +38,10 @@ class ActionQuery(NamedTuple):
 
 
 def parse_json_object(body: bytes) -> dict[str, Any]:
-    """Return the members of a JSON object; no members for any other JSON value.
+    """Return the members of a JSON object; none for any other JSON value.
 
     Raises:
-        BadRequestError: not JSON in UTF-8, or nested too deep.
+        BadRequestError: it is not JSON in UTF-8, or is nested too deep.
     """
     try:
         value = from_json(body)
@@ -135,13 +53,13 @@ def parse_json_object(body: bytes) -> dict[str, Any]:
 def parse_action_request(
     body: bytes, capacities: LaneCapacities, safely: bool = False, network: Network = SHIPPED
 ) -> ActionQuery:
-    """Validate a body and bring its observations into the policy's form.
+    """Validate a body and convert its observations to the policy's form.
 
     Args:
-        safely: whether it has to say what the junction shows.
+        safely: whether ``shown`` is required.
 
     Raises:
-        BadRequestError: with the message of the first rule that is broken.
+        BadRequestError: with the message of the first broken rule.
     """
     fields = parse_json_object(body)
     junction_id = fields.get("junctionId")
@@ -194,3 +112,79 @@ def _format(fields: dict[str, Any]) -> str:
     if wanted not in FORMATS:
         raise BadRequestError(f"observationFormat must be {NORMALIZED} or {VEHICLE_COUNTS}")
     return str(wanted)
+
+
+def parse_shown(junction: Junction, value: Any) -> Shown:
+    """Read ``shown``: the signals that a junction shows, for the safety layer.
+
+    Raises:
+        BadRequestError: with the message of the first broken rule.
+    """
+    if value is None:
+        raise BadRequestError("shown is required while the safety layer is on")
+    if not isinstance(value, dict):
+        raise BadRequestError("shown must have phase, greenSeconds and redSeconds")
+    n_phases = junction.n_phases
+    phase: Any = value.get("phase")
+    green_s: Any = value.get("greenSeconds")
+    red_s: Any = value.get("redSeconds")
+    if type(phase) is not int or not 0 <= phase < n_phases:
+        raise BadRequestError(f"shown.phase must be a phase of the junction, 0 to {n_phases - 1}")
+    if type(green_s) not in (float, int) or not -MAX_SECONDS <= green_s <= MAX_SECONDS:
+        raise BadRequestError("shown.greenSeconds must be a number of seconds")
+    if type(red_s) is not list or len(red_s) != n_phases:
+        raise BadRequestError(f"shown.redSeconds must have {n_phases} numbers, one for each phase")
+    for seconds in red_s:
+        if type(seconds) not in (float, int) or not 0 <= seconds <= MAX_SECONDS:
+            raise BadRequestError("shown.redSeconds must be numbers of seconds, 0 or more")
+    return Shown(phase, green_s, red_s)
+
+
+def check_capacities(capacities: LaneCapacities, network: Network = SHIPPED) -> None:
+    """Check that a table has each lane of each junction, and nothing else.
+
+    Raises:
+        ValueError: it does not; the message names the junction.
+    """
+    for unknown in capacities.keys() - network.junctions.keys():
+        raise ValueError(f"lane capacities of an unknown junction {unknown!r}")
+    for junction in network.junctions.values():
+        lanes = capacities.get(junction.id, ())
+        if len(lanes) != junction.n_lanes or not all(0 < lane < 1e6 for lane in lanes):
+            raise ValueError(
+                f"junction {junction.id} needs {junction.n_lanes} lane capacities above zero, "
+                f"got {list(lanes)}"
+            )
+
+
+def normalize_counts(
+    junction: Junction, values: Sequence[float], capacities: LaneCapacities
+) -> list[float]:
+    """Replace each lane's vehicle count by the filled share of the lane, at most 1.
+
+    Args:
+        values: (obs_size,) phase one-hot and min-green flag, then a count per lane.
+
+    Raises:
+        BadRequestError: the length is not the junction's, or a count is negative.
+    """
+    if len(values) != junction.obs_size:
+        raise BadRequestError(
+            f"observations must have exactly {junction.obs_size} values in the format "
+            f"vehicle_counts (received {len(values)})"
+        )
+    head = junction.n_phases + 1
+    counts = values[head:]
+    if min(counts) < 0:
+        raise BadRequestError("vehicle counts must not be negative")
+    shares = zip(counts, capacities[junction.id], strict=True)
+    return [*values[:head], *(min(1.0, count / capacity) for count, capacity in shares)]
+
+
+def random_observation(junction: Junction, source: random.Random) -> list[float]:
+    """Return a plausible (obs_size,) observation: a random phase, and mostly short queues."""
+    phase = source.randrange(junction.n_phases)
+    one_hot = [float(phase == each) for each in range(junction.n_phases)]
+    may_change = float(source.random() < 0.5)
+    queues = [round(source.betavariate(1.2, 4.0), 3) for _ in range(junction.n_lanes)]
+    return [*one_hot, may_change, *queues]

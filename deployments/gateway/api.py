@@ -7,7 +7,6 @@ from typing import Any
 from fastapi import Depends, FastAPI, Response
 from fastapi.security import HTTPBearer
 
-from deployments.gateway.options import GatewayOptions
 from deployments.gateway.routes import Routes, render_error
 from deployments.gateway.schemas import (
     ActionRequest,
@@ -26,6 +25,7 @@ from deployments.http.errors import declared_errors
 from deployments.http.fast_routes import FastRoutes
 from deployments.http.messages import IdempotencyKey, Run
 from deployments.http.probes import Probes
+from deployments.http.shedding import MAX_AT_WORK
 from models.junctions import SHIPPED, is_shipped
 from models.networks.network import Network
 
@@ -35,7 +35,7 @@ _DESCRIPTION = """The public entry to the traffic-signal policy.
 
 Log in with `POST /auth/login`, press **Authorize** and paste the `accessToken`."""
 
-_BEARER = Depends(HTTPBearer(auto_error=False, bearerFormat="JWT"))  # for the document alone
+_BEARER = Depends(HTTPBearer(auto_error=False, bearerFormat="JWT"))  # for the document only
 
 
 def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -53,7 +53,6 @@ def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def create_app(
     service: GatewayService,
-    options: GatewayOptions,
     probes: Probes | None = None,
     access_log: AccessLog | None = None,
     network: Network = SHIPPED,
@@ -69,10 +68,8 @@ def create_app(
         swagger_ui_parameters={"persistAuthorization": True},
     )
     add_docs(app)
-    fast = FastRoutes(
-        app, render_error, options.max_waiting, counts_others=True, access_log=access_log
-    )
-    _add_routes(fast, Routes(service, options.trust_forwarded_for))
+    fast = FastRoutes(app, render_error, MAX_AT_WORK, counts_others=True, access_log=access_log)
+    _add_routes(fast, Routes(service))
     (probes or Probes()).add_to(fast)
 
     @app.get(
@@ -81,7 +78,7 @@ def create_app(
         tags=["status"],
     )
     async def health(response: Response) -> HealthResponse:
-        """Tell whether the inference service answers and is healthy."""
+        """Return whether the inference service answers and is healthy."""
         answer = await service.health()
         response.status_code = 200 if answer.status == "healthy" else 503
         return answer
@@ -157,7 +154,7 @@ def _add_routes(fast: FastRoutes, routes: Routes) -> None:
 
 
 def _describe_own_errors_alone(app: FastAPI) -> None:
-    """Leave out the 422 that FastAPI adds for every parameter: bad input is a 400 here."""
+    """Remove the 422 that FastAPI adds for every parameter: invalid input is a 400 here."""
     describe = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -175,7 +172,7 @@ def _describe_own_errors_alone(app: FastAPI) -> None:
 
 
 def _body_of(model: type[LoginRequest]) -> dict[str, Any]:
-    """Declare a body that the route reads itself, with its own messages."""
+    """Declare a body that the route validates itself, with its own messages."""
     content = {"application/json": {"schema": model.model_json_schema()}}
     return {"requestBody": {"required": True, "content": content}}
 
@@ -184,7 +181,7 @@ MAX_NAMED = 50
 
 
 def describe(app: FastAPI, network: Network) -> None:
-    """Have the OpenAPI document tell of a network's junctions and sizes."""
+    """Put a network's junctions and sizes into the OpenAPI document."""
     first = next(iter(network.junctions.values()))
 
     def change(document: dict[str, Any]) -> None:

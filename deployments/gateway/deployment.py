@@ -12,14 +12,11 @@ from ray import serve
 from deployments.access.control import AccessControl
 from deployments.access.keys import Keys
 from deployments.gateway.api import create_app
-from deployments.gateway.fallbacks import Fallback, make_fallback
-from deployments.gateway.inference_calls.breaker import CircuitBreaker, State
-from deployments.gateway.inference_calls.client import (
-    InferenceClient,
-    InferenceUnavailableError,
-    Transport,
-)
-from deployments.gateway.inference_calls.transports import make_transport
+from deployments.gateway.fallbacks import Fallback
+from deployments.gateway.inference_calls.address import base_finder
+from deployments.gateway.inference_calls.breaker import State
+from deployments.gateway.inference_calls.client import InferenceClient
+from deployments.gateway.inference_calls.http_calls import HttpCalls
 from deployments.gateway.login import Logins
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.safety import limits_of, make_guard
@@ -41,17 +38,17 @@ logger = logging.getLogger("ray.serve")
 class Gateway(ReplicaBase):
     """One replica: checks tokens and requests, asks the inference service, falls back.
 
+    Secrets are read in the replica, by functions: Ray stores what is bound to a deployment.
+
     Args:
-        open_keys: returns what reads the keys of the tokens, to be called where they are used: Ray
-            keeps what is bound to a deployment.
+        open_keys: returns the function that reads the signing keys.
         token_lifetime_s: from a token's issue to its expiry.
         users: names and password hashes from the configuration; the others are in the store.
-        open_store: opens the store where users and login counters live.
+        open_store: opens the store of users and login counters.
         inference_url: full ``/predict_action`` URL; None calls the application of the options.
-        plan: of the fallback by plan; None falls back to RED.
-        open_tokens: reads, where they are used, the tokens of the inference service; None where
-            it asks for none.
-        network: whose junctions are decided for.
+        plan: of the fallback; None falls back to RED.
+        open_tokens: reads the tokens of the inference service; None if it needs none.
+        network: whose junctions it decides for.
     """
 
     async def __init__(  # type: ignore[misc]
@@ -68,24 +65,33 @@ class Gateway(ReplicaBase):
         network: Network = SHIPPED,
     ) -> None:
         super().__init__(observability)
-        self._options, self._network = options, network
+        self._network = network
         store = open_store()
         access = AccessControl.of_store(
             store,
             users,
             open_keys(),
             token_lifetime_s,
-            options.clock_skew_s,
-            options.scopes_while_unchecked,
         )
         self.run(*await access.start())
-        logins = Logins(store, Users(store, users), access.tokens, options)
+        logins = Logins(store, Users(store, users), access.tokens)
         counts = GatewayCounts()
-        fallback = make_fallback(plan, options.plan_time_zone)
+        fallback = Fallback(plan, options.plan_time_zone)
         guard = make_guard(limits_of(options), network) if options.safety else None
         token = open_tokens()[0] if open_tokens else None
-        transport = make_transport(options, inference_url, token, network.n_actions)
-        inference = _make_client(options, transport, counts, fallback)
+        calls = HttpCalls(
+            base_finder(inference_url, options.inference_app),
+            options.deadline_s,
+            token,
+            network.n_actions,
+        )
+        inference = InferenceClient(
+            calls,
+            options.deadline_s,
+            shares_calls=inference_url is None,
+            on_answer=counts.latencies_s.observe,
+            on_breaker=partial(_log_change, fallback),
+        )
         capacities = options.lane_capacities or network.capacities
         self._service = GatewayService(
             logins,
@@ -102,28 +108,13 @@ class Gateway(ReplicaBase):
         self.checks |= {**access.checks, "store": store_check(store)}
 
     def __serve_build_asgi_app__(self) -> FastAPI:
-        app = create_app(self._service, self._options, self.probes, self.access_log, self._network)
+        app = create_app(self._service, self.probes, self.access_log, self._network)
         reporter = GatewayReporter(self._service, app.state.request_times)
         return self.instrument(app, GatewayMetrics(self._service).publish, reporter)
-
-
-def _make_client(
-    options: GatewayOptions,
-    transport: Transport,
-    counts: GatewayCounts,
-    fallback: Fallback,
-) -> InferenceClient:
-    breaker = CircuitBreaker(
-        InferenceUnavailableError,
-        options.breaker_failures,
-        options.breaker_pause_s,
-        partial(_log_change, fallback),
-    )
-    return InferenceClient(transport, breaker, options.deadline_s, counts.latencies_s.observe)
 
 
 def _log_change(fallback: Fallback, state: State) -> None:
     if state is State.CLOSED:
         logger.info("The inference service answers again.")
     else:
-        logger.warning("The inference service is down; answering %s.", fallback.INSTEAD)
+        logger.warning("The inference service is down; the fallback is %s.", fallback)

@@ -1,21 +1,37 @@
-"""What a request to the gateway can be refused for.
+"""Refusals of the gateway, and failures of the inference service.
 
 GatewayError
 ├── BadRequestError          400
 │   └── KeyReusedError       422
 ├── TooManyLoginsError       429, with Retry-After
 └── UnavailableError         503, with Retry-After
+
+InferenceUnavailableError    no answer of the inference service; the client gets the fallback
 """
 
 from __future__ import annotations
 
 import time
+from typing import Literal, get_args
 
 from deployments.http.errors import RefusedError
 
+Cause = Literal[
+    "unreachable",
+    "not_loaded",
+    "failing",
+    "overloaded",
+    "too_many_states",
+    "outcome_unknown",
+    "too_slow",
+    "unusable",
+    "breaker_open",
+]
+CAUSES: tuple[Cause, ...] = get_args(Cause)
+
 
 class GatewayError(RefusedError):
-    """A refusal; ``str(error)`` is the ``message`` of the answer."""
+    """A refusal; ``str(error)`` is the ``message`` of the response."""
 
 
 class BadRequestError(GatewayError):
@@ -25,13 +41,13 @@ class BadRequestError(GatewayError):
 
 
 class KeyReusedError(BadRequestError):
-    """The idempotency key is that of a request with other observations."""
+    """The idempotency key belongs to a request with other observations."""
 
     status = 422
 
 
 class TooManyLoginsError(GatewayError):
-    """A user name or an address has used up its attempts of this minute."""
+    """A user name or an address has used up its logins."""
 
     status = 429
 
@@ -41,17 +57,50 @@ class TooManyLoginsError(GatewayError):
 
 
 class UnavailableError(GatewayError):
-    """Too many logins, or something that the gateway needs does not answer."""
+    """Too many logins at once, or a service that the gateway needs does not answer."""
 
     status = 503
     retry_after_s = 1
 
 
 def now_ms() -> int:
-    """Return the milliseconds since the Unix epoch, the form of every timestamp here."""
+    """Return the milliseconds since the Unix epoch."""
     return time.time_ns() // 1_000_000
 
 
 def error_body(message: str) -> dict[str, str | int]:
-    """Return the one form that all errors have."""
+    """Return the body of an error."""
     return {"status": "error", "message": message, "timestamp": now_ms()}
+
+
+class InferenceUnavailableError(Exception):
+    """The inference service gave no usable answer."""
+
+    def __init__(self, cause: Cause, detail: str = "") -> None:
+        super().__init__(f"{cause}: {detail}" if detail else cause)
+        self.cause: Cause = cause
+
+
+def error_of(
+    status: int, detail: str, code: str | None = None
+) -> BadRequestError | InferenceUnavailableError:
+    """Return what an error answer of the inference service means.
+
+    Args:
+        code: of ``X-Error-Code``; an inference service of another maker may send none.
+    """
+    if code == "key_reused":
+        return KeyReusedError(detail)
+    if code == "outcome_unknown":
+        return InferenceUnavailableError("outcome_unknown", detail)
+    if status in (400, 422):
+        return BadRequestError(detail)
+    if status == 503 and code == "model_not_loaded":
+        return InferenceUnavailableError("not_loaded")
+    if status == 503 and code == "too_many_states":
+        return InferenceUnavailableError("too_many_states", detail)
+    if status in (408, 429, 503):
+        return InferenceUnavailableError("overloaded", detail)
+    if status >= 500:
+        return InferenceUnavailableError("failing", detail)
+    return InferenceUnavailableError("unusable", f"{status} {detail}")

@@ -1,4 +1,4 @@
-"""What is answered while the inference service is out of reach."""
+"""The gateway's answers while the inference service is unavailable."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from deployments.feed.messages import NOBODY, Decision, Demand
@@ -39,47 +39,39 @@ class Instead(NamedTuple):
     plan: str | None
 
 
-class Fallback(Protocol):
-    INSTEAD: str  # for the log
+class Fallback:
+    """Answers while the inference service does not: RED, or a fixed-time plan by the clock.
 
-    def act(self, junction_id: str, simulation_time_s: float | None) -> Instead:
-        """Return what a junction is answered.
-
-        Args:
-            simulation_time_s: seconds of the client's day; None goes by the clock on the wall.
-        """
-
-
-class Red:
-    """The documented fallback."""
-
-    INSTEAD = "RED"
-
-    def act(self, junction_id: str, simulation_time_s: float | None) -> Instead:
-        return Instead(0, None)
-
-
-class ByPlan:
-    """Answers from a fixed-time plan by the clock.
-
-    It keeps nothing, so a clock that is set back or forward only has the plan go on elsewhere in
-    its cycle.
+    It has no state: a clock that is set back or forward only moves the plan within its cycle.
 
     Args:
-        zone: whose time of day the plan's periods are.
+        plan: None answers RED.
+        time_zone: of the plan's times of day.
         clock: seconds since the Unix epoch.
     """
 
-    INSTEAD = "from the fixed-time plan"
-
     def __init__(
-        self, plan: ClockPlan, zone: ZoneInfo, clock: Callable[[], float] = time.time
+        self,
+        plan: ClockPlan | None = None,
+        time_zone: str = "UTC",
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._plan = plan
-        self._zone = zone
+        self._zone = ZoneInfo(time_zone)
         self._clock = clock
 
+    def __str__(self) -> str:
+        """Name what it answers, for the log."""
+        return "RED" if self._plan is None else "the fixed-time plan"
+
     def act(self, junction_id: str, simulation_time_s: float | None) -> Instead:
+        """Return the answer for a junction.
+
+        Args:
+            simulation_time_s: seconds of the client's day; None for the time of day here.
+        """
+        if self._plan is None:
+            return Instead(0, None)
         second = self._second_of_day() if simulation_time_s is None else simulation_time_s
         return Instead(*self._plan.at(junction_id, second))
 
@@ -92,8 +84,8 @@ def configured_plan(options: GatewayOptions, network: Network = SHIPPED) -> Cloc
     """Return the plan that the options ask for; None for RED.
 
     Raises:
-        InvalidPlanError: there is none of the network, it is no plan, or the safety layer would
-            have its phases last longer.
+        InvalidPlanError: the network has no plan, the file is not a plan, or its phases are shorter
+            than the safety layer allows.
     """
     if options.fallback == "red":
         return None
@@ -114,16 +106,11 @@ def configured_plan(options: GatewayOptions, network: Network = SHIPPED) -> Cloc
     return plan
 
 
-def make_fallback(plan: ClockPlan | None, time_zone: str) -> Fallback:
-    """Return the fallback of a gateway: RED where it has no plan."""
-    return Red() if plan is None else ByPlan(plan, ZoneInfo(time_zone))
-
-
 class WatchedFallbacks:
-    """Keeps the latest answers without the policy.
+    """Keeps the latest answers without the policy, for the console.
 
     Attributes:
-        watched: whether anybody watches; while nobody does, nothing is to be noted.
+        watched: whether a console is open; otherwise nothing must be noted.
     """
 
     def __init__(self) -> None:
@@ -137,14 +124,14 @@ class WatchedFallbacks:
             self._fallbacks.clear()
 
     def note(self, run: str | None, query: ActionQuery, action: int, cause: str) -> None:
-        """Note an answer that came without the policy."""
+        """Note an answer without the policy."""
         decision = Decision(
             time.time(), run or DEFAULT_RUN, query.junction_id, query.obs, action, fallback=cause
         )
         self._fallbacks.append(decision)
 
     def take(self) -> tuple[list[Decision], dict[str, int]]:
-        """Return the fallbacks of the runs that are asked for, and how many each run had."""
+        """Return the fallbacks of the watched runs, and how many each run had."""
         noted = list(self._fallbacks)
         self._fallbacks.clear()
         wanted = [decision for decision in noted if decision.run in self._runs]

@@ -1,4 +1,4 @@
-"""From where a user has logged in before, so that strangers cannot lock the user out there."""
+"""Addresses from which users have logged in, so that others cannot lock them out there."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from collections.abc import Callable
 from deployments.store import Expected, Store
 
 TABLE = "gateway_known_addresses"
-MOST = 16  # addresses of a user; the one that was used longest ago gives way
+MOST = 16  # of a user; the least recently used one is removed
 KNOWN_S = 30 * 24 * 3600  # since the last login
 _RENEWED_S = 24 * 3600  # so that not every login is a write
 
 
 class KnownAddresses:
-    """Addresses in a store, by user. A new password makes all of them strange again.
+    """Addresses in a store, by user. A new password makes all of them unknown.
 
     Args:
         clock: seconds since the Unix epoch.
@@ -28,11 +28,11 @@ class KnownAddresses:
         self._clock = clock
 
     async def find(self, name: str) -> Addresses:
-        """Return what is known of a user; as fast where there is no such user."""
+        """Return a user's addresses, in the same time for an unknown user."""
         return Addresses(await self._store.get(TABLE, _key(name)))
 
     async def remember(self, name: str, found: Addresses, address: str, password_hash: str) -> None:
-        """Take note of a login, if it is news."""
+        """Note a login, at most once a day for an address."""
         now = int(self._clock())
         seen = found.seen(password_hash)
         if now - seen.get(address, 0) < _RENEWED_S:
@@ -40,36 +40,36 @@ class KnownAddresses:
         newest = sorted({**seen, address: now}.items(), key=lambda each: -each[1])[:MOST]
         document = {"password": _mark(password_hash), "seen": dict(newest)}
         after = json.dumps(document).encode()
-        # another login at the same moment goes first; the next one of this address will do
+        # if another login wins the race, the next one from this address is noted
         await self._store.change(
             TABLE, {_key(name): after}, when=Expected(_key(name), found.document)
         )
 
     def are_known(self, found: Addresses, address: str, password_hash: str | None) -> bool:
-        """Tell whether the user has logged in from an address, with the present password."""
+        """Return whether the user has logged in from an address with the present password."""
         if password_hash is None:
             return False
         return self._clock() - found.seen(password_hash).get(address, 0) < KNOWN_S
 
     async def forget(self, name: str) -> None:
-        """Drop what is known of a user."""
+        """Remove a user's addresses."""
         await self._store.delete_many(TABLE, [_key(name)])
 
 
 class Addresses:
-    """What was kept of a user's addresses."""
+    """A user's addresses, as they are stored."""
 
     def __init__(self, document: bytes | None) -> None:
         self.document = document
 
     def seen(self, password_hash: str) -> dict[str, int]:
-        """Return when each was last used with this password."""
+        """Return when each was last used with a password."""
         fields = json.loads(self.document or b"{}")
         return dict(fields["seen"]) if fields.get("password") == _mark(password_hash) else {}
 
 
 def place_of(address: str) -> str:
-    """Return what counts as one address: of IPv6 the network of 64 bits, as one client has it."""
+    """Return what counts as one address: for IPv6, the network of 64 bits that one client has."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

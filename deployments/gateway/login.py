@@ -1,28 +1,43 @@
-"""Logging in: a bounded number of attempts, then the password, then a token."""
+"""Logins: limited attempts, then the password, then a token."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import json
+from typing import NamedTuple
 
 from deployments.access.tokens import Tokens
 from deployments.gateway.errors import BadRequestError, TooManyLoginsError, UnavailableError
 from deployments.gateway.known_addresses import Addresses, KnownAddresses, place_of
-from deployments.gateway.options import GatewayOptions
 from deployments.gateway.passwords import PasswordVerifier
 from deployments.gateway.users import Account, Users
 from deployments.http.errors import RefusedError, UnauthorizedError
 from deployments.store import Store, StoreUnavailable
 
 
-class Logins:
-    """Turns credentials into tokens.
+class LoginLimits(NamedTuple):
+    """Rate limits of logins, within a window that begins with the first login.
 
-    Attempts are counted in the store before the password is looked at, so that neither many
-    requests at once nor many replicas allow more guesses. Those of a user name from an address
-    where the user has logged in before are counted apart: strangers use up the attempts of
-    strangers alone.
+    Attributes:
+        per_user: of one user name, until a success. Each known address has a separate count.
+        per_address: whatever the outcome; many users may share an address.
+    """
+
+    per_user: int = 10
+    per_address: int = 300
+    window_s: int = 60
+
+
+LIMITS = LoginLimits()
+
+
+class Logins:
+    """Exchanges credentials for tokens.
+
+    Attempts are counted in the store before the password is verified, so that neither simultaneous
+    requests nor several replicas allow more guesses. Attempts from a known address of the user have
+    a separate count, which guesses from elsewhere do not use up.
     """
 
     def __init__(
@@ -30,24 +45,24 @@ class Logins:
         store: Store,
         users: Users,
         tokens: Tokens,
-        options: GatewayOptions,
+        limits: LoginLimits = LIMITS,
         passwords: PasswordVerifier | None = None,
     ) -> None:
         self._store = store
         self._known = KnownAddresses(store)
         self._users = users
         self._tokens = tokens
-        self._options = options
+        self._limits = limits
         self._passwords = passwords or PasswordVerifier()
 
     async def login(self, username: object, password: object, address: str) -> str:
         """Return an access token.
 
         Raises:
-            BadRequestError: a blank or missing name or password.
-            UnauthorizedError: wrong ones.
-            TooManyLoginsError: too many attempts.
-            UnavailableError: too much load, or the store does not answer.
+            BadRequestError: name or password is blank or missing.
+            UnauthorizedError: name or password is wrong.
+            TooManyLoginsError: a rate limit is reached.
+            UnavailableError: too many logins at once, or the store does not answer.
         """
         if not _is_text(username) or not _is_text(password):
             raise BadRequestError("Username and password are required")
@@ -63,7 +78,7 @@ class Logins:
         try:
             return await self._admit(account, found, username, password, place_of(address))
         except RefusedError as error:
-            # what is no user's name may be a password that was typed into the wrong field
+            # an unknown name may be a password that was typed into the wrong field
             error.subject = username if account is not None else ""
             raise
 
@@ -81,8 +96,8 @@ class Logins:
         if known:
             user_counter = _counter("user at", json.dumps([address, username]))
         await asyncio.gather(
-            self._count(user_counter, self._options.login_attempts_per_user),
-            self._count(_counter("address", address), self._options.login_attempts_per_address),
+            self._count(user_counter, self._limits.per_user),
+            self._count(_counter("address", address), self._limits.per_address),
         )
         matches = await self._passwords.verify(password_hash, password, first=known)
         if account is None or not matches:
@@ -92,7 +107,7 @@ class Logins:
         return self._tokens.issue(username, account.scopes, account.generation)
 
     async def _count(self, counter: str, limit: int) -> None:
-        window_s = self._options.login_window_s
+        window_s = self._limits.window_s
         if await self._store.increment(counter, window_s) > limit:
             raise TooManyLoginsError("Too many login attempts; try again later", window_s)
 
@@ -106,5 +121,5 @@ def _is_text(value: object) -> bool:
 
 
 def _counter(kind: str, name: str) -> str:
-    """Name a counter by a hash: short, and it tells nothing of what was typed."""
+    """Return the name of a counter: a hash, which reveals nothing of the input."""
     return f"login:{kind}:{hashlib.sha256(name.encode()).hexdigest()}"

@@ -1,33 +1,40 @@
-"""What the gateway can be told in a serve config, as ``args`` of its application."""
+"""Options of the gateway: ``args`` of its application in a serve config."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
-from deployments.access.claims import Scope
+from deployments.options import Options
+
+_LOGINS = "Delete it: 10 logins of a user name and 300 from an address are allowed in 60 s."
+_BREAKER = "Delete it: after 5 failed calls in a row, none is made for 1 s."
 
 
-class GatewayOptions(BaseModel):
+class GatewayOptions(Options):
     """Options of one gateway application."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    removed: ClassVar = {
+        "max_waiting": "Delete it: a replica limits its requests by how long they wait.",
+        "breaker_failures": _BREAKER,
+        "breaker_pause_s": _BREAKER,
+        "login_attempts_per_user": _LOGINS,
+        "login_attempts_per_address": _LOGINS,
+        "login_window_s": _LOGINS,
+        "clock_skew_s": "Delete it: clocks of nodes may differ by 5 s.",
+        "scopes_while_unchecked": "Delete it: while revocations cannot be read, tokens allow"
+        " `act` and `read`.",
+        "trust_forwarded_for": "Delete it: a client's address is that of `X-Forwarded-For`, which"
+        " the edge or your load balancer must set.",
+    }
 
     network: Path | None = Field(
         None,
         description="File of the road network, instead of `NETWORK_PATH`; the one of "
         "`inference_app`. A relative path counts from the folder of the product.",
-    )
-    max_waiting: int = Field(
-        1000,
-        ge=1,
-        le=1000,
-        description="Maximum number of requests that one replica works on at once; any further one "
-        "is answered 503. It takes on fewer while requests wait longer than 80 ms for their turns.",
-        json_schema_extra={"unit": "requests"},
     )
     deadline_s: float = Field(
         2.0,
@@ -36,24 +43,15 @@ class GatewayOptions(BaseModel):
         description="Longest wait for an answer of the inference service before the fallback is "
         "given. Must be above the `shared_patience_s` of `inference_app`.",
     )
-    breaker_failures: int = Field(
-        5,
-        ge=1,
-        description="Failed calls in a row after which the inference service is not asked for "
-        "`breaker_pause_s`.",
-        json_schema_extra={"unit": "calls"},
-    )
-    breaker_pause_s: float = Field(
-        1.0,
-        gt=0,
-        le=60,
-        description="Time for which the inference service is not asked after `breaker_failures` "
-        "failed calls in a row.",
+    inference_app: str = Field(
+        "inference",
+        description="Application that the gateway asks, at its node's HTTP front, when "
+        "`RL_INFERENCE_SERVICE_URL` is unset.",
     )
     fallback: Literal["red", "plan"] = Field(
         "red",
-        description="What is answered while the inference service is not to be had: action 0 and "
-        "RED, or the phase of a fixed-time plan by the clock.",
+        description="Answer while the inference service does not answer: action 0 and RED, or the "
+        "phase of a fixed-time plan by the clock.",
     )
     plan_file: Path | None = Field(
         None,
@@ -86,47 +84,6 @@ class GatewayOptions(BaseModel):
         description="Longest time between two requests of a junction, for which "
         "`safety_max_red_s` is kept.",
     )
-    inference_app: str = Field(
-        "inference",
-        description="Application that the gateway asks, at its node's HTTP front, when "
-        "`RL_INFERENCE_SERVICE_URL` is unset.",
-    )
-    login_attempts_per_user: int = Field(
-        10,
-        ge=1,
-        description="Maximum number of logins of one user name in a window; any further one is "
-        "answered 429. A success starts the count anew. Each address from which the user has "
-        "logged in within 30 days has a count of its own.",
-        json_schema_extra={"unit": "logins"},
-    )
-    login_attempts_per_address: int = Field(
-        300,
-        ge=1,
-        description="Maximum number of logins from one address in a window, whatever the outcome; "
-        "any further one is answered 429.",
-        json_schema_extra={"unit": "logins"},
-    )
-    login_window_s: int = Field(
-        60,
-        ge=1,
-        description="Length of the window in which logins are counted, from the first of them on.",
-    )
-    clock_skew_s: float = Field(
-        5.0,
-        ge=0,
-        le=60,
-        description="Largest difference tolerated between the clocks of two nodes.",
-    )
-    scopes_while_unchecked: list[Scope] = Field(
-        ["act"],
-        description="What tokens still allow while the store could not be asked for 5 s which of "
-        "them are revoked; all else is answered 503. With `act`, signals are decided on.",
-    )
-    trust_forwarded_for: bool = Field(
-        True,
-        description="Whether a client's address is taken from `X-Forwarded-For`, as the edge sets "
-        "it.",
-    )
     lane_capacities: dict[str, list[float]] | None = Field(
         None,
         description="Vehicles that fit on each incoming lane: a list by junction id.",
@@ -135,7 +92,7 @@ class GatewayOptions(BaseModel):
 
     @field_validator("plan_time_zone")
     @classmethod
-    def _be_known(cls, value: str) -> str:
+    def _is_time_zone(cls, value: str) -> str:
         try:
             ZoneInfo(value)
         except (LookupError, OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Password hashes with Argon2id (RFC 9106), computed off the event loop and a few at a time."""
+"""Password hashes with Argon2id (RFC 9106), computed in a few threads."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from argon2.exceptions import InvalidHashError, VerificationError
 
 from deployments.gateway.errors import UnavailableError
 
-# OWASP's recommendation (Password Storage Cheat Sheet): 19 MiB, 2 passes, one lane. One login
-# costs some 30 ms of one core, and a replica's memory for logins has a small bound.
+# OWASP's recommendation (Password Storage Cheat Sheet): 19 MiB, 2 passes, one lane. A login costs
+# 30 ms of one core, and the memory for logins stays small.
 _HASHER = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 
 
 def hash_password(password: str, salt: bytes | None = None) -> str:
-    """Return the encoded hash, with its salt, by default one of its own, and parameters in it."""
+    """Return the encoded hash with its parameters and salt, by default a random one."""
     return _HASHER.hash(password, salt=salt)
 
 
@@ -32,24 +32,23 @@ class PasswordVerifier:
 
     Args:
         concurrency: hashes computed at once.
-        max_waiting: logins in work or waiting; one more is refused. A quarter of the places is for
-            those who go first.
+        max_waiting: logins at work or waiting; a quarter of the places is for known addresses.
     """
 
     def __init__(self, concurrency: int = 2, max_waiting: int = 32) -> None:
         self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="passwords")
         self._max_waiting = max_waiting
         self._waiting = 0
-        self._hash_of_nobody = hash_password("nobody has this password")
+        self._unknown_hash = hash_password("of an unknown user")
 
     async def verify(
         self, password_hash: str | None, password: str, *, first: bool = False
     ) -> bool:
-        """Tell whether the password is the right one.
+        """Return whether the password is right.
 
         Args:
-            password_hash: None for an unknown user, who takes as long as a wrong password.
-            first: whether somebody known asks, who finds a place when strangers have all theirs.
+            password_hash: None for an unknown user, which takes as long as a wrong password.
+            first: whether the login comes from a known address.
 
         Raises:
             UnavailableError: too many logins at once.
@@ -60,7 +59,7 @@ class PasswordVerifier:
         self._waiting += 1
         try:
             matches = await asyncio.get_running_loop().run_in_executor(
-                self._threads, _matches, password_hash or self._hash_of_nobody, password
+                self._threads, _matches, password_hash or self._unknown_hash, password
             )
         finally:
             self._waiting -= 1

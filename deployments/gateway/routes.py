@@ -1,22 +1,19 @@
-"""What the gateway's routes do with a request, and how its errors look."""
+"""Handlers of the gateway's routes, and its form of errors."""
 
 from __future__ import annotations
 
 import json
-import logging
 
 from pydantic import BaseModel
-from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from deployments.access import claims
-from deployments.access.claims import Verified
+from deployments.access.claims import Claims
 from deployments.gateway.errors import UnavailableError, error_body
 from deployments.gateway.service import GatewayService
-from deployments.http.errors import ForbiddenError, RefusedError, UnauthorizedError, challenge
+from deployments.http.errors import ForbiddenError, UnauthorizedError, describe_error
 from deployments.http.messages import (
     DEFAULT_RUN,
-    JSON,
     JSON_HEADERS,
     RAW_KEY_HEADER,
     RAW_RUN_HEADER,
@@ -25,57 +22,38 @@ from deployments.http.messages import (
 from deployments.http.request import client_address, header
 from deployments.log import REQUEST_ID_HEADER
 
-logger = logging.getLogger("ray.serve")
-
 # shorter than a new key is shown before it signs (`greenwave keys rotate --after`)
 _KEYS_HEADERS = [*JSON_HEADERS, (b"cache-control", b"public, max-age=15")]
 
 
 def render_error(scope: Scope, error: Exception) -> Answer:
-    """Render an error in the gateway's one form, and tell nothing of its inside."""
-    headers = [JSON]
-    match error:
-        case RefusedError():
-            status, message = error.status, str(error)
-            if error.retry_after_s is not None:
-                headers.append((b"retry-after", b"%d" % error.retry_after_s))
-            if (wanted := challenge(error)) is not None:
-                headers.append((b"www-authenticate", wanted.encode()))
-        case HTTPException():
-            status, message = error.status_code, error.detail
-        case _:
-            logger.error("A request failed", exc_info=error)
-            status, message = 500, "Internal server error"
+    """Render an error in the gateway's one form."""
+    status, message, headers = describe_error(error, "Internal server error")
     return status, json.dumps(error_body(message)).encode(), headers
 
 
 class Routes:
-    """Handlers around a service. Their docstrings stand in the OpenAPI document.
+    """Handlers around a service. Their docstrings are those of the OpenAPI document."""
 
-    Args:
-        trust_forwarded_for: take a client's address from X-Forwarded-For, as the edge sets it.
-    """
-
-    def __init__(self, service: GatewayService, trust_forwarded_for: bool) -> None:
+    def __init__(self, service: GatewayService) -> None:
         self._service = service
-        self._trust_forwarded_for = trust_forwarded_for
 
     def may_act(self, scope: Scope) -> None:
-        """Check the token, before anything else of a request is looked at.
+        """Check the token, before anything else of the request.
 
         Raises:
             UnauthorizedError: there is no token, or it is not valid now.
-            ForbiddenError: it does not allow to ask for decisions.
+            ForbiddenError: it lacks the scope ``act``.
         """
         self._authenticate(scope, "act")
 
     def may_reset(self, scope: Scope) -> None:
-        """Check the token likewise, for a reset."""
+        """Check the token for the scope ``reset``."""
         self._authenticate(scope, "reset")
 
     async def login(self, scope: Scope, body: bytes) -> Answer:
         """Exchange user name and password for an access token."""
-        status, grant, headers = _success(await self._service.login(body, self._address(scope)))
+        status, grant, headers = _success(await self._service.login(body, client_address(scope)))
         return status, grant, [*headers, (b"cache-control", b"no-store")]  # RFC 6749, section 5.1
 
     async def keys(self, scope: Scope, body: bytes) -> Answer:
@@ -105,28 +83,25 @@ class Routes:
     async def reset(self, scope: Scope, body: bytes) -> Answer:
         """Clear the hidden states of all junctions."""
         run, request_id = header(scope, RAW_RUN_HEADER), header(scope, REQUEST_ID_HEADER)
-        who, where = self._authenticate(scope, "reset").subject, self._address(scope)
-        told = f"run {run or DEFAULT_RUN}"
+        who, where = self._authenticate(scope, "reset").subject, client_address(scope)
+        detail = f"run {run or DEFAULT_RUN}"
         try:
             answer = await self._service.reset(run, request_id)
         except UnavailableError:
-            self._service.audit.note("reset", who, where, f"{told}, not confirmed")
+            self._service.audit.note("reset", who, where, f"{detail}, not confirmed")
             raise
-        self._service.audit.note("reset", who, where, told)
+        self._service.audit.note("reset", who, where, detail)
         return _success(answer)
 
-    def _authenticate(self, scope: Scope, needed: claims.Scope) -> Verified:
+    def _authenticate(self, scope: Scope, needed: claims.Scope) -> Claims:
         authorization = header(scope, b"authorization")
         try:
             return self._service.tokens.authenticate(authorization, needed)
         except (UnauthorizedError, ForbiddenError) as error:
             if authorization is not None:
-                where = self._address(scope)
+                where = client_address(scope)
                 self._service.audit.note("token refused", error.subject, where, str(error))
             raise
-
-    def _address(self, scope: Scope) -> str:
-        return client_address(scope, self._trust_forwarded_for)
 
 
 def _success(response: BaseModel) -> Answer:

@@ -1,4 +1,4 @@
-"""The safety layer in the gateway: what a client says it shows, and what it may show next."""
+"""The safety layer in the gateway: from what a junction shows to what it may show next."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from models.signals.safety import Limits, SafetyLayer, Shown, Step, read_layers
 
 
 class SafetyGuard:
-    """Decides what a controller may show, and has the monitor look at each answer.
+    """Decides what a junction may show, and checks each answer with the conflict monitor.
 
-    It keeps nothing about junctions: what one shows comes with each request.
+    It has no state about junctions: each request says what its junction shows.
 
     Args:
         layers, monitors: by junction.
@@ -30,14 +30,14 @@ class SafetyGuard:
         self._changes: dict[tuple[Step, ...], list[SafetyStep]] = {}
 
     def decide(self, junction_id: str, shown: Shown, asked: int) -> tuple[int, Safety]:
-        """Return the phase to show next, and what the answer says about it.
+        """Return the phase to show next, and the member ``safety`` of the answer.
 
         Args:
-            asked: the phase that the policy or the fallback wants. One that the junction does not
-                have keeps what it shows.
+            asked: phase of the policy or the fallback. The junction keeps what it shows if it does
+                not have that phase.
 
         Raises:
-            ConflictError: the layer is wrong; nothing of its answer may be shown.
+            ConflictError: the layer is defective; its answer must not be shown.
         """
         layer = self._layers[junction_id]
         exists = asked < len(layer.phases)
@@ -50,19 +50,19 @@ class SafetyGuard:
             asked=asked,
             rule=decision.rule if exists or decision.rule != "none" else "no_such_phase",
             showAfterSeconds=decision.after_s,
-            steps=self._told(decision.steps),
+            steps=self._described(decision.steps),
         )
 
-    def _told(self, steps: tuple[Step, ...]) -> list[SafetyStep]:
-        """Return the steps of a change as they stand in answers; there are few changes."""
-        told = self._changes.get(steps)
-        if told is None:
-            told = [
+    def _described(self, steps: tuple[Step, ...]) -> list[SafetyStep]:
+        """Return the steps of a change as an answer has them, from a cache: changes are few."""
+        described = self._changes.get(steps)
+        if described is None:
+            described = [
                 SafetyStep.model_construct(afterSeconds=after_s, state=state)
                 for after_s, state in steps
             ]
-            self._changes[steps] = told
-        return told
+            self._changes[steps] = described
+        return described
 
 
 def limits_of(options: GatewayOptions) -> Limits:
@@ -72,10 +72,10 @@ def limits_of(options: GatewayOptions) -> Limits:
 
 
 def check_safety(options: GatewayOptions, network: Network) -> None:
-    """Refuse a safety layer that cannot be made, or whose limits cannot be kept.
+    """Check that the safety layer of the options can be made, and keeps its limits.
 
     Raises:
-        ValueError: says why.
+        ValueError: it cannot; the message says why.
     """
     if options.safety:
         make_guard(limits_of(options), network)
@@ -85,13 +85,13 @@ def make_guard(limits: Limits, network: Network = SHIPPED) -> SafetyGuard:
     """Return the guard of a network's junctions.
 
     Raises:
-        ValueError: the limits cannot be kept, or the network's file does not say what a guard
-            needs; says at which junction.
+        ValueError: the limits cannot be kept, or the network file lacks what a guard needs; the
+            message names the junction.
     """
     return SafetyGuard(read_layers(limits, network), make_monitors(network))
 
 
 def made_up(junction: Junction, observation: list[float]) -> Shown:
-    """Return what a junction with a made-up observation shows, long enough to change."""
+    """Return what a junction with a made-up observation shows, for long enough to change."""
     phase = observation.index(1.0)
     return Shown(phase, 60.0, [0.0] * junction.n_phases)

@@ -16,7 +16,7 @@ SIGNAL_OF_ACTION: tuple[SignalState, ...] = ("RED", "YELLOW", "GREEN", "GREEN")
 
 
 def signal_of(action: int) -> SignalState:
-    """Return the state of an action; of those that the contract does not know, too."""
+    """Return the signal state of an action; GREEN for those that the contract does not have."""
     return SIGNAL_OF_ACTION[action] if action < len(SIGNAL_OF_ACTION) else "GREEN"
 
 
@@ -100,7 +100,7 @@ class SafetyStep(BaseModel):
 
 
 class Safety(BaseModel):
-    """What the safety layer says; all times count from the moment that `shown` describes."""
+    """Decision of the safety layer; all times count from the moment that `shown` describes."""
 
     asked: int = Field(description="The action of the policy, or of the fallback.")
     rule: SafetyRule = Field(description="Why `predictedAction` is another than `asked`.")

@@ -1,4 +1,4 @@
-"""The gateway without HTTP and without Ray: what each route does."""
+"""The gateway without HTTP and Ray: what each route does."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from deployments.gateway.action_request import (
     parse_json_object,
     random_observation,
 )
-from deployments.gateway.errors import BadRequestError, UnavailableError, now_ms
-from deployments.gateway.fallbacks import Fallback, Red, WatchedFallbacks
-from deployments.gateway.inference_calls.breaker import State
-from deployments.gateway.inference_calls.client import (
+from deployments.gateway.errors import (
     CAUSES,
-    InferenceClient,
+    BadRequestError,
     InferenceUnavailableError,
-    Step,
-    new_key,
+    UnavailableError,
+    now_ms,
 )
+from deployments.gateway.fallbacks import Fallback, WatchedFallbacks
+from deployments.gateway.inference_calls.batcher import Step
+from deployments.gateway.inference_calls.breaker import State
+from deployments.gateway.inference_calls.client import InferenceClient, new_key
 from deployments.gateway.login import Logins
 from deployments.gateway.safety import SafetyGuard, made_up
 from deployments.gateway.schemas import (
@@ -54,13 +55,13 @@ _REQUEST_ID = re.compile(r"[!-~]{1,128}")
 
 @dataclass
 class GatewayCounts:
-    """Counted since the start, for metrics.
+    """Counts since the start of the replica, for metrics.
 
     Attributes:
-        logins: by outcome, ``success`` or the HTTP status of the refusal.
-        actions: by (junction, signal state).
+        logins: by outcome: ``success`` or the HTTP status of the refusal.
+        actions: by junction and signal state.
         fallbacks: by cause.
-        latencies_s: of the inference service as seen from here, a sample.
+        latencies_s: a sample of the inference service's latencies.
     """
 
     logins: Counter[str] = field(default_factory=lambda: Counter({"success": 0, "401": 0}))
@@ -70,17 +71,17 @@ class GatewayCounts:
 
 
 class GatewayService:
-    """Validates, forwards, and falls back.
+    """Validates requests, asks the inference service, and falls back.
 
     Args:
         capacities: vehicles that fit on each incoming lane, by junction.
         fallback: answers while the inference service does not.
-        guard: says what may be shown of what is answered; None lets every answer pass.
-        network: whose junctions are decided for.
+        guard: the safety layer; None lets every answer pass.
+        network: whose junctions it decides for.
 
     Attributes:
-        audit: takes note of logins, resets and refusals for the audit log.
-        watched_fallbacks: takes note of answers without the policy while somebody watches.
+        audit: of logins, resets and refusals.
+        watched_fallbacks: answers without the policy, for an open console.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class GatewayService:
         self._capacities = capacities
         self._network = network
         self._labels = dict(zip(network.ids, junction_labels(network), strict=True))
-        self._fallback = fallback or Red()
+        self._fallback = fallback or Fallback()
         self._guard = guard
         self._random = random.Random()
         self._log = RateLimitedLogger("Answers")
@@ -134,7 +135,7 @@ class GatewayService:
         )
 
     def public_keys(self) -> bytes:
-        """Return the JWK Set of the keys that are no shared secrets."""
+        """Return the JWK Set of the public keys."""
         return public_keys(self.tokens.keys, time.time())
 
     async def act(
@@ -146,7 +147,7 @@ class GatewayService:
             body: JSON.
             run: the X-Simulation-Run header.
             key: the Idempotency-Key header.
-            request_id: the x-request-id header, passed on when it is sane.
+            request_id: the x-request-id header, passed on if it is valid.
 
         Raises:
             BadRequestError: the request breaks a rule; no state has changed.
@@ -167,7 +168,7 @@ class GatewayService:
     ) -> ActionResponse:
         run, key = _checked(run, NOT_A_RUN_ID), _checked(key, NOT_A_KEY)
         asked = query.junction_id, query.obs
-        step = Step(run, *asked, key or new_key(), _sane(request_id), CURRENT.get())
+        step = Step(run, *asked, key or new_key(), _valid(request_id), CURRENT.get())
         status: ActionStatus = "success"
         plan: str | None = None
         try:
@@ -202,13 +203,13 @@ class GatewayService:
             UnavailableError: the inference service is down; the states may be as they were.
         """
         try:
-            await self._inference.reset(_checked(run, NOT_A_RUN_ID), _sane(request_id))
+            await self._inference.reset(_checked(run, NOT_A_RUN_ID), _valid(request_id))
         except InferenceUnavailableError as error:
             raise UnavailableError("The inference service did not confirm the reset") from error
         return ResetResponse()
 
     async def health(self) -> HealthResponse:
-        """Tell whether the inference service is healthy; requests at the same time share a call."""
+        """Return whether the inference service is healthy; simultaneous requests share a call."""
         healthy = await self._health.result()
         return HealthResponse(
             status="healthy" if healthy else "degraded",
@@ -228,5 +229,5 @@ def _checked(name: str | None, refusal: str) -> str | None:
     return name
 
 
-def _sane(request_id: str | None) -> str | None:
+def _valid(request_id: str | None) -> str | None:
     return request_id if request_id and _REQUEST_ID.fullmatch(request_id) else None

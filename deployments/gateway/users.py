@@ -1,4 +1,4 @@
-"""Who may log in: names and password hashes in the store, and what each may do."""
+"""Users: names, password hashes and scopes in the store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deployments.store import Store
 
 MAX_NAME_LENGTH = 64
 MIN_PASSWORD_LENGTH, MAX_PASSWORD_LENGTH = 8, 256
-# Longer than a token of a user can live (JWT_EXPIRATION_MINUTES), so that none comes back.
+# longer than JWT_EXPIRATION_MINUTES, so that no revoked token is accepted again
 REMEMBERED_S = 400 * 24 * 3600
 
 
@@ -27,7 +27,7 @@ class Account(NamedTuple):
     """A user who may log in.
 
     Attributes:
-        generation: that its tokens get; a new password makes another.
+        generation: of the user's tokens; a new password makes another.
     """
 
     password_hash: str
@@ -39,8 +39,8 @@ class Users:
     """Users in a store.
 
     Args:
-        configured: names and password hashes that come from the configuration, not from the store;
-            they go before users of the same name.
+        configured: names and password hashes from the configuration; they take precedence over
+            users in the store.
     """
 
     def __init__(self, store: Store, configured: Mapping[str, str] | None = None) -> None:
@@ -49,8 +49,8 @@ class Users:
         self._configured = configured or {}
 
     async def account(self, name: str) -> Account | None:
-        """Return the user's account, None when there is no such user."""
-        document = await self._table.get(name)  # always: the time must not tell who exists
+        """Return the user's account; None when there is no such user."""
+        document = await self._table.get(name)  # always: timing must not reveal who exists
         if name in self._configured:
             password_hash = self._configured[name]
             return Account(password_hash, SCOPES, password_hash)
@@ -65,16 +65,12 @@ class Users:
         return sorted([name async for name, value in self._table.entries() if _read(value)])
 
     async def scopes(self) -> dict[str, tuple[str, ...]]:
-        """Return what each user in the store may do, by name."""
+        """Return the scopes of each user in the store, by name."""
         users = {name: _read(value) async for name, value in self._table.entries()}
         return {n: tuple(u.get("scopes", SCOPES)) for n, u in sorted(users.items()) if u}
 
     async def add(self, name: str, password: str, scopes: Iterable[str] = SCOPES) -> None:
-        """Add a user.
-
-        Args:
-            scopes: what the user may do.
-        """
+        """Add a user with scopes."""
         _check_name(name)
         fields = {"password_hash": _hash(password), **_scopes(scopes)}
         before = await self._table.get(name)
@@ -83,14 +79,14 @@ class Users:
         await self._change(name, before, fields if before is None else _next(before, fields))
 
     async def set_password(self, name: str, password: str) -> None:
-        """Give a user another password, which revokes the tokens of the one before."""
+        """Change a user's password, which revokes the user's tokens."""
         password_hash = _hash(password)
         before, fields = await self._existing(name)
         changed = {**fields, "password_hash": password_hash}
         await self._change(name, before, _next(before, changed))
 
     async def set_scopes(self, name: str, scopes: Iterable[str]) -> None:
-        """Change what a user may do, which revokes the tokens that say otherwise."""
+        """Change a user's scopes, which revokes the user's tokens."""
         before, fields = await self._existing(name)
         fields.pop("scopes", None)
         await self._change(name, before, _next(before, {**fields, **_scopes(scopes)}))
@@ -98,7 +94,7 @@ class Users:
     async def remove(self, name: str) -> None:
         """Remove a user, and revoke the user's tokens.
 
-        A document without a password stays, and says which tokens are revoked.
+        A document without a password stays for REMEMBERED_S: its generation revokes them.
         """
         before, _ = await self._existing(name)
         gone = {"password_hash": "", "removed_at": int(time.time())}
@@ -109,7 +105,7 @@ class Users:
         )
 
     async def _existing(self, name: str) -> tuple[bytes, dict[str, Any]]:
-        if not name.isprintable():  # bytes of a command line that are no text reach no store
+        if not name.isprintable():  # bytes of a command line may not be text
             raise UserError("A user name is printable text.")
         before = await self._table.get(name)
         fields = _read(before)
@@ -119,11 +115,11 @@ class Users:
 
     async def _change(self, name: str, before: bytes | None, fields: dict[str, Any]) -> None:
         if not await self._table.change(name, before, json.dumps(fields).encode()):
-            raise UserError(f"Somebody else has changed '{name}' at this moment; try again.")
+            raise UserError(f"Another command has changed '{name}' at the same time; try again.")
 
 
 def _read(document: bytes | None) -> dict[str, Any] | None:
-    """Return what is kept of a user, None for one who is removed."""
+    """Return a user's document; None for a removed user."""
     fields: dict[str, Any] = {} if document is None else json.loads(document)
     return fields if fields.get("password_hash") else None
 
@@ -134,7 +130,7 @@ def _is_long_gone(document: bytes) -> bool:
 
 
 def _next(before: bytes, fields: dict[str, Any]) -> dict[str, Any]:
-    """Add a generation that is later than the one before, and than all of a user long gone."""
+    """Add a generation that is later than any before, also of a user removed long ago."""
     return {**fields, "generation": max(generation_of(before) + 1, time.time_ns() // 1_000_000)}
 
 

@@ -1,7 +1,7 @@
-"""A line for a share of the requests, and for the failures, bounded: never one for each.
+"""The access log: a line for a share of the requests, and for failures within a rate limit.
 
-The path of a request pays for a look at the clock and a comparison. What a line needs beyond that
-is found out when it is written, behind the answer.
+A request costs a look at the clock and a comparison. All else that a line needs is read when it is
+written, after the response.
 """
 
 from __future__ import annotations
@@ -28,13 +28,12 @@ _JUNCTION = ("junction_id", "junctionId")
 
 
 class AccessLog:
-    """Says which answers get a line, and writes it.
+    """Selects the responses that get a line, and writes it.
 
-    Answers of 500 and above always do, but one a second at most: the next one tells how many had
-    none.
+    Responses of 500 and above get at most one line a second, which counts those left out.
 
     Args:
-        share: of all other answers, from 0 to 1.
+        share: of all other responses, from 0 to 1.
         clock: in seconds.
     """
 
@@ -51,11 +50,11 @@ class AccessLog:
         self._left_out = 0
 
     def note(self, scope: Scope, body: bytes, status: int, seconds: float) -> None:
-        """Write a line of an answer that was sent, if it shall have one.
+        """Write a line about a response, if it is selected.
 
         Args:
             body: of the request, as far as it was read.
-            seconds: from the request to its answer.
+            seconds: from the request to its response.
         """
         if status < 500:
             if self._share and self._draw() < self._share:
@@ -82,7 +81,7 @@ class AccessLog:
 
 
 def _subject(scope: Scope, body: bytes) -> dict[str, str | None]:
-    """Return the run and the junction, where a request names them in a way that may be repeated."""
+    """Return the run and the junction of a request, where they are valid names."""
     members: Any = None
     if 0 < len(body) <= MAX_PARSED:
         try:

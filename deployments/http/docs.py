@@ -23,7 +23,7 @@ from starlette.types import Scope
 
 _INLINE = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
 
-# Of every answer that a browser may be led to.
+# For every response that a browser may open.
 GUARDED: Mapping[str, str] = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -33,11 +33,11 @@ GUARDED: Mapping[str, str] = {
 
 
 def page_headers(page: str = "", *, made_styles: bool = False) -> dict[str, str]:
-    """Return the headers of a page, which allow the scripts and styles that stand in it.
+    """Return the headers of a page, which allow the scripts and styles in it and no others.
 
     Args:
         page: the HTML.
-        made_styles: whether its scripts write styles of their own, as Swagger UI's do.
+        made_styles: whether its scripts write styles, as Swagger UI's do.
     """
     inline: dict[str, list[str]] = {"script": [], "style": []}
     for kind, content in _INLINE.findall(page):
@@ -59,11 +59,11 @@ def page_headers(page: str = "", *, made_styles: bool = False) -> dict[str, str]
 
 
 Takes = Mapping[str, tuple[Any, Any]]
-"""Type and default of each parameter, ``...`` for none, as in pydantic's ``create_model``."""
+"""Type and default of each parameter; ``...`` for no default, as in pydantic's ``create_model``."""
 
 
 def placeholder(takes: Takes) -> Callable[..., None]:
-    """Make what FastAPI reads the parameters of an operation from; it is never called."""
+    """Make a function from which FastAPI reads an operation's parameters; it is never called."""
 
     def operation() -> None: ...
 
@@ -134,7 +134,7 @@ class _Assets(StaticFiles):
 
 
 def redescribe(app: FastAPI, change: Callable[[dict[str, Any]], None]) -> None:
-    """Have an application's OpenAPI document changed when it is made."""
+    """Change an application's OpenAPI document when it is first made."""
     describe = app.openapi
 
     def openapi() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What every service can refuse a request for.
+"""Refusals that every service has, and errors in FastAPI's form, ``{"detail": …}``.
 
 RefusedError                the base of the services' own refusals, too
 ├── UnauthorizedError       401, with WWW-Authenticate
@@ -7,6 +7,9 @@ RefusedError                the base of the services' own refusals, too
 ├── BodyTooLargeError       413
 ├── UncheckedError          503, with Retry-After
 └── OverloadedError         503, with Retry-After
+
+A code in a header tells programs why, where one status has several reasons: the form of the body is
+part of the contract. Codes that concern a client with an idempotency key are in the body as well.
 """
 
 from __future__ import annotations
@@ -22,11 +25,13 @@ from starlette.types import Scope
 
 from deployments.http.messages import JSON, Answer
 
-Code = Literal["model_not_loaded", "overloaded", "too_many_states", "key_reused", "outcome_unknown"]
-"""For programs: why, where the status leaves it open."""
+logger = logging.getLogger("ray.serve")
 
+Code = Literal["model_not_loaded", "overloaded", "too_many_states", "key_reused", "outcome_unknown"]
 CODE_HEADER = "X-Error-Code"
 
+_RAW_CODE_HEADER = CODE_HEADER.lower().encode()
+_CODES_IN_BODIES: tuple[Code, ...] = ("key_reused", "outcome_unknown")
 _BODY_REFUSED = {
     408: "The request body did not arrive in time",
     413: "The request body is too large",
@@ -34,17 +39,19 @@ _BODY_REFUSED = {
 
 
 class RefusedError(Exception):
-    """A request that is not fulfilled; ``str(error)`` tells the client why.
+    """A request that is not fulfilled; ``str(error)`` is the reason for the client.
 
     Attributes:
-        status: of the HTTP answer.
+        status: of the HTTP response.
         retry_after_s: after which the same request may succeed.
-        code: tells programs apart what has one status.
-        subject: whose request it was, where that is known; not for the answer.
+        challenge: value of WWW-Authenticate (RFC 6750, section 3).
+        code: the reason, for programs.
+        subject: whose request it was, if that is known; not for the response.
     """
 
     status: int = 500
     retry_after_s: int | None = None
+    challenge: str | None = None
     code: Code | None = None
     subject: str = ""
 
@@ -53,24 +60,21 @@ class UnauthorizedError(RefusedError):
     """No valid token, or wrong credentials."""
 
     status = 401
+    challenge = "Bearer"
 
 
 class ForbiddenError(RefusedError):
-    """The token is valid, and does not allow this.
-
-    Attributes:
-        scope: that it would need.
-    """
+    """The token is valid, but lacks a scope."""
 
     status = 403
 
     def __init__(self, scope: str) -> None:
         super().__init__(f"The token does not have the scope '{scope}'")
-        self.scope = scope
+        self.challenge = f'Bearer error="insufficient_scope", scope="{scope}"'
 
 
 class UncheckedError(RefusedError):
-    """Nobody can say at present whether the token was revoked."""
+    """Revocations cannot be read at the moment."""
 
     status = 503
     retry_after_s = 1
@@ -95,7 +99,7 @@ class BodyTooLargeError(RefusedError):
 
 
 class OverloadedError(RefusedError):
-    """As many requests are at work as the service takes on."""
+    """As many requests are at work as the service admits."""
 
     status = 503
     retry_after_s = 1
@@ -105,14 +109,40 @@ class OverloadedError(RefusedError):
         super().__init__("Too many requests are waiting")
 
 
-def challenge(error: Exception) -> str | None:
-    """Return the WWW-Authenticate header of a refusal that has one (RFC 6750, section 3)."""
+def describe_error(error: Exception, defect: str) -> tuple[int, str, list[tuple[bytes, bytes]]]:
+    """Return status, message and headers of the response to an error, and log a defect.
+
+    Args:
+        defect: the message of every error that is neither a refusal nor an HTTPException.
+    """
+    headers = [JSON]
     match error:
-        case UnauthorizedError():
-            return "Bearer"
-        case ForbiddenError():
-            return f'Bearer error="insufficient_scope", scope="{error.scope}"'
-    return None
+        case RefusedError():
+            if error.retry_after_s is not None:
+                headers.append((b"retry-after", b"%d" % error.retry_after_s))
+            if error.challenge is not None:
+                headers.append((b"www-authenticate", error.challenge.encode()))
+            return error.status, str(error), headers
+        case HTTPException():
+            return error.status_code, error.detail, headers
+        case _:
+            logger.error("A request failed", exc_info=error)
+            return 500, defect, headers
+
+
+def render_error(scope: Scope, error: Exception) -> Answer:
+    """Render an error as ``{"detail": …}``."""
+    status, detail, headers = describe_error(error, "Internal Server Error")
+    body = {"detail": detail}
+    if isinstance(error, RefusedError) and error.code is not None:
+        headers.append((_RAW_CODE_HEADER, error.code.encode()))
+        if error.code in _CODES_IN_BODIES:
+            body["code"] = error.code
+    return status, json.dumps(body).encode(), headers
+
+
+class ErrorBody(BaseModel):
+    detail: str
 
 
 def declared_errors(
@@ -121,53 +151,17 @@ def declared_errors(
     """Declare the errors of an operation, for FastAPI's ``responses``.
 
     Args:
-        body: the one form that they have.
-        descriptions: by status; 408 and 413 are known.
+        body: their form.
+        descriptions: by status; those of 408 and 413 are known.
     """
     known = {**_BODY_REFUSED, **descriptions}
     return {status: {"model": body, "description": known[status]} for status in statuses}
 
 
-logger = logging.getLogger("ray.serve")
-
-_RAW_CODE_HEADER = CODE_HEADER.lower().encode()
-_CODES_IN_BODIES: tuple[Code, ...] = ("key_reused", "outcome_unknown")
-
-
-class ErrorBody(BaseModel):
-    detail: str
-
-
-def render_error(scope: Scope, error: Exception) -> Answer:
-    """Render an error as ``{"detail": …}``, and tell nothing of a defect but that it is one."""
-    headers, body = [JSON], {}
-    match error:
-        case RefusedError():
-            status, body["detail"] = error.status, str(error)
-            if error.retry_after_s is not None:
-                headers.append((b"retry-after", b"%d" % error.retry_after_s))
-            if error.code is not None:
-                headers.append((_RAW_CODE_HEADER, error.code.encode()))
-            if error.code in _CODES_IN_BODIES:
-                body["code"] = error.code
-            if (wanted := challenge(error)) is not None:
-                headers.append((b"www-authenticate", wanted.encode()))
-        case HTTPException():
-            status, body["detail"] = error.status_code, error.detail
-        case _:
-            logger.error("A request failed", exc_info=error)
-            status, body["detail"] = 500, "Internal Server Error"
-    return status, json.dumps(body).encode(), headers
-
-
 def declared_detail_errors(
     descriptions: Mapping[int, str], *statuses: int
 ) -> dict[int | str, dict[str, Any]]:
-    """Declare the errors of an operation; those of 503 bear a code.
-
-    Args:
-        descriptions: by status; 408 and 413 are known.
-    """
+    """Declare errors in FastAPI's form; those of 503 have a code."""
     errors = declared_errors(ErrorBody, descriptions, *statuses)
     if 503 in errors:
         errors[503]["headers"] = declared_code("model_not_loaded", "overloaded")
@@ -175,6 +169,6 @@ def declared_detail_errors(
 
 
 def declared_code(*codes: Code) -> dict[str, Any]:
-    """Declare the header that tells programs why, for FastAPI's ``responses``."""
+    """Declare the header with the code, for FastAPI's ``responses``."""
     schema = {"type": "string", "enum": list(codes)}
     return {CODE_HEADER: {"description": "Why, for programs.", "schema": schema}}

@@ -1,12 +1,12 @@
-"""A short way for the requests of fast routes through a replica's HTTP server.
+"""The fast path: requests of fast routes bypass Serve's wrapper in a replica's HTTP server.
 
-Serve wraps each request of a replica in two tasks, three contexts, metadata and a line for a log
-that nobody reads, and finds its route by regular expressions; that takes longer than a step of the
-policy does. So a connection hands a request that is in the table to its handler, and writes the
-answer by itself, in one piece. Everything else goes Serve's way.
+Serve wraps each request in two tasks, three contexts, metadata and a log line, and finds its route
+by regular expressions. That takes longer than a step of the policy. So a connection hands a request
+of a fast route straight to its handler, and writes the response in one piece. All other requests
+pass Serve's wrapper.
 
-What Serve has to know of these requests, it is told. And as with Serve, a request is given up when
-its client has gone.
+Serve is notified of the requests on the fast path. As with Serve, a request is cancelled when its
+client disconnects.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _numbers = itertools.count(random.getrandbits(48))
 
 
 class ReplicaStats(Protocol):
-    """What Serve has to know of the requests in the lane.
+    """What Serve needs to know of the requests on the fast path.
 
     Attributes:
-        own_headers: by which a request asks Serve for what the lane has not.
+        own_headers: of requests that need Serve's wrapper.
     """
 
     own_headers: frozenset[bytes]
 
     @property
     def prefix(self) -> str:
-        """Of the paths of the application; it may change."""
+        """Route prefix of the application; it may change."""
 
     def began(self) -> None: ...
 
@@ -55,25 +55,25 @@ class ReplicaStats(Protocol):
 
 
 def fast_path_protocol(app: FastAPI) -> Callable[[ReplicaStats], Callable[..., asyncio.Protocol]]:
-    """Return what makes uvicorn's connections where the fast routes of an app have the lane."""
+    """Return a factory of uvicorn's connections that serve an app's fast routes."""
     fast: FastRoutes = app.state.fast_routes
     return lambda stats: partial(Connection, fast, stats)
 
 
 class RoutedRequest(NamedTuple):
-    """A request in the lane: its route, and the id by which logs know it."""
+    """A request on the fast path: its route, and its id in the logs."""
 
     route: Route
     request_id: bytes
 
 
 class Connection(HttpToolsProtocol):
-    """One connection to a client, which knows of the lane.
+    """A connection to a client, with the fast path.
 
     Args:
-        fast: the routes that have it.
-        stats: told of every request in it.
-        of_uvicorn: what uvicorn makes a connection with.
+        fast: the fast routes.
+        stats: notified of every request on the fast path.
+        of_uvicorn: uvicorn's own arguments.
     """
 
     def __init__(self, fast: FastRoutes, stats: ReplicaStats, **of_uvicorn: Any) -> None:
@@ -88,11 +88,11 @@ class Connection(HttpToolsProtocol):
             self._handling.cancel()
 
     def _should_upgrade(self) -> bool:
-        return False  # to WebSockets: no service has any
+        return False  # no service has WebSockets
 
     def _unsupported_upgrade_warning(self) -> None:
-        # Of a request that asks for another protocol the parser leaves the body out, and would
-        # read what comes of it later as further requests: its answer is the connection's last.
+        # The parser leaves out the body of a request that asks for an upgrade, and would read
+        # later parts of it as further requests. So its response is the connection's last.
         self.cycle.keep_alive = False
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
@@ -129,7 +129,7 @@ class Connection(HttpToolsProtocol):
         scope: Any = cycle.scope
         receive: Any = cycle.receive
         request_headers.set(scope["headers"])
-        # what came in one piece is all there before this task has begun
+        # a request that came in one piece is complete before this task begins
         is_whole = not (cycle.more_body or cycle.waiting_for_100_continue)
 
         async def send(status: int, body: bytes, headers: Headers) -> None:

@@ -1,10 +1,9 @@
-"""Routes that are answered as plain ASGI, in front of FastAPI.
+"""Fast routes: a table of routes in front of FastAPI, answered as plain ASGI.
 
-What FastAPI does for each request (dependencies, response models, layers of middleware) costs
-several times what the services do. So the routes that carry the load stand in a table here, each
-with the bounds of its requests, and one function renders all errors of a service. FastAPI keeps the
-OpenAPI document, for which a route is declared where it enters the table, and answers the status
-routes, the pages of the documentation, and what has no route.
+FastAPI's work for each request (dependencies, response models, layers of middleware) costs several
+times what the services do. So the routes that carry the load are in a table here, each with the
+bounds of its requests. FastAPI has the OpenAPI document, in which each fast route is declared, and
+answers the status routes, the documentation and unknown paths. One function renders all errors.
 """
 
 from __future__ import annotations
@@ -31,50 +30,24 @@ from deployments.http.errors import (
     RefusedError,
 )
 from deployments.http.messages import Answer, Handle, Headers, RenderError, SendAnswer
-from deployments.http.request import Bodies, header
+from deployments.http.request import BodyReader, header
 from deployments.http.shedding import AdaptiveLimit
 from deployments.log import RateLimitedLogger, request_headers
 from deployments.request_times import CLIENT_GONE, RequestTimes, RouteTimes
 from deployments.trace_context import RAW_HEADER
 from deployments.tracing import process as tracing
 
+Check = Callable[[Scope], object]
+
+OPEN_PATHS = frozenset({"/health"})  # for orchestrators, which have no token
 ARRIVAL_HEADER = b"x-request-start"
-"""When the edge got the request, in microseconds since 1970."""
+"""When the edge received the request, in microseconds since the Unix epoch."""
 
 _microseconds = re.compile("[0-9]{16}").fullmatch
 
-Covering = AbstractContextManager[Any]
-
-
-def covering(scope: Scope) -> Covering | None:
-    """Return what covers the answer to a request, or None when it is not traced."""
-    if not tracing.is_on():
-        return None
-    senders = tracing.sample(header(scope, RAW_HEADER))
-    if senders is None:
-        return None
-    arrived = _microseconds(header(scope, ARRIVAL_HEADER) or "")
-    name = f"{scope['method']} {scope['path']}"
-    return tracing.of_request(name, senders, int(arrived[0]) / 1e6 if arrived else None)
-
-
-def noting_the_status(span: Any, send: SendAnswer) -> SendAnswer:
-    """Return a ``send`` that notes an answer's status in its span."""
-
-    async def noting(status: int, body: bytes, headers: Headers) -> None:
-        span.set_attribute("http.response.status_code", status)
-        await send(status, body, headers)
-
-    return noting
-
-
-Check = Callable[[Scope], object]
-
-OPEN_PATHS = frozenset({"/health"})  # which orchestrators ask, who have no token
-
 
 class Route(NamedTuple):
-    """What answers a request, and within which bounds."""
+    """A handler, and the bounds of its requests."""
 
     handle: Handle
     check: Check | None
@@ -85,20 +58,20 @@ class Route(NamedTuple):
 
 
 class FastRoutes:
-    """ASGI middleware with a table of routes, and what renders every error of the app.
+    """ASGI middleware with a table of routes.
 
     It is ``app.state.fast_routes``, and the durations of all requests ``app.state.request_times``.
 
     Args:
         app: declares the routes, and answers all others.
-        render_error: makes the answer to any error: a refusal, a defect, which it also logs, or an
-            HTTPException, whose own headers are added here.
-        max_waiting: counted requests at work at once; one more is refused, so that no queue grows,
-            and already below that where they wait too long for their turns. A request is at work
-            from when its body is there: who sends slowly takes nobody's place.
+        render_error: makes the response to any error, and logs a defect. The headers of an
+            HTTPException are added here.
+        max_waiting: counted requests at work at once, at most; fewer while they wait too long for
+            their turns. A request is at work once its body has arrived, so that slow senders take
+            no place.
         counts_others: whether requests of other routes count as well.
-        access_log: told of every answer.
-        guard: raises what a request can be refused for on every route but those that are open.
+        access_log: notified of every response.
+        guard: raises the refusal of a request, on every route that is not open.
     """
 
     def __init__(
@@ -120,7 +93,7 @@ class FastRoutes:
         self._guard = guard
         self._times: RequestTimes = RequestTimes()
         self._times_of_others = self._times.of_others()
-        self._bodies = Bodies()
+        self._bodies = BodyReader()
         self._log = RateLimitedLogger("Refusals for load")
         self._routes: dict[tuple[str, str], Route] = {}
         app.state.request_times = self._times
@@ -143,16 +116,17 @@ class FastRoutes:
         takes: Takes | None = None,
         **declaration: Any,
     ) -> None:
-        """Answer a route, and declare it in the OpenAPI document.
+        """Add a route to the table, and declare it in the OpenAPI document.
 
         Args:
             path: below the prefix of the application.
-            handle: from the scope and the body to the answer. Its name and its docstring are those
-                of the operation.
-            check: raises what a request can be refused for before its body is read.
+            handle: from the scope and the body to the answer. Its name and docstring are those of
+                the operation.
+            check: raises the refusal of a request before its body is read.
             max_body: bytes; None for a route that does not read the body.
-            logged: whether the access log and traces may tell of it.
-            is_open: whether it is answered without a look at the guard.
+            counted: whether its requests count as at work.
+            logged: whether it appears in the access log and in traces.
+            is_open: whether it needs no guard.
             takes: the parameters, for the document.
             declaration: further arguments of ``FastAPI.add_api_route``.
         """
@@ -176,7 +150,7 @@ class FastRoutes:
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
             await self.answer(route, scope, receive, _by_messages(send))
 
-        declared.app = answer  # there is no second way to answer, should a request come so far
+        declared.app = answer  # should FastAPI route a request itself
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -195,7 +169,7 @@ class FastRoutes:
         return self
 
     def route_of(self, method: str, path: str) -> Route | None:
-        """Return what answers a request, or None when it is not in the table.
+        """Return the route of a request; None when it is not in the table.
 
         Args:
             path: below the prefix of the application.
@@ -214,20 +188,25 @@ class FastRoutes:
         """Answer a request.
 
         Args:
-            receive: where the body is read from, unless it is there.
+            receive: source of the body, unless it is given.
             body: of the request, if all of it has arrived.
-            arrived_s: when its headers were there, by ``perf_counter``, if that is known: how long
-                requests wait for their turn decides how many may be at work.
+            arrived_s: when its headers had arrived, by ``perf_counter``, if that is known; for load
+                shedding.
         """
         if arrived_s is not None and route.counted:
             now_s = perf_counter()
             self._limit.note(now_s - arrived_s, self._times.at_work, now_s)
-        traced = covering(scope) if route.logged else None
+        traced = span_of(scope) if route.logged and tracing.is_on() else None
         if traced is None:
             await self._answer(route, scope, receive, send, body)
-        else:
-            with traced as span:
-                await self._answer(route, scope, receive, noting_the_status(span, send), body)
+            return
+        with traced as span:
+
+            async def send_traced(status: int, body: bytes, headers: Headers) -> None:
+                span.set_attribute("http.response.status_code", status)
+                await send(status, body, headers)
+
+            await self._answer(route, scope, receive, send_traced, body)
 
     async def _answer(
         self, route: Route, scope: Scope, receive: Receive, send: SendAnswer, sent: bytes | None
@@ -283,7 +262,7 @@ class FastRoutes:
             self._access_log.note(scope, b"", status, seconds)
 
     def _refusal_of(self, scope: Scope) -> Exception | None:
-        """Return why a request of no fast route is refused before anybody looks at it."""
+        """Return what the guard raises for a request of another route, if anything."""
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         if self._guard is None or path in OPEN_PATHS:
             return None
@@ -308,6 +287,16 @@ class FastRoutes:
         if status == 405:  # Starlette names the methods of one route of the path alone
             response.headers["Allow"] = ", ".join(methods_of(self._declared, request.scope))
         return response
+
+
+def span_of(scope: Scope) -> AbstractContextManager[Any] | None:
+    """Return the span that covers a request; None when the request is not traced."""
+    senders = tracing.sample(header(scope, RAW_HEADER))
+    if senders is None:
+        return None
+    arrived = _microseconds(header(scope, ARRIVAL_HEADER) or "")
+    name = f"{scope['method']} {scope['path']}"
+    return tracing.of_request(name, senders, int(arrived[0]) / 1e6 if arrived else None)
 
 
 def _both(first: Check, second: Check | None) -> Check:

@@ -1,4 +1,4 @@
-"""Answers as plain data, from a handler to whatever writes them."""
+"""Answers as plain data, and the names that clients give to simulation runs and requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ SendAnswer = Callable[[int, bytes, Headers], Awaitable[None]]
 JSON = (b"content-type", b"application/json")
 JSON_HEADERS: Headers = (JSON,)
 
-
 RUN_HEADER = "X-Simulation-Run"
 RAW_RUN_HEADER = RUN_HEADER.lower().encode()  # as ASGI gives it
 KEY_HEADER = "Idempotency-Key"
@@ -40,7 +39,7 @@ KEY_DESCRIPTION = (
     "for the same run and junction, gets the first answer again and makes no further step."
 )
 
-# For the OpenAPI document alone: the services refuse a wrong name each in its own form of errors.
+# For the OpenAPI document only: each service refuses an invalid name in its own form of errors.
 _PATTERN: JsonDict = {"pattern": f"^{_NAME}$"}
 Run = Annotated[
     str | None, Header(alias=RUN_HEADER, description=RUN_DESCRIPTION, json_schema_extra=_PATTERN)
@@ -51,5 +50,5 @@ IdempotencyKey = Annotated[
 
 
 def is_name(text: str) -> bool:
-    """Tell whether a text may name a simulation run, or a request."""
+    """Return whether a text is a valid name of a simulation run or a request."""
     return _matches(text) is not None

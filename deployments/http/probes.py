@@ -1,9 +1,8 @@
-"""``/livez`` and ``/readyz``: what orchestrators and people ask a replica, beside ``/health``.
+"""``/livez`` and ``/readyz``: liveness and readiness of a replica.
 
-Alive is a replica that answers and whose background tasks run; one that is not is to be replaced.
-Ready is one that has all that its work needs. What others lend it, as the store, it shares with all
-replicas, so a replica that is not ready is no worse than another: ``docs/operations.md`` says who
-may act upon it.
+A replica is alive while it answers and its background tasks run; one that is not must be replaced.
+It is ready while it has all that its work needs. Most of that, such as the store, all replicas
+share, so an unready replica is no worse than another. ``docs/operations.md`` says who may use it.
 """
 
 from __future__ import annotations
@@ -22,23 +21,23 @@ from deployments.aio import SingleFlight
 from deployments.http.fast_routes import FastRoutes
 from deployments.http.messages import JSON_HEADERS, Answer
 
-PERIOD_S = 1.0  # a younger verdict is given again, however many ask
-PATIENCE_S = 0.5  # for the next one, while there is one that is not yet OLD_S
+PERIOD_S = 1.0  # a younger result is returned again
+PATIENCE_S = 0.5  # for a new result, while the last one is younger than OLD_S
 OLD_S = 10.0
-DEADLINE_S = 2.0  # of one trial; the stores give up before
-TRIALS = 2  # one slow call or one lost connection says nothing
-PAUSE_S = 0.2  # between them
+DEADLINE_S = 2.0  # of one attempt; the stores give up earlier
+ATTEMPTS = 2  # one slow call or one lost connection is no failure
+PAUSE_S = 0.2  # between two attempts
 
 OK = "ok"
 _UNHARMED: Mapping[str, Any] = MappingProxyType({})
 
 
 class Check(NamedTuple):
-    """Something that a replica needs for its work.
+    """Something that a replica needs to be ready.
 
     Attributes:
-        holds: returns False, raises, or does not answer in time when it is not there.
-        trouble: a sentence that says so, without addresses: it is shown to whoever asks.
+        holds: returns False, raises an error or takes too long when it is missing.
+        trouble: the message that says so, without addresses: every client may read it.
     """
 
     holds: Callable[[], Any]
@@ -46,35 +45,35 @@ class Check(NamedTuple):
 
 
 class Readable(Protocol):
-    """The part of a store that is asked whether it serves."""
+    """The part of a store that is checked."""
 
     async def get(self, table: str, key: str) -> bytes | None: ...
 
 
 def store_check(store: Readable) -> Check:
-    """Return what asks a store for a document that never was."""
+    """Return the check that reads from a store."""
     return Check(lambda: store.get("readiness", "probe"), "The store does not serve.")
 
 
 class Readiness:
-    """Looks at all checks at once, when somebody asks, once a period at most.
+    """Runs all checks when a client asks, at most once in a period.
 
-    Whoever asks during a look waits for it for a moment, and is given the verdict before it after
-    that: a store that hangs holds up nobody.
+    A client that asks meanwhile waits for a moment, and then gets the result before: a store that
+    hangs delays no probe.
     """
 
     def __init__(self, checks: Mapping[str, Check]) -> None:
         self._checks = checks
         self._verdict: dict[str, str] = {}
         self._looked_at = -math.inf
-        self._look = SingleFlight(self._judge)
+        self._judging = SingleFlight(self._judge)
 
     async def verdict(self) -> Mapping[str, str]:
-        """Return ``ok`` or what is wrong, by check."""
+        """Return ``ok`` or the trouble, by check."""
         age_s = asyncio.get_running_loop().time() - self._looked_at
         if age_s >= PERIOD_S:
             patience_s = PATIENCE_S if age_s < OLD_S else None
-            await asyncio.wait([self._look.start()], timeout=patience_s)
+            await asyncio.wait([self._judging.start()], timeout=patience_s)
         return self._verdict
 
     async def _judge(self) -> None:
@@ -84,8 +83,8 @@ class Readiness:
 
 
 async def _outcome(check: Check) -> str:
-    for trial in range(TRIALS):
-        if trial:
+    for attempt in range(ATTEMPTS):
+        if attempt:
             await asyncio.sleep(PAUSE_S)
         try:
             async with asyncio.timeout(DEADLINE_S):
@@ -100,25 +99,25 @@ async def _outcome(check: Check) -> str:
 
 
 class LivezBody(BaseModel):
-    """What is asked of a process alone."""
+    """Liveness of one process."""
 
     status: Literal["alive", "dead"]
     checks: dict[str, str] = Field(description="By name, `ok` or a sentence that says otherwise.")
 
 
 class ReadyzBody(BaseModel):
-    """What is asked of a replica and of what it needs."""
+    """Readiness of one replica, with what it needs."""
 
     status: Literal["ready", "not ready"]
     checks: dict[str, str] = Field(description="By name, `ok` or a sentence that says otherwise.")
 
 
 class Probes:
-    """The two probes of one replica. Their docstrings stand in the OpenAPI document.
+    """The two probes of a replica. Their docstrings are those of the OpenAPI document.
 
     Args:
-        check_health: raises when a background task has died; the message says which.
-        checks: what the replica needs for its work.
+        check_health: raises an error when a background task has stopped; the message says which.
+        checks: what the replica needs to be ready.
     """
 
     def __init__(
@@ -130,26 +129,26 @@ class Probes:
         self._readiness = Readiness(checks)
 
     async def livez(self, scope: Scope, body: bytes) -> Answer:
-        """Tell whether the process answers and its background tasks run."""
+        """Return whether the process answers and its background tasks run."""
         outcome = OK
         try:
             self._check_health()
         except Exception as error:
             outcome = str(error)
-        told = LivezBody(
+        answer = LivezBody(
             status="alive" if outcome == OK else "dead", checks={"background_tasks": outcome}
         )
-        return _answer(told, outcome == OK)
+        return _answer(answer, outcome == OK)
 
     async def readyz(self, scope: Scope, body: bytes) -> Answer:
-        """Tell whether this replica has all that its work needs, as of the last second."""
+        """Return whether this replica has all that its work needs, as of the last second."""
         checks = await self._readiness.verdict()
         ready = all(outcome == OK for outcome in checks.values())
-        told = ReadyzBody(status="ready" if ready else "not ready", checks=dict(checks))
-        return _answer(told, ready)
+        answer = ReadyzBody(status="ready" if ready else "not ready", checks=dict(checks))
+        return _answer(answer, ready)
 
     def add_to(self, routes: FastRoutes, prefix: str = "", *, documented: bool = True) -> None:
-        """Answer below a prefix, however much is at work: load is no reason to end a process."""
+        """Add both below a prefix, uncounted: overload must not look like a dead process."""
         for handle, summary, body, otherwise in (
             (self.livez, "Alive?", LivezBody, "To be replaced"),
             (self.readyz, "Ready?", ReadyzBody, "Something that is needed is missing"),
@@ -169,5 +168,5 @@ class Probes:
             )
 
 
-def _answer(told: BaseModel, well: bool) -> Answer:
-    return 200 if well else 503, told.model_dump_json().encode(), JSON_HEADERS
+def _answer(body: BaseModel, succeeded: bool) -> Answer:
+    return 200 if succeeded else 503, body.model_dump_json().encode(), JSON_HEADERS

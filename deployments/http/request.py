@@ -1,4 +1,4 @@
-"""Reads ASGI requests: a header, and a body within bounds of size and time."""
+"""What is read from ASGI requests: headers, bearer tokens, and bodies within bounds."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ MAX_UNFINISHED_BYTES = 64 << 20
 def header(scope: Scope, name: bytes) -> str | None:
     """Return a header by its name in lower case.
 
-    Different values of one name are joined by commas in their order (RFC 9110, 5.3): no one of
-    them may count for both, and the last stays the last.
+    Different values of one name are joined by commas in their order (RFC 9110, 5.3), so that
+    neither counts for both, and the last stays the last.
     """
     values = [value for key, value in scope["headers"] if key == name]
     if not values:
@@ -31,28 +31,51 @@ def header(scope: Scope, name: bytes) -> str | None:
     return str(values[0], "latin-1")
 
 
-def client_address(scope: Scope, trust_forwarded_for: bool) -> str:
-    """Return the address that a request comes from.
+def client_address(scope: Scope) -> str:
+    """Return the address that a request comes from, as the nearest proxy has seen it.
 
-    Args:
-        trust_forwarded_for: take what the nearest proxy has seen, from ``X-Forwarded-For``.
+    The edge sets ``X-Forwarded-For``, and so must every load balancer that takes its place.
     """
-    forwarded = header(scope, b"x-forwarded-for") if trust_forwarded_for else None
+    forwarded = header(scope, b"x-forwarded-for")
     if forwarded:
         return forwarded.rpartition(",")[2].strip()
     client = scope.get("client")
     return str(client[0]) if client else "unknown"
 
 
-class Bodies:
-    """Reads bodies, and keeps what slow clients hold within bounds.
-
-    Beyond the bounds, the oldest is given up for the newest once it has had CROWDED_TIMEOUT_S.
-    Until then the newest has AT_ONCE_S, so that a body that is there is read however many are not.
+class BearerGuard:
+    """Refuses requests without one of the tokens, in constant time.
 
     Args:
-        max_unfinished: bodies that may be on their way at once, without what comes in AT_ONCE_S.
-        max_bytes: of what has arrived of them, together.
+        tokens: at least one, of printable ASCII.
+    """
+
+    def __init__(self, tokens: Sequence[str]) -> None:
+        if not tokens:
+            raise ValueError("a guard needs a token")
+        self._tokens = [token.encode("ascii") for token in tokens]
+
+    def __call__(self, scope: Scope) -> None:
+        """Check a request.
+
+        Raises:
+            UnauthorizedError: it has no token, an invalid one, or several.
+        """
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        if len(given) != 1 or given[0][:7].lower() != b"bearer ":
+            raise UnauthorizedError("A bearer token is required")
+        token = given[0][7:].strip()
+        matches = [compare_digest(token, each) for each in self._tokens]
+        if not any(matches):
+            raise UnauthorizedError("The token is not valid")
+
+
+class BodyReader:
+    """Reads request bodies, and bounds what slow clients hold.
+
+    Args:
+        max_unfinished: bodies that may be arriving at the same time.
+        max_bytes: that have arrived of them, together.
     """
 
     def __init__(
@@ -61,23 +84,26 @@ class Bodies:
         self._max_unfinished = max_unfinished
         self._max_bytes = max_bytes
         self._bytes = 0
-        self._unfinished: dict[asyncio.Timeout, None] = {}  # the oldest first
+        self._began: dict[asyncio.Timeout, float] = {}  # of each body that arrives, oldest first
 
     async def read(self, receive: Receive, limit: int) -> bytes:
         """Read a whole body.
 
+        While this awaits a chunk, a newer body may shorten its timeout and remove it from the
+        unfinished bodies: see ``_make_room``. It then ends here with a BodyTooSlowError.
+
         Raises:
             BodyTooLargeError: it is longer than ``limit`` bytes; the rest is not read.
-            BodyTooSlowError: it did not arrive in BODY_TIMEOUT_S seconds, or sooner in a crowd.
+            BodyTooSlowError: it did not arrive within BODY_TIMEOUT_S, or gave way to another.
             asyncio.CancelledError: the client has gone.
         """
         chunks: list[bytes] = []
         size = 0
         try:
-            async with asyncio.timeout(BODY_TIMEOUT_S) as patience:
-                if len(self._unfinished) >= self._max_unfinished:
-                    self._make_room(patience)
-                self._unfinished[patience] = None
+            async with asyncio.timeout(BODY_TIMEOUT_S) as timeout:
+                if len(self._began) >= self._max_unfinished:
+                    self._make_room(timeout)
+                self._began[timeout] = asyncio.get_running_loop().time()
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
@@ -91,52 +117,24 @@ class Bodies:
                     self._bytes += len(chunk)
                     chunks.append(chunk)
                     if self._bytes > self._max_bytes:
-                        self._make_room(patience)
+                        self._make_room(timeout)
         except TimeoutError:
             raise BodyTooSlowError from None
         finally:
             self._bytes -= size
-            self._unfinished.pop(patience, None)
+            self._began.pop(timeout, None)
 
     def _make_room(self, newest: asyncio.Timeout) -> None:
-        """Give up the oldest body; while that is not slow either, have the newest come at once."""
+        """End the oldest body if it is slow; if none is, let the newest arrive at once or not.
+
+        So a body that is already there is read, however many are not.
+        """
         now = asyncio.get_running_loop().time()
-        oldest = next(iter(self._unfinished), newest)
-        if _ends_at(oldest) <= now + BODY_TIMEOUT_S - CROWDED_TIMEOUT_S:
-            self._unfinished.pop(oldest, None)
+        oldest, began = next(iter(self._began.items()), (newest, now))
+        if began <= now - CROWDED_TIMEOUT_S:
+            del self._began[oldest]
             oldest.reschedule(now)
         else:
-            newest.reschedule(min(now + AT_ONCE_S, _ends_at(newest)))
-
-
-def _ends_at(patience: asyncio.Timeout) -> float:
-    ends_at = patience.when()
-    assert ends_at is not None
-    return ends_at
-
-
-class BearerGuard:
-    """Refuses requests without one of the tokens; how long that takes tells nothing of them.
-
-    Args:
-        tokens: one at least, of printable ASCII.
-    """
-
-    def __init__(self, tokens: Sequence[str]) -> None:
-        if not tokens:
-            raise ValueError("a guard needs a token")
-        self._tokens = [token.encode("ascii") for token in tokens]
-
-    def __call__(self, scope: Scope) -> None:
-        """Let a request pass.
-
-        Raises:
-            UnauthorizedError: it has no token, or not the right one, or several.
-        """
-        given = [value for name, value in scope["headers"] if name == b"authorization"]
-        if len(given) != 1 or given[0][:7].lower() != b"bearer ":
-            raise UnauthorizedError("A bearer token is required")
-        token = given[0][7:].strip()
-        matches = [compare_digest(token, each) for each in self._tokens]
-        if not any(matches):
-            raise UnauthorizedError("The token is not valid")
+            ends_at = newest.when()
+            assert ends_at is not None
+            newest.reschedule(min(ends_at, now + AT_ONCE_S))

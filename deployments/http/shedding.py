@@ -1,33 +1,33 @@
-"""How many requests may be at work, found out by how long they wait for their process.
+"""Load shedding: a limit of concurrent requests that adapts to how long they wait for their turn.
 
-A fixed number cannot be right: what a request takes differs by machine, by route and by what else
-runs. So the limit adapts to a delay that is measured, as TCP adapts its window to congestion
-(additive increase, multiplicative decrease; D.-M. Chiu and R. Jain, Computer Networks and ISDN
-Systems 17, 1989): how long a request that has arrived waits for its turn in the event loop. That
-counts what overload makes grow and nothing else: who waits for a hidden state or another service
-takes nobody's turn.
+No fixed limit is right: the cost of a request differs by machine, by route and by what else runs.
+So the limit follows the delay from a request's arrival to its turn in the event loop, as TCP adapts
+its window to congestion (additive increase, multiplicative decrease; D.-M. Chiu and R. Jain,
+Computer Networks and ISDN Systems 17, 1989). Only overload makes that delay grow: a request that
+waits for a hidden state or another service does not claim_cluster the event loop.
 """
 
 from __future__ import annotations
 
 TARGET_S = 0.08
 PERIOD_S = 0.1
+MAX_AT_WORK = 1000
 LEAST = 256
-"""At work at once, whatever the delay: where other processes take the processor, refusals do not
-help, and this many take a fraction of the target."""
+"""The lowest limit. Where other processes take the processor, refusals do not help, and this many
+requests take a fraction of the target."""
 
 _SHRINK = 0.5  # at most, in a period
 _GROW = 1.1
 
 
 class AdaptiveLimit:
-    """A limit of concurrency.
+    """A limit of concurrent requests.
 
     Args:
-        most: at work at once, whatever the delay.
+        most: the highest limit.
 
     Attributes:
-        now: the limit.
+        now: the current limit.
     """
 
     def __init__(self, most: float, target_s: float = TARGET_S, period_s: float = PERIOD_S) -> None:
@@ -43,8 +43,8 @@ class AdaptiveLimit:
         """Note a request whose turn has come.
 
         Args:
-            waited_s: for its turn.
-            at_work: requests, without this one.
+            waited_s: from its arrival to its turn.
+            at_work: other requests at work.
             clock_s: monotonic.
         """
         if waited_s > self._longest_s:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from deployments.model_slot import UserConfig
 from deployments.stateful.options import StateOptions
@@ -18,7 +18,9 @@ deadline: otherwise one state that is unavailable would fail the whole call."""
 class InferenceOptions(StateOptions):
     """Options of one inference application: its replicas, and the authority over its states."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    removed: ClassVar = StateOptions.removed | {
+        "shared_patience_s": "Delete it: it is 1.5 s.",
+    }
 
     network: Path | None = Field(
         None,

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from deployments.options import Options
 
 Durability = Literal["memory", "store_async", "actor", "store"]
 
 
-class StateOptions(BaseModel):
+class StateOptions(Options):
     """Options of one application's states: of its replicas, and of the authority.
 
     Times that an operator has no reason to set are fixed fractions of ``lease_s`` or
     ``loss_bound_s``, so that they keep their proportions.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    removed: ClassVar = {
+        "strict": "Set durability: actor, or durability: store in place of strict and durable.",
+        "durable": "Set durability: store_async, or durability: store in place of both.",
+        "snapshots": "Delete it: snapshots are always kept.",
+        "tenure_s": "Delete it: lease_s sets this time, too.",
+        "lease_margin_s": "Delete it: it is an eighth of lease_s.",
+        "probe_after_s": "Delete it: it is 0.03 s.",
+        "commit_delay_s": "Delete it: it is 0.4 of loss_bound_s.",
+        "commit_timeout_s": "Delete it: it is twice lease_s.",
+        "checkout_timeout_s": "Delete it: it is twice lease_s.",
+    }
 
     shards: int = Field(
         1,

@@ -1,6 +1,7 @@
 """A two-layer LSTM on Ray Serve, with exact states. Start it with: serve run lstm:app"""
 
 import os
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -26,7 +27,7 @@ class Lstm:
     def initial_state(self, key: Key) -> np.ndarray:
         return np.zeros((LAYERS, 2, WIDTH))
 
-    def step(self, inputs: list[list[float]], states: np.ndarray) -> tuple[list, np.ndarray]:
+    def step(self, inputs: Sequence[list[float]], states: np.ndarray) -> tuple[list, np.ndarray]:
         x, new = np.array(inputs), np.empty_like(states)
         for layer in range(LAYERS):
             h, c = states[:, layer, 0], states[:, layer, 1]

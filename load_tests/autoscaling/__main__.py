@@ -15,15 +15,16 @@ import sys
 from pathlib import Path
 
 import httpx
+from rich.console import Console
 
 from load_tests.autoscaling.controllers import Tally
 from load_tests.autoscaling.plot import plot
 from load_tests.autoscaling.up_and_down import AutoscalingError, scaled_application, up_and_down
 from load_tests.autoscaling.watch import Look
-from load_tests.bench import harness
-from load_tests.bench.harness import console
+from load_tests.harness.system import running_system
 
 APPLICATION = "inference"
+console = Console(highlight=False, soft_wrap=True)
 MANY, CALM_S = 48, 10.0
 
 
@@ -35,13 +36,11 @@ def main() -> int:
     parser.add_argument("--plot", type=Path, help="write a picture of it")
     options = parser.parse_args()
     trouble = None
-    with harness.serving(options.port_base, [scaled_application(APPLICATION, "/")]) as (
-        instance,
-        _,
-    ):
+    application = scaled_application(APPLICATION, "/")
+    with running_system(application, port_base=options.port_base) as system:
         try:
             tally, looks = asyncio.run(
-                up_and_down(instance, APPLICATION, instance.base_url, MANY, CALM_S, _report)
+                up_and_down(system, APPLICATION, system.url, MANY, CALM_S, _report)
             )
         except* (AutoscalingError, httpx.HTTPError) as errors:
             trouble = str(errors.exceptions[0])

@@ -9,7 +9,7 @@ from typing import Any
 from load_tests.autoscaling.controllers import Controllers, Tally
 from load_tests.autoscaling.watch import Look, Watch
 from load_tests.harness.shipped import shipped_application
-from serve_app.processes.instance import Instance
+from load_tests.harness.system import System
 
 LEAST, MOST = 1, 3
 FEW = 2
@@ -45,7 +45,7 @@ def scaled_application(name: str, prefix: str) -> dict[str, Any]:
 
 
 async def up_and_down(
-    instance: Instance,
+    system: System,
     application: str,
     url: str,
     many: int,
@@ -64,7 +64,7 @@ async def up_and_down(
     """
     tally = Tally()
     async with Controllers(url, tally) as controllers:
-        watch = Watch(instance, application, controllers, tally)
+        watch = Watch(system, application, controllers, tally)
         async with asyncio.TaskGroup() as group:  # ends with an error when the watch dies
             watching = group.create_task(watch.run(report))
             for number, replicas in ((FEW, LEAST), (many, MOST), (FEW, LEAST)):

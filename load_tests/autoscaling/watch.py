@@ -8,12 +8,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import httpx
-
 from load_tests.autoscaling.controllers import Controllers, Tally
-from load_tests.harness.exporter import moves_in
+from load_tests.harness.system import System
 from serve_app import ray_dashboard
-from serve_app.processes.instance import Instance
 
 PERIOD_S = 1.0
 
@@ -41,40 +38,39 @@ class Watch:
     """Looks once a second until it is cancelled."""
 
     def __init__(
-        self, instance: Instance, application: str, controllers: Controllers, tally: Tally
+        self, system: System, application: str, controllers: Controllers, tally: Tally
     ) -> None:
         self.looks: list[Look] = []
-        self._instance = instance
+        self._system = system
         self._application = application
         self._controllers = controllers
         self._tally = tally
 
     async def run(self, report: Callable[[Look], None]) -> None:
         began = time.monotonic()
-        async with httpx.AsyncClient(timeout=10) as client:
-            while True:
-                started = time.monotonic()
-                await asyncio.sleep(PERIOD_S)
-                replicas, moves = await asyncio.gather(
-                    asyncio.to_thread(self._replicas), self._moves(client)
-                )
-                latencies = self._tally.take_latencies()
-                cuts = statistics.quantiles(latencies, n=20) if len(latencies) > 1 else [0.0] * 19
-                now = time.monotonic()
-                look = Look(
-                    at_s=now - began,
-                    controllers=self._controllers.number,
-                    replicas=replicas,
-                    requests_per_s=len(latencies) / (now - started),
-                    p50_ms=cuts[9] * 1000,
-                    p95_ms=cuts[18] * 1000,
-                    moves=moves,
-                )
-                self.looks.append(look)
-                report(look)
+        while True:
+            started = time.monotonic()
+            await asyncio.sleep(PERIOD_S)
+            replicas, moves = await asyncio.gather(
+                asyncio.to_thread(self._replicas), asyncio.to_thread(self._system.moved_states)
+            )
+            latencies = self._tally.take_latencies()
+            cuts = statistics.quantiles(latencies, n=20) if len(latencies) > 1 else [0.0] * 19
+            now = time.monotonic()
+            look = Look(
+                at_s=now - began,
+                controllers=self._controllers.number,
+                replicas=replicas,
+                requests_per_s=len(latencies) / (now - started),
+                p50_ms=cuts[9] * 1000,
+                p95_ms=cuts[18] * 1000,
+                moves=moves[self._application],
+            )
+            self.looks.append(look)
+            report(look)
 
     def _replicas(self) -> int:
-        url = self._instance.dashboard_url
+        url = self._system.instance.dashboard_url
         answer = ray_dashboard.get(
             url, ray_dashboard.APPLICATIONS, timeout_s=10.0
         ).raise_for_status()
@@ -83,7 +79,3 @@ class Watch:
         return sum(
             replica["state"] == "RUNNING" for each in deployments for replica in each["replicas"]
         )
-
-    async def _moves(self, client: httpx.AsyncClient) -> int:
-        url = f"http://127.0.0.1:{self._instance.ports.metrics}/metrics"
-        return moves_in((await client.get(url)).raise_for_status().text)[self._application]

@@ -1,1 +1,1 @@
-"""The policy as Greenwave serves it, beside the same policy on what a user would pick instead."""
+"""Benchmarks: every figure beside that of a peer in the same run."""

@@ -1,141 +1,168 @@
-"""Compares Greenwave with what a user would pick instead to serve the same policy.
+"""Measures Greenwave beside its peers: medians and ratios, as tables in Markdown and as JSON.
 
-In each round, every contender in turn is started, warmed up, loaded with the same requests over 1,
-16 and 64 connections, and stopped: one at a time, so that CPU time and memory are its own alone.
-Counted are all its processes (of a Ray cluster: every one, HAProxy included), and neither wrk nor
-this program. The report has medians over the rounds, and ratios of medians.
-
-    make bench ARGS="--rounds 5 --busy"
-    make bench ARGS="--contenders greenwave,fastapi --rounds 1"
+{benchmarks}
+    make bench ARGS="--only greenwave,fastapi --rounds 1"
+    make bench-gateway ARGS="--edge --docs"
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Collection
+from importlib import import_module
 from pathlib import Path
 
-from rich.markdown import Markdown
+import httpx
 
-from load_tests.bench import machine
-from load_tests.bench.comparison.environment import EnvironmentMissingError
-from load_tests.bench.comparison.figures import Turn
-from load_tests.bench.contenders import CONTENDERS, Contender
-from load_tests.bench.harness import console
-from load_tests.bench.report import Report
-from load_tests.bench.turn import take
+from greenwave.client import GreenwaveError
+from load_tests.bench.harness import Benchmark, BenchmarkError, console
+from load_tests.bench.report import Report, describe_machine
+from load_tests.bench.results import Results
 from load_tests.harness.shipped import ROOT
-from load_tests.harness.wrk import BenchmarkError
+from load_tests.harness.wrk import WrkError, wrk_command
 from serve_app.processes.instance import InstanceError
 from serve_app.rollout.deploy import DeployError
 
-FAILURES = (BenchmarkError, DeployError, InstanceError, EnvironmentMissingError)
+MODULES = {
+    "peers": "the policy beside FastAPI, LitServe, BentoML and bare Serve; the client's calls",
+    "gateway": "decisions, fallbacks, safety and traces beside the inference route",
+    "forecasts-records": "forecasts and loans beside bare FastAPI",
+    "growth": "many hidden states, junctions or records beside few",
+    "replicas": "several replicas, a shadow or a canary beside one replica",
+    "hostile": "well-behaved clients beside hostile ones",
+}
+ALIASES = {
+    "forecasts": ("forecasts-records", ["density", "flow"]),
+    "records": ("forecasts-records", ["sqlite", "redis"]),
+}
+ERRORS = (
+    BenchmarkError,
+    WrkError,
+    DeployError,
+    InstanceError,
+    GreenwaveError,
+    httpx.HTTPError,
+)
 
 
-def main() -> int:
-    options = _options()
-    if not shutil.which("wrk"):
-        _complain("wrk is needed for this benchmark; on Debian: apt-get install wrk")
-        return 1
-    conditions = machine.look()
-    ready = [each for each in options.contenders if _is_ready(each)]
-    turns: dict[str, list[Turn]] = {}
+def main(arguments: list[str]) -> int:
+    name, *rest = arguments or ["--help"]
+    if name in ("-h", "--help"):
+        lines = "".join(f"    {each:<18} {about}\n" for each, about in MODULES.items())
+        sys.stdout.write((__doc__ or "").format(benchmarks=lines) + "\n")
+        return 0
+    name, only = ALIASES.get(name, (name, None))
+    if name not in MODULES:
+        known = ", ".join([*MODULES, *ALIASES])
+        sys.stderr.write(f"Unknown benchmark {name!r}; known: {known}.\n")
+        return 2
+    module = import_module(f"load_tests.bench.{name.replace('-', '_')}")
+    return run(module.BENCHMARK, rest, only)
+
+
+def run(benchmark: Benchmark, arguments: list[str], only: list[str] | None = None) -> int:
+    """Measure, print and write the report; return 1 if a figure is missing.
+
+    Args:
+        only: the parts to measure by default.
+    """
+    options = _read_options(benchmark, arguments, only)
+    conditions, results, whole = describe_machine(), Results(), True
     try:
-        whole = _measure(ready, options, turns) and len(ready) == len(options.contenders)
+        wrk_command("", 1, 1.0, ())
+        benchmark.measure(options, results)
+    except ERRORS as error:
+        results.failures.append(str(error))
     except KeyboardInterrupt:
-        _complain("Interrupted; this is what was measured before:")
+        results.failures.append("Interrupted; this was measured before.")
+    for failure in results.failures:
+        console.print(failure, style="red", markup=False)
         whole = False
-    if options.docs and not whole:
-        _complain("docs/ stays as it is, because something is missing.")
-    if turns:
-        told = Report(conditions, options.seconds, options.contenders, turns)
-        console.print(Markdown(told.tables()))
-        for path in told.write(options.folder, docs=options.docs and whole):
-            console.print(f"written: {path}")
+    if results.subjects:
+        sections = [each for each in benchmark.sections if each.is_measured(results)]
+        report = Report(benchmark.name, sections, results, conditions, options.seconds)
+        console.print(report.text(), markup=False)
+        for path in report.write_docs() if options.docs and whole else report.write(options.folder):
+            console.print(f"Written: {path}")
     return 0 if whole else 1
 
 
-def _measure(
-    ready: Sequence[Contender], options: argparse.Namespace, turns: dict[str, list[Turn]]
-) -> bool:
-    """Add every contender's turns; return whether none had to be left out."""
-    left = list(ready)
-    for number in range(1, options.rounds + 1):
-        for contender in tuple(left):
-            console.print(f"round {number} of {options.rounds}: {contender.name}")
-            try:
-                turn = take(
-                    contender, options.port_base, options.seconds, options.busy, console.print
-                )
-            except FAILURES as error:
-                _complain(f"{contender.name} is left out from here: {error}")
-                left.remove(contender)
-            else:
-                turns.setdefault(contender.name, []).append(turn)
-    return len(left) == len(ready)
-
-
-def _options() -> argparse.Namespace:
+def _read_options(
+    benchmark: Benchmark, arguments: list[str], only: list[str] | None
+) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="make bench",
-        description=__doc__,
+        prog=f"make bench-{benchmark.name}",
+        description=benchmark.about,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parts = ", ".join(benchmark.parts)
     parser.add_argument(
-        "--contenders",
-        type=_read_contenders,
-        default=list(CONTENDERS.values()),
-        help=f"some of {','.join(CONTENDERS)}, in this order; all by default",
+        "--only",
+        type=_reader_of(benchmark.parts),
+        default=only or list(benchmark.parts),
+        metavar="PART,...",
+        help=f"some of: {parts} (default: all)",
     )
-    parser.add_argument("--rounds", type=int, default=3, help="default: %(default)s")
+    if benchmark.sizes:
+        parser.add_argument(
+            "--sizes", type=_read_sizes, metavar="N,...", help="rising sizes of the one part"
+        )
+    parser.add_argument("--rounds", type=int, default=benchmark.rounds, help="default: %(default)s")
     parser.add_argument(
-        "--seconds", type=float, default=4.0, help="length of one load; default: %(default)s"
+        "--seconds", type=float, default=4.0, help="length of one load (default: %(default)s)"
     )
     parser.add_argument(
-        "--busy", action="store_true", help="measure beside a busy loop on one core, too"
+        "--edge",
+        action="store_true",
+        help="measure through the edge, on the ports that clients call, not at Serve's front",
     )
     parser.add_argument(
         "--folder",
         type=Path,
         default=ROOT / "reports" / "bench",
-        help="for the tables, the JSON and the picture; default: reports/bench",
+        help="for the tables, the figures and the pictures (default: reports/bench)",
     )
     parser.add_argument(
-        "--docs", action="store_true", help="put them into docs/, in place of those that are there"
+        "--docs", action="store_true", help="replace the tables and pictures in docs/ instead"
     )
     parser.add_argument(
-        "--port-base", type=int, default=22000, help="first of 500 ports; default: %(default)s"
+        "--port-base",
+        type=int,
+        default=benchmark.port_base,
+        help="first of 500 ports (default: %(default)s)",
     )
-    return parser.parse_args()
+    options = parser.parse_args(arguments)
+    if benchmark.sizes and options.sizes and len(options.only) != 1:
+        parser.error("--sizes needs --only with one part.")
+    in_parts = {each.part for each in benchmark.sections}
+    if (
+        options.docs
+        and set(options.only) != set(benchmark.parts)
+        and not in_parts >= {*options.only}
+    ):
+        parser.error("--docs needs every part of this benchmark.")
+    return options
 
 
-def _read_contenders(text: str) -> list[Contender]:
-    unknown = [key for key in text.split(",") if key not in CONTENDERS]
-    if unknown:
-        raise argparse.ArgumentTypeError(
-            f"{', '.join(unknown)}: not known; there are {', '.join(CONTENDERS)}"
-        )
-    return [CONTENDERS[key] for key in dict.fromkeys(text.split(","))]
+def _reader_of(parts: Collection[str]) -> Callable[[str], list[str]]:
+    """Return what reads some of the parts, separated by commas."""
+
+    def read(text: str) -> list[str]:
+        names = list(dict.fromkeys(text.split(",")))
+        if unknown := [name for name in names if name not in parts]:
+            raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(parts)}")
+        return names
+
+    return read
 
 
-def _is_ready(contender: Contender) -> bool:
-    environment = contender.environment
-    if environment is None or environment.is_ready:
-        return True
-    console.print(f"Making the virtual environment of {contender.name} (a few minutes) ...")
-    try:
-        environment.make()
-    except EnvironmentMissingError as error:
-        _complain(f"{contender.name} is left out: {error}")
-        return False
-    return True
-
-
-def _complain(sentence: str) -> None:
-    console.print(sentence, style="red", markup=False)
+def _read_sizes(text: str) -> list[int]:
+    numbers = [int(part) for part in text.split(",") if part.isdecimal()]
+    if len(numbers) != len(text.split(",")) or numbers != sorted({*numbers} - {0}):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of rising numbers from 1 on")
+    return numbers
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

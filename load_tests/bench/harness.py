@@ -1,185 +1,254 @@
-"""What the benchmarks share: a Serve cluster of their own, bare peers beside it, tables."""
+"""What the benchmarks share: targets and loads, one measurement, rounds, and peers as processes.
+
+The machine is shared and noisy. So targets alternate within a round, each benchmark measures a peer
+in the same run, and what counts is the ratio of medians, not the absolute figure.
+"""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
-import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import IO
 
+import httpx
+import psutil
 from rich.console import Console
-from rich.table import Table
 
-from load_tests.harness.shipped import ROOT, Config, shipped_config
-from load_tests.harness.wrk import BenchmarkError, Samples, median, wait_for
-from serve_app.processes.instance import Instance
-from serve_app.processes.ports import Ports
-from serve_app.rollout.deploy import deploy, wait_until_running
+from load_tests.bench.report import Section
+from load_tests.bench.results import Results
+from load_tests.harness.processes import (
+    REST,
+    busy_seconds,
+    cpu_seconds,
+    cpu_seconds_by_kind,
+    started_by,
+    stop,
+)
+from load_tests.harness.shipped import ROOT
+from load_tests.harness.wrk import run_wrk
 
-CONNECTIONS = [1, 16]
+START_TIMEOUT_S = 120.0
+IDLE_S = 8.0
 
 console = Console(highlight=False, soft_wrap=True)
 
+Processes = Callable[[], list[psutil.Process]]
+
+
+class BenchmarkError(RuntimeError):
+    """A measurement is not possible or would be wrong; the message says why."""
+
 
 @dataclass(frozen=True)
-class Bar:
-    """What a figure of one target has to reach, as a ratio to a peer's in the same run."""
+class Benchmark:
+    """One benchmark.
 
-    target: str
-    figure: str  # of load_tests.harness.wrk.Sample
+    Attributes:
+        about: the help text.
+        parts: what ``--only`` can select.
+        measure: adds figures to the results.
+        sections: of its report.
+        port_base: of the first of its 500 ports, by default.
+        sizes: what ``--sizes`` replaces, by part.
+    """
+
+    name: str
+    about: str
+    parts: Sequence[str]
+    measure: Callable[[argparse.Namespace, Results], None]
+    sections: Sequence[Section]
+    port_base: int
+    rounds: int = 5
+    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Load:
+    """One run of wrk.
+
+    Attributes:
+        name: as it follows "at" in a heading.
+        options: of ``requests.lua``, added to those of the target.
+        busy: whether another program keeps one core busy.
+    """
+
+    name: str
     connections: int
-    peer: str
-    comparison: str
-    ratio: float
+    options: tuple[str, ...] = ()
+    busy: bool = False
 
-    def verdict(self, samples: Samples) -> tuple[float, bool]:
-        measured, peer = (
-            median(samples, name, self.connections, self.figure)
-            for name in (self.target, self.peer)
-        )
-        ratio = measured / peer
-        return ratio, ratio >= self.ratio if self.comparison == ">=" else ratio <= self.ratio
+
+ONE, SIXTEEN, SIXTY_FOUR = Load("1", 1), Load("16", 16), Load("64", 64)
+PACED = Load("128, paced", 128, ("pause_ms=200",))
 
 
 @dataclass(frozen=True)
-class PairedBar(Bar):
-    """The same within each round, of which the median counts: what else the machine does changes
-    from round to round."""
+class Target:
+    """A route to load.
 
-    def verdict(self, samples: Samples) -> tuple[float, bool]:
-        ratio = paired(samples, self.target, self.peer, self.connections, self.figure)
-        return ratio, ratio >= self.ratio if self.comparison == ">=" else ratio <= self.ratio
+    Attributes:
+        requests: the kind of request, with its options (``requests.lua``).
+        processes: finds all processes that serve it.
+        predictions: in each request.
+        idle: cores that each kind of these processes takes without load.
+    """
+
+    name: str
+    url: str
+    requests: tuple[str, ...]
+    processes: Processes
+    headers: tuple[str, ...] = ()
+    predictions: int = 1
+    idle: Mapping[str, float] = field(default_factory=dict)
 
 
-def run(
-    description: str | None,
-    port_base: int,
-    bars: Sequence[Bar],
-    measure: Callable[[argparse.Namespace], Samples],
-) -> int:
-    """Read the options, measure, print every figure; return the status of the process."""
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+def measure(target: Target, load: Load, seconds: float) -> dict[str, float]:
+    """Load a target, and return rates, latencies, and the CPU time of each prediction.
+
+    ``other_cores`` are those that worked for neither the target nor its load.
+    """
+    cpu, own, busy = cpu_seconds_by_kind(target.processes()), _own_seconds(), busy_seconds()
+    started = time.monotonic()
+    with busy_core() if load.busy else contextlib.nullcontext():
+        requests = (*target.requests, *load.options)
+        sample = run_wrk(target.url, load.connections, seconds, requests, target.headers)
+    took_s = time.monotonic() - started
+    busy, own = busy_seconds() - busy, _own_seconds() - own
+    after = cpu_seconds_by_kind(target.processes())
+    spent = {kind: max(0.0, after[kind] - cpu[kind]) for kind in after}
+    per_prediction = 1000 / (sample.requests * target.predictions)
+    costs = {
+        kind: (seconds - target.idle.get(kind, 0.0) * took_s) * per_prediction
+        for kind, seconds in spent.items()
+    }
+    return {
+        "per_s": sample.requests_per_s * target.predictions,
+        "p50_ms": sample.p50_ms,
+        "p99_ms": sample.p99_ms,
+        "cpu_ms": sum(costs.values()),
+        **{f"cpu_ms {kind}": cost for kind, cost in costs.items() if kind != REST},
+        "other_cores": max(0.0, busy - own - sum(spent.values())) / took_s,
+    }
+
+
+def take_turns(
+    targets: Sequence[Target], loads: Sequence[Load], options: argparse.Namespace, results: Results
+) -> None:
+    """Warm the targets up, and load each in turn, round after round."""
+    for target in targets:
+        measure(target, SIXTEEN, options.seconds)
+    for number in range(1, options.rounds + 1):
+        console.print(f"round {number} of {options.rounds}")
+        for load in loads:
+            for target in targets:
+                measure_into(results, target, load, options.seconds)
+
+
+def measure_into(results: Results, target: Target, load: Load, seconds: float) -> None:
+    """Measure, print the figures, and add them to the results."""
+    figures = measure(target, load, seconds)
+    results.add(target.name, figures, load.name)
+    console.print(
+        f"  {target.name:<32} at {load.name:<22} {figures['per_s']:7.0f}/s"
+        f"  p50 {figures['p50_ms']:6.2f} ms  p99 {figures['p99_ms']:7.2f} ms"
+        f"  CPU {figures['cpu_ms']:.2f} ms"
     )
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=4.0, help="length of one run of wrk")
-    parser.add_argument("--port-base", type=int, default=port_base)
-    parser.add_argument("--json", type=Path, help="write every sample to this file")
-    options = parser.parse_args()
-    try:
-        samples = measure(options)
-    except BenchmarkError as error:
-        console.print(str(error), style="red", markup=False)
-        return 1
-    print_figures(samples)
-    print_bars(samples, bars)
-    if options.json:
-        write_samples(samples, options.json)
-    return 0
+
+
+def idle_cores(processes: Processes) -> dict[str, float]:
+    """Return the cores that each kind of process takes while no client sends requests."""
+    before, started = cpu_seconds_by_kind(processes()), time.monotonic()
+    time.sleep(IDLE_S)
+    after, took_s = cpu_seconds_by_kind(processes()), time.monotonic() - started
+    return {kind: max(0.0, after[kind] - before[kind]) / took_s for kind in after}
+
+
+@dataclass(frozen=True)
+class Server:
+    """A peer that runs: its URL, and its processes."""
+
+    url: str
+    processes: Processes
 
 
 @contextlib.contextmanager
-def serving(
-    port_base: int,
-    applications: list[dict[str, Any]],
-    config: Config | None = None,
-    edge: bool = False,
-    **env: str,
-) -> Iterator[tuple[Instance, float]]:
-    """Yield an instance with these applications, and the seconds from deploy to RUNNING.
+def serve(command: Sequence[str], port: int, **env: str) -> Iterator[Server]:
+    """Run a server that stays in the foreground, and stop it with all that it has started.
 
     Args:
-        config: what stands around the applications, as in serve_config.yaml by default.
-        edge: whether to leave the documents' ports to an edge.
+        command: may contain ``{port}``.
     """
-    temp_dir = Path(tempfile.mkdtemp(prefix="gwb-", dir="/tmp"))
-    ports = Ports.from_base(port_base)
-    instance = Instance(
-        temp_dir / "data",
-        ports if edge else ports.without_edge(),
-        temp_dir=temp_dir,
-        env={"PYTHONPATH": str(ROOT), **env},
-    )
-    config = config or shipped_config()
-    http_options = config["http_options"] | {"port": instance.ports.front}
-    config = config | {"http_options": http_options, "applications": applications}
-    try:
-        instance.start()
-        started = time.monotonic()
-        deploy(instance.dashboard_url, config)
-        wait_until_running(instance.dashboard_url, [app["name"] for app in applications], 120)
-        yield instance, time.monotonic() - started
-    finally:
-        instance.stop()
-        shutil.rmtree(temp_dir, ignore_errors=True)
+    defaults = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryFile() as log:
+        leader = subprocess.Popen(
+            [word.format(port=port) for word in command],
+            env=os.environ | defaults | env,
+            cwd=ROOT,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+        def processes() -> list[psutil.Process]:
+            if leader.poll() is not None:
+                raise BenchmarkError(f"The server on port {port} ended: {_last_line(log)}")
+            return started_by(leader.pid)
+
+        try:
+            yield Server(f"http://127.0.0.1:{port}", processes)
+        finally:
+            stop(started_by(leader.pid))
+
+
+def uvicorn(application: str) -> list[str]:
+    """Return the command that serves a factory of ``peer_servers`` with uvicorn in one process."""
+    module, _, factory = application.partition(":")
+    command = [sys.executable, "-m", "uvicorn", "--factory", "--no-access-log"]
+    command += ["--log-level", "warning", "--port", "{port}"]
+    return [*command, f"load_tests.bench.peer_servers.{module}:{factory}"]
+
+
+def wait_until_answered(server: Server, path: str, body: object) -> None:
+    """Return when a POST request is answered with success.
+
+    Raises:
+        BenchmarkError: the server has ended, or does not answer in time.
+    """
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        with contextlib.suppress(httpx.HTTPError):
+            if httpx.post(server.url + path, json=body, timeout=5).is_success:
+                return
+        server.processes()
+        time.sleep(0.02)
+    raise BenchmarkError(f"{server.url}{path} did not answer within {START_TIMEOUT_S:g} s.")
 
 
 @contextlib.contextmanager
-def uvicorn(factory: str, port: int, **env: str) -> Iterator[str]:
-    """Run a bare FastAPI application in one process; yield its base URL."""
-    command = [sys.executable, "-m", "uvicorn", "--factory", "--no-access-log"]
-    command += ["--port", str(port), "--log-level", "warning", factory]
-    process = subprocess.Popen(command, env=os.environ | {"OMP_NUM_THREADS": "1"} | env, cwd=ROOT)
+def busy_core() -> Iterator[None]:
+    """Keep the last core busy with an endless loop."""
+    loop = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
-        wait_for(f"http://127.0.0.1:{port}/docs")
-        yield f"http://127.0.0.1:{port}"
+        os.sched_setaffinity(loop.pid, {max(os.sched_getaffinity(0))})
+        yield
     finally:
-        process.terminate()
-        process.wait(10)
+        loop.kill()
+        loop.wait()
 
 
-def paired(samples: Samples, name: str, peer: str, connections: int, figure: str) -> float:
-    """Return the median of a figure's ratios within the rounds."""
-    pairs = zip(samples[name, connections], samples[peer, connections], strict=True)
-    return float(statistics.median(getattr(a, figure) / getattr(b, figure) for a, b in pairs))
+def _own_seconds() -> float:
+    """Return the CPU time of this program and of what it has run, such as wrk."""
+    return cpu_seconds([psutil.Process()])
 
 
-def print_pairs(samples: Samples, name: str, peer: str, connections: int) -> None:
-    """Compare within each round: what else the machine does changes from round to round."""
-    for figure in ("p50_ms", "p99_ms", "requests_per_s"):
-        ratio = paired(samples, name, peer, connections, figure)
-        console.print(
-            f"{name}, {figure} at {connections}: {ratio:.3f} of {peer}, median of the rounds"
-        )
-
-
-def print_figures(samples: Samples) -> None:
-    table = Table("target", "connections", "requests/s", "p50 ms", "p99 ms", title="medians")
-    for name, n in samples:
-        rate, p50, p99 = (
-            median(samples, name, n, what) for what in ("requests_per_s", "p50_ms", "p99_ms")
-        )
-        table.add_row(name, str(n), f"{rate:.0f}", f"{p50:.2f}", f"{p99:.2f}")
-    console.print(table)
-
-
-def print_bars(samples: Samples, bars: Sequence[Bar]) -> None:
-    table = Table("target", "figure", "against", "ratio", "bar", "", title="ratios of medians")
-    for bar in bars:
-        ratio, met = bar.verdict(samples)
-        verdict = "[green]met[/green]" if met else "[red]missed[/red]"
-        figure = f"{bar.figure} at {bar.connections}"
-        table.add_row(
-            bar.target, figure, bar.peer, f"{ratio:.3f}", f"{bar.comparison} {bar.ratio}", verdict
-        )
-    console.print(table)
-
-
-def write_samples(samples: Samples, path: Path) -> None:
-    rows = [
-        {"target": name, "connections": n, **asdict(sample)}
-        for (name, n), all_ in samples.items()
-        for sample in all_
-    ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(rows, indent=1))
+def _last_line(log: IO[bytes]) -> str:
+    log.seek(0)
+    lines = log.read().decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it wrote nothing"

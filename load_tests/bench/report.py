@@ -1,139 +1,235 @@
-"""What is told of a run: tables, figures as JSON, and a picture."""
+"""The report of a benchmark: tables in Markdown, every figure as JSON, a picture."""
 
 from __future__ import annotations
 
 import json
+import platform
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
-from load_tests.bench.bars import BARS
-from load_tests.bench.comparison import chart
-from load_tests.bench.comparison.environment import versions
-from load_tests.bench.comparison.figures import Turn
-from load_tests.bench.comparison.markdown import (
-    bars_table,
-    contenders_table,
-    rate,
-    replace_section,
-    under,
-    whole,
-)
-from load_tests.bench.contenders import GREENWAVE, Contender
-from load_tests.bench.loads import AT_ONCE, BUSY, PLAIN
-from load_tests.bench.machine import Machine
+import psutil
+from matplotlib.figure import Figure
+
+from load_tests.bench.results import Results, Threshold
 from load_tests.harness.shipped import ROOT
 
-PAGE = ROOT / "docs" / "speed.md"
-SECTION = "make bench"
-PICTURE = "bench.png"
+SPEED = ROOT / "docs" / "speed.md"
+LABELS = {"per_s": "predictions/s", "p50_ms": "p50", "p99_ms": "p99", "cpu_ms": "CPU time"}
+MISSING = "-"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table: the medians of a figure.
+
+    Attributes:
+        versus_first: whether a cell shows its ratio to the first row of its group as well. The
+            group is what stands before a colon in the name of a subject.
+    """
+
+    heading: str
+    figure: str
+    load: str = ""
+    digits: int = 0
+    versus_first: bool = False
+
+    def cells(self, results: Results, subjects: Sequence[str]) -> Iterator[str]:
+        """Yield the cell of each subject."""
+        firsts: dict[str, float] = {}
+        for subject in subjects:
+            median = results.median(subject, self.figure, self.load)
+            if median is None:
+                yield MISSING
+                continue
+            group = subject.partition(":")[0] if ":" in subject else ""
+            first = firsts.setdefault(group, median)
+            cell = f"{median:,.{self.digits}f}"
+            versus = self.versus_first and first is not median and first
+            yield f"{cell} ({median / first:.2f} ×)" if versus else cell
+
+
+Columns = Sequence[Column]
+
+
+def load_tables(loads: Sequence[str], *of_subjects: Column) -> list[list[Column]]:
+    """Return the tables that most benchmarks have: throughput, latency and cost at each load.
+
+    Args:
+        of_subjects: further columns of the last table.
+    """
+    return [
+        [Column(f"req/s at {each}", "per_s", each, versus_first=True) for each in loads],
+        [Column(f"p50 ms at {each}", "p50_ms", each, 2) for each in loads]
+        + [Column(f"p99 ms at {each}", "p99_ms", each, 2) for each in loads],
+        [Column(f"CPU ms each at {each}", "cpu_ms", each, 2) for each in loads] + list(of_subjects),
+    ]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a report, with its place in the docs.
+
+    Attributes:
+        name: of the comments that enclose it on its page.
+        part: the part of the benchmark that measures it; None if all parts are needed.
+        draw: makes its picture, which is called ``picture``.
+    """
+
+    name: str
+    tables: Sequence[Columns]
+    thresholds: Sequence[Threshold] = ()
+    part: str | None = None
+    page: Path = SPEED
+    caption: str = ""
+    picture: str = ""
+    draw: Callable[[Results], Figure] | None = None
+    notes: Callable[[Results], str] | None = None
+
+    def is_measured(self, results: Results) -> bool:
+        return any(results_table(results, columns) for columns in self.tables)
+
+    def text(self, results: Results, conditions: str) -> str:
+        """Return the section in Markdown."""
+        parts = [conditions]
+        if self.draw:
+            parts.append(f"![{self.caption}]({self.picture})")
+        parts += [text for columns in self.tables if (text := results_table(results, columns))]
+        if self.thresholds:
+            parts.append(thresholds_table(results, self.thresholds))
+        if self.notes:
+            parts.append(self.notes(results))
+        return "\n\n".join(filter(None, parts))
 
 
 @dataclass(frozen=True)
 class Report:
-    """A run that is over.
+    """The results of a run, its conditions, and what is to be told of them."""
 
-    Attributes:
-        seconds: length of one load.
-        contenders: all that were wanted.
-        turns: by name, of those that could be measured.
-    """
-
-    machine: Machine
+    name: str
+    sections: Sequence[Section]
+    results: Results
+    conditions: str
     seconds: float
-    contenders: Sequence[Contender]
-    turns: Mapping[str, Sequence[Turn]]
 
-    def tables(self) -> str:
-        """Lay out throughput, latency, cost, several predictions in a request, and the bars."""
-        parts = [self._throughput(), self._latency(), self._cost()]
-        if GREENWAVE in self.turns:
-            parts += [self._at_once(), bars_table(self.turns, BARS)]
-        return "\n\n".join(parts)
+    def text(self) -> str:
+        return "\n\n".join(section.text(self.results, "") for section in self.sections)
 
-    def write(self, folder: Path, *, docs: bool) -> Iterator[Path]:
-        """Write all into a folder, or over what docs/ has of it; yield each path."""
-        folder = PAGE.parent if docs else folder
+    def write(self, folder: Path) -> Iterator[Path]:
+        """Write tables, figures and pictures into a folder, and yield the paths."""
         folder.mkdir(parents=True, exist_ok=True)
-        drawing = chart.draw(self.turns, [load.name for load in PLAIN], [GREENWAVE])
-        chart.save(drawing, folder / PICTURE)
-        yield folder / PICTURE
-        (folder / "bench.json").write_text(self._json())
-        yield folder / "bench.json"
-        picture = f"![Throughput, CPU time and memory of each contender]({PICTURE})"
-        text = "\n\n".join([self._conditions(), picture, self.tables(), self._settings()])
-        page = PAGE if docs else folder / "bench.md"
-        page.write_text(replace_section(page.read_text(), SECTION, text) if docs else text)
+        page = folder / f"{self.name}.md"
+        texts = [each.text(self.results, "") for each in self.sections]
+        page.write_text("\n\n".join([self._conditions(), *texts]) + "\n")
         yield page
+        path = folder / f"{self.name}.json"
+        content = {
+            "conditions": self.conditions,
+            "seconds": self.seconds,
+            "results": self.results.as_json(),
+        }
+        path.write_text(json.dumps(content, indent=1) + "\n")
+        yield path
+        for section in self.sections:
+            yield from _save_picture(section, self.results, folder)
 
-    def _throughput(self) -> str:
-        ours = self.turns.get(GREENWAVE, ())
-        busy = [BUSY] if any(BUSY.name in turn.loads for turn in ours) else []
-        columns = {f"req/s at {load.name}": rate(load.name, ours) for load in (*PLAIN, *busy)}
-        return contenders_table(self.turns, columns)
-
-    def _latency(self) -> str:
-        columns = {f"p50 ms at {load.name}": under(load.name, "p50_ms") for load in PLAIN}
-        columns |= {f"p99 ms at {load.name}": under(load.name, "p99_ms") for load in PLAIN}
-        return contenders_table(self.turns, columns)
-
-    def _cost(self) -> str:
-        # seconds per 1,000 requests are milliseconds each
-        columns = {f"CPU ms each at {load.name}": under(load.name, "cpu_s") for load in PLAIN}
-        columns["memory, MB"] = whole("memory_bytes", unit=1e6)
-        columns["processes"] = whole("processes")
-        columns["start, s"] = whole("start_s", digits=1)
-        return contenders_table(self.turns, columns)
-
-    def _at_once(self) -> str:
-        columns = {}
-        for load in AT_ONCE:
-            columns[f"predictions/s, {load.name}"] = under(load.name, "per_s", 0)
-            columns[f"p50 ms, {load.name}"] = under(load.name, "p50_ms")
-        return contenders_table({GREENWAVE: self.turns[GREENWAVE]}, columns)
+    def write_docs(self) -> Iterator[Path]:
+        """Replace the sections and pictures in the docs, and yield the paths."""
+        for section in self.sections:
+            text = section.text(self.results, self._conditions())
+            section.page.write_text(replace_section(section.page.read_text(), section.name, text))
+            yield section.page
+            yield from _save_picture(section, self.results, section.page.parent)
 
     def _conditions(self) -> str:
-        rounds = max(map(len, self.turns.values()))
-        others = [
-            figures.other_cores
-            for turns in self.turns.values()
-            for turn in turns
-            for figures in turn.loads.values()
-        ]
+        others = self.results.values("other_cores")
+        beside = (
+            f" Meanwhile other programs, and other machines of the host, took"
+            f" {statistics.median(others):.2f} cores (median), {max(others):.2f} at most."
+            if others
+            else ""
+        )
         return (
-            f"{self.machine}. Meanwhile others, programs and machines of the host, took"
-            f" {statistics.median(others):.2f} cores, {max(others):.2f} at most.\n\n"
-            f"Medians of {rounds} rounds, {self.seconds:g} s for each load, at so many connections;"
-            " in brackets, how many times the figure Greenwave's is."
+            f"{self.conditions}.{beside}\n\nMedians of {self.results.n_rounds} rounds, each load"
+            f" for {self.seconds:g} s; in brackets the ratio to the"
+            f" first row, or to the first row of the same group."
         )
 
-    def _settings(self) -> str:
-        return "\n".join(
-            f"- **{each.name}**: {each.settings} ({', '.join(map(' '.join, versions_.items()))})."
-            for each in self.contenders
-            if (versions_ := self._versions.get(each.name))
+
+def describe_machine() -> str:
+    """Return when, at which revision and on what machine a run is made."""
+    git = ["git", "describe", "--always", "--dirty"]
+    revision = subprocess.run(git, cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    return (
+        f"Measured {datetime.now(UTC):%Y-%m-%d %H:%M} UTC at revision {revision or 'unknown'} on"
+        f" {psutil.cpu_count()} cores and {psutil.virtual_memory().total / 1e9:.0f} GB"
+        f" ({platform.platform(terse=True)}, Python {platform.python_version()}), with the load"
+        f" generator on the same cores; load average before: {psutil.getloadavg()[0]:.1f}"
+    )
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Lay out a table: the first column to the left, the others to the right."""
+    rules = ["---", *["---:"] * (len(header) - 1)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (header, rules, *rows))
+
+
+def results_table(results: Results, columns: Columns) -> str:
+    """Lay out the medians of each subject that has any of these figures; empty without any."""
+    subjects = [
+        subject
+        for subject in results.subjects
+        if any(results.median(subject, each.figure, each.load) is not None for each in columns)
+    ]
+    if not subjects:
+        return ""
+    cells = [list(column.cells(results, subjects)) for column in columns]
+    rows = ([subject, *each] for subject, *each in zip(subjects, *cells, strict=True))
+    return markdown_table(["medians", *(column.heading for column in columns)], rows)
+
+
+def thresholds_table(results: Results, thresholds: Iterable[Threshold]) -> str:
+    """Lay out each threshold whose figures were measured, and whether it is met."""
+    rows = []
+    for each in thresholds:
+        ratio = each.measured(results)
+        if ratio is None:
+            continue
+        peer = each.peer if each.peer_load is None else each.peer_load
+        rows.append(
+            [
+                f"{each.subject}, {LABELS.get(each.figure, each.figure)} at {each.load}",
+                f"{each.comparison} {each.ratio:g} × {peer}",
+                f"{ratio:.2f} ×",
+                "met" if each.is_met_by(ratio) else "missed",
+            ]
         )
+    return markdown_table(["figure", "target", "measured", ""], rows) if rows else ""
 
-    def _json(self) -> str:
-        contenders = {
-            each.name: {
-                "settings": each.settings,
-                "versions": self._versions[each.name],
-                "turns": [asdict(turn) for turn in self.turns[each.name]],
-            }
-            for each in self.contenders
-            if each.name in self.turns
-        }
-        content = {
-            "machine": asdict(self.machine),
-            "seconds": self.seconds,
-            "contenders": contenders,
-        }
-        return json.dumps(content, indent=1) + "\n"
 
-    @cached_property
-    def _versions(self) -> dict[str, dict[str, str]]:
-        measured = [each for each in self.contenders if each.name in self.turns]
-        return {each.name: versions(each.python, each.packages) for each in measured}
+def replace_section(page: str, name: str, content: str) -> str:
+    """Return the page with other content between its comments ``name`` and ``end of name``.
+
+    Raises:
+        ValueError: the page does not have both, once each.
+    """
+    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    if page.count(begin) != 1 or page.count(end) != 1:
+        raise ValueError(f"The page needs exactly one {begin} and one {end}.")
+    before, _, rest = page.partition(begin)
+    return f"{before}{begin}\n\n{content.strip()}\n\n{end}{rest.partition(end)[2]}"
+
+
+def _save_picture(section: Section, results: Results, folder: Path) -> Iterator[Path]:
+    if section.draw:
+        path = folder / section.picture
+        save_figure(section.draw(results), path)
+        yield path
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a picture that is the same for the same figures; the suffix is its format."""
+    figure.savefig(path, dpi=110, metadata={"Software": None} if path.suffix == ".png" else None)

@@ -1,18 +1,25 @@
-"""A running system of one's own: one Ray cluster, its own ports and folders, apart from any
-other."""
+"""A Ray cluster with its own ports and folders, and the applications deployed on it."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
+from prometheus_client.parser import text_string_to_metric_families
 
-from load_tests.harness.shipped import shipped_application, shipped_config
+from load_tests.harness.shipped import ROOT, Config, shipped_application, shipped_config
+from serve_app.processes.edge import Edge, EdgePorts
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports, listeners
 from serve_app.rollout.deploy import deploy, wait_until_running
@@ -21,7 +28,7 @@ _BASES = range(27000, 30000, 500)
 
 
 def free_port_base() -> int:
-    """Find a range of ports that no one listens in; each of xdist's workers has its own half."""
+    """Find a range of ports without a listener; each xdist worker searches its own half."""
     taken = {port for port, _ in listeners()}
     half = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 2
     return next(base for base in _BASES[half::2] if not taken & set(range(base, base + 500)))
@@ -35,7 +42,7 @@ def application(
     env: dict[str, str] | None = None,
     **args: object,
 ) -> dict[str, Any]:
-    """Return the shipped inference with another name, place, environment and arguments."""
+    """Return the shipped inference application under another name and path, with changes."""
     return shipped_application(
         "inference",
         called=name,
@@ -49,23 +56,33 @@ def application(
 
 @dataclass
 class System:
-    """An instance and the applications deployed on it."""
+    """An instance and the applications deployed on it.
+
+    Attributes:
+        config: what surrounds the applications.
+        edge: in front of Serve, if the system has one.
+    """
 
     instance: Instance
     applications: dict[str, dict[str, Any]] = field(default_factory=dict)
+    config: Config = field(default_factory=shipped_config)
+    edge: Edge | None = None
 
     @property
     def url(self) -> str:
-        return self.instance.front_url
+        """The URL of every application: at the edge if there is one, else at Serve's front."""
+        return self.instance.base_url if self.edge else self.instance.front_url
 
-    def deploy(self, *applications: dict[str, Any], timeout_s: float = 180) -> None:
-        """Add or change applications and wait until all run."""
+    def deploy(self, *applications: dict[str, Any], timeout_s: float = 180) -> float:
+        """Add or change applications, and return after how many seconds all run."""
+        started = time.monotonic()
         self.applications |= {each["name"]: each for each in applications}
-        config = shipped_config()
-        config["http_options"] = {"host": "127.0.0.1", "port": self.instance.ports.front}
+        http_options = self.config["http_options"] | {"port": self.instance.ports.front}
+        config = self.config | {"http_options": http_options}
         config["applications"] = list(self.applications.values())
         deploy(self.instance.dashboard_url, config)
         wait_until_running(self.instance.dashboard_url, list(self.applications), timeout_s)
+        return time.monotonic() - started
 
     def remove(self, *names: str) -> None:
         for name in names:
@@ -85,6 +102,23 @@ class System:
     def replicas(self, name: str) -> list[psutil.Process]:
         return self.processes(f"ray::ServeReplica:{name}:")
 
+    def state_actors(self) -> list[psutil.Process]:
+        return self.processes("ray::HiddenStates")
+
+    def moved_states(self) -> Counter[str]:
+        """Return how many hidden states the replicas of each application have given to others.
+
+        Ray exports it ten seconds late at most.
+        """
+        url = f"http://127.0.0.1:{self.instance.ports.metrics}/metrics"
+        page = httpx.get(url, timeout=10).raise_for_status().text
+        moves: Counter[str] = Counter()
+        for family in text_string_to_metric_families(page):
+            for sample in family.samples:
+                if sample.name.endswith("inference_recalls_total"):
+                    moves[sample.labels["application"]] += int(sample.value)
+        return moves
+
     def kill(self, process: psutil.Process) -> None:
         process.send_signal(signal.SIGKILL)
 
@@ -95,7 +129,41 @@ class System:
 
 
 def make_instance(folder: Path, temp_dir: Path, ports: Ports | None = None, **env: str) -> Instance:
-    # Two seconds of draining instead of thirty: the tests scale down and wait for it.
+    """Return an instance whose replicas drain for two seconds instead of thirty."""
     env = {"RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "2"} | env
     ports = ports or Ports.from_base(free_port_base())
     return Instance(folder, ports, temp_dir=temp_dir, env=env)
+
+
+@contextlib.contextmanager
+def running_system(
+    *applications: dict[str, Any],
+    port_base: int | None = None,
+    config: Config | None = None,
+    edge: bool = False,
+    **env: str,
+) -> Iterator[System]:
+    """Start a system with these applications, and stop it.
+
+    Args:
+        config: what surrounds the applications; by default, serve_config.yaml.
+        edge: put an edge in front of Serve, on the ports from ``port_base`` on.
+        env: environment variables of Ray.
+    """
+    temp_dir = Path(tempfile.mkdtemp(prefix="gwb-", dir="/tmp"))
+    base = port_base or free_port_base()
+    ports = Ports.from_base(base)
+    ports = ports if edge else ports.without_edge()
+    env = {"PYTHONPATH": str(ROOT)} | env
+    instance = Instance(temp_dir / "data", ports, temp_dir=temp_dir, env=env)
+    try:
+        instance.start()
+        system = System(instance, config=config or shipped_config())
+        system.deploy(*applications)
+        if edge:
+            system.edge = Edge(instance, EdgePorts.from_base(base))
+            system.edge.start()
+        yield system
+    finally:
+        instance.stop()
+        shutil.rmtree(temp_dir, ignore_errors=True)

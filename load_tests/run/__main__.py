@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import sys
 
-from load_tests.bench.harness import console
 from load_tests.run.command import Load
 from load_tests.run.errors import LoadTestError
 from load_tests.run.gates import read_gates
 from load_tests.run.options import read_options
+from load_tests.run.report import console
 from load_tests.run.session import Session
 from load_tests.run.target import find_target
 

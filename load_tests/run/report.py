@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from rich.console import Console
 from rich.table import Table
 
-from load_tests.bench.harness import console
 from load_tests.run.gates import Verdict
 from load_tests.run.results import Row
+
+console = Console(highlight=False, soft_wrap=True)
 
 FAILURES = 5
 BUSY = "CPU usage was too high"  # Locust's own words, when it has ended

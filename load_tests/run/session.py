@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO
 
-from load_tests.bench.harness import console
 from load_tests.harness.shipped import ROOT
 from load_tests.run.command import STOP_S, Load
 from load_tests.run.errors import LoadTestError
@@ -16,7 +15,7 @@ from load_tests.run.gates import Gates, Verdict, judge
 from load_tests.run.growth import judge_growth
 from load_tests.run.memory import MemoryWatch, write_memory
 from load_tests.run.memory_plot import draw, save
-from load_tests.run.report import print_findings, print_rows, print_verdicts
+from load_tests.run.report import console, print_findings, print_rows, print_verdicts
 from load_tests.run.results import read_failures, read_rows
 from load_tests.run.target import LoadTarget
 

@@ -71,19 +71,21 @@ def find_faults(config: object) -> Iterator[str]:
         try:
             options[name] = _read_args(application)
         except ValidationError as error:
-            yield from (f"applications[{name}].args.{_sentence(each)}" for each in error.errors())
+            yield from (
+                f"applications[{name}].{_sentence(each, 'args')}" for each in error.errors()
+            )
         except SyntaxError as error:
             yield f"applications[{name}].import_path: {place(error)}: {error.msg}"
         except Exception as error:
             yield f"applications[{name}].import_path: {type(error).__name__}: {error}"
         else:
-            yield from _faults_of_deployments(application, type(options[name]))
+            yield from _faults_of_deployments(application)
         yield from _faults_of_raw_fields(application)
     yield from _contradictions(options)
 
 
-def _sentence(error: Mapping[str, Any]) -> str:
-    return f"{'.'.join(map(str, error['loc']))}: {error['msg']}"
+def _sentence(error: Mapping[str, Any], *place: str) -> str:
+    return f"{'.'.join(map(str, (*place, *error['loc'])))}: {error['msg']}"
 
 
 def _unknown_keys(model: type[BaseModel], value: Mapping[str, Any], place: str) -> Iterator[str]:
@@ -131,9 +133,10 @@ def _read_args(application: Mapping[str, Any]) -> BaseModel | None:
     return model.model_validate(application.get("args", {}))
 
 
-def _faults_of_deployments(application: Mapping[str, Any], options: type[object]) -> Iterator[str]:
+def _faults_of_deployments(application: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence for each deployment that the service does not have, or cannot configure."""
-    service = next((each for each in SERVICES if each.options is options), None)
+    builder = application["import_path"]
+    service = next((each for each in SERVICES if builder == f"{each.module}:build"), None)
     if service is None:
         return
     for deployment in application.get("deployments", []):

@@ -8,9 +8,7 @@ from pydantic import BaseModel
 
 from deployments.console.options import ConsoleOptions
 from deployments.customers.records.deployment import RecordOptions
-from deployments.density.service import DensityOptions
-from deployments.flow.service import FlowOptions
-from deployments.forecast.options import ForecastUserConfig
+from deployments.forecast.options import ForecastOptions, ForecastUserConfig
 from deployments.gateway.options import GatewayOptions
 from deployments.inference.options import InferenceOptions, InferenceUserConfig
 
@@ -35,8 +33,8 @@ class Service(NamedTuple):
 SERVICES = (
     Service("Inference", "serve_app.inference", InferenceOptions, "Inference", InferenceUserConfig),
     Service("Gateway", "serve_app.gateway", GatewayOptions, "Gateway"),
-    Service("Density", "serve_app.density", DensityOptions, "Density", ForecastUserConfig),
-    Service("Flow", "serve_app.flow", FlowOptions, "Flow", ForecastUserConfig),
+    Service("Density", "serve_app.density", ForecastOptions, "Density", ForecastUserConfig),
+    Service("Flow", "serve_app.flow", ForecastOptions, "Flow", ForecastUserConfig),
     Service("Customer records", "serve_app.customers", RecordOptions, "CustomerRecords"),
     Service("Console", "serve_app.console", ConsoleOptions, "Console"),
 )

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from deployments.access.claims import Verified
+from deployments.access.claims import Claims
 from deployments.access.keys import Keys, key_of_secret
 from deployments.access.revocations import Revocations, UserRule
 from deployments.access.tokens import Tokens
@@ -23,7 +23,7 @@ from tests.unit.gateway.conftest import PASSWORD_HASH, SECRET
 class Rule(UserRule):
     """Revokes one token, and those of another password, which have another seal."""
 
-    def revokes(self, token: Verified) -> bool:
+    def revokes(self, token: Claims) -> bool:
         return token.token_id == tokens.REVOKED or super().revokes(token)
 
 

@@ -26,20 +26,19 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from deployments.access.audit import AuditBuffer, AuditLog
 from deployments.access.tokens import Tokens
 from deployments.console import api as console
-from deployments.console.options import ConsoleOptions
 from deployments.console.service import ConsoleService
 from deployments.customers import record_types
 from deployments.customers.records import api as records
 from deployments.customers.records.service import RecordService
-from deployments.density.service import DENSITY, DensityOptions, DensityService
-from deployments.flow.service import FLOW, FlowOptions, FlowService
+from deployments.density.service import DENSITY, DensityService
+from deployments.flow.service import FLOW, FlowService
 from deployments.forecast import api as forecast
 from deployments.gateway import api as gateway
-from deployments.gateway.fallbacks import Red
+from deployments.gateway.fallbacks import Fallback
+from deployments.gateway.inference_calls.address import base_finder
 from deployments.gateway.inference_calls.client import InferenceClient
-from deployments.gateway.inference_calls.transports import make_transport
-from deployments.gateway.login import Logins
-from deployments.gateway.options import GatewayOptions
+from deployments.gateway.inference_calls.http_calls import HttpCalls
+from deployments.gateway.login import LoginLimits, Logins
 from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.users import Users
 from deployments.http.fast_path import fast_path_protocol
@@ -58,7 +57,7 @@ from tests.adversary.wire import Address
 from tests.edge.conftest import ROUTES, make_edge
 from tests.unit.console.reports import FakeFeed, FakeServe
 from tests.unit.forecasters import write_density, write_flow
-from tests.unit.gateway.conftest import PASSWORD_HASH, make_breaker
+from tests.unit.gateway.conftest import DEADLINE_S, PASSWORD_HASH
 from tests.unit.inference.policies import WEIGHTS
 from tests.unit.stateful.authorities import make_authority
 
@@ -196,31 +195,29 @@ async def _inference(folder: Path) -> AsyncIterator[FastAPI]:
 
 @asynccontextmanager
 async def _gateway(store: Store, tokens: Tokens, asked: int) -> AsyncIterator[FastAPI]:
-    options = GatewayOptions(login_attempts_per_address=10)
     users = Users(store, {USER: PASSWORD_HASH})
     counts = GatewayCounts()
-    transport = make_transport(options, f"http://127.0.0.1:{asked}/predict_action")
-    client = InferenceClient(
-        transport, make_breaker(), options.deadline_s, counts.latencies_s.observe
-    )
-    logins = Logins(store, users, tokens, options)
+    url = f"http://127.0.0.1:{asked}/predict_action"
+    calls = HttpCalls(base_finder(url, ""), DEADLINE_S)
+    client = InferenceClient(calls, DEADLINE_S, on_answer=counts.latencies_s.observe)
+    logins = Logins(store, users, tokens, LoginLimits(per_address=10))
     service = GatewayService(
         logins,
         tokens,
         client,
         SHIPPED.capacities,
         counts,
-        Red(),
+        Fallback(),
         AuditBuffer(AuditLog(store)),
         None,
     )
-    yield gateway.create_app(service, options)
+    yield gateway.create_app(service)
     await client.close()
 
 
 @asynccontextmanager
 async def _console(tokens: Tokens) -> AsyncIterator[FastAPI]:
-    service = ConsoleService(ConsoleOptions(), tokens, FakeFeed().open, FakeServe([]).read)
+    service = ConsoleService(tokens, FakeFeed().open, FakeServe([]).read)
     yield console.create_app(service)
     await service.close()
 
@@ -228,13 +225,13 @@ async def _console(tokens: Tokens) -> AsyncIterator[FastAPI]:
 async def _density(folder: Path) -> FastAPI:
     service = DensityService()
     await service.slot.load(str(write_density(folder)))
-    return forecast.create_app(DENSITY, service, DensityOptions())
+    return forecast.create_app(DENSITY, service)
 
 
 async def _flow(folder: Path) -> FastAPI:
     service = FlowService()
     await service.slot.load(str(write_flow(folder)))
-    return forecast.create_app(FLOW, service, FlowOptions())
+    return forecast.create_app(FLOW, service)
 
 
 def _front(port: int, replicas: dict[str, int]) -> str:

@@ -12,7 +12,7 @@ async def test_replicas_follow_the_load_no_request_fails_and_every_state_is_exac
     system.deploy(scaled_application("inference-scaled", "/scaled"))
     try:
         tally, looks = await up_and_down(
-            system.instance, "inference-scaled", f"{system.url}/scaled", 40, 1.0, lambda _: None
+            system, "inference-scaled", f"{system.url}/scaled", 40, 1.0, lambda _: None
         )
     finally:
         system.remove("inference-scaled")

@@ -17,13 +17,11 @@ from fastapi import FastAPI
 from deployments.customers import record_types
 from deployments.customers.records.api import create_app as create_records
 from deployments.customers.records.service import RecordService
-from deployments.density.service import DENSITY, DensityOptions, DensityService
+from deployments.density.service import DENSITY, DensityService
 from deployments.forecast.api import create_app as create_forecast
 from deployments.gateway.api import create_app as create_gateway
-from deployments.gateway.inference_calls.client import (
-    InferenceClient,
-    InferenceUnavailableError,
-)
+from deployments.gateway.errors import InferenceUnavailableError
+from deployments.gateway.inference_calls.client import InferenceClient
 from deployments.gateway.login import Logins
 from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.users import Users
@@ -33,7 +31,7 @@ from deployments.log import MOST, RateLimitFilter
 from deployments.stateful.replica.batcher import Decision
 from deployments.store import open_store
 from models.junctions import SHIPPED
-from tests.unit.gateway.conftest import OPTIONS, FakeInference, make_breaker, make_tokens
+from tests.unit.gateway.conftest import DEADLINE_S, FakeInference, make_tokens
 from tests.unit.inference.test_openapi import FakeService
 
 REQUESTS = 2000
@@ -64,12 +62,10 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FastAPI]:
     store, tokens = open_store(f"sqlite:///{tmp_path}/file/x.db"), make_tokens()
     counts = GatewayCounts()
     inference = FakeInference(error=InferenceUnavailableError("unreachable"))
-    client = InferenceClient(
-        inference, make_breaker(), OPTIONS.deadline_s, counts.latencies_s.observe
-    )
-    logins = Logins(store, Users(store, {}), tokens, OPTIONS)
+    client = InferenceClient(inference, DEADLINE_S, on_answer=counts.latencies_s.observe)
+    logins = Logins(store, Users(store, {}), tokens)
     service = GatewayService(logins, tokens, client, SHIPPED.capacities, counts)
-    yield create_gateway(service, OPTIONS)
+    yield create_gateway(service)
     await service.close()
 
 
@@ -97,7 +93,7 @@ async def forecast(tmp_path: Path) -> AsyncIterator[FastAPI]:
     """Make one whose model fails."""
     service = DensityService()
     service.slot.model = SimpleNamespace()  # type: ignore[assignment]
-    yield create_forecast(DENSITY, service, DensityOptions())
+    yield create_forecast(DENSITY, service)
 
 
 CASES: dict[str, tuple[Any, str, dict[str, Any], int]] = {

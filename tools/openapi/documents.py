@@ -11,11 +11,10 @@ from fastapi import FastAPI
 from deployments.customers import record_types
 from deployments.customers.records.api import create_app as create_records
 from deployments.customers.records.service import RecordService
-from deployments.density.service import DENSITY, DensityOptions
-from deployments.flow.service import FLOW, FlowOptions
+from deployments.density.service import DENSITY
+from deployments.flow.service import FLOW
 from deployments.forecast.api import create_app as create_forecast
 from deployments.gateway.api import create_app as create_gateway
-from deployments.gateway.options import GatewayOptions
 from deployments.inference.api import create_app as create_inference
 from deployments.inference.options import InferenceOptions
 
@@ -40,8 +39,8 @@ def rendered(document: Document) -> str:
 
 def _apps() -> Iterator[tuple[str, FastAPI]]:
     yield "inference", create_inference(_NO_SERVICE, InferenceOptions())
-    yield "gateway", create_gateway(_NO_SERVICE, GatewayOptions())
-    yield "density", create_forecast(DENSITY, DENSITY.service(), DensityOptions())
-    yield "flow", create_forecast(FLOW, FLOW.service(), FlowOptions())
+    yield "gateway", create_gateway(_NO_SERVICE)
+    yield "density", create_forecast(DENSITY, DENSITY.service())
+    yield "flow", create_forecast(FLOW, FLOW.service())
     for name, record_type in record_types().items():
         yield name, create_records(RecordService(record_type, _NO_SERVICE))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from fastapi import FastAPI
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 from ray import serve
 from ray.serve import metrics
 
@@ -18,6 +18,7 @@ from deployments.customers.records.service import RecordService
 from deployments.http.probes import store_check
 from deployments.metrics.exported import Total
 from deployments.metrics.sampled import Sampled
+from deployments.options import Options
 from deployments.replica import Observability, ReplicaBase
 from deployments.store import Store
 
@@ -63,10 +64,8 @@ class RecordMetrics:
             self._latency_ms.observe(latency_ms, {"operation": operation})
 
 
-class RecordOptions(BaseModel):
+class RecordOptions(Options):
     """Options of one record application."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     record: str = Field(
         description="Type of the records, a module of `deployments/customers`.",

@@ -1,12 +1,16 @@
-"""Where this node's HTTP front serves an application."""
+"""Where the inference service is."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
 
+from deployments.gateway import EDGE_VARIABLE
 from deployments.ray_private.serve import Front, read_front
 
+ROUTE = "/predict_action"
 _EVERYWHERE = ("0.0.0.0", "::")
 _CONNECT_S = 0.25
 
@@ -19,11 +23,11 @@ async def find_base_url(
     """Find the base URL of an application on this node, without a slash at its end.
 
     Args:
-        edge_url: of an edge on this node that leads to all of Serve. It is taken while the front
-            does not listen, for the edge knows another way.
+        edge_url: base URL of an edge on this node, used while the front does not listen: the edge
+            has another way to Serve.
 
     Raises:
-        LookupError: it is not there, or not yet.
+        LookupError: the application is not deployed, or not yet.
     """
     host, port, routes = await read_front()
     if application not in routes:
@@ -43,3 +47,35 @@ async def _listens(host: str, port: int) -> bool:
         return False
     writer.close()
     return True
+
+
+def base_finder(inference_url: str | None, application: str) -> Callable[[], Awaitable[str]]:
+    """Return a function that finds the base URL of the inference service.
+
+    Args:
+        inference_url: full ``/predict_action`` URL; None finds the application on this node.
+    """
+    if inference_url is None:
+        edge_url = os.environ.get(EDGE_VARIABLE)
+        return lambda: find_base_url(application, edge_url)
+    base = base_of(inference_url)
+
+    async def configured() -> str:
+        return base
+
+    return configured
+
+
+def base_of(url: str) -> str:
+    """Return the part of a full ``/predict_action`` URL before that route.
+
+    Raises:
+        ValueError: the URL has another form.
+    """
+    parts = urlsplit(url)
+    plain = not (parts.query or parts.fragment)
+    if parts.scheme not in ("http", "https") or not parts.hostname or not plain:
+        raise ValueError(f"RL_INFERENCE_SERVICE_URL is not a plain http(s) URL: {url!r}")
+    if not parts.path.endswith(ROUTE):
+        raise ValueError(f"RL_INFERENCE_SERVICE_URL must end with {ROUTE}: {url!r}")
+    return url.removesuffix(ROUTE)

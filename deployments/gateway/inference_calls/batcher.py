@@ -1,9 +1,8 @@
-"""Steps that share calls of the inference application.
+"""Steps that share calls of the inference service.
 
-A call over HTTP costs several times what a step costs, so requests share calls: those
-that arrive in one turn of the event loop, and those that arrive while enough calls are on their
-way. These wait until one returns, as small packets do in Nagle's algorithm (RFC 896), but not for
-long.
+A call over HTTP costs several times what a step costs. So steps share a call when they arrive in
+one turn of the event loop, or while MAX_CALLS are under way: these wait for one to return, as small
+packets do in Nagle's algorithm (RFC 896), but no longer than MAX_HOLD_S.
 """
 
 from __future__ import annotations
@@ -11,19 +10,41 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
-from deployments.gateway.inference_calls.client import InferenceUnavailableError, Step
+from deployments.gateway.errors import InferenceUnavailableError
+from deployments.trace_context import Trace
 
-MAX_CALLS = 2  # on their way: one is stepped while the other's answers are sent
+MAX_CALLS = 2  # one is stepped while the other's answers are sent
 MAX_HOLD_S = 0.005  # a call that hangs must not hold up the others
+
+
+class Step(NamedTuple):
+    """One step of one junction.
+
+    Attributes:
+        run: simulation run, None for the default one.
+        obs: no more finite values than the network has.
+        key: idempotency key, with which a repeated call makes no second step.
+        request_id: of the request that asks, for the inference service's log.
+        trace: that the request belongs to.
+    """
+
+    run: str | None
+    junction_id: str
+    obs: list[float]
+    key: str
+    request_id: str | None = None
+    trace: Trace | None = None
+
 
 Outcome = int | Exception
 Call = Callable[[Sequence[Step]], Awaitable[Sequence[Outcome]]]
-Waiting = tuple[Step, asyncio.Future[int]]
+_Waiting = tuple[Step, asyncio.Future[int]]
 
 
-class SharedCalls:
-    """Gathers steps into calls, one per run, and hands each step its own outcome.
+class Batcher:
+    """Gathers steps into calls, one per run, and returns to each step its own outcome.
 
     Args:
         call: makes one call for steps of one run: an action or an error per step, in their order.
@@ -32,12 +53,12 @@ class SharedCalls:
 
     def __init__(self, call: Call) -> None:
         self._call = call
-        self._arrived: list[Waiting] = []
+        self._arrived: list[_Waiting] = []
         self._calls: set[asyncio.Task[None]] = set()
         self._hold: asyncio.Handle | None = None
 
     async def act(self, step: Step) -> int:
-        """Return the step's action; raise what its call, or its outcome, says."""
+        """Return the step's action, or raise its outcome."""
         loop = asyncio.get_running_loop()
         if not self._arrived:
             busy = len(self._calls) >= MAX_CALLS
@@ -60,13 +81,13 @@ class SharedCalls:
 
     def _send(self) -> None:
         arrived, self._arrived = self._arrived, []
-        batches: dict[str | None, list[Waiting]] = {}
+        batches: dict[str | None, list[_Waiting]] = {}
         for step, answer in arrived:
-            if not answer.done():  # its client has not gone
+            if not answer.done():  # its client is still there
                 batches.setdefault(step.run, []).append((step, answer))
         for batch in batches.values():
             # in no request's context: the call is not only that of the first of them
-            call = asyncio.create_task(self._make(batch), context=contextvars.Context())
+            call = asyncio.create_task(self._answer(batch), context=contextvars.Context())
             self._calls.add(call)
             call.add_done_callback(self._returned)
 
@@ -76,7 +97,7 @@ class SharedCalls:
             self._hold.cancel()
             self._send()
 
-    async def _make(self, batch: Sequence[Waiting]) -> None:
+    async def _answer(self, batch: Sequence[_Waiting]) -> None:
         outcomes: Sequence[Outcome]
         try:
             outcomes = await self._call([step for step, _ in batch])
@@ -84,16 +105,14 @@ class SharedCalls:
                 raise InferenceUnavailableError("unusable", "not one outcome per step")
         except Exception as error:
             outcomes = [error] * len(batch)
-        except asyncio.CancelledError as error:  # closed
-            outcomes = [InferenceUnavailableError("unreachable", repr(error))] * len(batch)
+        except asyncio.CancelledError:  # closed
+            for _, answer in batch:
+                answer.cancel()
+            raise
         for (_, answer), outcome in zip(batch, outcomes, strict=True):
-            _settle(answer, outcome)
-
-
-def _settle(answer: asyncio.Future[int], outcome: Outcome) -> None:
-    if answer.done():
-        return  # the client has gone
-    if isinstance(outcome, Exception):
-        answer.set_exception(outcome)
-    else:
-        answer.set_result(outcome)
+            if answer.done():  # the client has gone
+                continue
+            if isinstance(outcome, Exception):
+                answer.set_exception(outcome)
+            else:
+                answer.set_result(outcome)

@@ -1,4 +1,4 @@
-"""A circuit breaker: after some failures in a row, calls fail at once until a probe succeeds.
+"""A circuit breaker: after several failures in a row, calls fail at once until a probe succeeds.
 
 M. Nygard, "Release It!", 2nd edition, chapter 5.
 """
@@ -25,22 +25,23 @@ class CircuitBreaker:
     """Guards calls to one other service.
 
     Args:
-        counted: what a guarded call raises when the other service has failed.
+        is_failure: whether an error means that the other service has failed; other errors are
+            answers.
         failures: in a row, that open the breaker.
-        pause_s: from opening to the first probe. One probe is made at a time.
+        pause_s: from opening to the first probe. There is one probe at a time.
         on_change: called with the new state.
         clock: monotonic seconds.
     """
 
     def __init__(
         self,
-        counted: type[Exception],
+        is_failure: Callable[[Exception], bool],
         failures: int,
         pause_s: float,
         on_change: Callable[[State], None] = lambda state: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._counted = counted
+        self._is_failure = is_failure
         self._max_failures = failures
         self._pause_s = pause_s
         self._on_change = on_change
@@ -62,7 +63,7 @@ class CircuitBreaker:
         """Guard a call; its exceptions pass through.
 
         Raises:
-            BreakerOpenError: at once, when the call must not be made.
+            BreakerOpenError: the call must not be made.
         """
         state = self.state
         if state is State.OPEN or (state is State.HALF_OPEN and self._probing):
@@ -71,11 +72,11 @@ class CircuitBreaker:
         self._probing = self._probing or is_probe
         try:
             yield
-        except self._counted:
-            self._failed(is_probe)
-            raise
-        except Exception:  # an answer, though not a welcome one; a cancellation is no answer
-            self._succeeded()
+        except Exception as error:  # a cancellation says nothing
+            if self._is_failure(error):
+                self._failed(is_probe)
+            else:
+                self._succeeded()
             raise
         else:
             self._succeeded()

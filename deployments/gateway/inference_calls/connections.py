@@ -1,7 +1,7 @@
-"""HTTP/1.1 over connections that are kept open: what a call of the inference service needs of it.
+"""An HTTP/1.1 client with persistent connections, for calls of the inference service.
 
-A decision costs the gateway one such exchange, and a client for everything spends more on it than
-the gateway on all else. An answer is parsed by llhttp, the parser of Node.js, as requests are.
+Each decision costs the gateway one exchange; a general HTTP client takes longer for it than the
+gateway for all else. Responses are parsed by llhttp, the parser of Node.js.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from urllib.parse import urlsplit
 
 import httptools
 
-MAX_CONNECTIONS = 256  # more exchanges wait, within the deadline of their callers
-IDLE_S = 4.0  # uvicorn closes idle connections after 5 s, and a POST may not be sent twice
-MAX_ANSWER = 4 << 20  # bytes; the longest answer, of a thousand items, has some 100 kB
+MAX_CONNECTIONS = 256  # further exchanges wait, within the deadline of their callers
+IDLE_S = 4.0  # uvicorn closes idle connections after 5 s, and a POST must not be sent twice
+MAX_ANSWER = 4 << 20  # bytes; the longest response, of a thousand items, has some 100 kB
 
 
 class Response(NamedTuple):
-    """An answer. Names of headers are in lower case."""
+    """A response; names of headers are in lower case."""
 
     status: int
     headers: dict[str, str]
@@ -46,15 +46,15 @@ class Connections:
     async def exchange(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
     ) -> Response:
-        """Send a request and return what is answered, whatever its status.
+        """Send a request and return the response, whatever its status.
 
-        A redirect is an answer as well. It has no deadline: cancelling it ends its connection.
+        There is no deadline: cancelling the exchange closes its connection.
 
         Raises:
-            ConnectionError: the connection ended before the answer did, or the answer is too long
-                or no HTTP; the server may have heard the request.
+            ConnectionError: the connection ended early, or the response is too long or not HTTP;
+                the server may have received the request.
             OSError: there is no connection, so it has not.
-            ValueError: a header that is none.
+            ValueError: a header is invalid.
         """
         origin, host, path = _parts(url)
         request = _request(method, path, host, headers, body)
@@ -70,7 +70,7 @@ class Connections:
             return response
 
     def _kept(self, origin: Origin) -> _Connection | None:
-        """Return the connection that was used last, so that those not needed grow old."""
+        """Return the most recently used idle connection, so that the others time out."""
         idle = self._idle.get(origin, [])
         since = asyncio.get_running_loop().time() - IDLE_S
         while idle:
@@ -88,7 +88,7 @@ class Connections:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection, on which one answer at a time is awaited."""
+    """A connection with one exchange at a time."""
 
     def __init__(self) -> None:
         self.used_at = 0.0
@@ -114,28 +114,28 @@ class _Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    # What asyncio calls
+    # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        if self._answer is None or self._answer.done():  # nothing was asked
+        if self._answer is None or self._answer.done():  # no request is under way
             self.abort()
             return
         self._length += len(data)
         if self._length > MAX_ANSWER:
-            self._fail("the answer is too long")
+            self._fail("the response is too long")
             return
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._fail(f"the answer is no HTTP: {error}")
+            self._fail(f"the response is not HTTP: {error}")
 
     def eof_received(self) -> None:
-        """End an answer that says in no other way where it ends (RFC 9112, 6.3)."""
-        told = {"content-length", "transfer-encoding"}
-        if self._answer is not None and self._in_body and not told & self._headers.keys():
+        """End a response whose length only the connection's end tells (RFC 9112, 6.3)."""
+        framed = {"content-length", "transfer-encoding"} & self._headers.keys()
+        if self._answer is not None and self._in_body and not framed:
             self.on_message_complete()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -146,10 +146,10 @@ class _Connection(asyncio.Protocol):
             self._answer.set_exception(ConnectionError(why))
         self.abort()
 
-    # What the parser calls
+    # callbacks of the parser
 
     def on_message_begin(self) -> None:
-        if self._answer is None or self._answer.done():  # nothing was asked
+        if self._answer is None or self._answer.done():  # no request is under way
             self.abort()
             self._headers, self._body = {}, []
 
@@ -164,7 +164,7 @@ class _Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         status = self._parser.get_status_code()
-        if status < 200:  # the answer is still to come
+        if status < 200:  # interim; the final response follows
             self._headers.clear()
             self._in_body = False
             return
@@ -189,7 +189,7 @@ def _tls() -> ssl.SSLContext:
 
 @lru_cache(maxsize=64)
 def _parts(url: str) -> tuple[Origin, str, str]:
-    """Return the server of a URL, the header ``Host`` for it, and the path."""
+    """Return a URL's server, ``Host`` header and path."""
     parts = urlsplit(url)
     tls = parts.scheme == "https"
     origin = Origin(parts.hostname or "", parts.port or (443 if tls else 80), tls)

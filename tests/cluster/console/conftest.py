@@ -11,12 +11,10 @@ from load_tests.harness.shipped import shipped_application
 from load_tests.harness.system import System
 from tests.cluster.gateway.conftest import ENVIRONMENT, USER, gateway
 
-MOST = 100
-
 
 @pytest.fixture(scope="package")
 def console(system: System) -> Iterator[System]:
-    console = shipped_application("console", env=ENVIRONMENT, args={"max_clients": MOST})
+    console = shipped_application("console", env=ENVIRONMENT)
     system.deploy(gateway("gateway", "/api", replicas=2), console)
     yield system
     system.remove("console")

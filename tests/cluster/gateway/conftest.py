@@ -47,9 +47,8 @@ def gateways(system: System, fake: FakeInference) -> System:
             "/http/api",
             env={"RL_INFERENCE_SERVICE_URL": fake.url},
             deadline_s=0.5,
-            breaker_pause_s=0.2,
         ),
-        gateway("gateway-late", "/late/api", inference_app="late", breaker_pause_s=0.2),
+        gateway("gateway-late", "/late/api", inference_app="late"),
         gateway("gateway-safe", "/safe/api", inference_app="none", fallback="plan", safety=True),
     )
     return system

@@ -83,14 +83,14 @@ async def test_killed_state_actors_lose_nothing_and_come_back_by_themselves(
 
 
 @pytest.fixture
-def one_replica(system: System) -> Iterator[Callable[[], None]]:
+def one_replica(system: System) -> Iterator[Callable[[], object]]:
     """Give a function that leaves ``many`` with one replica; after the test it has three again."""
     yield lambda: system.deploy(application("many", "/many", replicas=1))
     system.deploy(application("many", "/many", replicas=3))
 
 
 async def test_states_without_an_owner_survive_the_state_actor(
-    system: System, run_id: str, one_replica: Callable[[], None]
+    system: System, run_id: str, one_replica: Callable[[], object]
 ) -> None:
     """Kill the actor after a scale-down has given it states that only the store backs up."""
     async with Load(system.url + "/many", run_id, n_clients=6) as load:

@@ -158,7 +158,7 @@ async def test_of_two_changes_at_once_one_is_refused_and_nothing_is_lost(users, 
         return value
 
     monkeypatch.setattr(users._table, "get", get_and_be_overtaken)
-    with pytest.raises(UserError, match="at this moment; try again"):
+    with pytest.raises(UserError, match="at the same time; try again"):
         await users.set_password("ann", "another password")
     assert await users.scopes() == {"ann": ("act",)}
 

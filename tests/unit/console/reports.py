@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from deployments.console.replicas import Replica
-from deployments.feed.board import Watch
+from deployments.feed.hub import COLLECT_S
 from deployments.feed.messages import Contents, Decision, Report, Source
 from models.junctions import JUNCTIONS
 from models.policy.inputs import UNAVAILABLE, encode
@@ -55,20 +56,18 @@ def report(*decisions: Decision, at: float = 0.0, requests: int = 0, **contents:
 
 @dataclass
 class FakeFeed:
-    """A feed that the test fills, and every connection to it.
+    """A feed that the test fills.
 
     Attributes:
+        reports: to be collected; an error is raised.
         wanted: the runs that were asked for, each time.
-        watching: connections that are open.
         missing: it cannot be asked.
     """
 
-    reports: asyncio.Queue[Report | None] = field(default_factory=asyncio.Queue)
+    reports: asyncio.Queue[Report | Exception] = field(default_factory=asyncio.Queue)
     wanted: list[list[str]] = field(default_factory=list)
     opened: int = 0
-    watching: int = 0
     missing: bool = False
-    waiting: int = 0
 
     async def open(self) -> FakeFeed:
         self.opened += 1
@@ -78,22 +77,16 @@ class FakeFeed:
         if self.missing:
             raise RuntimeError("the actor has died")
 
-    async def watch(self) -> Watch:
+    async def collect(self, watcher: str, runs: Sequence[str]) -> list[Report]:
         await self.check()
-        self.watching += 1
-        return Watch(self)
-
-    def send(self, payload: bytes) -> None:
-        self.wanted.append(json.loads(payload))
-
-    async def receive(self) -> bytes:
-        report = await self.reports.get()
-        if report is None:
-            raise ConnectionResetError
-        return report.encode()
-
-    def abort(self) -> None:
-        self.watching -= 1
+        self.wanted.append(list(runs))
+        try:
+            report = await asyncio.wait_for(self.reports.get(), COLLECT_S)
+        except TimeoutError:
+            return []
+        if isinstance(report, Exception):
+            raise report
+        return [report]
 
 
 @dataclass

@@ -1,20 +1,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass, field
 
 import pytest
 
-from deployments.feed.messages import NOBODY, Contents, Demand, Report, Said
+from deployments.aio import PeriodicTask
+from deployments.feed.hub import LISTEN_S
+from deployments.feed.messages import NOBODY, Contents, Demand, Report
 from deployments.feed.publisher import (
     ALIVE_S,
     DEADLINE_S,
     MISSING_S,
     PERIOD_S,
-    FeedPublisher,
     NoFeedError,
+    Publisher,
 )
-from tests.unit.feed.connections import FakeConnection
 from tests.unit.feed.reports import SOURCE
 from tests.unit.stateful.virtual_time import virtual_time
 
@@ -49,52 +51,72 @@ class FakeService:
         return Contents(self.requests, runs=noted)
 
 
-class FakeFeed(FakeConnection):
-    """A feed that is there or not, and that answers or hangs."""
+class FakeFeed:
+    """A feed that is there or not, and that answers or hangs.
+
+    Attributes:
+        listening: calls that wait for a console.
+        most_at_once: reports that were under way.
+    """
 
     def __init__(self, demand: Demand) -> None:
-        super().__init__()
         self.demand = demand
-        self.found = 0
-        self.missing = False
-        self.hangs = False
-        self.most_at_once = 0
+        self.reports: list[Report] = []
+        self.found = self.listening = self.most_at_once = 0
+        self.missing = self.dead = False
+        self._at_once = 0
+        self._answers = asyncio.Event()
+        self._answers.set()
+        self._changed = asyncio.Event()
 
     async def find(self) -> FakeFeed:
         self.found += 1
         if self.missing:
             raise NoFeedError
-        self.sent, self.coming, self.taken = [], asyncio.Queue(), 0
-        self.say(self.demand)
+        self.dead = False
         return self
+
+    async def report(self, report: Report) -> Demand:
+        self.reports.append(report)
+        self._at_once += 1
+        self.most_at_once = max(self.most_at_once, self._at_once)
+        try:
+            await self._answers.wait()
+        finally:
+            self._at_once -= 1
+        if self.dead:
+            raise NoFeedError
+        return self.demand
+
+    async def listen(self, known: Demand) -> Demand:
+        self.listening += 1
+        await self._answers.wait()
+        if self.demand == known:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), LISTEN_S)
+        return self.demand
 
     def say(self, demand: Demand) -> None:
         self.demand = demand
-        if not self.hangs:
-            self.coming.put_nowait(Said(demand, self.taken).encode())
+        self._changed.set()
+        self._changed = asyncio.Event()
 
-    def send(self, payload: bytes) -> None:
-        super().send(payload)
-        self.most_at_once = max(self.most_at_once, len(self.sent) - self.taken)
-        if not self.hangs:
-            self.taken += 1
-            self.say(self.demand)
-
-    @property
-    def reports(self) -> list[Report]:
-        return [Report.decode(each) for each in self.sent]
+    def hang(self, hangs: bool = True) -> None:
+        (self._answers.clear if hangs else self._answers.set)()
 
 
-def start(demand: Demand = NOBODY) -> tuple[FakeService, FakeFeed, FeedPublisher]:
+def start(demand: Demand = NOBODY) -> tuple[FakeService, FakeFeed, PeriodicTask]:
     service, feed = FakeService(), FakeFeed(demand)
-    return service, feed, FeedPublisher(SOURCE, service, feed.find)
+    publisher = Publisher(SOURCE, service, feed.find)
+    return service, feed, PeriodicTask("The feed", publisher.step, PERIOD_S, survives=True)
 
 
 @virtual_time
 async def test_while_nobody_watches_nothing_is_noted_said_or_looked_at():
     service, feed, publisher = start()
     await asyncio.sleep(1000)
-    assert (feed.found, feed.sent, service.demands, service.taken) == (1, [], [], 0)
+    assert (feed.found, feed.reports, service.demands, service.taken) == (1, [], [], 0)
+    assert feed.listening == pytest.approx(1000 / (LISTEN_S + PERIOD_S), abs=2)
     publisher.stop()
 
 
@@ -105,7 +127,7 @@ async def test_while_somebody_watches_it_tells_what_there_is_and_whose_it_is():
     feed.say(WATCHED)
     await asyncio.sleep(10 * PERIOD_S + MOMENT_S)
     assert service.demands == [WATCHED]
-    assert [report.contents.requests for report in feed.reports] == list(range(1, 12))
+    assert [report.contents.requests for report in feed.reports] == list(range(1, 11))
     assert {report.source for report in feed.reports} == {SOURCE}
     feed.say(NOBODY)
     await asyncio.sleep(2 * PERIOD_S)
@@ -127,30 +149,19 @@ async def test_where_there_is_no_news_it_gives_a_sign_of_life_alone():
 
 
 @virtual_time
-async def test_another_demand_does_not_stand_for_the_answer_to_a_report():
-    _, feed, publisher = start(WATCHED)
-    await asyncio.sleep(PERIOD_S + MOMENT_S)
-    feed.hangs = True
-    for number in range(8):
-        await asyncio.sleep(DEADLINE_S / 2)
-        feed.coming.put_nowait(Said(Demand(True, frozenset({str(number)})), feed.taken).encode())
-    assert feed.most_at_once == 1
-    publisher.stop()
-
-
-@virtual_time
-async def test_a_feed_that_hangs_has_one_report_and_nothing_is_noted_for_it():
+async def test_a_feed_that_hangs_has_one_report_and_nothing_is_noted_for_it(caplog):
     service, feed, publisher = start(WATCHED)
-    await asyncio.sleep(MOMENT_S)
-    feed.hangs = True
+    await asyncio.sleep(PERIOD_S + MOMENT_S)
+    feed.hang()
     await asyncio.sleep(100 * DEADLINE_S)
     assert feed.most_at_once == 1
-    assert feed.closed
     assert service.demands == [WATCHED, NOBODY]
     publisher.check_health()
-    feed.hangs = False
-    feed.say(WATCHED)
-    await asyncio.sleep(MOMENT_S)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"The feed does not serve: no answer within {DEADLINE_S:g} s"
+    ]
+    feed.hang(False)
+    await asyncio.sleep(LISTEN_S)
     assert service.demands == [WATCHED, NOBODY, WATCHED]
     publisher.stop()
 
@@ -158,27 +169,27 @@ async def test_a_feed_that_hangs_has_one_report_and_nothing_is_noted_for_it():
 @virtual_time
 async def test_a_feed_that_answers_late_is_not_left():
     _, feed, publisher = start(WATCHED)
-    await asyncio.sleep(MOMENT_S)
-    feed.hangs = True
+    await asyncio.sleep(PERIOD_S + MOMENT_S)
+    feed.hang()
     await asyncio.sleep(PERIOD_S + DEADLINE_S / 2)
-    feed.hangs, feed.taken = False, len(feed.sent)
-    feed.say(WATCHED)
+    feed.hang(False)
     await asyncio.sleep(10 * PERIOD_S)
     assert feed.found == 1
-    assert len(feed.reports) > 10
+    assert len(feed.reports) > 8
     publisher.stop()
 
 
 @virtual_time
-async def test_a_feed_that_dies_is_looked_for_again():
+async def test_a_feed_that_dies_is_looked_for_again_without_a_word(caplog):
     service, feed, publisher = start(WATCHED)
-    await asyncio.sleep(MOMENT_S)
-    feed.coming.put_nowait(None)
-    await asyncio.sleep(MOMENT_S)
+    await asyncio.sleep(PERIOD_S + MOMENT_S)
+    feed.dead = True
+    await asyncio.sleep(PERIOD_S)
     assert service.demands == [WATCHED, NOBODY]
-    await asyncio.sleep(MISSING_S)
+    await asyncio.sleep(MISSING_S + PERIOD_S)
     assert service.demands == [WATCHED, NOBODY, WATCHED]
     assert feed.found == 2
+    assert not caplog.records
     publisher.stop()
 
 
@@ -187,9 +198,9 @@ async def test_a_feed_that_is_nowhere_is_looked_for_now_and_then():
     _, feed, publisher = start(WATCHED)
     feed.missing = True
     await asyncio.sleep(100 * MISSING_S)
-    assert feed.found == pytest.approx(100, abs=1)
+    assert feed.found == pytest.approx(100 * MISSING_S / (MISSING_S + PERIOD_S), abs=1)
     feed.missing = False
-    await asyncio.sleep(MISSING_S + MOMENT_S)
+    await asyncio.sleep(MISSING_S + 3 * PERIOD_S)
     assert feed.reports
     publisher.stop()
 
@@ -197,7 +208,7 @@ async def test_a_feed_that_is_nowhere_is_looked_for_now_and_then():
 @virtual_time
 async def test_what_cannot_be_told_is_lost_and_neither_is_the_task():
     service, feed, publisher = start(WATCHED)
-    await asyncio.sleep(MOMENT_S)
+    await asyncio.sleep(PERIOD_S + MOMENT_S)
     service.error = ValueError("no such policy")
     await asyncio.sleep(5 * MISSING_S)
     publisher.check_health()
@@ -206,12 +217,3 @@ async def test_what_cannot_be_told_is_lost_and_neither_is_the_task():
     await asyncio.sleep(2 * MISSING_S)
     assert feed.reports
     publisher.stop()
-
-
-@virtual_time
-async def test_the_end_of_the_task_is_told_by_the_health_check():
-    _, _, publisher = start()
-    publisher.stop()
-    await asyncio.sleep(0)
-    with pytest.raises(RuntimeError, match="not told"):
-        publisher.check_health()

@@ -12,7 +12,7 @@ import pytest
 
 from deployments.feed.messages import NOBODY, Demand
 from deployments.flow.schemas import parse_question
-from deployments.flow.service import FLOW, FlowOptions, FlowService
+from deployments.flow.service import FLOW, FlowService
 from deployments.forecast.api import create_app
 from deployments.forecast.telemetry import ForecastReporter
 from models.junctions import JUNCTIONS
@@ -30,14 +30,14 @@ async def service(tmp_path: Path) -> FlowService:
 
 @pytest.fixture
 async def client(service: FlowService) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(create_app(FLOW, service, FlowOptions()))
+    transport = httpx.ASGITransport(create_app(FLOW, service))
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         yield client
 
 
 @pytest.fixture
 async def client_without_model() -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(create_app(FLOW, FlowService(), FlowOptions()))
+    transport = httpx.ASGITransport(create_app(FLOW, FlowService()))
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         yield client
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,15 +15,11 @@ from deployments.access.audit import AuditBuffer, AuditLog
 from deployments.access.keys import Keys
 from deployments.access.tokens import Tokens
 from deployments.gateway.api import create_app
-from deployments.gateway.fallbacks import Fallback, Red
-from deployments.gateway.inference_calls.breaker import CircuitBreaker
-from deployments.gateway.inference_calls.client import (
-    InferenceClient,
-    InferenceUnavailableError,
-    Step,
-)
-from deployments.gateway.login import Logins
-from deployments.gateway.options import GatewayOptions
+from deployments.gateway.errors import InferenceUnavailableError
+from deployments.gateway.fallbacks import Fallback
+from deployments.gateway.inference_calls.batcher import Step
+from deployments.gateway.inference_calls.client import InferenceClient
+from deployments.gateway.login import LoginLimits, Logins
 from deployments.gateway.passwords import hash_password
 from deployments.gateway.safety import SafetyGuard
 from deployments.gateway.service import GatewayCounts, GatewayService
@@ -35,22 +31,17 @@ from models.networks.network import Network
 SECRET = b"0123456789abcdef0123456789abcdef"
 PASSWORD = "correct horse"
 PASSWORD_HASH = hash_password(PASSWORD)
-OPTIONS = GatewayOptions(login_attempts_per_user=3, login_attempts_per_address=6, login_window_s=60)
+DEADLINE_S = 2.0
+LIMITS = LoginLimits(per_user=3, per_address=6, window_s=60)
 
 
 def make_tokens() -> Tokens:
-    return Tokens(Keys.of_secret(SECRET), lifetime_s=3600, clock_skew_s=OPTIONS.clock_skew_s)
-
-
-def make_breaker() -> CircuitBreaker:
-    return CircuitBreaker(
-        InferenceUnavailableError, OPTIONS.breaker_failures, OPTIONS.breaker_pause_s
-    )
+    return Tokens(Keys.of_secret(SECRET), lifetime_s=3600, clock_skew_s=5)
 
 
 @dataclass
 class FakeInference:
-    """A transport whose answers the test sets."""
+    """Calls whose answers the test sets."""
 
     action: int = 2
     status: str = "healthy"
@@ -58,11 +49,11 @@ class FakeInference:
     steps: list[Step] = field(default_factory=list)
     resets: list[tuple[str | None, str | None]] = field(default_factory=list)
 
-    async def act(self, step: Step) -> int:
-        self.steps.append(step)
+    async def step(self, steps: Sequence[Step]) -> Sequence[int]:
+        self.steps += steps
         if self.error:
             raise self.error
-        return self.action
+        return [self.action] * len(steps)
 
     async def reset(self, run: str | None, request_id: str | None) -> None:
         self.resets.append((run, request_id))
@@ -96,7 +87,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 @pytest.fixture
 def fallback() -> Fallback:
-    return Red()
+    return Fallback()
 
 
 @pytest.fixture
@@ -118,11 +109,9 @@ async def service(
     guard: SafetyGuard | None,
     network: Network,
 ) -> AsyncIterator[GatewayService]:
-    logins = Logins(store, Users(store, {"ann": PASSWORD_HASH}), tokens, OPTIONS)
+    logins = Logins(store, Users(store, {"ann": PASSWORD_HASH}), tokens, LIMITS)
     counts = GatewayCounts()
-    client = InferenceClient(
-        inference, make_breaker(), OPTIONS.deadline_s, counts.latencies_s.observe
-    )
+    client = InferenceClient(inference, DEADLINE_S, on_answer=counts.latencies_s.observe)
     audit = AuditBuffer(AuditLog(store))
     made = GatewayService(
         logins, tokens, client, network.capacities, counts, fallback, audit, guard, network
@@ -133,7 +122,7 @@ async def service(
 
 @pytest.fixture
 def app(service: GatewayService, network: Network) -> FastAPI:
-    return create_app(service, OPTIONS, network=network)
+    return create_app(service, network=network)
 
 
 @pytest_asyncio.fixture

@@ -10,15 +10,12 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
+from deployments.gateway import api
 from deployments.gateway.api import create_app
-from deployments.gateway.errors import BadRequestError, KeyReusedError
-from deployments.gateway.inference_calls.client import (
-    InferenceClient,
-    InferenceUnavailableError,
-    Step,
-)
+from deployments.gateway.errors import BadRequestError, InferenceUnavailableError, KeyReusedError
+from deployments.gateway.inference_calls.batcher import Step
+from deployments.gateway.inference_calls.client import InferenceClient
 from deployments.gateway.login import Logins
-from deployments.gateway.options import GatewayOptions
 from deployments.gateway.passwords import PasswordVerifier
 from deployments.gateway.schemas import FALLBACK_STATUS
 from deployments.gateway.service import GatewayCounts, GatewayService
@@ -26,7 +23,7 @@ from deployments.gateway.users import Users
 from deployments.http.messages import is_name
 from deployments.store import StoreUnavailable
 from models.junctions import JUNCTIONS, SHIPPED
-from tests.unit.gateway.conftest import OPTIONS, PASSWORD, make_breaker
+from tests.unit.gateway.conftest import DEADLINE_S, LIMITS, PASSWORD
 
 ACTION = "/traffic/action"
 BODY = {"junctionId": "300839359", "observations": [1, 0, 1, 0.5], "metadata": "test"}
@@ -85,7 +82,7 @@ class TestLogin:
         assert_error(answer, 400, "Malformed JSON request body")
 
     async def test_a_user_name_has_a_few_attempts_whatever_the_address(self, login):
-        for number in range(OPTIONS.login_attempts_per_user):
+        for number in range(LIMITS.per_user):
             answer = await login(password="wrong", **{"X-Forwarded-For": f"10.0.0.{number}"})
             assert answer.status_code == 401
         answer = await login(**{"X-Forwarded-For": "10.0.0.99"})
@@ -94,33 +91,16 @@ class TestLogin:
 
     async def test_a_success_gives_the_user_name_its_attempts_back(self, login):
         for _ in range(2):
-            for _ in range(OPTIONS.login_attempts_per_user - 1):
+            for _ in range(LIMITS.per_user - 1):
                 await login(password="wrong", **{"X-Forwarded-For": "10.0.0.1"})
             assert (await login(**{"X-Forwarded-For": "10.0.0.2"})).status_code == 200
 
     async def test_an_address_has_a_few_attempts_whatever_the_user_name(self, login):
         address = {"X-Forwarded-For": "6.6.6.6, 10.0.0.1"}
-        for number in range(OPTIONS.login_attempts_per_address):
+        for number in range(LIMITS.per_address):
             assert (await login(f"user-{number}", **address)).status_code == 401
         assert (await login(**address)).status_code == 429
         assert (await login(**{"X-Forwarded-For": "10.0.0.2"})).status_code == 200
-
-    async def test_a_client_cannot_choose_its_address_where_no_edge_is_trusted(self, service):
-        transport = httpx.ASGITransport(
-            create_app(service, GatewayOptions(trust_forwarded_for=False))
-        )
-        async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
-            statuses = [
-                (
-                    await client.post(
-                        "/auth/login",
-                        json={"username": f"user-{number}", "password": "x"},
-                        headers={"X-Forwarded-For": f"10.0.0.{number}"},
-                    )
-                ).status_code
-                for number in range(OPTIONS.login_attempts_per_address + 1)
-            ]
-        assert statuses == [401] * OPTIONS.login_attempts_per_address + [429]
 
     async def test_without_the_store_nobody_is_let_in(self, login, store, monkeypatch):
         async def fail(counter, lifetime_s):
@@ -132,15 +112,15 @@ class TestLogin:
     async def test_more_logins_at_once_than_can_be_checked_are_refused(
         self, store, tokens, inference
     ):
-        logins = Logins(store, Users(store), tokens, OPTIONS, PasswordVerifier(max_waiting=0))
+        logins = Logins(store, Users(store), tokens, LIMITS, PasswordVerifier(max_waiting=0))
         service = GatewayService(
             logins,
             tokens,
-            InferenceClient(inference, make_breaker(), OPTIONS.deadline_s),
+            InferenceClient(inference, DEADLINE_S),
             SHIPPED.capacities,
             GatewayCounts(),
         )
-        transport = httpx.ASGITransport(create_app(service, OPTIONS))
+        transport = httpx.ASGITransport(create_app(service))
         async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
             body = {"username": "ann", "password": PASSWORD}
             answer = await client.post("/auth/login", json=body)
@@ -151,8 +131,8 @@ class TestLogin:
         answers = await asyncio.gather(*(login(password=f"guess {n}") for n in range(6)))
         statuses = Counter(answer.status_code for answer in answers)
         assert statuses == {
-            401: OPTIONS.login_attempts_per_user,
-            429: 6 - OPTIONS.login_attempts_per_user,
+            401: LIMITS.per_user,
+            429: 6 - LIMITS.per_user,
         }
 
 
@@ -410,17 +390,16 @@ class TestOneErrorForm:
         assert answer.headers["allow"] == allow
 
     @pytest.mark.parametrize("path", ["/auth/login", "/traffic/health", "/nowhere"])
-    async def test_every_request_counts(self, service, path):
-        crowded = create_app(service, OPTIONS.model_copy(update={"max_waiting": 0}))
-        transport = httpx.ASGITransport(crowded)
+    async def test_every_request_counts(self, service, path, monkeypatch):
+        monkeypatch.setattr(api, "MAX_AT_WORK", 0)
+        transport = httpx.ASGITransport(create_app(service))
         async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
             answer = await client.post(path)
         assert_error(answer, 503, "Too many requests are waiting")
 
-    async def test_overload(self, service, bearer):
-        transport = httpx.ASGITransport(
-            create_app(service, OPTIONS.model_copy(update={"max_waiting": 0}))
-        )
+    async def test_overload(self, service, bearer, monkeypatch):
+        monkeypatch.setattr(api, "MAX_AT_WORK", 0)
+        transport = httpx.ASGITransport(create_app(service))
         async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
             answer = await client.post(ACTION, json=BODY, headers=bearer)
         assert_error(answer, 503, "Too many requests are waiting")

@@ -6,7 +6,7 @@ import pytest
 
 from deployments.access.audit import AuditLog, Entry
 from deployments.access.tokens import Tokens
-from tests.unit.gateway.conftest import OPTIONS, PASSWORD, SECRET
+from tests.unit.gateway.conftest import LIMITS, PASSWORD, SECRET
 from tests.unit.gateway.test_api import ACTION, BODY, DOWN
 
 ADDRESS = {"X-Forwarded-For": "203.0.113.9"}
@@ -42,7 +42,7 @@ async def test_who_logged_in_and_from_where(login, kept):
 
 
 async def test_refused_logins_are_counted_by_user_and_address(login, kept):
-    for _ in range(OPTIONS.login_attempts_per_user + 2):
+    for _ in range(LIMITS.per_user + 2):
         await login("ann", "a wrong password")
     wrong, locked = await kept()
     assert (wrong.event, wrong.who, wrong.where) == ("login refused", "ann", "203.0.113.9")

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import datetime
-from zoneinfo import ZoneInfo
 
 import pytest
 
+from deployments.gateway.errors import InferenceUnavailableError
 from deployments.gateway.fallbacks import (
-    ByPlan,
     Fallback,
-    Red,
     configured_plan,
-    make_fallback,
 )
-from deployments.gateway.inference_calls.client import InferenceUnavailableError
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.schemas import FALLBACK_STATUS, SIGNAL_OF_ACTION
 from models.junctions import JUNCTIONS
@@ -44,7 +40,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def fallback(clock: Clock) -> Fallback:
-    return ByPlan(PLAN, ZoneInfo("UTC"), clock)
+    return Fallback(PLAN, clock=clock)
 
 
 @pytest.fixture
@@ -118,7 +114,7 @@ async def test_the_demonstration_falls_back_to_the_plan_too(client, bearer, infe
 
 
 def test_the_periods_are_those_of_the_time_zone(clock):
-    paris = ByPlan(PLAN, ZoneInfo("Europe/Paris"), clock)
+    paris = Fallback(PLAN, "Europe/Paris", clock)
     hour = 3600
     assert tuple(paris.act(SIDE_STREET, None)) == PLAN.at(SIDE_STREET, 27_000 + hour)
     clock.now = datetime.datetime(2026, 6, 2, 7, 30, tzinfo=datetime.UTC).timestamp()
@@ -126,9 +122,8 @@ def test_the_periods_are_those_of_the_time_zone(clock):
 
 
 def test_without_a_plan_the_fallback_is_red():
-    assert isinstance(make_fallback(None, "UTC"), Red)
-    assert Red().act(SIDE_STREET, None) == (0, None)
-    assert isinstance(make_fallback(PLAN, "Europe/Paris"), ByPlan)
+    assert Fallback().act(SIDE_STREET, None) == (0, None)
+    assert str(Fallback()) == "RED"
 
 
 def test_the_plan_is_that_of_the_file_and_fits_the_safety_layer():

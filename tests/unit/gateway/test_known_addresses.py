@@ -17,9 +17,9 @@ from deployments.gateway.known_addresses import (
 from deployments.gateway.passwords import PasswordVerifier
 from deployments.gateway.users import Users
 from tests.unit.access.memory_store import MemoryStore
-from tests.unit.gateway.conftest import OPTIONS, PASSWORD, PASSWORD_HASH
+from tests.unit.gateway.conftest import LIMITS, PASSWORD, PASSWORD_HASH
 
-LIMIT = OPTIONS.login_attempts_per_user
+LIMIT = LIMITS.per_user
 HOME, ELSEWHERE = "198.51.100.7", "198.51.100.8"
 
 

@@ -16,13 +16,13 @@ from schemathesis.specs.openapi.checks import (
 
 from deployments.access.tokens import Tokens
 from deployments.gateway.api import create_app
-from deployments.gateway.errors import KeyReusedError
-from deployments.gateway.inference_calls.client import InferenceClient, InferenceUnavailableError
+from deployments.gateway.errors import InferenceUnavailableError, KeyReusedError
+from deployments.gateway.inference_calls.client import InferenceClient
 from deployments.gateway.login import Logins
 from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.http.errors import UnauthorizedError
 from models.junctions import SHIPPED
-from tests.unit.gateway.conftest import OPTIONS, FakeInference, make_breaker, make_tokens
+from tests.unit.gateway.conftest import DEADLINE_S, FakeInference, make_tokens
 
 CHECKS = [
     not_a_server_error,
@@ -48,7 +48,7 @@ class LoginsOfAnn:
 
 def make_app(error: Exception | None = None) -> FastAPI:
     tokens = make_tokens()
-    inference = InferenceClient(FakeInference(error=error), make_breaker(), OPTIONS.deadline_s)
+    inference = InferenceClient(FakeInference(error=error), DEADLINE_S)
     return create_app(
         GatewayService(
             cast(Logins, LoginsOfAnn(tokens)),
@@ -57,7 +57,6 @@ def make_app(error: Exception | None = None) -> FastAPI:
             SHIPPED.capacities,
             GatewayCounts(),
         ),
-        OPTIONS,
     )
 
 

@@ -14,8 +14,6 @@ from deployments.gateway.options import GatewayOptions
         {"deadline": 2.0},
         {"deadline_s": 0},
         {"deadline_s": 60.1},
-        {"max_waiting": 1001},
-        {"breaker_failures": 0},
         {"fallback": "green"},
         {"plan_time_zone": "Mars/Olympus"},
         {"plan_time_zone": "../UTC"},

@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 
 from deployments.gateway.action_request import check_capacities
+from deployments.gateway.errors import InferenceUnavailableError
 from deployments.gateway.fallbacks import configured_plan
-from deployments.gateway.inference_calls.client import (
-    InferenceUnavailableError,
-    checked_action,
-)
+from deployments.gateway.inference_calls.http_calls import checked_action
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.safety import check_safety
 from deployments.gateway.schemas import signal_of

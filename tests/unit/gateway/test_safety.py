@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from deployments.gateway.inference_calls.client import InferenceUnavailableError
+from deployments.gateway.errors import InferenceUnavailableError
 from deployments.gateway.safety import SafetyGuard, make_guard
 from deployments.gateway.schemas import FALLBACK_STATUS
 from models.junctions import JUNCTIONS

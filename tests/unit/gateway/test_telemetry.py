@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from deployments.feed.messages import NOBODY, Demand
-from deployments.gateway.inference_calls.client import InferenceUnavailableError
+from deployments.gateway.errors import InferenceUnavailableError
 from deployments.gateway.telemetry import GatewayReporter
 from deployments.http.messages import DEFAULT_RUN
 from deployments.request_times import RequestTimes

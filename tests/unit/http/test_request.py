@@ -7,7 +7,7 @@ import pytest
 
 from deployments.http.errors import BodyTooLargeError, BodyTooSlowError
 from deployments.http.messages import is_name
-from deployments.http.request import CROWDED_TIMEOUT_S, Bodies, header
+from deployments.http.request import CROWDED_TIMEOUT_S, BodyReader, header
 from tests.unit.stateful.virtual_time import virtual_time
 
 
@@ -53,14 +53,14 @@ class Client:
 
 
 class TestBodies:
-    async def read(self, bodies: Bodies, client: Client) -> asyncio.Task[bytes]:
+    async def read(self, bodies: BodyReader, client: Client) -> asyncio.Task[bytes]:
         task = asyncio.create_task(bodies.read(client.receive, 100))
         await asyncio.sleep(0)
         return task
 
     @virtual_time
     async def test_in_a_crowd_the_oldest_that_is_slow_gives_way_and_the_others_are_read(self):
-        bodies = Bodies(max_unfinished=3)
+        bodies = BodyReader(max_unfinished=3)
         clients = [Client() for _ in range(4)]
         reading = []
         for client in clients[:3]:
@@ -77,7 +77,7 @@ class TestBodies:
 
     @virtual_time
     async def test_while_none_is_slow_the_newest_is_read_if_it_comes_at_once(self):
-        bodies = Bodies(max_unfinished=1)
+        bodies = BodyReader(max_unfinished=1)
         first = Client()
         reading = await self.read(bodies, first)
         here = Client()
@@ -95,7 +95,7 @@ class TestBodies:
 
     @virtual_time
     async def test_what_has_arrived_of_all_together_is_bounded(self):
-        bodies = Bodies(max_bytes=100)
+        bodies = BodyReader(max_bytes=100)
         slow = await self.read(bodies, Client(b"x" * 60))
         await asyncio.sleep(CROWDED_TIMEOUT_S)
         next_one = Client(b"y" * 60)

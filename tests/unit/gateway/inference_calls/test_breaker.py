@@ -16,6 +16,10 @@ class DownError(Exception):
     pass
 
 
+def is_down(error: Exception) -> bool:
+    return isinstance(error, DownError)
+
+
 class Clock:
     now = 0.0
 
@@ -30,7 +34,7 @@ class Guarded:
         self.clock = Clock()
         self.changes: list[State] = []
         self.breaker = CircuitBreaker(
-            DownError, failures=3, pause_s=1.0, on_change=self.changes.append, clock=self.clock
+            is_down, failures=3, pause_s=1.0, on_change=self.changes.append, clock=self.clock
         )
 
     def state(self) -> State:

@@ -1,29 +1,27 @@
-"""What the client makes of a transport that fails: a second call of the same step, in time."""
+"""What the client makes of calls that fail: a second call of the same step, in time."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
-from deployments.gateway.errors import BadRequestError
-from deployments.gateway.inference_calls.breaker import CircuitBreaker, State
+from deployments.gateway.errors import BadRequestError, Cause, InferenceUnavailableError, error_of
+from deployments.gateway.inference_calls.batcher import Step
+from deployments.gateway.inference_calls.breaker import State
 from deployments.gateway.inference_calls.client import (
+    BREAKER_FAILURES,
     RETRY_PAUSE_S,
-    Cause,
     InferenceClient,
-    InferenceUnavailableError,
-    Step,
-    error_of,
 )
 from tests.unit.stateful.virtual_time import virtual_time
 
 DEADLINE_S = 2.0
-FAILURES = 5
 STEP = Step("run-7", "300839359", [1.0], "key-1")
 
 
-class FakeTransport:
+class FakeCalls:
     """Ends each call as the test says, after as many seconds as it says."""
 
     def __init__(self, *outcomes: int | Exception | None, takes_s: float = 0.0) -> None:
@@ -31,7 +29,8 @@ class FakeTransport:
         self.takes_s = takes_s
         self.calls: list[tuple[float, Step]] = []  # with the time of each
 
-    async def act(self, step: Step) -> int:
+    async def step(self, steps: Sequence[Step]) -> Sequence[int]:
+        (step,) = steps
         self.calls.append((asyncio.get_running_loop().time(), step))
         outcome = self.outcomes.pop(0)
         await asyncio.sleep(self.takes_s)
@@ -40,7 +39,7 @@ class FakeTransport:
         if isinstance(outcome, Exception):
             raise outcome
         assert outcome is not None
-        return outcome
+        return [outcome]
 
     async def reset(self, run: str | None, request_id: str | None) -> None: ...
 
@@ -50,10 +49,8 @@ class FakeTransport:
     async def close(self) -> None: ...
 
 
-def client_of(transport: FakeTransport) -> InferenceClient:
-    clock = asyncio.get_running_loop().time
-    breaker = CircuitBreaker(InferenceUnavailableError, FAILURES, pause_s=1.0, clock=clock)
-    return InferenceClient(transport, breaker, DEADLINE_S)
+def client_of(fake: FakeCalls) -> InferenceClient:
+    return InferenceClient(fake, DEADLINE_S)
 
 
 def down(cause: Cause = "unreachable") -> InferenceUnavailableError:
@@ -63,26 +60,26 @@ def down(cause: Cause = "unreachable") -> InferenceUnavailableError:
 @pytest.mark.parametrize("cause", ["unreachable", "failing", "overloaded", "outcome_unknown"])
 @virtual_time
 async def test_a_call_that_may_have_been_lost_is_made_again_after_a_pause_with_its_key(cause):
-    transport = FakeTransport(down(cause), 3)
-    assert await client_of(transport).act(STEP) == 3
-    assert transport.calls == [(0, STEP), (pytest.approx(RETRY_PAUSE_S), STEP)]
+    fake = FakeCalls(down(cause), 3)
+    assert await client_of(fake).act(STEP) == 3
+    assert fake.calls == [(0, STEP), (pytest.approx(RETRY_PAUSE_S), STEP)]
 
 
 @pytest.mark.parametrize("cause", ["not_loaded", "too_slow", "unusable"])
 @virtual_time
 async def test_what_a_second_call_would_not_help_is_not_called_again(cause):
-    transport = FakeTransport(down(cause))
+    fake = FakeCalls(down(cause))
     with pytest.raises(InferenceUnavailableError, match=cause):
-        await client_of(transport).act(STEP)
-    assert len(transport.calls) == 1
+        await client_of(fake).act(STEP)
+    assert len(fake.calls) == 1
 
 
 @virtual_time
 async def test_at_the_cap_of_states_nobody_calls_again_and_the_breaker_stays_closed():
     refusal = error_of(503, "100000 hidden states are kept already", "too_many_states")
-    transport = FakeTransport(*[refusal] * FAILURES * 2, 1)
-    client = client_of(transport)
-    for _ in range(FAILURES * 2):
+    fake = FakeCalls(*[refusal] * BREAKER_FAILURES * 2, 1)
+    client = client_of(fake)
+    for _ in range(BREAKER_FAILURES * 2):
         with pytest.raises(InferenceUnavailableError, match="too_many_states"):
             await client.act(STEP)
     assert client.breaker.state is State.CLOSED, "the states of other runs are stepped"
@@ -91,66 +88,68 @@ async def test_at_the_cap_of_states_nobody_calls_again_and_the_breaker_stays_clo
 
 @virtual_time
 async def test_a_refusal_is_not_called_again():
-    transport = FakeTransport(BadRequestError("too large"))
+    fake = FakeCalls(BadRequestError("too large"))
     with pytest.raises(BadRequestError):
-        await client_of(transport).act(STEP)
-    assert len(transport.calls) == 1
+        await client_of(fake).act(STEP)
+    assert len(fake.calls) == 1
 
 
 @virtual_time
 async def test_there_is_no_third_call_and_the_second_tells_why():
-    transport = FakeTransport(down("unreachable"), down("failing"))
+    fake = FakeCalls(down("unreachable"), down("failing"))
     with pytest.raises(InferenceUnavailableError, match="failing"):
-        await client_of(transport).act(STEP)
-    assert len(transport.calls) == 2
+        await client_of(fake).act(STEP)
+    assert len(fake.calls) == 2
 
 
 @virtual_time
 async def test_without_time_left_there_is_no_second_call():
-    transport = FakeTransport(down("overloaded"), takes_s=DEADLINE_S - RETRY_PAUSE_S)
+    fake = FakeCalls(down("overloaded"), takes_s=DEADLINE_S - RETRY_PAUSE_S)
     with pytest.raises(InferenceUnavailableError, match="overloaded"):
-        await client_of(transport).act(STEP)
-    assert len(transport.calls) == 1
+        await client_of(fake).act(STEP)
+    assert len(fake.calls) == 1
 
 
 @virtual_time
 async def test_the_second_call_ends_with_the_deadline_of_both():
-    transport = FakeTransport(down(), None, takes_s=0.5)
+    fake = FakeCalls(down(), None, takes_s=0.5)
     with pytest.raises(InferenceUnavailableError, match="too_slow"):
-        await client_of(transport).act(STEP)
-    assert len(transport.calls) == 2
+        await client_of(fake).act(STEP)
+    assert len(fake.calls) == 2
     assert asyncio.get_running_loop().time() == pytest.approx(DEADLINE_S)
 
 
 @virtual_time
 async def test_for_the_breaker_both_calls_of_a_step_are_one():
-    transport = FakeTransport(*[down()] * FAILURES * 2)
-    client = client_of(transport)
-    for _ in range(FAILURES):
+    fake = FakeCalls(*[down()] * BREAKER_FAILURES * 2)
+    client = client_of(fake)
+    for _ in range(BREAKER_FAILURES):
         assert client.breaker.state is State.CLOSED
         with pytest.raises(InferenceUnavailableError, match="unreachable"):
             await client.act(STEP)
     assert client.breaker.state is State.OPEN
     with pytest.raises(InferenceUnavailableError, match="breaker_open"):
         await client.act(STEP)
-    assert len(transport.calls) == FAILURES * 2
+    assert len(fake.calls) == BREAKER_FAILURES * 2
 
 
 @virtual_time
 async def test_a_second_call_that_succeeds_is_a_success_for_the_breaker():
     outcomes: list[int | Exception | None] = [down(), 1]
-    transport = FakeTransport(*outcomes * FAILURES * 2)
-    client = client_of(transport)
-    assert [await client.act(STEP) for _ in range(FAILURES * 2)] == [1] * FAILURES * 2
+    fake = FakeCalls(*outcomes * BREAKER_FAILURES * 2)
+    client = client_of(fake)
+    assert [await client.act(STEP) for _ in range(BREAKER_FAILURES * 2)] == [
+        1
+    ] * BREAKER_FAILURES * 2
     assert client.breaker.state is State.CLOSED
 
 
 @virtual_time
 async def test_a_caller_that_gives_up_in_the_pause_makes_no_second_call():
-    transport = FakeTransport(down(), 1)
-    call = asyncio.create_task(client_of(transport).act(STEP))
+    fake = FakeCalls(down(), 1)
+    call = asyncio.create_task(client_of(fake).act(STEP))
     await asyncio.sleep(RETRY_PAUSE_S / 2)
     call.cancel()
     await asyncio.wait([call])
     assert call.cancelled()
-    assert len(transport.calls) == 1
+    assert len(fake.calls) == 1

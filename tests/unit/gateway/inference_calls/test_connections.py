@@ -150,7 +150,7 @@ async def test_what_follows_an_answer_is_not_taken_for_the_next(kept, server):
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (b"SSH-2.0-OpenSSH\r\nContent close", "no HTTP"),
+        (b"SSH-2.0-OpenSSH\r\nContent close", "not HTTP"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nConnection: close\r\n\r\nok", "ended"),
         (b"HTTP/1.1 200 OK\r\nX: close", "ended"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n" + b"x" * 9999, "too long"),

@@ -1,0 +1,81 @@
+"""Where the reports of replicas meet the consoles that watch. It keeps no history."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from deployments.feed.messages import NOBODY, Demand, Report
+
+COLLECT_S = 1.0
+FORGET_S = 5.0
+LISTEN_S = 30.0
+MAX_REPORTS = 1000  # for each watcher; it collects them several times a second
+MAX_RUNS = 16
+
+
+@dataclass
+class _Watcher:
+    runs: Sequence[str]
+    seen_at: float
+    reports: deque[Report] = field(default_factory=lambda: deque(maxlen=MAX_REPORTS))
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Hub:
+    """Keeps each report until all who watch have collected it, and tells replicas the demand."""
+
+    def __init__(self) -> None:
+        self._watchers: dict[str, _Watcher] = {}
+        self._demand = NOBODY
+        self._changed = asyncio.Event()
+
+    def report(self, report: Report) -> Demand:
+        """Take the report of a replica; return what is asked for now."""
+        self._forget_silent()
+        for watcher in self._watchers.values():
+            watcher.reports.append(report)
+            watcher.news.set()
+        return self._demand
+
+    async def listen(self, known: Demand) -> Demand:
+        """Return what is asked for once that is not what the replica knows, or after LISTEN_S."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LISTEN_S):
+                while self._demand == known:
+                    await self._changed.wait()
+        return self._demand
+
+    async def collect(self, name: str, runs: Sequence[str]) -> list[Report]:
+        """Return the reports since a watcher's last call; wait up to COLLECT_S for the first.
+
+        A watcher that does not call for FORGET_S is forgotten.
+
+        Args:
+            name: of the watcher.
+            runs: whose decisions it wants.
+        """
+        now = asyncio.get_running_loop().time()
+        watcher = self._watchers.setdefault(name, _Watcher(runs, now))
+        watcher.runs, watcher.seen_at = runs, now
+        self._forget_silent()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(COLLECT_S):
+                await watcher.news.wait()
+        watcher.news.clear()
+        reports = list(watcher.reports)
+        watcher.reports.clear()
+        return reports
+
+    def _forget_silent(self) -> None:
+        since = asyncio.get_running_loop().time() - FORGET_S
+        self._watchers = {name: w for name, w in self._watchers.items() if w.seen_at > since}
+        runs = [run for watcher in self._watchers.values() for run in watcher.runs]
+        demand = Demand(bool(self._watchers), frozenset(runs[:MAX_RUNS]))
+        if demand != self._demand:
+            self._demand = demand
+            self._changed.set()
+            self._changed = asyncio.Event()

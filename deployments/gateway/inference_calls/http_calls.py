@@ -1,0 +1,155 @@
+"""Calls of an inference service over HTTP, on connections that are kept open."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from deployments.gateway.errors import BadRequestError, InferenceUnavailableError, error_of
+from deployments.gateway.inference_calls.address import ROUTE
+from deployments.gateway.inference_calls.batcher import Outcome, Step
+from deployments.gateway.inference_calls.connections import Connections, Response
+from deployments.http.errors import CODE_HEADER
+from deployments.http.messages import KEY_HEADER, RUN_HEADER
+from deployments.trace_context import traces_of
+from deployments.tracing import process as tracing
+from models.junctions import N_ACTIONS
+
+_SHARED_ROUTE = "/predict_actions"  # not part of the contract
+_JSON = {"Content-Type": "application/json"}
+_CODE = CODE_HEADER.lower()
+
+
+class HttpCalls:
+    """Implements :class:`.client.Calls`.
+
+    Args:
+        find_base: finds the service's base URL, anew while nothing or something else answers
+            there: it may start later, or move.
+        deadline_s: for finding it, connection, queue and answer together.
+        token: that the service asks for, if it does.
+        n_actions: of the network; the actions of an answer are below.
+    """
+
+    def __init__(
+        self,
+        find_base: Callable[[], Awaitable[str]],
+        deadline_s: float,
+        token: str | None = None,
+        n_actions: int = N_ACTIONS,
+    ) -> None:
+        self._find_base = find_base
+        self._deadline_s = deadline_s
+        self._n_actions = n_actions
+        self._base: str | None = None
+        self._token = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._connections = Connections()
+
+    async def step(self, steps: Sequence[Step]) -> Sequence[Outcome]:
+        """Make one call for all steps: the contract's for one, a shared call for several."""
+        traces = traces_of(step.trace for step in steps)
+        headers = _headers(steps[0].run, steps[0].request_id)
+        if len(steps) == 1:
+            (step,) = steps
+            headers[KEY_HEADER] = step.key
+            body: dict[str, Any] = {"junction_id": step.junction_id, "obs_data": step.obs}
+            with tracing.covering(f"POST {ROUTE}", traces, "client"):
+                answer = await self._call("POST", ROUTE, headers, body)
+            return [checked_action(answer.get("action"), self._n_actions)]
+        items = [
+            {"junction_id": step.junction_id, "obs_data": step.obs, "request_id": step.key}
+            for step in steps
+        ]
+        try:
+            with tracing.covering(f"POST {_SHARED_ROUTE}", traces, "client", {"steps": len(steps)}):
+                answer = await self._call("POST", _SHARED_ROUTE, headers, {"items": items})
+            return [_read_item(item, self._n_actions) for item in answer["items"]]
+        except BadRequestError as error:  # not for what one of the clients has sent
+            raise InferenceUnavailableError("unusable", str(error)) from error
+        except (KeyError, TypeError) as error:
+            raise InferenceUnavailableError("unusable", "no list of items") from error
+
+    async def reset(self, run: str | None, request_id: str | None) -> None:
+        await self._call("POST", "/reset_hidden", _headers(run, request_id))
+
+    async def health(self) -> str:
+        return str((await self._call("GET", "/health", {})).get("status"))
+
+    async def close(self) -> None:
+        self._connections.close()
+
+    async def _call(
+        self, method: str, path: str, headers: Mapping[str, str], body: object = None
+    ) -> dict[str, Any]:
+        headers = {**headers, **self._token, **tracing.headers()}
+        data = None
+        if body is not None:
+            headers, data = {**_JSON, **headers}, json.dumps(body).encode()
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                if self._base is None:
+                    self._base = await self._find_base()
+                url = self._base + path
+                return _read(await self._connections.exchange(method, url, headers, data))
+        except BadRequestError:
+            raise
+        except InferenceUnavailableError as error:
+            if error.cause == "unusable":  # another service may be at its address
+                self._base = None
+            raise
+        except TimeoutError as error:
+            raise InferenceUnavailableError("too_slow") from error
+        except Exception as error:
+            self._base = None
+            raise InferenceUnavailableError(
+                "unreachable", f"{type(error).__name__}: {error}"
+            ) from error
+
+
+def _headers(run: str | None, request_id: str | None) -> dict[str, str]:
+    named = {RUN_HEADER: run, "x-request-id": request_id}
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _read(response: Response) -> dict[str, Any]:
+    """Return the JSON object of a success, or raise what an error answer means."""
+    status = response.status
+    try:
+        answer = json.loads(response.body)
+    except ValueError:
+        answer = None
+    if status == 200:
+        if isinstance(answer, dict):
+            return answer
+        raise InferenceUnavailableError("unusable", "the answer is not a JSON object")
+    detail = answer.get("detail") if isinstance(answer, dict) else None
+    if isinstance(detail, str):
+        raise error_of(status, detail, response.headers.get(_CODE))
+    if status in (400, 422):  # nothing that the inference service says to a client
+        raise InferenceUnavailableError("unusable", f"HTTP status {status}")
+    raise error_of(status, f"HTTP status {status}")
+
+
+def _read_item(item: Any, n_actions: int) -> Outcome:
+    try:
+        error = item.get("error")
+        if error:
+            return error_of(error["status"], error["detail"], error.get("code"))
+        return checked_action(item["action"], n_actions)
+    except InferenceUnavailableError as error:
+        return error
+    except (AttributeError, KeyError, TypeError):
+        return InferenceUnavailableError("unusable", f"item {item!r:.50}")
+
+
+def checked_action(action: object, n_actions: int) -> int:
+    """Return an action that the network has.
+
+    Raises:
+        InferenceUnavailableError: it is not one.
+    """
+    if type(action) is not int or not 0 <= action < n_actions:
+        raise InferenceUnavailableError("unusable", f"action {action!r:.50}")
+    return action

@@ -1,0 +1,344 @@
+"""Measures what becomes slower as hidden states, junctions or records become many.
+
+states     one replica and one state actor as shipped: latency over one connection for random
+           states, memory (USS), and after ``kill -9`` of the state actor the seconds until a step
+           of a state that the replica holds is answered, and until one of a new state
+junctions  generated networks with untrained policies: one round of all junctions through
+           /predict_actions, up to 1,000 in a call, and memory (USS)
+records    fetch and create on a store that has so many loans, without HTTP
+
+    make bench-growth ARGS="--only states --sizes 5,500,50000"
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+from matplotlib.figure import Figure
+from tqdm import tqdm
+
+from deployments.customers import record_types
+from deployments.customers.records.service import document_of, random_number
+from deployments.store import Document, Store, open_store
+from deployments.store.interface import batches
+from greenwave.client import AsyncClient, GreenwaveError, Retries, Timeouts
+from load_tests.bench.harness import (
+    ONE,
+    Benchmark,
+    BenchmarkError,
+    Target,
+    measure_into,
+)
+from load_tests.bench.report import Column, Section
+from load_tests.bench.results import Results
+from load_tests.harness.processes import own_bytes
+from load_tests.harness.redis_server import RedisServer
+from load_tests.harness.shipped import ROOT, shipped_application
+from load_tests.harness.system import System, running_system
+from models.junctions import JUNCTIONS
+from models.networks.file import network_as_json
+from models.networks.form import JunctionEntry, Lane, NetworkFile, Phase
+from models.networks.network import Network, network_of
+from models.policy.untrained import save_untrained
+
+SIZES = {
+    "states": [5, 50, 500, 5_000, 50_000, 100_000],
+    "junctions": [5, 21, 10_000],
+    "records": [1_000, 1_000_000],
+}
+REPLICA, STATE_ACTOR = ("ray::ServeReplica:inference",), ("ray::HiddenStates",)
+OBSERVED = [(name, [0.0] * junction.obs_size) for name, junction in JUNCTIONS.items()]
+CONCURRENCY = 16
+COPIED_S = 3.0  # after which the store has every state
+TIMEOUT_S = 60.0
+MAX_ITEMS = 1000
+LOANS = record_types()["loans"]
+FIRST_MOBILE = 1_000_000_000
+CALLS = 2_000
+
+
+def _measure(options: argparse.Namespace, results: Results) -> None:
+    measures: dict[str, Callable[[argparse.Namespace, list[int], Results], None]] = {
+        "states": _measure_states,
+        "junctions": _measure_junctions,
+        "records": _measure_records,
+    }
+    for part in options.only:
+        measures[part](options, options.sizes or SIZES[part], results)
+
+
+def _measure_states(options: argparse.Namespace, sizes: list[int], results: Results) -> None:
+    inference = shipped_application("inference", args={"max_states": max(sizes) + 10})
+    base, edge = options.port_base, options.edge
+    with running_system(inference, port_base=base, edge=edge) as system:
+        made = 0
+        for size in sizes:
+            runs = max(1, size // len(JUNCTIONS))
+            asyncio.run(_create_states(system.url, range(made + 1, runs + 1)))
+            made = runs
+            for _ in range(options.rounds):
+                _measure_size(system, f"{size:,} hidden states", runs, options, results)
+
+
+def _measure_size(
+    system: System, subject: str, runs: int, options: argparse.Namespace, results: Results
+) -> None:
+    requests, processes = ("predict", f"runs={runs}"), system.instance.processes
+    target = Target(subject, f"{system.url}/predict_action", requests, processes)
+    measure_into(results, target, ONE, options.seconds)
+    time.sleep(COPIED_S)
+    figures = {
+        "replica_mb": sum(own_bytes(processes(), REPLICA)) / 1e6,
+        "actor_mb": sum(own_bytes(processes(), STATE_ACTOR)) / 1e6,
+    }
+    (actor,) = system.state_actors()
+    held_s, new_s = asyncio.run(_kill_and_wait(system.url, actor, runs))
+    results.add(subject, {**figures, "held_s": held_s, "new_s": new_s})
+
+
+async def _create_states(url: str, runs: range) -> None:
+    """Step each junction of these runs once."""
+    left = iter(runs)
+
+    async def create(client: AsyncClient) -> None:
+        for number in left:
+            await client.inference.run(f"run-{number}").predict_many(OBSERVED)
+
+    async with AsyncClient(url) as client:
+        await asyncio.gather(*(create(client) for _ in range(CONCURRENCY)))
+
+
+async def _kill_and_wait(url: str, actor: psutil.Process, runs: int) -> tuple[float, float]:
+    """Return the seconds until a step of the last run is answered, and until one of a new run."""
+    timeouts = Timeouts(attempt_s=TIMEOUT_S, total_s=TIMEOUT_S)
+
+    async def answered_s(client: AsyncClient, run: str) -> float:
+        while time.monotonic() - killed < TIMEOUT_S:
+            try:
+                await client.inference.run(run).predict(*OBSERVED[0])
+            except GreenwaveError:
+                await asyncio.sleep(0.01)
+            else:
+                return time.monotonic() - killed
+        raise BenchmarkError(f"No step was answered within {TIMEOUT_S:g} s of the kill.")
+
+    async with AsyncClient(url, timeouts=timeouts, retries=Retries(attempts=1)) as client:
+        killed = time.monotonic()
+        actor.kill()
+        held, new = f"run-{runs}", f"new-{runs}"
+        seconds = await asyncio.gather(answered_s(client, held), answered_s(client, new))
+        await client.inference.run(new).reset()
+    return seconds[0], seconds[1]
+
+
+def _measure_junctions(options: argparse.Namespace, sizes: list[int], results: Results) -> None:
+    for size in sizes:
+        with tempfile.TemporaryDirectory(prefix="gwb-network-") as folder:
+            file, policy = Path(folder) / "network.json", Path(folder) / "agent.th"
+            generated = generate_network(size)
+            network = network_of(generated)
+            file.write_text(network_as_json(generated))
+            save_untrained(policy, network)
+            args = {"network": str(file), "agent_path": str(policy)}
+            inference = shipped_application("inference", args=args)
+            base, edge = options.port_base, options.edge
+            with running_system(port_base=base, edge=edge) as system:
+                deploy_s = system.deploy(inference)
+                figures = _measure_rounds(system, network, options, results)
+                results.add(f"{size:,} junctions", {"deploy_s": deploy_s, **figures})
+
+
+def _measure_rounds(
+    system: System, network: Network, options: argparse.Namespace, results: Results
+) -> dict[str, float]:
+    before = sum(own_bytes(system.instance.processes(), REPLICA + STATE_ACTOR))
+    with httpx.Client(base_url=system.url, timeout=TIMEOUT_S) as client:
+        for _ in range(options.rounds):
+            seconds = _predict_all(client, network)
+            figures = {"round_ms": seconds * 1000, "per_s": network.n_agents / seconds}
+            results.add(f"{network.n_agents:,} junctions", figures, "round")
+    time.sleep(COPIED_S)
+    after = sum(own_bytes(system.instance.processes(), REPLICA + STATE_ACTOR))
+    growth_kb = (after - before) / network.n_agents / 1e3
+    per_junction = {"junction_kb": growth_kb} if network.n_agents >= MAX_ITEMS else {}
+    return {"memory_mb": after / 1e6, **per_junction}
+
+
+def _predict_all(client: httpx.Client, network: Network) -> float:
+    """Return the seconds from the first call's start to the last call's answer."""
+    items = [
+        {"junction_id": each.id, "obs_data": [1.0, *[0.25] * (each.obs_size - 1)]}
+        for each in network.junctions.values()
+    ]
+    starts = range(0, len(items), MAX_ITEMS)
+    bodies = [{"items": items[start : start + MAX_ITEMS]} for start in starts]
+    started = time.perf_counter()
+    for body in bodies:
+        answers = client.post("/predict_actions", json=body).raise_for_status().json()["items"]
+        if any("error" in each for each in answers):
+            raise BenchmarkError(f"A junction was not answered: {answers[:1]}")
+    return time.perf_counter() - started
+
+
+def generate_network(n: int, seed: int = 0) -> NetworkFile:
+    """Return a network of n junctions as different as the documents', the same for each seed."""
+    chance = random.Random(seed)
+    junctions = []
+    for index in range(n):
+        # the first junction is as large as the largest one of the documents
+        phases, lanes = (4, 14) if index == 0 else (chance.randint(2, 4), chance.randint(4, 14))
+        name = f"junction-{index}"
+        capacities = [chance.randint(8, 45) for _ in range(lanes)]
+        junctions.append(
+            JunctionEntry(
+                id=name,
+                agent_index=index,
+                phases=(Phase(),) * phases,
+                lanes=tuple(
+                    Lane(id=f"{name}_{lane}", capacity=each) for lane, each in enumerate(capacities)
+                ),
+            )
+        )
+    return NetworkFile(name=f"generated network of {n}", junctions=tuple(junctions))
+
+
+def _measure_records(options: argparse.Namespace, sizes: list[int], results: Results) -> None:
+    with tempfile.TemporaryDirectory(prefix="gwb-records-") as folder:
+        url = f"sqlite:///{folder}/records.db"
+        asyncio.run(_measure_store("SQLite", url, options.rounds, sizes, results))
+        server = RedisServer(Path(folder) / "redis").start()
+        try:
+            asyncio.run(_measure_store("Redis", server.url, options.rounds, sizes, results))
+        finally:
+            server.stop()
+
+
+async def _measure_store(
+    name: str, url: str, rounds: int, sizes: list[int], results: Results
+) -> None:
+    store, filled = open_store(url), 0
+    for size in sizes:
+        documents: Iterator[Document] = map(_loan, range(filled, size))
+        with tqdm(total=size, initial=filled, desc=name, unit=" records") as progress:
+            for batch in batches(documents):
+                await store.create_many(LOANS.name, batch)
+                progress.update(len(batch))
+        filled = size
+        await _time_calls(store, size, CALLS // 20)  # warms caches up
+        for _ in range(rounds):
+            for operation, figures in (await _time_calls(store, size, CALLS)).items():
+                results.add(f"{name}: {size:,} records", figures, operation)
+    await store.close()
+
+
+def _loan(position: int) -> Document:
+    """Return the loan at a position: mobile numbers count up, loan numbers are random."""
+    record = LOANS.new_record(str(FIRST_MOBILE + position), random_number(LOANS.number_length))
+    return document_of(record)
+
+
+async def _time_calls(store: Store, size: int, times: int) -> dict[str, dict[str, float]]:
+    """Fetch random loans, and create further ones, which are deleted afterwards."""
+    new = [_loan(size + n) for n in range(times)]
+    random.shuffle(new)
+    taken: dict[str, list[float]] = {"fetch": [], "create": []}
+    for document in new:
+        number = str(FIRST_MOBILE + secrets.randbelow(size))
+        started = time.perf_counter()
+        found = await store.get_by_index(LOANS.name, number)
+        taken["fetch"].append((time.perf_counter() - started) * 1000)
+        assert found is not None
+        started = time.perf_counter()
+        await store.create(LOANS.name, document)
+        taken["create"].append((time.perf_counter() - started) * 1000)
+    await store.delete_many(LOANS.name, [document.key for document in new])
+    return {
+        operation: {"p50_ms": sorted(ms)[times // 2], "p99_ms": sorted(ms)[times * 99 // 100]}
+        for operation, ms in taken.items()
+    }
+
+
+_STATE_COLUMNS = [
+    Column("p50 ms", "p50_ms", ONE.name, 2, versus_first=True),
+    Column("p99 ms", "p99_ms", ONE.name, 2),
+    Column("replica, MB", "replica_mb"),
+    Column("state actor, MB", "actor_mb"),
+    Column("first step after the kill, s", "held_s", digits=2),
+    Column("first new state, s", "new_s", digits=2),
+]
+_JUNCTION_COLUMNS = [
+    Column("deploy, s", "deploy_s", digits=1),
+    Column("one round over HTTP, ms", "round_ms", "round", 1),
+    Column("predictions/s", "per_s", "round", versus_first=True),
+    Column("replica and state actor, MB", "memory_mb"),
+    Column("kB for each junction", "junction_kb", digits=1),
+]
+_RECORD_COLUMNS = [
+    Column(f"{operation}, {figure[:3]} ms", figure, operation, 2, versus_first=figure == "p50_ms")
+    for operation in ("fetch", "create")
+    for figure in ("p50_ms", "p99_ms")
+]
+
+
+def draw(results: Results) -> Figure:
+    """Draw latency, memory and recovery over the number of hidden states."""
+    figure = Figure(figsize=(9.6, 3.4), layout="constrained")
+    subjects = [each for each in results.subjects if each.endswith("hidden states")]
+    sizes = [int(each.split()[0].replace(",", "")) for each in subjects]
+    panels: dict[str, dict[str, tuple[str, str]]] = {
+        "latency of one request, ms": {"p50": ("p50_ms", ONE.name), "p99": ("p99_ms", ONE.name)},
+        "memory, MB": {"replica": ("replica_mb", ""), "state actor": ("actor_mb", "")},
+        "seconds after kill -9 of the state actor": {
+            "a step of a state that is held": ("held_s", ""),
+            "a new state": ("new_s", ""),
+        },
+    }
+    for axes, (title, lines) in zip(
+        figure.subplots(1, 3, sharex=True), panels.items(), strict=True
+    ):
+        for label, (name, load) in lines.items():
+            values = [results.median(subject, name, load) for subject in subjects]
+            axes.plot(sizes, values, marker="o", ms=3, lw=1, label=label)
+        axes.set_title(title, fontsize="medium")
+        axes.set(xscale="log", xlabel="hidden states")
+        axes.set_ylim(bottom=0)
+        axes.legend(frameon=False, fontsize="small")
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+BENCHMARK = Benchmark(
+    name="growth",
+    about=__doc__,
+    parts=list(SIZES),
+    measure=_measure,
+    sections=[
+        Section(
+            "make bench-growth, states",
+            [_STATE_COLUMNS],
+            part="states",
+            caption="Latency, memory and recovery over the number of hidden states",
+            picture="growth.png",
+            draw=draw,
+        ),
+        Section(
+            "make bench-growth, junctions",
+            [_JUNCTION_COLUMNS],
+            part="junctions",
+            page=ROOT / "docs" / "networks.md",
+        ),
+        Section("make bench-growth, records", [_RECORD_COLUMNS], part="records"),
+    ],
+    port_base=25000,
+    rounds=3,
+    sizes=SIZES,
+)

@@ -1,0 +1,60 @@
+"""The policy as the peers serve it, with the hidden states in a dict by junction.
+
+The module needs only NumPy, PyTorch and :mod:`models`, so it runs in every peer's own
+environment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from models.junctions import JUNCTIONS
+from models.policy.form import HIDDEN_DIM, SHIPPED_POLICY
+from models.policy.inputs import encode
+from models.policy.network import RecurrentPolicy, mask_logits, read_state_dict
+from models.policy.step import PolicyStep
+
+Step = Callable[[str, list[float]], tuple[int, float]]
+"""From a junction and its observation to an action and its probability."""
+
+
+def policy_path() -> str:
+    return os.environ.get("MAPPO_AGENT_PATH", str(SHIPPED_POLICY))
+
+
+def torch_step() -> Step:
+    """Load the policy into eager PyTorch."""
+    torch.set_num_threads(1)
+    policy = RecurrentPolicy().eval()
+    policy.load_state_dict(read_state_dict(policy_path()))
+    states = {junction: torch.zeros(1, HIDDEN_DIM) for junction in JUNCTIONS}
+    masks = {j.id: torch.tensor([j.avail_actions]) for j in JUNCTIONS.values()}
+
+    @torch.inference_mode()
+    def step(junction: str, obs: list[float]) -> tuple[int, float]:
+        inputs = torch.from_numpy(encode([JUNCTIONS[junction].agent_index], [obs]))
+        logits, states[junction] = policy(inputs, states[junction])
+        probabilities = torch.softmax(mask_logits(logits, masks[junction]), dim=1)
+        confidence, action = probabilities.max(dim=1)
+        return int(action), float(confidence)
+
+    return step
+
+
+def numpy_step() -> Step:
+    """Load the policy into Greenwave's own step."""
+    policy = PolicyStep(read_state_dict(policy_path()))
+    states = {junction: np.zeros((1, HIDDEN_DIM), np.float32) for junction in JUNCTIONS}
+    unavailable = {j.id: np.array([[not a for a in j.avail_actions]]) for j in JUNCTIONS.values()}
+
+    def step(junction: str, obs: list[float]) -> tuple[int, float]:
+        inputs = encode([JUNCTIONS[junction].agent_index], [obs])
+        result = policy(inputs, states[junction], unavailable[junction])
+        states[junction] = result.hidden
+        return int(result.actions[0]), float(result.confidences[0])
+
+    return step

@@ -1,0 +1,409 @@
+"""Compares Greenwave with what a user would pick instead to serve the same policy.
+
+In each round, every contender in turn is started, warmed up, loaded with the same requests, and
+stopped: one at a time, so that CPU time and memory are its own. All its processes count (of a Ray
+cluster: every one, HAProxy included), and neither wrk nor this program.
+
+The part ``client`` compares the calls of greenwave.client with those of bare HTTP libraries.
+
+    make bench ARGS="--rounds 5"
+    make bench ARGS="--only greenwave,fastapi,no-op --rounds 1"
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from load_tests.bench import client
+from load_tests.bench.harness import (
+    ONE,
+    SIXTEEN,
+    SIXTY_FOUR,
+    Benchmark,
+    BenchmarkError,
+    Load,
+    Server,
+    Target,
+    console,
+    measure,
+    measure_into,
+    serve,
+    uvicorn,
+    wait_until_answered,
+)
+from load_tests.bench.report import Column, Section, load_tables
+from load_tests.bench.results import Results, Threshold
+from load_tests.harness.processes import cpu_seconds, memory_bytes
+from load_tests.harness.shipped import ROOT, Config, shipped_application, shipped_config
+from load_tests.harness.system import running_system
+from load_tests.harness.wrk import WrkError
+from serve_app.processes.instance import InstanceError
+from serve_app.rollout.deploy import DeployError
+from serve_app.settings import Settings
+
+ENVIRONMENTS = ROOT / ".venv-peers"
+REQUIREMENTS = Path(__file__).parent / "peer_servers"
+WARM_UP_S = 5.0
+REST_CORES, REST_S, LOOK_S = 0.4, 20.0, 2.0
+PREDICTION = {"junction_id": "300839359", "obs_data": [1, 0, 1, 0.2, 0.0, 0.4, 0.1, 0.0]}
+ERRORS = (BenchmarkError, WrkError, DeployError, InstanceError)
+
+PLAIN = (ONE, SIXTEEN, SIXTY_FOUR)
+BUSY = Load("16 beside a busy core", 16, busy=True)
+# The items of one request belong to one run, so a hundred are twenty steps of its five junctions.
+AT_ONCE: Mapping[str, tuple[int, str, tuple[str, ...]]] = {
+    "one a request": (1, "/predict_action", ("predict", "runs=200")),
+    "5 a request": (5, "/predict_actions", ("predict_many", "runs=200")),
+    "100 a request": (100, "/predict_actions", ("predict_many", "runs=200", "steps=20")),
+}
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment with exactly the packages of one file, made on first use."""
+
+    requirements: Path
+    folder: Path
+
+    @property
+    def python(self) -> Path:
+        return self.folder / "bin" / "python"
+
+    def make(self) -> None:
+        """Make the environment unless it is up to date.
+
+        Raises:
+            BenchmarkError: no package index is in reach, or it does not have a package.
+        """
+        stamp, wanted = self.folder / "made-of", self._content()
+        if stamp.exists() and stamp.read_text() == wanted:
+            return
+        console.print(f"Installing {self.requirements.name} (a few minutes) ...")
+        pip = [str(self.python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        for command in (
+            [sys.executable, "-m", "venv", "--clear", str(self.folder)],
+            [*pip, "-r", str(self.requirements)],
+        ):
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode:
+                last = (done.stderr or done.stdout).strip().splitlines()[-1:]
+                raise BenchmarkError(
+                    f"Cannot install {self.requirements.name} into {self.folder}:"
+                    f" {''.join(last) or 'no reason given'}"
+                )
+        stamp.write_text(wanted)
+
+    def _content(self) -> str:
+        return f"Python {sys.version}\n{self.requirements.read_text()}"
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One way to serve the policy.
+
+    Attributes:
+        settings: what a reader must know beside its name.
+        packages: those whose versions the report names.
+        start: from the first of its ports, and whether to use an edge, to the running server.
+        environment: where it cannot share this one.
+    """
+
+    name: str
+    settings: str
+    packages: tuple[str, ...]
+    start: Callable[[int, bool], AbstractContextManager[Server]]
+    environment: Environment | None = None
+
+    def versions(self) -> str:
+        """Return its packages with their versions."""
+        code = (
+            "import json, sys; from importlib.metadata import version;"
+            "print(json.dumps([f'{name} {version(name)}' for name in sys.argv[1:]]))"
+        )
+        python = self.environment.python if self.environment else sys.executable
+        done = subprocess.run([python, "-c", code, *self.packages], capture_output=True, text=True)
+        return ", ".join(json.loads(done.stdout)) if done.returncode == 0 else "unknown versions"
+
+
+@contextmanager
+def _on_serve(
+    application: dict[str, Any], config: Config | None, base: int, edge: bool
+) -> Iterator[Server]:
+    with running_system(application, port_base=base, config=config, edge=edge) as system:
+        yield Server(system.url, system.instance.processes)
+
+
+def _greenwave(**args: object) -> Callable[[int, bool], AbstractContextManager[Server]]:
+    return functools.partial(_on_serve, shipped_application("inference", args=args), None)
+
+
+def _peer_on_serve(name: str, deployment: str, **env: str) -> dict[str, Any]:
+    """Return a peer as an application with the deployment options of the shipped inference."""
+    (shipped,) = shipped_application("inference")["deployments"]
+    options = {key: shipped[key] for key in shipped if key not in ("name", "user_config")}
+    return {
+        "name": name,
+        "route_prefix": "/",
+        "import_path": f"load_tests.bench.peer_servers.serve_applications:{name}",
+        "runtime_env": {"env_vars": env},
+        "deployments": [{"name": deployment, **options}],
+    }
+
+
+def _no_op(base: int, edge: bool) -> AbstractContextManager[Server]:
+    env = shipped_application("inference")["runtime_env"]["env_vars"]
+    return _on_serve(_peer_on_serve("no_op", "NoOp", **env), None, base, edge=False)
+
+
+def _default_serve(base: int, edge: bool) -> AbstractContextManager[Server]:
+    config = shipped_config()
+    del config["controller_options"]  # Serve's own Python proxy instead of HAProxy
+    policy = _peer_on_serve("policy", "Policy", **_peer_env())
+    return _on_serve(policy, config, base, edge=False)
+
+
+def _command(*words: str, **env: str) -> Callable[[int, bool], AbstractContextManager[Server]]:
+    return lambda base, edge: serve(words, base, **_peer_env(), **env)
+
+
+def _peer_env() -> dict[str, str]:
+    weights = str(Settings().mappo_agent_path.resolve())
+    return {"MAPPO_AGENT_PATH": weights, "OMP_NUM_THREADS": "1"}
+
+
+_LITSERVE, _BENTOML = (
+    Environment(REQUIREMENTS / f"{name}.txt", ENVIRONMENTS / name)
+    for name in ("litserve", "bentoml")
+)
+_RAY = ("ray", "numpy")
+_UVICORN = ("fastapi", "pydantic", "uvicorn", "uvloop", "httptools")
+
+CONTENDERS = {
+    "greenwave": Contender(
+        "Greenwave",
+        "the inference application of `serve_config.yaml` on its own cluster, one replica, NumPy"
+        " step, at Serve's own front; every guarantee about hidden states is on",
+        _RAY,
+        _greenwave(),
+    ),
+    "strict": Contender(
+        "Greenwave, strict",
+        "the same with `strict: true`: the state is committed before the answer",
+        _RAY,
+        _greenwave(strict=True),
+    ),
+    "fastapi": Contender(
+        "FastAPI, PyTorch",
+        "uvicorn, one process, eager PyTorch, states in a dict, no access log",
+        (*_UVICORN, "torch"),
+        _command(*uvicorn("fastapi_servers:policy_app"), PEER_STEP="torch"),
+    ),
+    "numpy": Contender(
+        "FastAPI, our NumPy step",
+        "the same with Greenwave's step in place of PyTorch",
+        (*_UVICORN, "numpy"),
+        _command(*uvicorn("fastapi_servers:policy_app"), PEER_STEP="greenwave"),
+    ),
+    "litserve": Contender(
+        "LitServe",
+        "one worker, eager PyTorch, states in a dict, `fast_queue=True`, no batching, no access"
+        " log",
+        ("litserve", *_UVICORN, "torch"),
+        _command(
+            str(_LITSERVE.python), "-m", "load_tests.bench.peer_servers.litserve_server", "{port}"
+        ),
+        _LITSERVE,
+    ),
+    "bentoml": Contender(
+        "BentoML",
+        "one worker, `async` route, eager PyTorch, states in a dict, no access log",
+        ("bentoml", "starlette", "pydantic", "uvicorn", "torch"),
+        _command(
+            *(str(_BENTOML.python.with_name("bentoml")), "serve"),
+            "load_tests.bench.peer_servers.bentoml_server:Policy",
+            *("--host", "127.0.0.1", "--port", "{port}"),
+            BENTOML_HOME=str(_BENTOML.folder / "home"),
+            BENTOML_DO_NOT_TRACK="True",
+        ),
+        _BENTOML,
+    ),
+    "serve": Contender(
+        "Serve, default proxy",
+        "the application of FastAPI, PyTorch, as a Serve ingress, one replica; Python proxy, no"
+        " throughput mode, otherwise Greenwave's options of the deployment, no access log",
+        (*_RAY, "fastapi", "torch"),
+        _default_serve,
+    ),
+    "no-op": Contender(
+        "Serve, no-op",
+        "a FastAPI ingress that validates the body and does nothing, on HAProxy with Greenwave's"
+        " settings: the floor of the engine",
+        (*_RAY, "fastapi"),
+        _no_op,
+    ),
+}
+GREENWAVE, FASTAPI, NUMPY, LITSERVE, NO_OP = (
+    CONTENDERS[key].name for key in ("greenwave", "fastapi", "numpy", "litserve", "no-op")
+)
+THRESHOLDS = [
+    Threshold(GREENWAVE, "per_s", SIXTEEN.name, ">=", 1.4, FASTAPI),
+    Threshold(GREENWAVE, "per_s", SIXTEEN.name, ">=", 0.8, NUMPY),
+    Threshold(GREENWAVE, "per_s", SIXTEEN.name, ">=", 4, LITSERVE),
+    Threshold(GREENWAVE, "per_s", SIXTY_FOUR.name, ">=", 1.8, FASTAPI),
+    Threshold(GREENWAVE, "per_s", SIXTY_FOUR.name, ">=", 1.1, NUMPY),
+    Threshold(GREENWAVE, "p50_ms", ONE.name, "<=", 1.05, NO_OP),
+    Threshold(GREENWAVE, "per_s", BUSY.name, ">=", 1, FASTAPI),
+    Threshold(GREENWAVE, "per_s", "5 a request", ">=", 4, GREENWAVE, "one a request"),
+    Threshold(GREENWAVE, "per_s", "100 a request", ">=", 15, GREENWAVE, "one a request"),
+]
+
+
+def _measure(options: argparse.Namespace, results: Results) -> None:
+    contenders = [CONTENDERS[key] for key in options.only if key in CONTENDERS]
+    for number in range(1, options.rounds + 1):
+        for contender in tuple(contenders):
+            console.print(f"round {number} of {options.rounds}: {contender.name}")
+            try:
+                _take_turn(contender, options, results)
+            except ERRORS as error:
+                results.failures.append(
+                    f"{contender.name} is left out from round {number}: {error}"
+                )
+                contenders.remove(contender)
+    if client.PART in options.only:
+        client.measure(options.rounds, results)
+
+
+def _take_turn(contender: Contender, options: argparse.Namespace, results: Results) -> None:
+    """Start a contender, measure it, and stop it."""
+    if contender.environment:
+        contender.environment.make()
+    started = time.monotonic()
+    with contender.start(options.port_base, options.edge) as server:
+        wait_until_answered(server, "/predict_action", PREDICTION)
+        start_s = time.monotonic() - started
+        _wait_until_at_rest(server)
+        target = Target(
+            contender.name, f"{server.url}/predict_action", ("predict",), server.processes
+        )
+        measure(target, SIXTEEN, WARM_UP_S)
+        for load in PLAIN:
+            measure_into(results, target, load, options.seconds)
+        processes = server.processes()
+        memory_mb = memory_bytes(processes) / 1e6
+        measure_into(results, target, BUSY, options.seconds)
+        if contender.name == GREENWAVE:
+            _measure_at_once(server, options, results)
+    own = {"memory_mb": memory_mb, "processes": float(len(processes)), "start_s": start_s}
+    results.add(contender.name, own)
+    console.print(f"  {start_s:.1f} s to start, {len(processes)} processes, {memory_mb:.0f} MB")
+
+
+def _measure_at_once(server: Server, options: argparse.Namespace, results: Results) -> None:
+    """Measure one and several predictions a request, for 200 runs of five junctions."""
+    targets = {
+        name: Target(GREENWAVE, server.url + path, requests, server.processes, (), predictions)
+        for name, (predictions, path, requests) in AT_ONCE.items()
+    }
+    measure(targets["5 a request"], SIXTEEN, WARM_UP_S)  # claims the states of all runs
+    for name, target in targets.items():
+        measure_into(results, target, Load(name, SIXTEEN.connections), options.seconds)
+
+
+def _wait_until_at_rest(server: Server) -> None:
+    """Wait for what still starts after the first answer, as a Ray cluster does."""
+    deadline, cores = time.monotonic() + REST_S, math.inf
+    while cores > REST_CORES and time.monotonic() < deadline:
+        before = cpu_seconds(server.processes())
+        time.sleep(LOOK_S)
+        cores = (cpu_seconds(server.processes()) - before) / LOOK_S
+
+
+def _settings(results: Results) -> str:
+    return "\n".join(
+        f"- **{each.name}**: {each.settings} ({each.versions()})."
+        for each in CONTENDERS.values()
+        if each.name in results.subjects
+    )
+
+
+def draw(results: Results) -> Figure:
+    """Draw throughput at each load, CPU time at the middle one, and memory."""
+    names = [each.name for each in CONTENDERS.values() if each.name in results.subjects]
+    figure = Figure(figsize=(9.6, 1.4 + 0.42 * len(names)), layout="constrained")
+    speed, cpu, memory = figure.subplots(1, 3, sharey=True, width_ratios=[2, 1, 1])
+
+    def medians(value: str, load: str = "") -> Sequence[float]:
+        return [results.median(name, value, load) or 0.0 for name in names]
+
+    height = 0.8 / len(PLAIN)
+    shades = ("#a6cee3", "#1f78b4", "#08306b")
+    for number, (load, colour) in enumerate(zip(PLAIN, shades, strict=True)):
+        at = [row + (number - 1) * height for row in range(len(names))]
+        speed.barh(at, medians("per_s", load.name), height, color=colour, label=load.name)
+    speed.set_yticks(range(len(names)), names)
+    speed.invert_yaxis()  # the first contender on top
+    speed.set_xlabel("requests/s")
+    figure.legend(loc="outside upper center", ncols=len(PLAIN), frameon=False, title="connections")
+    colours = ["#1b9e77" if name == GREENWAVE else "#999999" for name in names]
+    for axes, values, label, form in (
+        (cpu, medians("cpu_ms", SIXTEEN.name), f"CPU ms each at {SIXTEEN.name}", "%.2f"),
+        (memory, medians("memory_mb"), "memory, MB", "%.0f"),
+    ):
+        bars = axes.barh(range(len(names)), values, 0.6, color=colours)
+        axes.bar_label(bars, fmt=form, padding=2, fontsize="small")
+        axes.margins(x=0.25)  # room for the numbers
+        axes.set_xlabel(label)
+    for axes in (speed, cpu, memory):
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+_rates, _latencies, _costs = load_tables(
+    [load.name for load in PLAIN],
+    Column("memory, MB", "memory_mb"),
+    Column("processes", "processes"),
+    Column("start, s", "start_s", digits=1),
+)
+_rates += [Column(f"req/s at {BUSY.name}", "per_s", BUSY.name, versus_first=True)]
+_at_once = [
+    column
+    for name in AT_ONCE
+    for column in (
+        Column(f"predictions/s, {name}", "per_s", name),
+        Column(f"p50 ms, {name}", "p50_ms", name, 2),
+    )
+]
+BENCHMARK = Benchmark(
+    name="peers",
+    about=__doc__,
+    parts=[*CONTENDERS, client.PART],
+    measure=_measure,
+    sections=[
+        Section(
+            "make bench",
+            [_rates, _latencies, _costs, _at_once],
+            THRESHOLDS,
+            caption="Throughput, CPU time and memory of each contender",
+            picture="bench.png",
+            draw=draw,
+            notes=_settings,
+        ),
+        client.SECTION,
+    ],
+    port_base=22000,
+    rounds=3,
+)

@@ -1,0 +1,123 @@
+"""Measures the inference service with several replicas or policies beside one of each.
+
+The load is the same for all: 200 runs of five junctions in a random order. Deployments: three
+replicas with each run at one of them, as shipped; three that take turns, as Serve does by default;
+three applications of one replica that share nothing; and one replica with a second policy, as a
+shadow of every run, or as a canary that this load is not part of.
+
+    make bench-replicas ARGS="--only three,apart --rounds 5"
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from load_tests.bench.harness import (
+    ONE,
+    SIXTEEN,
+    Benchmark,
+    Target,
+    idle_cores,
+    take_turns,
+)
+from load_tests.bench.report import Column, Section, load_tables
+from load_tests.bench.results import Results, Threshold
+from load_tests.harness.shipped import shipped_application
+from load_tests.harness.system import running_system
+from models.policy.form import SHIPPED_POLICY
+
+ALONE, THREE, TURNS = "one replica", "three, routed by run", "three, in turn"
+APART, SHADOW, CANARY = "three applications", "one, with a shadow", "one, with a canary"
+PIECES = ("apart-1", "apart-2", "apart-3")
+APPLICATIONS: Mapping[str, tuple[str, str, int]] = {
+    "one": (ALONE, "inference", 1),
+    "three": (THREE, "inference-three", 3),
+    "turns": (TURNS, "turns", 3),
+    "shadow": (SHADOW, "inference-shadow", 1),
+    "canary": (CANARY, "inference-canary", 1),
+}
+"""By part: the subject, the application's name, and its replicas."""
+CANDIDATES = {
+    "shadow": {"mode": "shadow", "share": 1.0},
+    "canary": {"mode": "canary", "share": 0.5},
+}
+LOADS = (ONE, SIXTEEN)
+REQUESTS = ("predict", "runs=200")
+KINDS = ("HAProxy", "replicas", "state actors")
+EXPORT_S = 15.0  # Ray's processes report their counts every 10 s
+
+THRESHOLDS = [
+    *(
+        Threshold(THREE, figure, load.name, "<=", 1.1, peer)
+        for peer in (ALONE, APART)
+        for figure in ("p50_ms", "cpu_ms")
+        for load in LOADS
+    ),
+    *(Threshold(each, "p50_ms", ONE.name, "<=", 1.05, ALONE) for each in (SHADOW, CANARY)),
+]
+
+
+def _measure(options: argparse.Namespace, results: Results) -> None:
+    parts = ["one", *(each for each in options.only if each != "one")]
+    applications = [_application(part) for part in parts if part in APPLICATIONS]
+    if "apart" in parts:
+        applications += [_named(piece, 1) for piece in PIECES]
+    with running_system(*applications, port_base=options.port_base, edge=options.edge) as system:
+        processes = system.instance.processes
+        idle = idle_cores(processes)
+        targets = []
+        for part in parts:
+            if part == "apart":
+                prefixes = ",".join(f"/{piece}" for piece in PIECES)
+                url, requests = f"{system.url}/predict_action", (*REQUESTS, f"prefixes={prefixes}")
+                targets.append(Target(APART, url, requests, processes, idle=idle))
+            else:
+                subject, name, _ = APPLICATIONS[part]
+                url = f"{system.url}{_prefix(name)}/predict_action"
+                targets.append(Target(subject, url, REQUESTS, processes, idle=idle))
+        take_turns(targets, LOADS, options, results)
+        time.sleep(EXPORT_S)
+        moves = system.moved_states()
+    for part in parts:
+        if part in APPLICATIONS:
+            subject, name, _ = APPLICATIONS[part]
+            results.add(subject, {"moves": moves[name]})
+
+
+def _application(part: str) -> dict[str, Any]:
+    _, name, replicas = APPLICATIONS[part]
+    if part not in CANDIDATES:
+        return _named(name, replicas)
+    candidate = {"agent_path": str(SHIPPED_POLICY), "states": "bench", **CANDIDATES[part]}
+    return _named(name, replicas, user_config={"candidate": candidate})
+
+
+def _named(name: str, replicas: int, **changes: Any) -> dict[str, Any]:
+    prefix = _prefix(name) or "/"
+    return shipped_application(
+        "inference", called=name, prefix=prefix, replicas=replicas, **changes
+    )
+
+
+def _prefix(name: str) -> str:
+    """Return where an application is; one must be at the root, or the edge takes Serve for down."""
+    return "" if name == "inference" else f"/{name}"
+
+
+_TABLES = load_tables(
+    [load.name for load in LOADS],
+    *(Column(f"of it {kind} at 16", f"cpu_ms {kind}", SIXTEEN.name, 2) for kind in KINDS),
+    Column("states moved", "moves"),
+)
+BENCHMARK = Benchmark(
+    name="replicas",
+    about=__doc__,
+    parts=["one", "three", "turns", "apart", "shadow", "canary"],
+    measure=_measure,
+    sections=[Section("make bench-replicas", _TABLES, THRESHOLDS)],
+    port_base=23500,
+    rounds=5,
+)

@@ -1,0 +1,109 @@
+-- Requests for wrk, chosen by name: wrk ... -s requests.lua URL -- NAME [OPTION=VALUE ...]
+--   runs=N      each request belongs to a random one of N simulation runs (default: to the run "default")
+--   steps=N     steps of each junction in one call of predict_many (default: 1)
+--   prefixes=A,B  each request goes to a random one of these path prefixes
+--   pause_ms=N  pause of each connection between two requests: a constant rate, however fast the answers are
+local junctions = {
+  {"joinedS_265580996_300839357", 19}, {"300839359", 8}, {"265580972", 8}, {"1270712555", 8}, {"8541180897", 8},
+}
+local options = {}
+
+local function map(list, make)
+  local made = {}
+  for i, each in ipairs(list) do made[i] = make(each, i) end
+  return made
+end
+
+local function observation(junction, i)
+  local values = {}
+  for v = 1, junction[2] do values[v] = string.format("%.3f", ((i * 7 + v * 3) % 11) / 10) end
+  return "[" .. table.concat(values, ",") .. "]"
+end
+
+local function item(junction, i)
+  return string.format('{"junction_id":"%s","obs_data":%s}', junction[1], observation(junction, i))
+end
+
+local function decision(shown)
+  return function(junction, i)
+    local reds = i == 1 and "[0,12,30,48]" or "[0,34]"
+    local lamps = shown and string.format(',"shown":{"phase":0,"greenSeconds":20,"redSeconds":%s}', reds) or ""
+    return string.format('{"junctionId":"%s","observations":%s%s}', junction[1], observation(junction, i), lamps)
+  end
+end
+
+local function hour_of_samples(junction, i)
+  local samples = {}
+  for minute = 1, 60 do
+    samples[minute] = string.format('{"timestamp":%d,"vehicle_count":%d,"avg_speed":%.1f,"occupancy":%.4f}',
+      1774000000 + 60 * minute, 12 + (i * 5 + minute * 3) % 17, 30 + (minute * i) % 9, 0.03 + (minute % 7) / 200)
+  end
+  return string.format('{"junction_id":"%s","historical_data":[%s]}', junction[1], table.concat(samples, ","))
+end
+
+local function three_hours_of_density(_, i)
+  local rows = {}
+  for hour = 1, 3 do
+    local values = {}
+    for edge = 1, 5 do values[edge] = string.format("%.2f", 8 + ((i * 7 + hour * 5 + edge * 3) % 31)) end
+    rows[hour] = "[" .. table.concat(values, ",") .. "]"
+  end
+  return '{"data":[' .. table.concat(rows, ",") .. "]}"
+end
+
+-- Posts the bodies in turn, or at random where each belongs to a random run.
+local function post(bodies)
+  local turn, runs, prefixes = 0, tonumber(options.runs), {}
+  for prefix in string.gmatch(options.prefixes or "", "[^,]+") do prefixes[#prefixes + 1] = prefix .. wrk.path end
+  wrk.method, wrk.headers["Content-Type"] = "POST", "application/json"
+  return function()
+    turn = runs and math.random(#bodies) or turn % #bodies + 1
+    if runs then wrk.headers["X-Simulation-Run"] = "run-" .. math.random(runs) end
+    return wrk.format(nil, prefixes[1] and prefixes[math.random(#prefixes)], nil, bodies[turn])
+  end
+end
+
+local kinds = {
+  predict = function() return post(map(junctions, item)) end,
+  predict_many = function()
+    local items = table.concat(map(junctions, item), ",")
+    return post({'{"items":[' .. items .. string.rep("," .. items, (options.steps or 1) - 1) .. "]}"})
+  end,
+  decide = function() return post(map(junctions, decision(false))) end,
+  decide_safely = function() return post(map(junctions, decision(true))) end,
+  density = function() return post(map(junctions, three_hours_of_density)) end,
+  flow = function() return post(map(junctions, hour_of_samples)) end,
+  fetch_loan = function()  -- of those that bench/forecasts_records.py has created
+    return function()
+      return wrk.format("GET", string.format("%s?mobileNumber=%d", wrk.path, 5000000000 + math.random(0, 999)))
+    end
+  end,
+  create_loan = function()  -- numbers count up from the clock, a million a second, so no two runs share one
+    local mobile = (os.time() * 1000000) % 10000000000
+    return function()
+      mobile = (mobile + 1) % 10000000000
+      return wrk.format("POST", string.format("%s?mobileNumber=%010.0f", wrk.path, mobile))
+    end
+  end,
+}
+
+function init(arguments)
+  for i = 2, #arguments do
+    local name, value = string.match(arguments[i], "^([%a_]+)=(.*)$")
+    options[name] = value
+  end
+  local token = os.getenv("INFERENCE_TOKEN")
+  if token and not wrk.headers["Authorization"] then wrk.headers["Authorization"] = "Bearer " .. token end
+  request = kinds[arguments[1]]()
+  if options.pause_ms then
+    local pause_ms = tonumber(options.pause_ms)
+    function delay() return pause_ms end
+  end
+end
+
+function done(summary, latency)
+  local errors = summary.errors
+  io.write(string.format('RESULT {"requests":%d,"duration_us":%d,"p50_us":%d,"p99_us":%d,"errors":%d}\n',
+    summary.requests, summary.duration, latency:percentile(50), latency:percentile(99),
+    errors.connect + errors.read + errors.write + errors.status + errors.timeout))
+end

@@ -1,3 +1,0 @@
--- wrk: as predict_action, with a pause on each connection: about as many requests however fast the answers are
-require("predict_action")
-function delay() return 200 end

@@ -1,0 +1,175 @@
+"""Steps that share calls, with calls that answer as the test says."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Sequence
+
+import pytest
+
+from deployments.gateway.errors import BadRequestError, InferenceUnavailableError
+from deployments.gateway.inference_calls import batcher
+from deployments.gateway.inference_calls.batcher import (
+    MAX_CALLS,
+    MAX_HOLD_S,
+    Batcher,
+    Outcome,
+    Step,
+)
+
+STEPS = [number % 4 for number in range(MAX_CALLS + 3)]
+CLIENT = contextvars.ContextVar("CLIENT", default="nobody")
+
+
+class Calls:
+    """Answers each step with its first observation, when the gate is open."""
+
+    def __init__(self, *outcomes: Outcome) -> None:
+        self.outcomes = outcomes
+        self.error: BaseException | None = None
+        self.made: list[list[Step]] = []
+        self.clients: list[str] = []  # in whose context each call was made
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def __call__(self, steps: Sequence[Step]) -> Sequence[Outcome]:
+        self.made.append(list(steps))
+        self.clients.append(CLIENT.get())
+        await self.gate.wait()
+        if self.error is not None:
+            raise self.error
+        return self.outcomes or [int(step.obs[0]) for step in steps]
+
+
+def step(action: int, request_id: str | None = None, run: str = "run") -> Step:
+    return Step(run, "300839359", [action], "key", request_id)
+
+
+async def held_back(calls: Calls, shared: Batcher) -> list[asyncio.Task[int]]:
+    """Send as many calls as may be on their way, and three steps that come later."""
+    tasks = []
+    for action in STEPS:
+        tasks.append(asyncio.create_task(shared.act(step(action))))
+        for _ in range(3):  # turns of the loop, until its call is made
+            await asyncio.sleep(0)
+    assert len(calls.made) == MAX_CALLS
+    return tasks
+
+
+async def test_steps_that_arrive_together_share_a_call_and_keep_their_answers():
+    calls = Calls()
+    shared = Batcher(calls)
+    assert await asyncio.gather(*(shared.act(step(n)) for n in range(4))) == [0, 1, 2, 3]
+    assert calls.made == [[step(n) for n in range(4)]]
+
+
+async def test_steps_that_arrive_apart_do_not_wait_for_each_other():
+    calls = Calls()
+    shared = Batcher(calls)
+    assert [await shared.act(step(n)) for n in range(2)] == [0, 1]
+    assert len(calls.made) == 2
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep steps together however slow the machine is."""
+    monkeypatch.setattr(batcher, "MAX_HOLD_S", 60.0)
+
+
+async def test_while_enough_calls_are_on_their_way_steps_gather_until_one_returns(patient):
+    calls = Calls()
+    calls.gate.clear()
+    tasks = await held_back(calls, Batcher(calls))
+    calls.gate.set()
+    assert await asyncio.gather(*tasks) == STEPS
+    assert [len(call) for call in calls.made] == [1] * MAX_CALLS + [3]
+
+
+async def test_calls_that_hang_hold_up_the_others_for_milliseconds_alone():
+    calls = Calls()
+    calls.gate.clear()
+    tasks = await held_back(calls, Batcher(calls))
+    async with asyncio.timeout(100 * MAX_HOLD_S):  # the calls before still hang
+        while len(calls.made) == MAX_CALLS:
+            await asyncio.sleep(MAX_HOLD_S / 5)
+    calls.gate.set()
+    assert await asyncio.gather(*tasks) == STEPS
+
+
+async def test_a_call_is_made_in_no_requests_context():
+    calls = Calls()
+    shared = Batcher(calls)
+    CLIENT.set("ann")
+    steps = [step(action, f"id-{action}") for action in (1, 2)]
+    assert await asyncio.gather(*map(shared.act, steps)) == [1, 2]
+    assert calls.clients == ["nobody"]
+
+
+async def test_closing_leaves_no_caller_waiting(patient):
+    calls = Calls()
+    calls.gate.clear()
+    shared = Batcher(calls)
+    tasks = await held_back(calls, shared)
+    shared.close()
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(outcome, BaseException) for outcome in outcomes)
+
+
+async def test_a_run_whose_call_hangs_holds_up_no_other():
+    class OneHangs(Calls):
+        async def __call__(self, steps: Sequence[Step]) -> Sequence[Outcome]:
+            if steps[0].run == "slow":
+                await asyncio.Event().wait()
+            return await super().__call__(steps)
+
+    calls = OneHangs()
+    shared = Batcher(calls)
+    slow = [asyncio.create_task(shared.act(step(n, run="slow"))) for n in range(2)]
+    async with asyncio.timeout(5):
+        fast = await asyncio.gather(*(shared.act(step(n, run="fast")) for n in range(2)))
+    assert fast == [0, 1]
+    assert not any(task.done() for task in slow)
+    shared.close()
+    await asyncio.wait(slow)
+
+
+async def test_a_step_that_fails_spoils_no_other():
+    shared = Batcher(Calls(BadRequestError("so large"), 1))
+    outcomes = await asyncio.gather(*map(shared.act, [step(0)] * 2), return_exceptions=True)
+    assert isinstance(outcomes[0], BadRequestError)
+    assert outcomes[1] == 1
+
+
+async def test_a_caller_that_has_gone_disturbs_no_other():
+    shared = Batcher(Calls())
+    gone = asyncio.create_task(shared.act(step(1)))
+    stays = asyncio.create_task(shared.act(step(2)))
+    await asyncio.sleep(0)
+    gone.cancel()
+    assert await stays == 2
+
+
+async def test_a_step_whose_caller_has_gone_before_the_call_is_not_made():
+    calls = Calls()
+    shared = Batcher(calls)
+    gone = asyncio.create_task(shared.act(step(1)))
+    asyncio.get_running_loop().call_soon(gone.cancel)  # after it has queued its step
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+    assert await shared.act(step(2)) == 2
+    assert calls.made == [[step(2)]]
+
+
+async def test_what_a_call_raises_is_the_outcome_of_all_its_steps():
+    calls = Calls()
+    calls.error = InferenceUnavailableError("too_slow")
+    batcher = Batcher(calls)
+    outcomes = await asyncio.gather(*map(batcher.act, [step(0)] * 3), return_exceptions=True)
+    assert [getattr(each, "cause", None) for each in outcomes] == ["too_slow"] * 3
+
+
+async def test_an_answer_with_too_few_outcomes_is_unusable():
+    shared = Batcher(Calls(1))
+    outcomes = await asyncio.gather(*map(shared.act, [step(0)] * 2), return_exceptions=True)
+    assert [getattr(each, "cause", None) for each in outcomes] == ["unusable"] * 2

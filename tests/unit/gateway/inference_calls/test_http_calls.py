@@ -1,0 +1,415 @@
+"""Calls over HTTP, against a real socket that answers as the test says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+import pytest_asyncio
+from aiohttp import web
+
+from deployments.gateway.errors import BadRequestError, InferenceUnavailableError, KeyReusedError
+from deployments.gateway.inference_calls.address import base_of
+from deployments.gateway.inference_calls.batcher import Batcher, Step
+from deployments.gateway.inference_calls.client import InferenceClient
+from deployments.gateway.inference_calls.http_calls import HttpCalls
+from deployments.trace_context import NOT_TRACED, Trace
+from tests.unit.tracing.recorded import links_of, parent_of, recording, trace_of
+
+DEADLINE_S = 1.0
+TRACE, OTHER_TRACE = Trace(1, 2), Trace(3, 4)
+STEP = Step("run-7", "300839359", [1.0, 0.5], "key-1", "abc")
+
+
+class Server:
+    """Answers every request with ``answer`` and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.answer: Callable[[], web.Response] = lambda: web.json_response({"action": 1})
+        self.requests: list[tuple[str, str, dict[str, str], bytes]] = []
+        self.connections: set[object] = set()
+        self.hang = False
+        self.drops = 0
+        self.released = asyncio.Event()
+        self.base = ""
+
+    async def handle(self, request: web.BaseRequest) -> web.Response:
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        self.requests.append((request.method, request.path, headers, await request.read()))
+        self.connections.add(request.transport)
+        if self.drops:
+            self.drops -= 1
+            assert request.transport is not None
+            request.transport.abort()
+        if self.hang:
+            await self.released.wait()
+        return self.answer()
+
+
+@pytest_asyncio.fixture
+async def server() -> AsyncIterator[Server]:
+    server = Server()
+    runner = web.ServerRunner(web.Server(server.handle), shutdown_timeout=0)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    port = runner.addresses[0][1]
+    server.base = f"http://127.0.0.1:{port}/some/base"
+    yield server
+    server.released.set()
+    await runner.cleanup()
+
+
+def calls_to(base: str, token: str | None = None) -> HttpCalls:
+    async def find_base() -> str:
+        return base
+
+    return HttpCalls(find_base, DEADLINE_S, token)
+
+
+@pytest_asyncio.fixture
+async def calls(server: Server) -> AsyncIterator[HttpCalls]:
+    calls = calls_to(server.base)
+    yield calls
+    await calls.close()
+
+
+@pytest_asyncio.fixture
+async def sharing(calls: HttpCalls) -> AsyncIterator[Batcher]:
+    batcher = Batcher(calls.step)
+    yield batcher
+    batcher.close()
+
+
+async def act(calls: HttpCalls, step: Step = STEP) -> object:
+    (outcome,) = await calls.step([step])
+    return outcome
+
+
+async def test_a_step_is_sent_as_the_contract_words_it(calls, server):
+    assert await act(calls) == 1
+    ((method, path, headers, body),) = server.requests
+    assert (method, path) == ("POST", "/some/base/predict_action")
+    assert headers["x-simulation-run"] == "run-7"
+    assert headers["x-request-id"] == "abc"
+    assert headers["idempotency-key"] == "key-1"
+    assert headers["content-type"] == "application/json"
+    assert json.loads(body) == {"junction_id": "300839359", "obs_data": [1.0, 0.5]}
+
+
+async def test_the_services_token_goes_with_every_call(server):
+    calls = calls_to(server.base, token="secret")
+    await act(calls)
+    await calls.reset("run-7", None)
+    await calls.health()
+    given = [headers.get("authorization") for _, _, headers, _ in server.requests]
+    assert given == ["Bearer secret"] * 3
+    server.answer = lambda: web.json_response({"detail": "The token is not valid"}, status=401)
+    with pytest.raises(InferenceUnavailableError, match="unusable: 401 The token"):
+        await act(calls)
+    await calls.close()
+
+
+async def test_without_a_token_no_such_header_is_sent(calls, server):
+    await act(calls)
+    assert "authorization" not in server.requests[0][2]
+
+
+async def test_a_step_of_no_run_names_none(calls, server):
+    await act(calls, Step(None, "300839359", [1.0], "key-1"))
+    assert not {"x-simulation-run", "x-request-id"} & server.requests[0][2].keys()
+
+
+async def test_a_busy_service_is_not_looked_for_anew(server):
+    found = [server.base]
+
+    async def find_base() -> str:
+        return str(found.pop())
+
+    calls = HttpCalls(find_base, DEADLINE_S)
+    server.answer = lambda: web.json_response({"detail": "overloaded"}, status=503)
+    with pytest.raises(InferenceUnavailableError, match="overloaded"):
+        await act(calls)
+    server.answer = lambda: web.json_response({"action": 1})
+    assert await act(calls) == 1
+    await calls.close()
+
+
+async def test_the_other_routes_are_derived_from_the_url(calls, server):
+    server.answer = lambda: web.json_response({"status": "healthy"})
+    assert await calls.health() == "healthy"
+    await calls.reset("run-7", None)
+    assert [(method, path) for method, path, _, _ in server.requests] == [
+        ("GET", "/some/base/health"),
+        ("POST", "/some/base/reset_hidden"),
+    ]
+    assert server.requests[1][2]["x-simulation-run"] == "run-7"
+
+
+async def test_connections_are_kept(calls, server):
+    for _ in range(5):
+        await act(calls)
+    assert len(server.connections) == 1
+
+
+@pytest.mark.parametrize("status", [400, 422])
+async def test_a_refusal_is_a_bad_request(calls, server, status):
+    server.answer = lambda: web.json_response({"detail": "too large"}, status=status)
+    with pytest.raises(BadRequestError, match="too large"):
+        await act(calls)
+
+
+async def test_a_key_of_another_observation_is_told_apart(calls, server):
+    body = {"detail": "other observations", "code": "key_reused"}
+    server.answer = lambda: web.json_response(
+        body, status=422, headers={"X-Error-Code": "key_reused"}
+    )
+    with pytest.raises(KeyReusedError, match="other observations"):
+        await act(calls)
+
+
+@pytest.mark.parametrize(
+    ("headers", "cause"),
+    [
+        ({"X-Error-Code": "model_not_loaded"}, "not_loaded"),
+        ({"X-Error-Code": "overloaded"}, "overloaded"),
+        ({"X-Error-Code": "outcome_unknown"}, "outcome_unknown"),
+        ({"X-Error-Code": "of another maker"}, "overloaded"),
+        ({}, "overloaded"),
+    ],
+)
+async def test_a_code_tells_what_503_means_and_not_the_text(calls, server, headers, cause):
+    body = {"detail": "Model not loaded"}
+    server.answer = lambda: web.json_response(body, status=503, headers=headers)
+    with pytest.raises(InferenceUnavailableError) as failure:
+        await act(calls)
+    assert failure.value.cause == cause
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "cause"),
+    [
+        (503, '{"detail": "Too many requests are waiting"}', "overloaded"),
+        (429, "", "overloaded"),
+        (408, "", "overloaded"),
+        (500, "Internal Server Error", "failing"),
+        (502, "<html>", "failing"),
+        (404, '{"detail": "Not Found"}', "unusable"),
+        (400, "<html>plain HTTP to an HTTPS port</html>", "unusable"),
+        (422, '{"detail": [{"msg": "another service"}]}', "unusable"),
+        (301, "", "unusable"),
+        (200, "", "unusable"),
+        (200, "[1]", "unusable"),
+        (200, "{}", "unusable"),
+        (200, '{"action": 4}', "unusable"),
+        (200, '{"action": -1}', "unusable"),
+        (200, '{"action": true}', "unusable"),
+        (200, '{"action": "1"}', "unusable"),
+    ],
+)
+async def test_answers_that_lead_to_the_fallback(calls, server, status, body, cause):
+    server.answer = lambda: web.Response(status=status, text=body)
+    with pytest.raises(InferenceUnavailableError) as failure:
+        await act(calls)
+    assert failure.value.cause == cause
+
+
+async def test_a_hanging_server_is_given_up_at_the_deadline(calls, server):
+    server.hang = True
+    with pytest.raises(InferenceUnavailableError, match="too_slow"):
+        await act(calls)
+
+
+async def test_nobody_listens():
+    calls = calls_to("http://127.0.0.1:9")
+    with pytest.raises(InferenceUnavailableError, match="unreachable"):
+        await act(calls)
+    await calls.close()
+
+
+async def test_a_service_that_starts_later_is_found_then(server):
+    found: list[str] = []
+
+    async def find_base() -> str:
+        return found[0]  # IndexError: not yet
+
+    calls = HttpCalls(find_base, DEADLINE_S)
+    with pytest.raises(InferenceUnavailableError, match="unreachable"):
+        await act(calls)
+    found.append(server.base)
+    assert await act(calls) == 1
+    await calls.close()
+
+
+async def test_a_service_that_has_moved_is_found_again(server):
+    found = [server.base, server.base + "/moved"]
+
+    async def find_base() -> str:
+        return str(found.pop(0))
+
+    calls = HttpCalls(find_base, DEADLINE_S)
+    await act(calls)
+    server.answer = lambda: web.json_response({"detail": "Not Found"}, status=404)
+    with pytest.raises(InferenceUnavailableError):
+        await act(calls)
+    server.answer = lambda: web.json_response({"action": 2})
+    assert await act(calls) == 2
+    assert server.requests[-1][1] == "/some/base/moved/predict_action"
+    await calls.close()
+
+
+async def test_finding_the_service_counts_towards_the_deadline():
+    async def never() -> str:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    calls = HttpCalls(never, DEADLINE_S)
+    with pytest.raises(InferenceUnavailableError, match="too_slow"):
+        await act(calls)
+
+
+async def outcomes_of(sharing: Batcher, steps: list[Step]) -> list[object]:
+    outcomes = await asyncio.gather(*map(sharing.act, steps), return_exceptions=True)
+    return [getattr(outcome, "cause", outcome) for outcome in outcomes]
+
+
+async def test_a_dropped_connection_costs_no_decision_and_no_second_step(server, calls):
+    server.drops = 1
+    assert await InferenceClient(calls, DEADLINE_S).act(STEP) == 1
+    first, second = server.requests
+    assert first == second
+    assert second[2]["idempotency-key"] == "key-1"
+
+
+class TestSharing:
+    """Steps that arrive together, by ``/predict_actions``."""
+
+    async def test_a_step_that_comes_alone_is_sent_as_the_contract_words_it(self, sharing, server):
+        assert await sharing.act(STEP) == 1
+        assert server.requests[0][1] == "/some/base/predict_action"
+
+    async def test_steps_of_one_run_share_a_call(self, sharing, server):
+        server.answer = lambda: web.json_response({"items": [{"action": n} for n in (2, 0, 3)]})
+        steps = [Step("run-7", "300839359", [float(n)], f"key-{n}", f"id-{n}") for n in range(3)]
+        assert await outcomes_of(sharing, steps) == [2, 0, 3]
+        ((method, path, headers, body),) = server.requests
+        assert (method, path) == ("POST", "/some/base/predict_actions")
+        assert (headers["x-simulation-run"], headers["x-request-id"]) == ("run-7", "id-0")
+        assert "idempotency-key" not in headers
+        items = [
+            {"junction_id": "300839359", "obs_data": [float(n)], "request_id": f"key-{n}"}
+            for n in range(3)
+        ]
+        assert json.loads(body) == {"items": items}
+
+    async def test_runs_have_calls_of_their_own_and_every_step_its_answer(self, sharing, server):
+        actions = {"a": [1, 2], "b": [3, 0]}
+
+        def answer() -> web.Response:
+            run = server.requests[-1][2]["x-simulation-run"]
+            return web.json_response({"items": [{"action": n} for n in actions[run]]})
+
+        server.answer = answer
+        steps = [Step(run, "300839359", [1.0], "key") for run in ("a", "b", "a", "b")]
+        assert await outcomes_of(sharing, steps) == [1, 3, 2, 0]
+        assert len(server.requests) == 2
+
+    async def test_an_item_that_is_refused_spoils_no_other(self, sharing, server):
+        items = [
+            {"action": 1},
+            {"error": {"status": 503, "detail": "no", "code": "model_not_loaded"}},
+            {"error": {"status": 503, "detail": "too much"}},
+            {"error": {"status": 503, "detail": "unknown", "code": "outcome_unknown"}},
+            {"error": {"status": 500}},
+            {"action": 7},
+            {},
+            None,
+        ]
+        server.answer = lambda: web.json_response({"items": items})
+        outcomes = await outcomes_of(sharing, [STEP] * len(items))
+        assert outcomes == [1, "not_loaded", "overloaded", "outcome_unknown", *["unusable"] * 4]
+
+    async def test_an_item_that_is_a_bad_request_is_told_so(self, sharing, server):
+        refused = {"error": {"status": 422, "detail": "obs_data: too large"}}
+        server.answer = lambda: web.json_response({"items": [refused, {"action": 1}]})
+        bad, good = await outcomes_of(sharing, [STEP] * 2)
+        assert isinstance(bad, BadRequestError)
+        assert (str(bad), good) == ("obs_data: too large", 1)
+
+    @pytest.mark.parametrize(
+        ("status", "body", "cause"),
+        [
+            (503, {"detail": "Too many requests are waiting"}, "overloaded"),
+            (500, {}, "failing"),
+            (422, {"detail": "items: too long"}, "unusable"),  # nobody's own fault
+            (200, {"items": [{"action": 1}]}, "unusable"),
+            (200, {"items": 3}, "unusable"),
+            (200, {}, "unusable"),
+        ],
+    )
+    async def test_a_call_that_fails_as_a_whole_fails_for_all(
+        self, sharing, server, status, body, cause
+    ):
+        server.answer = lambda: web.json_response(body, status=status)
+        assert await outcomes_of(sharing, [STEP] * 2) == [cause] * 2
+
+    async def test_a_hanging_server_is_given_up_at_the_deadline(self, sharing, server):
+        server.hang = True
+        assert await outcomes_of(sharing, [STEP] * 2) == ["too_slow"] * 2
+
+    async def test_closing_leaves_no_caller_waiting(self, sharing, server):
+        server.hang = True
+        task = asyncio.create_task(sharing.act(STEP))
+        while not server.requests:
+            await asyncio.sleep(0.001)
+        sharing.close()
+        async with asyncio.timeout(DEADLINE_S / 2):
+            await asyncio.wait([task])
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "predict_action",
+        "ftp://x/predict_action",
+        "http:///predict_action",
+        "http://x/predict",
+        "http://x/predict_action?a=1",
+        "http://x/predict_action/",
+    ],
+)
+def test_what_is_no_full_url_is_refused(url):
+    with pytest.raises(ValueError, match="RL_INFERENCE_SERVICE_URL"):
+        base_of(url)
+
+
+class TestTraces:
+    async def test_a_call_is_a_part_of_its_requests_trace_and_tells_so(self, calls, server):
+        with recording() as recorded:
+            await act(calls, STEP._replace(trace=TRACE))
+            call = recorded.one("POST /predict_action")
+        assert parent_of(call) == TRACE
+        assert server.requests[0][2]["traceparent"] == str(trace_of(call))
+
+    async def test_a_shared_call_is_linked_to_the_traces_of_its_requests(self, sharing, server):
+        steps = [STEP, STEP._replace(trace=TRACE), STEP._replace(trace=OTHER_TRACE)]
+        server.answer = lambda: web.json_response({"items": [{"action": 1}] * 3})
+        with recording() as recorded:
+            await outcomes_of(sharing, steps)
+            call = recorded.one("POST /predict_actions")
+        assert (parent_of(call), links_of(call)) == (TRACE, [OTHER_TRACE])
+        assert call.attributes == {"steps": 3}
+        assert server.requests[0][2]["traceparent"] == str(trace_of(call))
+
+    async def test_a_call_for_nobody_who_is_traced_keeps_out_of_it(self, calls, server):
+        with recording() as recorded:
+            await act(calls)
+            assert recorded.all() == []
+        assert server.requests[0][2]["traceparent"] == NOT_TRACED
+
+    async def test_off_a_call_tells_nothing(self, calls, server):
+        await act(calls)
+        assert "traceparent" not in server.requests[0][2]

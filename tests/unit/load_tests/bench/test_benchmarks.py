@@ -1,0 +1,146 @@
+"""The command line of the benchmarks, their places in the docs, and what they generate."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from load_tests.bench.__main__ import ALIASES, MODULES, main, run
+from load_tests.bench.growth import generate_network
+from load_tests.bench.harness import Benchmark, BenchmarkError
+from load_tests.bench.peers import Environment
+from load_tests.bench.report import Column, Section, replace_section
+from load_tests.bench.results import Results
+from models.networks.network import network_of
+
+BENCHMARKS: dict[str, Benchmark] = {
+    name: import_module(f"load_tests.bench.{name.replace('-', '_')}").BENCHMARK for name in MODULES
+}
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_every_section_has_its_place_in_the_docs(name: str) -> None:
+    for section in BENCHMARKS[name].sections:
+        assert replace_section(section.page.read_text(), section.name, "new")
+        if section.picture:
+            assert section.page.with_name(section.picture).exists()
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_every_threshold_compares_subjects_of_one_table(name: str) -> None:
+    for section in BENCHMARKS[name].sections:
+        columns = {(each.figure, each.load) for table in section.tables for each in table}
+        for each in section.thresholds:
+            assert (each.figure, each.load) in columns
+            assert (each.figure, each.peer_load or each.load) in columns
+
+
+@pytest.mark.parametrize("name", ALIASES)
+def test_an_alias_selects_parts_of_a_benchmark(name: str) -> None:
+    benchmark, parts = ALIASES[name]
+    assert set(parts) < set(BENCHMARKS[benchmark].parts)
+
+
+def measure(options: argparse.Namespace, results: Results) -> None:
+    for part in options.only:
+        if part == "bad":
+            raise BenchmarkError("no wind today")
+        results.add(part, {"per_s": options.rounds})
+
+
+TABLES = [[Column("rate", "per_s")]]
+EXAMPLE = Benchmark(
+    "example", "About.", ["good", "bad"], measure, [Section("x", TABLES)], 1, sizes={"good": [1]}
+)
+
+
+@pytest.fixture(autouse=True)
+def wrk_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("load_tests.bench.__main__.wrk_command", lambda *_: [])
+
+
+def test_a_part_is_measured_and_reported(tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    assert run(EXAMPLE, ["--only", "good", "--rounds", "7", "--folder", folder]) == 0
+    assert "| good | 7 |" in (tmp_path / "example.md").read_text()
+
+
+def test_what_was_measured_before_a_failure_is_kept_and_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(EXAMPLE, ["--folder", str(tmp_path)]) == 1
+    assert "| good | 5 |" in (tmp_path / "example.md").read_text()
+    assert "no wind today" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--only", "ugly"],
+        ["--sizes", "1,2"],
+        ["--only", "good", "--sizes", "2,1"],
+        ["--only", "good", "--sizes", "x"],
+        ["--only", "good", "--docs"],
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(EXAMPLE, arguments)
+    assert ended.value.code == 2
+
+
+def test_an_unknown_benchmark_is_refused_and_help_names_all(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["step"]) == 2
+    assert main([]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in MODULES)
+
+
+def test_a_network_of_any_size_has_observations_and_actions_like_the_documents() -> None:
+    for n in (1, 21, 300):
+        network = network_of(generate_network(n))
+        assert (network.n_agents, network.n_actions, network.max_obs) == (n, 4, 19)
+    assert generate_network(21) == generate_network(21)
+    assert generate_network(21) != generate_network(21, seed=1)
+
+
+class Commands:
+    """Stands for subprocess.run: records the commands, and fails those with a certain word."""
+
+    def __init__(self, failing: str = "") -> None:
+        self.commands: list[list[str]] = []
+        self._failing = failing
+
+    def __call__(self, command: list[str], **_: object) -> argparse.Namespace:
+        self.commands.append(command)
+        Path(self.commands[0][-1]).mkdir(exist_ok=True)
+        failed = bool(self._failing) and self._failing in command
+        return argparse.Namespace(
+            returncode=int(failed), stdout="", stderr="WARNING: retrying\nERROR: No distribution\n"
+        )
+
+
+def test_a_peers_environment_is_made_once_and_again_for_other_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requirements = tmp_path / "requirements.txt"
+    requirements.write_text("six==1.16.0\n")
+    environment = Environment(requirements, tmp_path / "env")
+    commands = Commands()
+    monkeypatch.setattr("load_tests.bench.peers.subprocess.run", commands)
+    environment.make()
+    environment.make()
+    venv, pip = commands.commands
+    assert venv[-3:] == ["venv", "--clear", str(environment.folder)]
+    assert pip[0] == str(environment.python)
+    assert pip[-2:] == ["-r", str(requirements)]
+    requirements.write_text("six==1.17.0\n")
+    monkeypatch.setattr("load_tests.bench.peers.subprocess.run", Commands(failing="pip"))
+    for _ in range(2):
+        with pytest.raises(BenchmarkError, match=r"Cannot install requirements\.txt .*: ERROR: No"):
+            environment.make()
