@@ -22,11 +22,6 @@ class InferenceOptions(StateOptions):
         "shared_patience_s": "Delete it: it is 1.5 s.",
     }
 
-    replaced: ClassVar[dict[str, str]] = {
-        **StateOptions.replaced,
-        "shared_patience_s": f"it is {SHARED_CHECKOUT_TIMEOUT_S}",
-    }
-
     network: Path | None = Field(
         None,
         description="File of the road network, instead of `NETWORK_PATH`. A relative path counts "
