@@ -49,7 +49,7 @@ class Client:
         """
         sent = time.monotonic()
         named = {KEY_HEADER: request} if request else {}
-        what = {"junction_id": key.junction, "obs_data": [0.5, 0.25]}
+        what = {"junction_id": key.entity, "obs_data": [0.5, 0.25]}
         answer = await self._post("/predict_action", key.run, what, named)
         body = answer.body if request else b""
         asked = Asked(key, sent, time.monotonic(), answer.outcome, answer.step, request, body)

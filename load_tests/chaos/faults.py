@@ -13,8 +13,8 @@ from load_tests.chaos.stage import Stage, until
 
 PAUSE_S = 5.0
 
-UNCOMMITTED: Mapping[str, float] = {"default": 0.01, "durable": 0.01}
-UNSAVED: Mapping[str, float] = {"default": 1.1, "strict": 1.1, "durable": 0.01}
+UNCOMMITTED: Mapping[str, float] = {"memory": 0.01, "store_async": 0.01}
+UNSAVED: Mapping[str, float] = {"memory": 1.1, "actor": 1.1, "store_async": 0.01}
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ class Finding:
                 against = f"after a reset{self._times(self.against)}"
             case None:
                 against = "since the beginning"
-        answer = f"step {step} of {key.run} {key.junction}{self._times(self.answer)}"
+        answer = f"step {step} of {key.run} {key.entity}{self._times(self.answer)}"
         return f"{self.harm.value}: {answer}, {against}"
 
     def _times(self, what: Asked | Reset) -> str:

@@ -7,11 +7,11 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 import psutil
 
-from deployments.inference.options import InferenceOptions
+from deployments.stateful.options import Durability
 from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.system import System, application
 from serve_app.rollout.deploy import DeployError
@@ -20,18 +20,8 @@ DEPLOY_S = 120.0
 STATE_ACTOR = "ray::HiddenStates"
 CONTROLLER = "ray::ServeController"
 
-_ALL_MODES: dict[str, dict[str, Any]] = {
-    "default": {},
-    "strict": {"strict": True},
-    "durable": {"durable": True},
-    "strict-durable": {"strict": True, "durable": True},
-}
-MODES = {
-    mode: args
-    for mode, args in _ALL_MODES.items()
-    if args.keys() <= InferenceOptions.model_fields.keys()
-}
-"""Arguments of the application by the name of the mode."""
+MODES: dict[str, dict[str, Any]] = {each: {"durability": each} for each in get_args(Durability)}
+"""Arguments of the application by its durability."""
 
 
 @dataclass

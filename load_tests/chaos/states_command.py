@@ -3,7 +3,7 @@
 Over HTTP alone: answered steps that were lost, steps that were made twice, states that came back
 after a reset. The exit code is 1 when the promise of docs/hidden-states.md is broken.
 
-    make chaos ARGS="states --faults replica,actor --modes strict --seconds 12"
+    make chaos ARGS="states --faults replica,actor --modes actor --seconds 12"
 """
 
 from __future__ import annotations

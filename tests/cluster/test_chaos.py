@@ -26,7 +26,7 @@ def stages(system: System) -> Iterator[dict[str, Stage]]:
 
 
 @pytest.mark.parametrize(
-    ("fault", "mode"), [("actor", "strict"), ("replica", "default"), ("replica-pause", "default")]
+    ("fault", "mode"), [("actor", "actor"), ("replica", "memory"), ("replica-pause", "memory")]
 )
 async def test_a_fault_costs_no_more_than_promised(
     stages: dict[str, Stage], fault: str, mode: str
