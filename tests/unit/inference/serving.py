@@ -9,7 +9,6 @@ from typing import Any
 import httpx
 
 from deployments.inference.errors import TooManyValuesError, UnknownJunctionError
-from deployments.inference.policy_model import Decision
 from deployments.inference.service import InferenceService
 from deployments.stateful.replica.queues import StepResult
 from models.junctions import JUNCTIONS, MAX_OBS, SHIPPED
@@ -17,7 +16,7 @@ from models.junctions import JUNCTIONS, MAX_OBS, SHIPPED
 Outcome = StepResult | Exception | None
 """Of a step or a reset; None never comes."""
 
-STEP = StepResult(Decision(1, 0.5), 7)
+STEP = StepResult((1, 0.5), 7)
 
 
 def client_of(app: Any, **options: Any) -> httpx.AsyncClient:

@@ -14,10 +14,9 @@ import pytest
 import pytest_asyncio
 
 from deployments.http.errors import CODE_HEADER
-from deployments.http.names import KEY_HEADER
+from deployments.http.messages import KEY_HEADER
 from deployments.inference.api import create_app
 from deployments.inference.options import InferenceOptions
-from deployments.inference.policy_model import Decision
 from deployments.stateful.protocol import (
     AuthorityUnavailableError,
     CheckoutTimeoutError,
@@ -124,7 +123,7 @@ class TestOutcomes:
         assert response.headers.get("retry-after") == retry_after
 
     async def test_each_item_has_its_own_outcome(self, client, fake):
-        good = StepResult(Decision(2, 0.5), 8)
+        good = StepResult((2, 0.5), 8)
         fake.outcomes = [KeyReusedError(), OutcomeUnknownError(), RuntimeError("secret"), good]
         *failed, answered = await post_items(client, {}, {}, {}, {})
         assert [item["error"] for item in failed] == [

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from deployments.feed.messages import NOBODY, Demand
-from deployments.inference.policy_model import Observed, PolicyModel
+from deployments.inference.policy_model import PolicyModel
 from deployments.inference.service import InferenceReporter, InferenceService
 from deployments.inference.telemetry import MAX_RECENT, MAX_RUNS, WatchedSteps
 from deployments.request_times import RouteTimes
@@ -100,7 +100,7 @@ async def test_junctions_that_no_map_shows_are_not_reported(states: LocalStates)
     batcher = Batcher(engine, lambda: model)
     batcher.on_step = lambda batch: watched.add(batch, "")
     for agent in (MAX_DRAWN - 1, MAX_DRAWN, MAX_DRAWN + 1):
-        await batcher.submit(Key("run", network.ids[agent]), Observed(agent, [1.0]))
+        await batcher.submit(Key("run", network.ids[agent]), (agent, [1.0]))
     await engine.close()
     decisions, runs = watched.take(FILES)
     assert [decision.junction for decision in decisions] == [network.ids[MAX_DRAWN - 1]]
