@@ -17,7 +17,7 @@ from load_tests.harness.system import System, application
 from serve_app.rollout.deploy import DeployError
 
 DEPLOY_S = 120.0
-STATE_ACTOR = "ray::HiddenStates"
+STATE_ACTOR = "ray::StateActor"
 CONTROLLER = "ray::ServeController"
 
 MODES: dict[str, dict[str, Any]] = {each: {"durability": each} for each in get_args(Durability)}

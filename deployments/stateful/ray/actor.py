@@ -129,7 +129,7 @@ class StateActor(StateAuthority):
         tags = {"application": app, "component_name": "hidden_states", "shard": shard}
         log_file = logs_folder() / "serve" / f"{self._name}.log"
         write_to(log_file, self._name, config.json_lines, **tags)
-        self._title = f"HiddenStates({app}, layout {partition.generation}, shard {shard})"
+        self._title = f"StateActor({app}, layout {partition.generation}, shard {shard})"
         super().__init__(
             config.options,
             config.open_store(),

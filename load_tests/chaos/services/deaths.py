@@ -45,7 +45,7 @@ DEATHS = (
         START_S,
         may_lose=True,
     ),
-    Event("states", "the state actor", _kill("ray::HiddenStates")),
+    Event("states", "the state actor", _kill("ray::StateActor")),
     Event("gateway", "one of two gateway replicas", _kill_replica("gateway")),
     Event("records", "one of two replicas of the loans", _kill_replica("loans")),
     Event("density", "one of two replicas of a forecast", _kill_replica("density")),

@@ -25,7 +25,16 @@ LOSS_WINDOW_S = 0.25
 
 
 def state_actors(system: System) -> list[psutil.Process]:
-    return system.processes("ray::HiddenStates")
+    return system.processes("ray::StateActor")
+
+
+def kill_state_actors(system: System) -> int:
+    """Kill all, at least one, and return their number."""
+    killed = state_actors(system)
+    assert killed
+    for actor in killed:
+        system.kill(actor)
+    return len(killed)
 
 
 @pytest.mark.parametrize("name", ["inference", "many"])
@@ -70,10 +79,8 @@ async def test_killed_state_actors_lose_nothing_and_come_back_by_themselves(
 ) -> None:
     async with Load(system.url + prefix, run_id + prefix.replace("/", "."), n_clients=6) as load:
         await load.more(200)
-        before = state_actors(system)
-        for actor in before:
-            system.kill(actor)
-        await load.until(lambda: len(state_actors(system)) == len(before))
+        killed = kill_state_actors(system)
+        await load.until(lambda: len(state_actors(system)) == killed)
         await load.more(200)
     # On a busy machine the actor may be away for longer than a request waits: refused, not
     # stepped; or than an answer waits for its commit: that step may be part of the history.
@@ -97,8 +104,7 @@ async def test_states_without_an_owner_survive_the_state_actor(
         await load.more(100)
     await asyncio.to_thread(one_replica)
     await load.until(lambda: len(system.replicas("many")) == 1)
-    for actor in state_actors(system):
-        system.kill(actor)
+    kill_state_actors(system)
     last = dict.fromkeys(JUNCTIONS, 0)
     for answer in load.answers:
         last[answer.junction] = max(last[answer.junction], answer.step)
