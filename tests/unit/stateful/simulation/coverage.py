@@ -1,30 +1,30 @@
-"""Which situations schedules have reached, so that an exploration cannot thin out unseen."""
+"""The situations that schedules reach, so that an exploration does not miss some unnoticed."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.unit.stateful.simulation.history import Asked, Fault, History, Outcome
+from tests.unit.stateful.simulation.history import Fault, History, Outcome, Request
+from tests.unit.stateful.simulation.network import STORE
+from tests.unit.stateful.simulation.times import OPTIONS
 from tests.unit.stateful.simulation.world import World
 
-LEASE_S = 0.2
-
 EXPECTED = (
-    "a reset met a restart of the authority",
-    "a reset met a fault of the store",
+    "a reset during a takeover",
+    "a reset during a fault of the store",
     "a reset was not confirmed",
-    "a partition with answers on both sides",
+    "responses on both sides of a cut",
     "a replica was asked while it was cut off",
-    "a replica stalled for longer than its lease, with answers before and after",
-    "an authority stalled for longer than its leader_lease",
-    "two lives at once",
+    "a replica stalled for longer than its lease, with responses before and after",
+    "an actor stalled for longer than its leader lease",
+    "two processes at once",
     "a state actor moved",
     "a claim in parts",
-    "a state moved while the store was out of order",
+    "a state moved during a fault of the store",
     "a repeated call was refused",
-    "a replica closed during a restart of the authority",
-    "a replica closed without being heard",
+    "a replica closed during a takeover",
+    "a replica closed without a confirmation",
     "a change of layout with states",
     "everything restarted with states",
     "a run expired",
@@ -39,9 +39,8 @@ EXPECTED = (
 
 def situations(world: World) -> Counter[str]:
     """Return the situations that one schedule has reached, each once."""
-    found = Counter(name for name in _situations(world) if name)
-    found.update(name for name in world.met if name in EXPECTED)
-    return Counter(dict.fromkeys(found, 1))
+    found = {*_situations(world), *world.reached}
+    return Counter({name: 1 for name in EXPECTED if name in found})
 
 
 def _situations(world: World) -> Iterator[str]:
@@ -50,16 +49,17 @@ def _situations(world: World) -> Iterator[str]:
         end = world.loop.now if reset.done is None else reset.done
         for fault in history.faults:
             if fault.overlaps(reset.sent, min(end, reset.sent + 1.0)):
-                if fault.who.startswith("seat/") and fault.kind == "dead":
-                    yield "a reset met a restart of the authority"
-                if "store" in fault.who:
-                    yield "a reset met a fault of the store"
+                if fault.target.startswith("actor/") and fault.kind == "dead":
+                    yield "a reset during a takeover"
+                if STORE in fault.target:
+                    yield "a reset during a fault of the store"
         if reset.done is None:
             yield "a reset was not confirmed"
+    answered = [each for each in history.requests if each.outcome is Outcome.ANSWERED]
     for fault in history.faults:
-        yield from _around(fault, history)
-    yield from _repeated(history)
-    if any(asked.outcome is Outcome.CANCELLED for asked in history.asked):
+        yield from _around(fault, answered)
+    yield from _repeated(history, answered)
+    if any(each.outcome is Outcome.CANCELLED for each in history.requests):
         yield "a request was cancelled"
     if network.counts["lost"]:
         yield "a message was lost"
@@ -69,41 +69,35 @@ def _situations(world: World) -> Iterator[str]:
         yield "a change of the store was made late"
 
 
-def _around(fault: Fault, history: History) -> Iterator[str]:
-    long = fault.end - fault.begin > LEASE_S
-    if fault.kind == "stalled" and long:
-        if fault.who.startswith("seat/"):
-            yield "an authority stalled for longer than its leader_lease"
-        else:
-            mine = [a for a in _answers(history) if a.replica == fault.who and a.ended]
-            before = any(a.ended and a.ended < fault.begin for a in mine)
-            if before and any(a.sent > fault.end for a in mine):
-                yield "a replica stalled for longer than its lease, with answers before and after"
-    if fault.kind == "cut" and fault.who.startswith("replica"):
-        during = [a for a in _answers(history) if a.ended and fault.begin < a.ended < fault.end]
-        sides = {a.replica == fault.who.split("|")[0] for a in during}
+def _around(fault: Fault, answered: list[Request]) -> Iterator[str]:
+    during = [each for each in answered if each.ended and fault.begin < each.ended < fault.end]
+    if fault.kind == "stalled" and fault.end - fault.begin > OPTIONS.lease_s:
+        mine = [each for each in answered if each.replica == fault.target]
+        if fault.target.startswith("actor/"):
+            yield "an actor stalled for longer than its leader lease"
+        elif any(each.ended and each.ended < fault.begin for each in mine) and any(
+            each.sent > fault.end for each in mine
+        ):
+            yield "a replica stalled for longer than its lease, with responses before and after"
+    if fault.kind == "cut" and "replica" in fault.target:
+        sides = {each.replica in fault.target.split("|") for each in during}
         if len(sides) == 2:
-            yield "a partition with answers on both sides"
-    if fault.who == "store" or fault.who.endswith("|store"):
-        makers: dict[object, set[str]] = {}
-        for a in _answers(history):
-            if a.ended and fault.begin < a.ended < fault.end:
-                makers.setdefault(a.key, set()).add(a.replica)
-        if any(len(replicas) > 1 for replicas in makers.values()):
-            yield "a state moved while the store was out of order"
+            yield "responses on both sides of a cut"
+    if STORE in fault.target:
+        replicas: dict[object, set[str]] = {}
+        for each in during:
+            replicas.setdefault(each.key, set()).add(each.replica)
+        if any(len(names) > 1 for names in replicas.values()):
+            yield "a state moved during a fault of the store"
 
 
-def _answers(history: History) -> list[Asked]:
-    return [asked for asked in history.asked if asked.outcome is Outcome.ANSWERED]
-
-
-def _repeated(history: History) -> Iterator[str]:
-    stepped: dict[int, Asked] = {}
-    for asked in _answers(history):
-        if asked.request_id is None:
+def _repeated(history: History, answered: list[Request]) -> Iterator[str]:
+    by_state: dict[int, Request] = {}
+    for request in answered:
+        if request.request_id is None:
             continue
-        first = stepped.setdefault(asked.state, asked)
-        if first is not asked:
+        first = by_state.setdefault(request.state, request)
+        if first is not request:
             yield "a repeated request was answered from a receipt"
-            if history.made(asked.state).replica != asked.replica:
+            if history.step(request.state).replica != request.replica:
                 yield "a repeated request was answered by another replica"

@@ -1,4 +1,4 @@
-"""Faults: each is noted in the history with its name, and ends by itself or when all are healed."""
+"""Faults: each is recorded in the history, and ends after its time or when all are healed."""
 
 from __future__ import annotations
 
@@ -6,148 +6,126 @@ import asyncio
 from collections.abc import Callable
 from math import inf
 
-from tests.unit.stateful.simulation.actions import Action
+from tests.unit.stateful.simulation.cluster import Actor
 from tests.unit.stateful.simulation.history import Fault
 from tests.unit.stateful.simulation.loop import Process
-from tests.unit.stateful.simulation.network import link
-from tests.unit.stateful.simulation.ray import RAY, Actor
+from tests.unit.stateful.simulation.network import STORE, link
 from tests.unit.stateful.simulation.replica import Replica
-from tests.unit.stateful.simulation.store import NAME as STORE
-from tests.unit.stateful.simulation.store import SLOWEST_S
 from tests.unit.stateful.simulation.world import World
 
-NEVER_NOTICED = 0.1
-TENURE_S = 0.25  # for so long the earlier life may not know that it was succeeded
+LEADER_LEASE_S = 0.25  # for so long an earlier process may not know that there is a later term
 
 
 class Faults:
-    """Carries out the faults of a schedule."""
+    """Injects faults into a world. A fault without a duration lasts until it is healed."""
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._open: dict[Fault, Callable[[], None]] = {}
+        self._active: dict[Fault, Callable[[], None]] = {}
 
     @property
     def last_end(self) -> float:
-        """When the last fault ended, or will; two lives are at once until somebody asks both."""
+        """When the last fault ended, or will; of two processes, when both know of each other."""
         ends = [fault.end for fault in self._world.history.faults]
         return max((end for end in ends if end < inf), default=-1.0)
 
-    def carry_out(self, action: Action) -> None:
-        getattr(self, "_" + action.kind.replace(" ", "_"))(action)
-
     def heal(self) -> None:
         """End every fault now."""
-        for fault in list(self._open):
+        for fault in list(self._active):
             self._end(fault)
         for actor in self._world.actors.values():
-            actor.end_what_was_lost()
+            actor.end_unseen()
 
     def _begin(
-        self, kind: str, who: str, for_s: float, end: Callable[[], None] = lambda: None
+        self, kind: str, target: str, for_s: float = 0.0, end: Callable[[], None] | None = None
     ) -> None:
         loop = self._world.loop
-        fault = Fault(kind, who, loop.now, loop.now + for_s)
+        fault = Fault(kind, target, loop.now, loop.now + for_s)
         self._world.history.faults.append(fault)
-        self._open[fault] = end
-        loop.post(loop.world, for_s, self._end, fault)
+        if end is not None:
+            self._active[fault] = end
+            if for_s < inf:
+                loop.post(loop.world, for_s, self._end, fault)
 
     def _end(self, fault: Fault) -> None:
-        if (end := self._open.pop(fault, None)) is not None:
+        if (end := self._active.pop(fault, None)) is not None:
             fault.end = self._world.loop.now
             end()
 
     # Processes
 
-    def _replica(self, action: Action) -> Replica | None:
-        serving = [r for r in self._world.serving if not r.process.stalled]
-        return serving[action.a % len(serving)] if serving else None
+    def kill_replica(self, replica: Replica, noticed_after_s: float | None = 0.01) -> None:
+        """End a replica's process.
 
-    def _actor(self, action: Action) -> Actor | None:
-        actors = [actor for actor in self._world.present_actors if actor.current]
-        return actors[action.a % len(actors)] if actors else None
-
-    def kill(self, replica: Replica, noticed_after_s: float | None) -> None:
+        Args:
+            noticed_after_s: until Ray knows; None: never.
+        """
         world = self._world
         replica.process.die()
-        self._begin("dead", replica.name, 0.0)
-        world.history.faults[-1].end = world.loop.now
+        self._begin("dead", replica.name)
         if noticed_after_s is not None:
             world.loop.post(world.loop.world, noticed_after_s, world.known_dead.add, replica.name)
 
-    def _kill_replica(self, action: Action) -> None:
-        if (replica := self._replica(action)) is not None:
-            noticed = None if action.amount == NEVER_NOTICED else min(action.amount, 0.05)
-            self.kill(replica, noticed)
-            self._world.add_replica()
+    def stall_replica(self, replica: Replica, for_s: float = inf) -> None:
+        self._stall(replica.process, replica.name, for_s)
 
-    def _stall(self, process: Process, who: str, for_s: float) -> None:
+    def _stall(self, process: Process, target: str, for_s: float) -> None:
         process.stall()
-        self._begin("stalled", who, for_s, lambda: process.go_on(self._world.random))
+        self._begin("stalled", target, for_s, lambda: process.resume(self._world.random))
 
-    def _stall_replica(self, action: Action) -> None:
-        if (replica := self._replica(action)) is not None:
-            self._stall(replica.process, replica.name, action.amount)
+    def kill_actor(self, actor: Actor, down_s: float = 0.02) -> None:
+        self._begin("dead", actor.node)
+        actor.kill(down_s)
 
-    def _kill_authority(self, action: Action) -> None:
-        if (actor := self._actor(action)) is not None:
-            self._begin("dead", actor.node, 0.0)
-            actor.kill(down_s=min(action.amount, 0.3))
+    def stall_actor(self, actor: Actor, for_s: float = inf) -> None:
+        if actor.current is not None and not actor.current.runtime.stalled:
+            self._stall(actor.current.runtime, actor.node, for_s)
 
-    def _move_authority(self, action: Action) -> None:
-        """Let it step down, and start the next life elsewhere."""
-        actor, loop = self._actor(action), self._world.loop
-        if actor is None or actor.current is None:
+    def move_actor(self, actor: Actor, after_s: float = 0.0) -> None:
+        """Let a state actor step down, and start its next process elsewhere."""
+        process, loop = actor.current, self._world.loop
+        if process is None:
             return
-        life = actor.current
 
-        def answered(task: asyncio.Task[None]) -> None:
+        def stepped_down(task: asyncio.Task[None]) -> None:
             if not task.cancelled() and task.exception() is None:
-                loop.post(loop.world, min(action.amount, 0.1), leave)
+                loop.post(loop.world, after_s, leave)
 
         def leave() -> None:
-            self._world.met["a state actor moved"] += 1
-            self._begin("dead", actor.node, 0.0)
-            actor.lose(life)
+            self._world.reached["a state actor moved"] += 1
+            self._begin("dead", actor.node)
+            actor.end(process)
 
-        loop.post(life.runs, 0.0, life.call, "step_down", (), answered)
+        loop.post(process.runtime, 0.0, process.call, "step_down", (), stepped_down)
 
-    def _stall_authority(self, action: Action) -> None:
-        actor = self._actor(action)
-        if actor is not None and actor.current and not actor.current.runs.stalled:
-            self._stall(actor.current.runs, actor.node, action.amount)
-
-    def _second_life(self, action: Action) -> None:
-        """Ray starts a process too early; the earlier one may be stalled or cut off meanwhile."""
-        actor = self._actor(action)
-        if actor is None or actor.current is None:
-            return
-        before = actor.current
-        trouble = action.b % 4
-        if trouble == 1 and not before.runs.stalled:
-            self._stall(before.runs, actor.node, action.amount)
-        elif trouble == 2:
-            self._cut(actor.node, RAY, action.amount, silent=True)
-        self._world.met["two lives at once"] += 1
-        self._begin("second life", actor.node, TENURE_S)
-        actor.start_too_early()
+    def start_second_process(self, actor: Actor) -> None:
+        """Let Ray start a process too early, out of whose sight the earlier one goes on."""
+        self._world.reached["two processes at once"] += 1
+        self._begin("second process", actor.node, LEADER_LEASE_S)
+        actor.start_second()
 
     # Links
 
-    def _cut(
+    def cut(
         self,
         one: str,
         other: str,
-        for_s: float,
-        silent: bool,
+        for_s: float = inf,
+        silent: bool = True,
         ways: tuple[bool, bool] = (True, True),
     ) -> None:
-        network = self._world.network
-        mends = []
-        if ways[0]:
-            mends.append(network.cut(one, other, silent))
-        if ways[1]:
-            mends.append(network.cut(other, one, silent))
+        """Cut the link between two processes.
+
+        Args:
+            silent: senders get no error.
+            ways: whether messages from the first to the second are cut, and those back.
+        """
+        network, directions = self._world.network, ((one, other), (other, one))
+        mends = [
+            network.cut(*direction, silent)
+            for direction, is_cut in zip(directions, ways, strict=True)
+            if is_cut
+        ]
 
         def mend() -> None:
             for each in mends:
@@ -155,78 +133,54 @@ class Faults:
 
         self._begin("cut", link(one, other), for_s, mend)
 
-    def _cut_replica(self, action: Action) -> None:
-        replica = self._replica(action)
-        if replica is None:
-            return
-        ways = ((True, True), (True, True), (True, False), (False, True))[action.b % 4]
+    def cut_replica(
+        self,
+        replica: Replica,
+        for_s: float = inf,
+        silent: bool = True,
+        ways: tuple[bool, bool] = (True, True),
+    ) -> None:
+        """Cut a replica off from every state actor."""
         for actor in self._world.present_actors:
-            self._cut(replica.name, actor.node, action.amount, action.b % 3 > 0, ways)
-
-    def _cut_authority_from_store(self, action: Action) -> None:
-        if (actor := self._actor(action)) is not None:
-            ways = ((True, True), (True, False), (False, True))[action.b % 3]
-            self._cut(actor.node, STORE, action.amount, action.b % 2 > 0, ways)
-
-    def _cut_authority_from_ray(self, action: Action) -> None:
-        if (actor := self._actor(action)) is not None:
-            self._cut(actor.node, RAY, action.amount, silent=True)
-
-    def _isolate_authority(self, action: Action) -> None:
-        """Cut an authority off from the store and Ray, but not from (all) replicas."""
-        if (actor := self._actor(action)) is not None:
-            self._cut(actor.node, STORE, action.amount, silent=action.b % 2 > 0)
-            self._cut(actor.node, RAY, action.amount, silent=True)
-            for replica in self._world.serving[: action.b % 3]:
-                self._cut(replica.name, actor.node, action.amount, silent=True)
+            self.cut(replica.name, actor.node, for_s, silent, ways)
 
     # The store and the network
 
-    def _for_a_while(self, kind: str, who: str, of: object, for_s: float, **values: object) -> None:
+    def _change(self, kind: str, target: str, of: object, for_s: float, **values: object) -> None:
         before = {name: getattr(of, name) for name in values}
-        for name, value in values.items():
-            setattr(of, name, value)
 
-        def end() -> None:
-            for name, value in before.items():
+        def put(values: dict[str, object]) -> None:
+            for name, value in values.items():
                 setattr(of, name, value)
 
-        self._begin(kind, who, for_s, end)
+        put(values)
+        self._begin(kind, target, for_s, lambda: put(before))
 
-    def _store_down(self, action: Action) -> None:
-        if not self._world.store.down:
-            self._for_a_while("down", STORE, self._world.store, action.amount, down=True)
+    def stop_store(self, for_s: float = inf) -> None:
+        self._change("down", STORE, self._world.store, for_s, down=True)
 
-    def _store_slow(self, action: Action) -> None:
-        slow_s = (0.02, 0.1, SLOWEST_S)[action.b % 3]
-        if not self._world.store.slow_s:
-            self._for_a_while("slow", STORE, self._world.store, action.amount, slow_s=slow_s)
+    def restart_store(self, for_s: float) -> None:
+        """Drop the calls under way, and serve again after a while."""
+        self._world.store.starts += 1
+        self.stop_store(for_s)
 
-    def _store_fails(self, action: Action) -> None:
+    def slow_store(self, slow_s: float, for_s: float = inf) -> None:
+        self._change("slow", STORE, self._world.store, for_s, slow_s=slow_s)
+
+    def fail_changes(
+        self, before: float = 0.0, after: float = 0.0, late: float = 0.0, for_s: float = inf
+    ) -> None:
+        """Let changes fail with these chances: before or after they are made, or made late."""
         store = self._world.store
-        if not (store.before or store.after or store.late):
-            chances = ((0.3, 0, 0), (0, 0.3, 0), (0, 0, 0.3), (0.1, 0.1, 0.1))[action.b % 4]
-            names = dict(zip(("before", "after", "late"), chances, strict=True))
-            self._for_a_while("fails", STORE, store, action.amount, **names)
+        self._change("fails", STORE, store, for_s, before=before, after=after, late=late)
 
-    def _store_restarts(self, action: Action) -> None:
-        self._world.store.epoch += 1
-        self._store_down(action._replace(amount=min(action.amount, 0.1)))
+    def lose_messages(self, chance: float, for_s: float = inf) -> None:
+        self._change("loses messages", "network", self._world.network, for_s, lost=chance)
 
-    def _lose_messages(self, action: Action) -> None:
-        if not self._world.network.lost:
-            chance = (0.02, 0.1)[action.b % 2]
-            network = self._world.network
-            self._for_a_while("loses messages", "network", network, action.amount, lost=chance)
+    def repeat_messages(self, chance: float, for_s: float = inf) -> None:
+        self._change("repeats", "network", self._world.network, for_s, repeated=chance)
 
-    def _repeat_messages(self, action: Action) -> None:
-        if not self._world.network.repeated:
-            network = self._world.network
-            self._for_a_while("repeats", "network", network, action.amount, repeated=0.1)
-
-    def _slow_network(self, action: Action) -> None:
-        network = self._world.network
-        if network.latency_s[1] < 0.05:
-            latency_s = ((0.001, 0.05), (0.02, 0.1))[action.b % 2]
-            self._world.slowest_message_s = max(self._world.slowest_message_s, latency_s[1])
-            self._for_a_while("slow", "network", network, action.amount, latency_s=latency_s)
+    def slow_network(self, latency_s: tuple[float, float], for_s: float = inf) -> None:
+        world = self._world
+        world.slowest_message_s = max(world.slowest_message_s, latency_s[1])
+        self._change("slow", "network", world.network, for_s, latency_s=latency_s)

@@ -1,10 +1,11 @@
-"""What happened in one schedule: steps, answers, commits, resets and faults, by true time."""
+"""What happened in one schedule: steps, requests, commits, resets and faults, by true time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,19 +13,21 @@ import numpy as np
 from deployments.stateful.protocol import Key, Output
 from deployments.stateful.replica.held_states import Array
 
-ZEROS = 0
+INITIAL = 0
+"""The number of every initial state."""
 
 
 @dataclass(slots=True, eq=False)
-class Made:
-    """One step that a replica has made, whether or not anybody ever hears of it.
+class Step:
+    """One step that a replica made, whether or not its response ever arrives.
 
     Attributes:
-        number: of the state; its first element carries it.
+        number: of the new state; its first element carries it.
+        request: number of the request.
         parent: number of the state that was stepped.
-        root: number of the first state after zeros.
-        depth: number of steps since zeros.
-        committed_at: when an authority kept it, or a later state of its line.
+        root: number of the first state after the initial one.
+        depth: number of steps since the initial state.
+        committed_at: when an authority received the state, or a later one made from it.
         refused_at: when its replica learned that it is void.
     """
 
@@ -42,14 +45,14 @@ class Made:
 class Outcome(Enum):
     PENDING = auto()
     ANSWERED = auto()
-    REFUSED = auto()  # an error that says: not stepped
-    UNKNOWN = auto()  # nobody has told the client
+    REFUSED = auto()  # with an error that means: no step was made
+    UNKNOWN = auto()  # with OutcomeUnknownError
     CANCELLED = auto()
 
 
 @dataclass(slots=True, eq=False)
-class Asked:
-    """One attempt at a prediction as its client saw it."""
+class Request:
+    """One attempt at a step as its client sees it."""
 
     number: int
     key: Key
@@ -58,14 +61,18 @@ class Asked:
     request_id: str | None = None
     outcome: Outcome = Outcome.PENDING
     ended: float | None = None
-    state: int = ZEROS
+    state: int = INITIAL
     step: int = 0
     error: str = ""
 
 
 @dataclass(slots=True, eq=False)
 class ResetCall:
-    """``executed``: when an authority last ended carrying it out, repeated messages included."""
+    """A reset as its client sees it.
+
+    Attributes:
+        executed: when an authority last finished it, repeated messages included.
+    """
 
     run: str
     sent: float
@@ -75,84 +82,90 @@ class ResetCall:
 
 @dataclass(slots=True, eq=False)
 class Fault:
-    """``who`` names a process or a link: two names, sorted, with a bar between them."""
+    """A fault of ``target``: a process, or a link (:func:`.network.link`)."""
 
     kind: str
-    who: str
+    target: str
     begin: float
-    end: float = float("inf")
+    end: float = inf
 
     def overlaps(self, begin: float, end: float) -> bool:
         return self.begin <= end and self.end >= begin
 
 
 @dataclass(slots=True, eq=False)
-class Succession:
-    """A new life of an authority reads what the store has kept, when replicas know more.
+class Takeover:
+    """The moment when a new term reads the store.
 
     Attributes:
-        remembered: by key, (replica, number of the state).
+        known: what replicas hold then. By key, (replica, number of the state).
     """
 
     shard: int
     shards: int
     at: float
-    remembered: dict[Key, list[tuple[str, int]]]
+    known: dict[Key, list[tuple[str, int]]]
 
 
 @dataclass
 class History:
-    states: list[Made] = field(default_factory=list)
-    asked: list[Asked] = field(default_factory=list)
+    """Everything that the judge reads.
+
+    Attributes:
+        snapshots: by key, the times of writes to the store, and the numbers of the states.
+        sessions: by replica, when it opened them.
+        restarts: of everything.
+        defects: errors that no code handled.
+        shards_of: by replica, the number of shards in its layout.
+    """
+
+    steps: list[Step] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
     resets: list[ResetCall] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
-    successions: list[Succession] = field(default_factory=list)
-    copies: dict[Key, list[tuple[float, int]]] = field(default_factory=dict)
+    takeovers: list[Takeover] = field(default_factory=list)
+    snapshots: dict[Key, list[tuple[float, int]]] = field(default_factory=dict)
     sessions: dict[str, list[float]] = field(default_factory=dict)
-    restarts: list[float] = field(default_factory=list)  # of everything
+    restarts: list[float] = field(default_factory=list)
     defects: list[str] = field(default_factory=list)
-    shards_of: dict[str, int] = field(default_factory=dict)  # by replica: of its layout
+    shards_of: dict[str, int] = field(default_factory=dict)
 
-    @property
-    def shards_used(self) -> set[int]:
-        return set(self.shards_of.values())
+    def step(self, number: int) -> Step:
+        return self.steps[number - 1]
 
-    def made(self, number: int) -> Made:
-        return self.states[number - 1]
+    def line(self, number: int) -> Iterator[Step]:
+        """Yield the step that made a state, and those before it, the newest first."""
+        while number != INITIAL:
+            step = self.steps[number - 1]
+            yield step
+            number = step.parent
 
-    def line(self, number: int) -> Iterator[Made]:
-        """Yield a state and those it was made from, the newest first."""
-        while number != ZEROS:
-            state = self.states[number - 1]
-            yield state
-            number = state.parent
+    def descends(self, number: int, ancestor: int) -> bool:
+        depth = self.step(ancestor).depth
+        for step in self.line(number):
+            if step.depth <= depth:
+                return step.number == ancestor
+        return False
 
     def commit(self, number: int, at: float) -> None:
-        """Note that an authority has kept a state, and with it its whole line."""
-        for state in self.line(number):
-            if state.committed_at is not None:
+        """Note that an authority has a state, and with it the steps that led to it."""
+        for step in self.line(number):
+            if step.committed_at is not None:
                 return
-            state.committed_at = at
+            step.committed_at = at
 
-    def copied(self, key: Key, at: float) -> int:
-        """Return the number of the state whose copy was in the store at a time."""
-        found = ZEROS
-        for when, number in self.copies.get(key, ()):
+    def snapshot_at(self, key: Key, at: float) -> int:
+        """Return the number of the state whose snapshot was in the store at a time."""
+        found = INITIAL
+        for when, number in self.snapshots.get(key, ()):
             if when > at:
                 break
             found = number
         return found
 
-    def descends(self, number: int, ancestor: int) -> bool:
-        depth = self.made(ancestor).depth
-        for state in self.line(number):
-            if state.depth <= depth:
-                return state.number == ancestor
-        return False
-
 
 class StateForm(NamedTuple):
-    """The shape and data type of states; the first element is the number of the state."""
+    """The shape and data type of states. The first element is the number of the state."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -169,14 +182,18 @@ class StateForm(NamedTuple):
         return int(np.frombuffer(bytes(state), self.dtype, count=1)[0])
 
 
-FORMS = (StateForm((128,), "float32"), StateForm((2, 2, 3), "float64"), StateForm((1,), "int64"))
-"""The policy's hidden state, a two-layer LSTM's, and a counter."""
+GRU = StateForm((128,), "float32")  # the policy's
+LSTM = StateForm((2, 2, 3), "float64")  # of two layers
+COUNTER = StateForm((1,), "int64")
+FORMS = (GRU, LSTM, COUNTER)
 
 
 class LineageModel:
-    """A model whose states are numbers of steps; each output is the number of its state."""
+    """A model that numbers its steps; the output is the number of the new state."""
 
-    def __init__(self, history: History, replica: str, form: StateForm, now: Any) -> None:
+    def __init__(
+        self, history: History, replica: str, form: StateForm, now: Callable[[], float]
+    ) -> None:
         self._history = history
         self._replica = replica
         self._form = form
@@ -187,11 +204,13 @@ class LineageModel:
 
     def step(self, inputs: Sequence[int], states: Array) -> tuple[list[Output], Array]:
         new = np.zeros_like(states)
-        made = self._history.states
+        steps = self._history.steps
         for row, request in enumerate(inputs):
-            number, parent = len(made) + 1, int(states[row].flat[0])
-            before = made[parent - 1] if parent else None
-            root, depth = (before.root, before.depth + 1) if before else (number, 1)
-            made.append(Made(number, request, parent, root, depth, self._replica, self._now()))
+            number, parent = len(steps) + 1, int(states[row].flat[0])
+            root, depth = number, 1
+            if parent:
+                before = self._history.step(parent)
+                root, depth = before.root, before.depth + 1
+            steps.append(Step(number, request, parent, root, depth, self._replica, self._now()))
             new[row].flat[0] = number
         return [(int(state.flat[0]),) for state in new], new

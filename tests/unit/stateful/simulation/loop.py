@@ -2,7 +2,7 @@
 
 Every callback belongs to the process in whose context it was registered. So a stall is a true one:
 none of a process' code runs until it goes on, and then all that was due meanwhile runs at once; a
-process that dies never runs its next line. Nothing sleeps, no selector is asked.
+process that dies never runs its next line. Nothing sleeps, no selector is request.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 MOST_CALLBACKS = 1_000_000  # of one schedule; more is a livelock
-
-CLOCK_RESOLUTION_S = 1e-9  # the two scales are rounded: a timer must never find itself too early
+CLOCK_RESOLUTION_S = 1e-9  # both scales are rounded, and a timer must not fire too early
 
 _PROCESS: ContextVar[Process] = ContextVar("process")
 
@@ -29,7 +28,7 @@ class Process:
 
     Args:
         rate: seconds of its clock in a true second.
-        ahead_s: what its clock shows at the beginning.
+        ahead_s: what its clock shows at the start.
     """
 
     def __init__(
@@ -55,13 +54,13 @@ class Process:
     def stall(self) -> None:
         self.stalled = True
 
-    def go_on(self, order: random.Random) -> None:
-        """Run what was due: messages first or timers first, as real loops may."""
+    def resume(self, order: random.Random) -> None:
+        """Run what is due: messages first or timers first, as real loops may."""
         if self.stalled and not self.dead:
             self.stalled = False
             timers_first = order.random() < 0.5
             self.backlog.sort(key=lambda handle: handle.timed != timers_first)
-            self._loop.go_on_with(self.backlog)
+            self._loop.resume_with(self.backlog)
             self.backlog = []
 
     def die(self) -> None:
@@ -97,10 +96,12 @@ class _Handle:
 
 
 class SimulatedLoop(asyncio.AbstractEventLoop):
-    """Attributes:
-    now: the true time in seconds; ``time()`` is the clock of the process that asks.
-    world: the process of clients and faults, whose clock is true.
-    defects: what nobody has handled.
+    """Runs all processes, one callback at a time.
+
+    Attributes:
+        now: the true time in seconds; ``time()`` is the clock of the current process.
+        world: the process of clients and faults, whose clock is true.
+        defects: errors that no code handled.
     """
 
     def __init__(self) -> None:
@@ -110,7 +111,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._ready: deque[_Handle] = deque()
         self._timers: list[tuple[float, int, _Handle]] = []
         self._n_timers = 0
-        self._tasks: list[asyncio.Task[Any]] = []  # the coroutine of a dead process must not end
+        self._tasks: list[asyncio.Task[Any]] = []  # keeps those of dead processes from ending
         self._closing = False
         self._processes: list[Process] = []
         self.world = self.current = Process(self, "world")
@@ -154,7 +155,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def post(
         self, process: Process, delay_s: float, callback: Callable[..., object], *args: Any
     ) -> None:
-        """Let a message arrive in a process after a true delay."""
+        """Deliver a message to a process after a true delay."""
         self._at(self.now + delay_s, callback, args, process.context.copy(), process, False)
 
     def _at(
@@ -208,11 +209,11 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         finally:
             self.current = before
 
-    def go_on_with(self, backlog: list[_Handle]) -> None:
+    def resume_with(self, backlog: list[_Handle]) -> None:
         self._ready.extend(backlog)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run until work of the world is done; everything else stops where it is."""
+        """Run until this work of the world is done; everything else stops where it is."""
         asyncio._set_running_loop(self)
         try:
             task = self.world.run(self.create_task, work)
@@ -228,7 +229,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             handle = self._ready.popleft()
         else:
             if not self._timers:
-                raise RuntimeError("every process waits for something that will never happen")
+                raise RuntimeError("every process waits for an event that will never happen")
             when, _, handle = heapq.heappop(self._timers)
             if when > self.now:
                 self.now = when
@@ -250,7 +251,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self.current = self.world
 
     def close(self) -> None:
-        """Cancel what is left, so that no coroutine ends in the hands of the garbage collector."""
+        """Cancel the remaining tasks, before the garbage collector ends their coroutines."""
         self._closing = True
         asyncio._set_running_loop(self)
         try:

@@ -7,7 +7,16 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from deployments.stateful.layout import Partition
 from tests.unit.stateful.simulation.loop import Process, SimulatedLoop
+
+STORE = "store"
+RAY = "ray"
+
+
+def node_of(partition: Partition) -> str:
+    """Return the name of a state actor in the network; all its processes have the same."""
+    return f"actor/{partition.generation}/{partition.shard}"
 
 
 def link(one: str, other: str) -> str:
@@ -21,8 +30,9 @@ class Network:
     Attributes:
         lost, repeated: chance of each message.
         cuts: directions that carry nothing, with the number of reasons.
-        silent: those of them on which nobody is told so.
+        silent: those of them on which senders get no error.
         counts: of what happened to messages.
+        on_loss: is called with the source and the target of a lost message.
     """
 
     loop: SimulatedLoop
@@ -43,13 +53,11 @@ class Network:
         """Cut a direction; return what mends it."""
         which = (source, target)
         self.cuts[which] += 1
-        if silent:
-            self.silent[which] += 1
+        self.silent[which] += silent
 
         def mend() -> None:
             self.cuts[which] -= 1
-            if silent:
-                self.silent[which] -= 1
+            self.silent[which] -= silent
 
         return mend
 
@@ -64,10 +72,10 @@ class Network:
         deliver: Callable[[], None],
         failed: Callable[[], None],
     ) -> None:
-        """Have a message arrive in a process, once, twice or never.
+        """Deliver a message to a process, once, twice or never.
 
         Args:
-            failed: called in the place of the sender when it is told of a loss.
+            failed: is called when the sender gets an error.
         """
         if not self.passes(source, target):
             if self.silent[source, target] <= 0:

@@ -1,10 +1,11 @@
-"""A replica: the real stepper and leases in a process of their own."""
+"""A replica: the real engine and batcher in a process of their own."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
-from deployments.stateful.layout import agree_on_layout, shard_of
+from deployments.stateful.layout import agree_on_layout
 from deployments.stateful.protocol import (
     AuthorityUnavailableError,
     DismissedError,
@@ -15,27 +16,30 @@ from deployments.stateful.replica.batcher import Batcher
 from deployments.stateful.replica.engine import StatefulEngine
 from deployments.stateful.replica.leases import StateLeases
 from deployments.store import StoreUnavailable
+from tests.unit.stateful.simulation.cluster import TABLE
 from tests.unit.stateful.simulation.history import LineageModel
+from tests.unit.stateful.simulation.remote_authority import RemoteAuthority
 from tests.unit.stateful.simulation.store import StoreClient
-from tests.unit.stateful.simulation.surroundings import Surroundings
-from tests.unit.stateful.simulation.wire import Wire
+
+if TYPE_CHECKING:
+    from tests.unit.stateful.simulation.world import World
 
 
 class Replica:
-    """Attributes:
-    ready: it has its sessions; Serve sends it requests from then on.
-    closing, closed: it is being shut down, and has been.
-    generation: of its layout.
+    """A replica of Serve.
+
+    Attributes:
+        ready: it has its sessions, and requests are sent to it.
+        closing, closed: it is being shut down, and has been.
     """
 
-    def __init__(self, world: Surroundings, name: str) -> None:
+    def __init__(self, world: World, name: str) -> None:
         self.name = name
         self.process = world.new_process(name)
         self.options = world.options
-        self.generation = 0
         self.ready = self.closing = self.closed = False
         self.shards: list[StateLeases] = []
-        self._wires: list[Wire] = []
+        self._authorities: list[RemoteAuthority] = []
         self._world = world
         self._starting = self.process.run(world.loop.create_task, self._start())
 
@@ -44,28 +48,25 @@ class Replica:
         store = StoreClient(world.store, world.network, self.name)
         while True:
             try:
-                layout = await agree_on_layout(store, "states:test", self.options, "test")
+                layout = await agree_on_layout(store, TABLE, self.options, "test")
                 break
             except (StoreUnavailable, AuthorityUnavailableError):
                 await asyncio.sleep(0.05)
         world.history.shards_of[self.name] = layout.shards
-        self.generation = layout.generation
-        world.generation = max(world.generation, layout.generation)
-        self._wires = [
-            Wire(world, world.actor_of(partition), self.process) for partition in layout.partitions
-        ]
         model = LineageModel(world.history, self.name, world.form, lambda: world.loop.now)
-        self.shards = [
-            StateLeases(
-                wire,
-                self.name,
-                model.initial_state,
-                self.options,
-                partition.generation,
-                clock=self.process.clock,
+        for partition in layout.partitions:
+            authority = RemoteAuthority(world, world.actor_of(partition), self.process)
+            self._authorities.append(authority)
+            self.shards.append(
+                StateLeases(
+                    authority,
+                    self.name,
+                    model.initial_state,
+                    self.options,
+                    partition.generation,
+                    clock=self.process.clock,
+                )
             )
-            for wire, partition in zip(self._wires, layout.partitions, strict=True)
-        ]
         self.engine = StatefulEngine(self.shards, self.options)
         self.batcher = Batcher(self.engine, lambda: model)
         await self.engine.start()
@@ -77,12 +78,12 @@ class Replica:
 
     @property
     def serves(self) -> bool:
-        """Whether clients may send it requests: a stalled or cut-off one goes on being asked."""
+        """Whether requests are sent to it, even while it is stalled or cut off."""
         return self.ready and not self.dead and not self.closed
 
     @property
     def is_dismissed(self) -> bool:
-        """Whether its layout is over; any other reason not to be healthy is a defect."""
+        """Whether its layout is over; any other reason to be unhealthy is a defect."""
         for shard in self.shards:
             defect = shard._defect
             if defect is not None and not isinstance(
@@ -93,8 +94,12 @@ class Replica:
 
     @property
     def has_left(self) -> bool:
-        """Whether every authority has confirmed that it has everything."""
-        return all(wire.left for wire in self._wires)
+        """Whether every authority has confirmed the end of the session."""
+        return all(authority.left for authority in self._authorities)
+
+    def owns(self, key: Key) -> bool:
+        """Return whether it may step a state now."""
+        return self.process.run(self.engine.leases_of(key).owned, key) is not None
 
     def close(self) -> None:
         self.closing = True
@@ -104,18 +109,14 @@ class Replica:
         await self.engine.close()
         await self.batcher.close()
         self.closed = True
-        self._world.loop.post(self._world.loop.world, 0.0, self._world.has_closed, self)
+        self._world.loop.post(self._world.loop.world, 0.0, self._world.note_closed, self)
 
-    def remembers(self, key: Key) -> list[int]:
-        """Return the numbers of the states of a key in this memory."""
+    def numbers_of(self, key: Key) -> list[int]:
+        """Return the numbers of the states of a key in its memory."""
         if not self.shards or self.dead:
             return []
-        leases = self.shards[shard_of(key, len(self.shards))]
-        found = []
+        leases = self.engine.leases_of(key)
         held = leases._held._held.get(key)
-        if held is not None and held.state.size:
-            found.append(int(held.state.flat[0]))
-        for copy in leases._claims._recent.copies():
-            if copy.key == key:
-                found.append(int(copy.state.flat[0]))
-        return [number for number in found if number]
+        states = [held.state] if held is not None and held.state.size else []
+        states += [copy.state for copy in leases._claims._recent.copies() if copy.key == key]
+        return [number for state in states if (number := int(state.flat[0]))]

@@ -1,4 +1,4 @@
-"""The store as its own process sees it, and what authorities see of it through a network."""
+"""The store: one table on a server, and what a process sees of it through the network."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from deployments.stateful.authority.snapshots import _HEADER, key_of
 from deployments.stateful.protocol import Key
 from deployments.store import Expected, StoreUnavailable
 from tests.unit.stateful.simulation.loop import SimulatedLoop
-from tests.unit.stateful.simulation.network import Network
+from tests.unit.stateful.simulation.network import STORE, Network
 
 DEADLINE_S = 0.3
 SLOWEST_S = 0.25  # of a call while the store is slow
-NAME = "store"
 
 
 @dataclass
 class Store:
-    """The one true table, and the faults of its server.
+    """The rows, and the faults of their server.
 
     Attributes:
         down: every call fails.
         slow_s: longest further delay of a call.
         before, after, late: chance that a change fails before it is made, after it was made, or
-            is made after its caller was told that it failed.
-        on_copy: told the number of each state whose copy is written, None for an erased one.
+            that it is made after its caller received an error.
+        late_s: shortest and longest delay of late changes.
+        starts: of the server; a call that is under way during one fails.
+        on_snapshot: is called with the bytes of each state that is written, None if erased.
     """
 
     loop: SimulatedLoop
@@ -38,22 +39,22 @@ class Store:
     before: float = 0.0
     after: float = 0.0
     late: float = 0.0
-    epoch: int = 0  # grows with each restart: calls under way are dropped
+    late_s: tuple[float, float] = (0.0, 1.0)
+    starts: int = 0
     rows: dict[str, bytes] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
-    on_copy: Callable[[Key, int], None] = lambda key, number: None
-    number: Callable[[bytes], int] = lambda state: 0
+    on_snapshot: Callable[[Key, bytes | None], None] = lambda key, state: None
 
     def change(self, puts: Mapping[str, bytes], deletes: Collection[str], when: Expected) -> bool:
         if self.rows.get(when.key) != when.value:
             return False
         for row in deletes:
             if self.rows.pop(row, None) is not None and (key := key_of(row)) is not None:
-                self.on_copy(key, 0)
+                self.on_snapshot(key, None)
         for row, value in puts.items():
             self.rows[row] = value
             if (key := key_of(row)) is not None:
-                self.on_copy(key, self.number(value[_HEADER.size :]))
+                self.on_snapshot(key, value[_HEADER.size :])
         self.counts["changes"] += 1
         return True
 
@@ -62,8 +63,8 @@ class StoreClient:
     """Implements :class:`deployments.stateful.layout.StateStore` for one process.
 
     Args:
-        name: of the process, by which the network can cut it off from the store.
-        on_scan: called when the store reads the table for this process.
+        name: of the process in the network.
+        on_scan: is called when the server reads the table for this process.
     """
 
     def __init__(
@@ -90,8 +91,8 @@ class StoreClient:
         when: Expected,
     ) -> bool:
         arguments = dict(puts), list(deletes), when
-        held: bool = await self._call(lambda: self._store.change(*arguments), is_change=True)
-        return held
+        done: bool = await self._call(lambda: self._store.change(*arguments), is_change=True)
+        return done
 
     async def scan(self, table: str) -> AsyncIterator[tuple[str, bytes]]:
         for row in await self._call(self._scan):
@@ -103,49 +104,49 @@ class StoreClient:
 
     async def _call(self, work: Callable[[], Any], is_change: bool = False) -> Any:
         loop, store, network = self._loop, self._store, self._network
-        answer = loop.create_future()
-        caller = loop.current
-        epoch = store.epoch
+        response: Any = loop.create_future()
+        caller, starts = loop.current, store.starts
 
         def fail(reason: str) -> None:
-            if not answer.done():
-                answer.set_exception(StoreUnavailable(reason))
+            if not response.done():
+                response.set_exception(StoreUnavailable(reason))
 
         def succeed(value: Any) -> None:
-            if not answer.done():
-                answer.set_result(value)
+            if not response.done():
+                response.set_result(value)
 
-        def tell(value: Any) -> None:
-            if network.passes(NAME, self._name):
-                loop.post(caller, network.delay() / 2, succeed, value)
+        def reply(settle: Callable[[Any], None], value: Any) -> None:
+            loop.post(caller, network.delay() / 2, settle, value)
 
         def serve() -> None:
-            if store.down or store.epoch != epoch:
+            if store.down or store.starts != starts:
                 store.counts["down"] += 1
-                loop.post(caller, network.delay() / 2, fail, "it is down")
+                reply(fail, "the store is down")
                 return
             chance = store.random.random() if is_change else 1.0
             if chance < store.before:
                 store.counts["failed before"] += 1
-                loop.post(caller, network.delay() / 2, fail, "before the change")
+                reply(fail, "before the change")
             elif (chance := chance - store.before) < store.after:
                 store.counts["failed after"] += 1
                 work()
-                loop.post(caller, network.delay() / 2, fail, "after the change")
+                reply(fail, "after the change")
             elif chance - store.after < store.late:
                 store.counts["made late"] += 1
-                loop.post(caller, network.delay() / 2, fail, "no answer yet")
-                loop.post(loop.world, store.random.random(), work)
+                reply(fail, "no response yet")
+                loop.post(loop.world, store.random.uniform(*store.late_s), work)
             else:
-                tell(work())
+                value = work()
+                if network.passes(STORE, self._name):
+                    reply(succeed, value)
 
-        if network.passes(self._name, NAME):
+        if network.passes(self._name, STORE):
             slow = store.random.random() * store.slow_s
             loop.post(loop.world, network.delay() / 2 + slow, serve)
-        elif network.silent[self._name, NAME] <= 0:
+        elif network.silent[self._name, STORE] <= 0:
             loop.call_later(network.delay(), fail, "no connection")
-        deadline = loop.call_later(DEADLINE_S, fail, "no answer in time")
+        deadline = loop.call_later(DEADLINE_S, fail, "no response in time")
         try:
-            return await answer
+            return await response
         finally:
             deadline.cancel()

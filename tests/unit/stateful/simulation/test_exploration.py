@@ -1,4 +1,4 @@
-"""Schedules that nobody has chosen keep the laws, and reach what they are drawn for."""
+"""Random schedules violate no invariant, and reach what they are drawn for."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import sys
 
 import pytest
 
-from tests.unit.stateful.simulation.actions import MODES, draw
 from tests.unit.stateful.simulation.coverage import EXPECTED
 from tests.unit.stateful.simulation.explore import (
     Exploration,
     explore,
     fresh_seeds,
-    report,
     seeds_of_this_version,
 )
+from tests.unit.stateful.simulation.history import FORMS
+from tests.unit.stateful.simulation.schedule import MODES, draw
 from tests.version import VERSION_VARIABLE
 
-OF_THIS_VERSION, FRESH = 150, 50  # of each mode; some twelve seconds
+OF_THIS_VERSION, FRESH = 150, 50  # of each mode
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("mode", MODES)
-def test_any_schedule_keeps_the_laws(mode: str) -> None:
+def test_random_schedules_violate_no_invariant(mode: str) -> None:
     exploration = Exploration()
     fresh = 0 if VERSION_VARIABLE in os.environ else FRESH  # no mutant may die of bad luck
     seeds = itertools.chain(
@@ -33,27 +33,27 @@ def test_any_schedule_keeps_the_laws(mode: str) -> None:
         itertools.islice(fresh_seeds(), fresh),
     )
     for result in explore(mode, seeds):
-        assert result.breach is None, report(result)
+        assert result.violation is None, str(result)
         exploration.add(result)
     sys.stdout.write(f"\n{mode}\n{exploration}\n")  # for pytest -s
 
 
 @pytest.mark.timeout(300)
 def test_schedules_reach_every_situation() -> None:
-    """With the same seeds every time: whether rare situations are met must not be left to luck."""
+    """The seeds are the same every time, so that rare situations do not depend on luck."""
     exploration = Exploration()
     for mode in MODES:
         for result in explore(mode, iter(range(100))):
-            assert result.breach is None, report(result)
+            assert result.violation is None, str(result)
             exploration.add(result)
-    missed = [name for name in EXPECTED if exploration.met[name] < 2]
+    missed = [name for name in EXPECTED if exploration.reached[name] < 2]
     assert not missed, f"{missed}\n{exploration}"
 
 
-def test_a_seed_is_the_same_schedule_and_the_same_play_in_another_process() -> None:
+def test_a_seed_gives_the_same_schedule_and_the_same_play_in_another_process() -> None:
     program = (
         "from tests.unit.stateful.simulation.explore import explore\n"
-        "for result in explore('default', iter(range(5))): print(result.trace)"
+        "for result in explore('memory', iter(range(5))): print(result.trace)"
     )
     plays = [
         subprocess.run(
@@ -68,7 +68,7 @@ def test_a_seed_is_the_same_schedule_and_the_same_play_in_another_process() -> N
     assert plays[0] == plays[1] != ""
 
 
-def test_a_schedule_is_drawn_from_its_seed_alone() -> None:
-    for mode, seed in itertools.product(MODES, range(20)):
-        assert draw(seed, mode) == draw(seed, mode)
-    assert draw(1, "default").actions != draw(2, "default").actions
+def test_schedules_are_drawn_for_every_form_of_states() -> None:
+    for mode in MODES:
+        assert {draw(seed, mode).form for seed in range(50)} == set(FORMS)
+        assert draw(1, mode) == draw(1, mode) != draw(2, mode)

@@ -1,4 +1,4 @@
-"""Every law of the judge is one that a history can break, and a clean history breaks none."""
+"""Every invariant of the judge can be violated, and a clean history violates none."""
 
 from __future__ import annotations
 
@@ -7,119 +7,131 @@ import contextlib
 import pytest
 
 from deployments.stateful.protocol import Key
-from tests.unit.stateful.simulation.excuses import Breach
-from tests.unit.stateful.simulation.forgery import HERE, KEY, MATE, STRANGER, THERE, Forgery
-from tests.unit.stateful.simulation.history import Made, Outcome
+from tests.unit.stateful.simulation.excuses import Violation
+from tests.unit.stateful.simulation.handmade import (
+    HERE,
+    KEY,
+    MATE,
+    STRANGER,
+    THERE,
+    HandmadeWorld,
+)
+from tests.unit.stateful.simulation.history import Outcome, Step
 from tests.unit.stateful.simulation.judge import judge_recovery
 
 HUNG_S = 5.0
+BOUND_S = HandmadeWorld().world.options.loss_bound_s
 
 
-@pytest.mark.parametrize("options", [{}, {"durability": "actor"}, {"durability": "store"}])
-def test_a_clean_history_is_no_breach(options: dict[str, object]) -> None:
-    forged = Forgery(**options)
-    first = forged.step(1.0, request_id="twice")
-    forged.answer(forged.ask(1.1, replica=THERE, request_id="twice"), first, 1.2)
-    forged.end(forged.ask(1.3), Outcome.REFUSED, 1.4)
-    forged.end(unheard := forged.ask(1.5), Outcome.CANCELLED, 1.6)
-    forged.step(1.7, forged.make(unheard, 1.55, first), replica=THERE)
-    forged.step(1.8, key=STRANGER)
-    assert not forged.judge()
+def violates(message: str, expected: bool = True) -> contextlib.AbstractContextManager[object]:
+    return pytest.raises(Violation, match=message) if expected else contextlib.nullcontext()
 
 
-def test_a_defect_is_a_breach() -> None:
-    forged = Forgery()
-    forged.history.defects.append("an error that nobody has handled")
-    with pytest.raises(Breach, match="an error that nobody has handled"):
-        forged.judge()
+@pytest.mark.parametrize("durability", ["memory", "actor", "store"])
+def test_a_clean_history_violates_nothing(durability: str) -> None:
+    handmade = HandmadeWorld(durability=durability)
+    first = handmade.step(1.0, request_id="twice")
+    handmade.answer(handmade.ask(1.1, replica=THERE, request_id="twice"), first, 1.2)
+    handmade.end(handmade.ask(1.3), Outcome.REFUSED, 1.4)
+    handmade.end(left := handmade.ask(1.5), Outcome.CANCELLED, 1.6)
+    handmade.step(1.7, handmade.make(left, 1.55, first), replica=THERE)
+    handmade.step(1.8, key=STRANGER)
+    assert not handmade.judge()
+
+
+def test_a_defect() -> None:
+    handmade = HandmadeWorld()
+    handmade.history.defects.append("an unhandled error")
+    with violates("an unhandled error"):
+        handmade.judge()
 
 
 @pytest.mark.parametrize("answered_with", [0, 1])
-def test_a_request_that_was_stepped_twice_is_a_breach(answered_with: int) -> None:
-    forged = Forgery()
-    asked = forged.ask(1.0)
-    made = [forged.make(asked, 1.0, None), forged.make(asked, 1.01, None)]
-    forged.answer(asked, made[answered_with], 1.1)
-    with pytest.raises(Breach, match="was stepped 2 times"):
-        forged.judge()
+def test_two_steps_for_one_request(answered_with: int) -> None:
+    handmade = HandmadeWorld()
+    request = handmade.ask(1.0)
+    steps = [handmade.make(request, 1.0, None), handmade.make(request, 1.01, None)]
+    handmade.answer(request, steps[answered_with], 1.1)
+    with violates("was stepped 2 times"):
+        handmade.judge()
 
 
 @pytest.mark.parametrize(
     ("key", "request_id", "of_the_first"),
     [(KEY, None, None), (KEY, "mine", "yours"), (KEY, "mine", None), (MATE, "same", "same")],
 )
-def test_an_answer_with_the_step_of_another_request_is_a_breach(
+def test_a_response_with_the_step_of_another_request(
     key: Key, request_id: str | None, of_the_first: str | None
 ) -> None:
-    forged = Forgery()
-    first = forged.step(1.0, request_id=of_the_first)
-    forged.answer(forged.ask(1.1, key, request_id=request_id), first, 1.2)
-    with pytest.raises(Breach, match="was answered with the step of"):
-        forged.judge()
+    handmade = HandmadeWorld()
+    first = handmade.step(1.0, request_id=of_the_first)
+    handmade.answer(handmade.ask(1.1, key, request_id=request_id), first, 1.2)
+    with violates("was answered with the step of"):
+        handmade.judge()
 
 
-def test_a_wrong_step_number_is_a_breach() -> None:
-    forged = Forgery()
-    forged.step(1.1, forged.step(1.0))
-    forged.history.asked[1].step = 3
-    with pytest.raises(Breach, match="is number 2 since zeros"):
-        forged.judge()
+def test_a_wrong_step_number() -> None:
+    handmade = HandmadeWorld()
+    handmade.step(1.1, handmade.step(1.0))
+    handmade.history.requests[1].step = 3
+    with violates("is number 2 since the initial state"):
+        handmade.judge()
 
 
 @pytest.mark.parametrize("committed_at", [None, 1.1])
-def test_an_answer_before_its_commit_is_a_breach_in_strict_mode_alone(
-    committed_at: float | None,
+@pytest.mark.parametrize("durability", ["memory", "store_async", "actor", "store"])
+def test_a_response_before_its_commit_where_responses_wait(
+    durability: str, committed_at: float | None
 ) -> None:
-    for strict in (False, True):
-        forged = Forgery(durability="actor" if strict else "memory")
-        forged.step(1.0).committed_at = committed_at
-        with pytest.raises(Breach, match="without a commit") if strict else _clean():
-            forged.judge()
+    handmade = HandmadeWorld(durability=durability)
+    handmade.step(1.0).committed_at = committed_at
+    with violates("without a commit", durability in ("actor", "store")):
+        handmade.judge()
 
 
-def test_a_step_from_before_a_restart_is_a_breach_unless_states_are_restored() -> None:
-    for restores in (False, True):
-        forged = Forgery(restore_after_restart=restores)
-        forged.step(2.0, forged.step(1.0))
-        forged.history.restarts.append(1.5)
-        with _clean() if restores else pytest.raises(Breach, match="before the restart"):
-            forged.judge()
+@pytest.mark.parametrize("restores", [False, True])
+def test_a_step_from_before_a_restart_unless_states_are_restored(restores: bool) -> None:
+    handmade = HandmadeWorld(restore_after_restart=restores)
+    handmade.step(2.0, handmade.step(1.0))
+    handmade.history.restarts.append(1.5)
+    with violates("before the restart", not restores):
+        handmade.judge()
 
 
 @pytest.mark.parametrize("n_kept", [0, 1])
-@pytest.mark.parametrize("strict", [False, True])
-def test_a_fork_without_a_fault_is_a_breach(n_kept: int, strict: bool) -> None:
-    forged = Forgery(durability="actor" if strict else "memory")
-    kept = forged.step(1.0) if n_kept else None
-    forged.step(2.0, kept)
-    forged.step(3.0, kept, replica=THERE)
-    with pytest.raises(Breach, match="is lost"):
-        forged.judge()
+@pytest.mark.parametrize("durability", ["memory", "actor"])
+def test_a_fork_without_a_fault(n_kept: int, durability: str) -> None:
+    handmade = HandmadeWorld(durability=durability)
+    kept = handmade.step(1.0) if n_kept else None
+    handmade.step(2.0, kept)
+    handmade.step(3.0, kept, replica=THERE)
+    with violates("is lost"):
+        handmade.judge()
 
 
 @pytest.mark.parametrize(
-    ("outcome", "made_at", "request_id", "breach"),
+    ("outcome", "made_at", "request_id", "violated"),
     [
         (Outcome.REFUSED, 1.0, None, True),
         (Outcome.CANCELLED, 1.3, None, True),
-        (Outcome.CANCELLED, 1.0, None, False),  # before its client had left
+        (Outcome.CANCELLED, 1.0, None, False),  # before its client left
         (Outcome.UNKNOWN, 1.0, None, False),
         (Outcome.REFUSED, 1.0, "again", False),  # another attempt may have been stepped
     ],
 )
-def test_a_step_after_a_refused_request_is_a_breach(
-    outcome: Outcome, made_at: float, request_id: str | None, breach: bool
+def test_a_step_after_a_refused_request(
+    outcome: Outcome, made_at: float, request_id: str | None, violated: bool
 ) -> None:
-    forged = Forgery()
-    asked = forged.ask(1.0, request_id=request_id)
-    forged.end(asked, outcome, 1.2)
-    forged.step(2.0, forged.make(asked, made_at, None))
-    with pytest.raises(Breach, match="which was refused") if breach else _clean():
-        forged.judge()
+    handmade = HandmadeWorld()
+    request = handmade.ask(1.0, request_id=request_id)
+    handmade.end(request, outcome, 1.2)
+    handmade.step(2.0, handmade.make(request, made_at, None))
+    with violates("which was refused", violated):
+        handmade.judge()
 
 
 @pytest.mark.parametrize(
-    ("run", "sent", "done", "breach"),
+    ("run", "sent", "done", "violated"),
     [
         (KEY.run, 1.5, 1.6, True),
         (STRANGER.run, 1.5, 1.6, False),
@@ -128,122 +140,110 @@ def test_a_step_after_a_refused_request_is_a_breach(
         (KEY.run, 0.9, 1.6, False),  # the root may have been last
     ],
 )
-def test_a_step_from_before_a_reset_is_a_breach_once_it_was_done(
-    run: str, sent: float, done: float | None, breach: bool
+def test_a_step_from_before_a_reset_that_was_done(
+    run: str, sent: float, done: float | None, violated: bool
 ) -> None:
-    forged = Forgery()
-    forged.step(2.0, forged.step(1.0))
-    forged.reset(run, sent, done)
-    with pytest.raises(Breach, match="continues from") if breach else _clean():
-        forged.judge()
+    handmade = HandmadeWorld()
+    handmade.step(2.0, handmade.step(1.0))
+    handmade.reset(run, sent, done)
+    with violates("continues from", violated):
+        handmade.judge()
 
 
-def test_a_repeated_request_that_was_stepped_twice_in_one_line_is_a_breach() -> None:
-    forged = Forgery()
-    between = forged.step(1.1, forged.step(1.0, request_id="once"))
-    again = forged.ask(1.2, replica=THERE, request_id="once")
-    forged.answer(again, forged.make(forged.history.asked[0], 1.2, between), 1.3)
-    with pytest.raises(Breach, match="once was stepped twice: states 1 and 3"):
-        forged.judge()
+def test_two_steps_in_one_line_for_a_repeated_request() -> None:
+    handmade = HandmadeWorld()
+    between = handmade.step(1.1, handmade.step(1.0, request_id="once"))
+    again = handmade.ask(1.2, replica=THERE, request_id="once")
+    handmade.answer(again, handmade.make(handmade.history.requests[0], 1.2, between), 1.3)
+    with violates("once was stepped twice: states 1 and 3"):
+        handmade.judge()
 
 
-@pytest.mark.parametrize("ends", [Outcome.PENDING, Outcome.ANSWERED, Outcome.UNKNOWN])
-def test_a_request_that_waits_too_long_is_a_breach(ends: Outcome) -> None:
-    forged = Forgery()
-    hung = forged.ask(1.0)
-    forged.world.loop.now = 1.0 + HUNG_S
-    if ends is Outcome.ANSWERED:
-        forged.answer(hung, forged.make(hung, 1.0, None), forged.world.loop.now)
-    elif ends is not Outcome.PENDING:
-        forged.end(hung, ends, forged.world.loop.now)
-    forged.fault("stalled", THERE, 1.0, 1.0 + HUNG_S)
-    forged.fault("cut", HERE, 1.0, 1.0 + HUNG_S)
-    forged.fault("stalled", HERE, 0.0, 1.2)
-    with pytest.raises(Breach, match="has hung"):
-        forged.judge()
-    forged.fault("stalled", HERE, 1.2, 1.0 + HUNG_S)
-    assert not forged.judge()
+@pytest.mark.parametrize("outcome", [Outcome.PENDING, Outcome.ANSWERED, Outcome.UNKNOWN])
+def test_a_request_that_hangs_unless_its_replica_stalls(outcome: Outcome) -> None:
+    handmade = HandmadeWorld()
+    hung = handmade.ask(1.0)
+    end = handmade.world.loop.now = 1.0 + HUNG_S
+    if outcome is Outcome.ANSWERED:
+        handmade.answer(hung, handmade.make(hung, 1.0, None), end)
+    elif outcome is not Outcome.PENDING:
+        handmade.end(hung, outcome, end)
+    handmade.fault("stalled", THERE, 1.0, end)
+    handmade.fault("cut", HERE, 1.0, end)
+    handmade.fault("stalled", HERE, 0.0, 1.2)
+    with violates("has hung"):
+        handmade.judge()
+    handmade.fault("stalled", HERE, 1.2, end)
+    assert not handmade.judge()
 
 
-def test_only_a_dead_replica_need_not_answer() -> None:
-    forged = Forgery()
-    with contextlib.closing(forged.world.loop):
+def test_a_request_that_hangs_unless_its_replica_is_dead() -> None:
+    handmade = HandmadeWorld()
+    with contextlib.closing(handmade.world.loop):
         for _ in range(2):
-            forged.world.add_replica()
-        forged.ask(1.0, replica=HERE)
-        forged.world.loop.now = 1.0 + HUNG_S
-        forged.world.replicas[1].process.die()
-        with pytest.raises(Breach, match="has hung"):
-            forged.judge()
-        forged.world.replicas[0].process.die()
-        assert not forged.judge()
+            handmade.world.add_replica()
+        handmade.ask(1.0, replica=HERE)
+        handmade.world.loop.now = 1.0 + HUNG_S
+        handmade.world.replicas[1].process.die()
+        with violates("has hung"):
+            handmade.judge()
+        handmade.world.replicas[0].process.die()
+        assert not handmade.judge()
 
 
-BOUND_S = Forgery().world.options.loss_bound_s
+def _lose_two(apart_s: float, replica: str = HERE) -> tuple[HandmadeWorld, Step]:
+    """Let replicas die with two uncommitted steps; return the first of these."""
+    handmade = HandmadeWorld()
+    kept = handmade.step(1.0)
+    oldest = handmade.step(2.0, kept, committed=False)
+    handmade.step(2.0 + apart_s, oldest, replica=replica, committed=False)
+    handmade.step(3.0, kept, replica=THERE)
+    handmade.fault("dead", HERE, 2.1, 2.1)
+    handmade.fault("dead", THERE, 2.1, 2.1)
+    return handmade, oldest
 
 
-def _lose_two(apart_s: float, replica: str = HERE) -> tuple[Forgery, Made]:
-    """Let replicas die with two steps that were not committed; return the first of these."""
-    forged = Forgery()
-    kept = forged.step(1.0)
-    oldest = forged.step(2.0, kept, committed=False)
-    forged.step(2.0 + apart_s, oldest, replica=replica, committed=False)
-    forged.step(3.0, kept, replica=THERE)
-    forged.fault("dead", HERE, 2.1, 2.1)
-    forged.fault("dead", THERE, 2.1, 2.1)
-    return forged, oldest
-
-
-def test_what_a_dead_replica_may_cost_is_bound_in_time() -> None:
+def test_steps_lost_with_a_replica_beyond_the_loss_bound() -> None:
     assert _lose_two(0.5 * BOUND_S)[0].judge() == {"not committed: the replica dead": 2}
-    with pytest.raises(Breach, match="after the oldest step that was lost with it"):
+    with violates("after the oldest step that was lost with it"):
         _lose_two(1.5 * BOUND_S)[0].judge()
 
 
-def test_steps_that_did_not_wait_for_one_commit_are_bound_each_by_itself() -> None:
-    forged, oldest = _lose_two(1.5 * BOUND_S)
+def test_steps_that_waited_for_different_commits_have_bounds_of_their_own() -> None:
+    handmade, oldest = _lose_two(1.5 * BOUND_S)
     oldest.refused_at = 2.0 + BOUND_S
-    assert forged.judge().total() == 2
-    forged, _ = _lose_two(1.5 * BOUND_S)
-    forged.history.sessions[HERE] = [2.0 + BOUND_S]
-    assert forged.judge().total() == 2
+    assert handmade.judge().total() == 2
+    handmade, _ = _lose_two(1.5 * BOUND_S)
+    handmade.history.sessions[HERE] = [2.0 + BOUND_S]
+    assert handmade.judge().total() == 2
     assert _lose_two(1.5 * BOUND_S, replica=THERE)[0].judge().total() == 2
 
 
-@pytest.mark.parametrize(("shards", "bound_together"), [(1, True), (2, False)])
-def test_steps_are_bound_together_that_one_authority_of_their_replica_commits(
-    shards: int, bound_together: bool
-) -> None:
-    forged = Forgery()
-    forged.history.shards_of[HERE] = shards
-    kept, other = forged.step(1.0), forged.step(1.0, key=MATE)
-    forged.step(2.0, kept, committed=False)
-    forged.step(2.0 + 1.5 * BOUND_S, other, key=MATE, committed=False)
-    forged.step(3.0, kept, replica=THERE)
-    forged.step(3.0, other, key=MATE, replica=THERE)
-    forged.fault("dead", HERE, 2.1, 2.1)
-    if bound_together:
-        with pytest.raises(Breach, match="after the oldest step that was lost with it"):
-            forged.judge()
-    else:
-        assert forged.judge().total() == 2
+@pytest.mark.parametrize(("shards", "violated"), [(1, True), (2, False)])
+def test_steps_under_one_authority_have_one_bound(shards: int, violated: bool) -> None:
+    handmade = HandmadeWorld()
+    handmade.history.shards_of[HERE] = shards
+    kept, other = handmade.step(1.0), handmade.step(1.0, key=MATE)
+    handmade.step(2.0, kept, committed=False)
+    handmade.step(2.0 + 1.5 * BOUND_S, other, key=MATE, committed=False)
+    handmade.step(3.0, kept, replica=THERE)
+    handmade.step(3.0, other, key=MATE, replica=THERE)
+    handmade.fault("dead", HERE, 2.1, 2.1)
+    with violates("after the oldest step that was lost with it", violated):
+        assert handmade.judge().total() == 2
 
 
-def test_recovery_is_an_answer_from_everybody_and_a_copy_of_it() -> None:
-    forged = Forgery()
-    last = forged.history.asked
-    made = forged.step(1.0)
-    with pytest.raises(Breach, match="the store does not have the newest state"):
-        judge_recovery(forged.world, last)
-    forged.copy(made, 1.1)
-    judge_recovery(forged.world, last)
-    forged.copy(forged.step(0.9, key=MATE), 1.1)  # not a copy of its own key
-    with pytest.raises(Breach, match=MATE.entity):
-        judge_recovery(forged.world, last)
-    last[1:] = [forged.ask(1.2)]
-    with pytest.raises(Breach, match="has not recovered"):
-        judge_recovery(forged.world, last)
-
-
-def _clean() -> contextlib.AbstractContextManager[None]:
-    return contextlib.nullcontext()
+def test_recovery_requires_responses_and_snapshots_of_them() -> None:
+    handmade = HandmadeWorld()
+    last = handmade.history.requests
+    step = handmade.step(1.0)
+    with violates("the store does not have the newest state"):
+        judge_recovery(handmade.world, last)
+    handmade.write_snapshot(step, 1.1)
+    judge_recovery(handmade.world, last)
+    handmade.write_snapshot(handmade.step(0.9, key=MATE), 1.1)  # under the key of the other one
+    with violates(MATE.entity):
+        judge_recovery(handmade.world, last)
+    last[1:] = [handmade.ask(1.2)]
+    with violates("has not recovered"):
+        judge_recovery(handmade.world, last)

@@ -1,7 +1,6 @@
-"""The waits of the protocol, a tenth as long, and its batches so small that they have many parts.
+"""The times of the protocol, a tenth as long, and limits so small that messages have many parts.
 
-Leases, calls and pauses keep their proportions, so what a lease can meet in a minute it meets here
-in six seconds.
+Leases, timeouts and pauses keep their proportions.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ from deployments.stateful.replica import batcher, claims, commits, leases, sessi
 CALL_TIMEOUT_S = 0.5
 RESET_TIMEOUT_S = 1.0
 CLOSE_TIMEOUT_S = 1.0
-KEEP_S = 3.0
-GIVE_UP_TIMEOUT_S = 0.5
+KEEP_RELEASED_S = 3.0
+RETIRE_TIMEOUT_S = 0.5
 ANSWER_TIMEOUT_S = 0.05
 
 _CONSTANTS: list[tuple[Any, str, object]] = [
@@ -41,8 +40,8 @@ _CONSTANTS: list[tuple[Any, str, object]] = [
     (leases, "RECONNECT_PAUSE_S", 0.01),
     (leases, "RESET_TIMEOUT_S", RESET_TIMEOUT_S),
     (leases, "CLOSE_TIMEOUT_S", CLOSE_TIMEOUT_S),
-    (claims, "KEEP_RELEASED_S", KEEP_S),
-    (authority, "RELEASED_S", 2 * KEEP_S),
+    (claims, "KEEP_RELEASED_S", KEEP_RELEASED_S),
+    (authority, "RELEASED_S", 2 * KEEP_RELEASED_S),
     (authority, "SWEEP_PERIOD_S", 0.03),
     (ownership, "PROBE_AFTER_S", 0.003),
     (snapshots, "RETRY_PAUSE_S", 0.01),
@@ -65,18 +64,23 @@ OPTIONS = StateOptions().model_copy(update={"lease_s": 0.2, "snapshot_period_s":
 
 @contextlib.contextmanager
 def a_tenth_as_long() -> Iterator[None]:
-    """Patch the constants, and let the protocol neither log nor see a time of day."""
-    logger = logging.getLogger("ray.serve")
-    level = logger.level
+    """Patch the constants, and refuse the engine the time of day."""
     with contextlib.ExitStack() as stack:
         for module, name, value in _CONSTANTS:
             stack.enter_context(mock.patch.object(module, name, value))
         stack.enter_context(mock.patch.object(time, "time", _no_time_of_day(time.time)))
-        logger.setLevel(logging.CRITICAL + 1)
-        try:
-            yield
-        finally:
-            logger.setLevel(level)
+        yield
+
+
+@contextlib.contextmanager
+def without_logs() -> Iterator[None]:
+    logger = logging.getLogger("ray.serve")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _no_time_of_day(real: Any) -> Any:

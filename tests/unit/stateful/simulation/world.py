@@ -1,4 +1,4 @@
-"""All processes of one schedule, and what clients do to them."""
+"""Every process of one schedule, and what clients do to them."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from deployments.stateful.layout import Partition, shard_of
+from deployments.stateful.layout import Partition
 from deployments.stateful.options import StateOptions
-from deployments.stateful.protocol import Key, OutcomeUnknownError, StateError, Version
+from deployments.stateful.protocol import ClaimPart, Key, OutcomeUnknownError, StateError, Version
 from deployments.stateful.replica.queues import StepResult
+from tests.unit.stateful.simulation.cluster import Actor
 from tests.unit.stateful.simulation.history import (
-    FORMS,
-    Asked,
+    GRU,
+    INITIAL,
     Fault,
     History,
     Outcome,
+    Request,
     ResetCall,
     StateForm,
-    Succession,
+    Takeover,
 )
 from tests.unit.stateful.simulation.loop import Process, SimulatedLoop
 from tests.unit.stateful.simulation.network import Network, link
-from tests.unit.stateful.simulation.ray import Actor
+from tests.unit.stateful.simulation.remote_authority import RESET
 from tests.unit.stateful.simulation.replica import Replica
 from tests.unit.stateful.simulation.store import Store
-from tests.unit.stateful.simulation.wire import RESET
 
-JUNCTIONS = ("300839359", "265580972", "265580996", "joinedS_265580996_300839357")
 KEYS = [
     Key("a", "300839359"),
     Key("a", "265580972"),
@@ -40,7 +40,19 @@ KEYS = [
 
 
 class World:
-    """Times are true ones."""
+    """All processes, the network, the store and Ray. Times are true ones.
+
+    Args:
+        drift: largest deviation of the clocks' rates from 1.
+
+    Attributes:
+        session: names this start of the cluster.
+        actors: of the layouts since this start.
+        partitions: of every layout.
+        slowest_message_s: longest latency so far.
+        known_dead, known_ended: replicas, and processes of actors, that Ray knows to be dead.
+        reached: situations, see :mod:`.coverage`.
+    """
 
     def __init__(
         self,
@@ -49,31 +61,29 @@ class World:
         seed: int,
         drift: float = 0.0,
         latency_s: tuple[float, float] = (0.0002, 0.001),
-        form: StateForm = FORMS[0],
+        form: StateForm = GRU,
     ) -> None:
-        self.form = form
         self.loop = loop
         self.options = options
         self.random = random.Random(seed)
+        self.form = form
         self.history = History()
         self.network = Network(loop, self.random, latency_s)
-        self.network.on_loss = self._lost
+        self.network.on_loss = self._note_loss
         self.store = Store(loop, self.random)
-        self.store.on_copy = self._copied
-        self.store.number = form.number
+        self.store.on_snapshot = self._note_snapshot
         self.drift = drift
         self.session = "first"
-        self.n_lives = 0
-        self.generation = 0
+        self.n_processes = 0
         self.actors: dict[Partition, Actor] = {}
-        self.partitions: dict[Partition, None] = {}  # of earlier starts of everything, too
+        self.partitions: dict[Partition, None] = {}
         self.slowest_message_s = latency_s[1]
         self.replicas: list[Replica] = []
         self.known_dead: set[str] = set()
         self.known_ended: set[str] = set()
-        self.met: Counter[str] = Counter()
+        self.reached: Counter[str] = Counter()
         self._claimed: dict[tuple[str, int], dict[Key, int]] = {}
-        self._told: dict[tuple[str, Key, Version], int] = {}
+        self._numbers: dict[tuple[str, Key, Version], int] = {}
 
     def new_process(self, name: str) -> Process:
         rate = 1 + self.random.uniform(-self.drift, self.drift)
@@ -95,7 +105,7 @@ class World:
 
     @property
     def present_actors(self) -> list[Actor]:
-        return [a for partition, a in self.actors.items() if not a.retired]
+        return [actor for actor in self.actors.values() if not actor.retired]
 
     @property
     def serving(self) -> list[Replica]:
@@ -112,48 +122,46 @@ class World:
         replica: Replica,
         key: Key,
         request_id: str | None = None,
-        first: Sequence[Asked] = (),
+        first: Sequence[Request] = (),
         cancel_after_s: float | None = None,
-    ) -> Asked:
-        """Send one prediction; the history learns how it ends.
+    ) -> Request:
+        """Send one request; the history records how it ends.
 
         Args:
-            first: the attempts before at this very prediction.
+            first: earlier attempts at the same step.
         """
         loop, history = self.loop, self.history
-        asked = Asked(len(history.asked) + 1, key, replica.name, loop.now, request_id)
-        history.asked.append(asked)
-        if replica.process.stalled:
-            self.met["a replica was asked while it stalled"] += 1
+        request = Request(len(history.requests) + 1, key, replica.name, loop.now, request_id)
+        history.requests.append(request)
         if self.network.cuts and replica.name in self._cut_off:
-            self.met["a replica was asked while it was cut off"] += 1
+            self.reached["a replica was asked while it was cut off"] += 1
 
-        def ended(answer: asyncio.Future[StepResult]) -> None:
-            asked.ended = loop.now
-            if answer.cancelled():
-                asked.outcome = Outcome.CANCELLED
-            elif (error := answer.exception()) is None:
-                (asked.state,), asked.step = answer.result()
-                asked.outcome = Outcome.ANSWERED
+        def ended(response: asyncio.Future[StepResult]) -> None:
+            request.ended = loop.now
+            if response.cancelled():
+                request.outcome = Outcome.CANCELLED
+            elif (error := response.exception()) is None:
+                (request.state,), request.step = response.result()
+                request.outcome = Outcome.ANSWERED
             else:
-                asked.error = repr(error)
+                request.error = repr(error)
                 unknown = isinstance(error, OutcomeUnknownError)
-                asked.outcome = Outcome.UNKNOWN if unknown else Outcome.REFUSED
+                request.outcome = Outcome.UNKNOWN if unknown else Outcome.REFUSED
                 if not isinstance(error, StateError):
-                    history.defects.append(f"{asked} failed with {error!r}")
+                    history.defects.append(f"{request} failed with {error!r}")
 
         def arrive() -> None:
             if replica.closed:
-                asked.outcome, asked.ended = Outcome.REFUSED, loop.now
+                request.outcome, request.ended = Outcome.REFUSED, loop.now
                 return
-            request = first[0].number if first else asked.number
-            answer = replica.batcher.submit(key, request, request_id=request_id)
-            answer.add_done_callback(ended, context=loop.world.context.copy())
+            number = first[0].number if first else request.number
+            response = replica.batcher.submit(key, number, request_id=request_id)
+            response.add_done_callback(ended, context=loop.world.context.copy())
             if cancel_after_s is not None:
-                loop.call_later(cancel_after_s, answer.cancel)
+                loop.call_later(cancel_after_s, response.cancel)
 
         loop.post(replica.process, self.network.delay(), arrive)
-        return asked
+        return request
 
     def reset(self, replica: Replica, run: str) -> ResetCall:
         call = ResetCall(run, self.loop.now)
@@ -166,7 +174,7 @@ class World:
                 call.done = self.loop.now
                 call.executed = max(call.executed, call.done)
             except StateError:
-                pass  # nobody has confirmed it
+                pass  # it is not confirmed
 
         def arrive() -> None:
             self.loop.create_task(work())
@@ -174,12 +182,12 @@ class World:
         self.loop.post(replica.process, self.network.delay(), arrive)
         return call
 
-    # What the history learns
+    # What the history records
 
-    def carried_out(
+    def note_call(
         self, process: str, method: str, args: Any, result: Any, reset: ResetCall | None
     ) -> None:
-        """Learn what an authority has done.
+        """Record what an authority did in a call.
 
         Args:
             process: of the authority.
@@ -193,22 +201,8 @@ class World:
                     self.history.commit(self.form.number(state), now)
         elif method == "claim":
             session, part = args
-            claimed = self._claimed.setdefault((process, session), {})
-            for batch in (part.owned, part.released):
-                for key, version, state in zip(
-                    batch.keys, batch.versions, batch.states, strict=True
-                ):
-                    if len(state):
-                        self._told[process, key, version] = self.form.number(state)
-                    copies = self.history.copies.get(key)
-                    if (process, key, version) in self._told:
-                        claimed[key] = self._told[process, key, version]
-                    elif copies:  # which the authority has read, or it would ask for the state
-                        claimed[key] = copies[-1][1]
-            if not part.last:
-                self.met["a claim in parts"] += 1
-                return
-            for key, number in claimed.items():
+            claimed = self._note_claim(process, session, part)
+            for key, number in claimed.items() if part.last else ():
                 if key not in result.lost:
                     self.history.commit(number, now)
         elif method == "checkout" and result.state is not None:
@@ -216,32 +210,47 @@ class World:
         elif method == "reset" and reset is not None:
             reset.executed = max(reset.executed, now)
 
-    def _copied(self, key: Key, number: int) -> None:
-        self.history.copies.setdefault(key, []).append((self.loop.now, number))
-        if self.options.commits_reach_store:  # whatever the commit was told that it was for
+    def _note_claim(self, process: str, session: int, part: ClaimPart) -> dict[Key, int]:
+        """Return the numbers of the states that a session has claimed so far."""
+        if not part.last:
+            self.reached["a claim in parts"] += 1
+        claimed = self._claimed.setdefault((process, session), {})
+        for batch in (part.owned, part.released):
+            for key, version, state in zip(batch.keys, batch.versions, batch.states, strict=True):
+                if len(state):
+                    self._numbers[process, key, version] = self.form.number(state)
+                if (process, key, version) in self._numbers:
+                    claimed[key] = self._numbers[process, key, version]
+                elif snapshots := self.history.snapshots.get(key):
+                    claimed[key] = snapshots[-1][1]  # or the authority would ask for the state
+        return claimed
+
+    def _note_snapshot(self, key: Key, state: bytes | None) -> None:
+        number = INITIAL if state is None else self.form.number(state)
+        self.history.snapshots.setdefault(key, []).append((self.loop.now, number))
+        if self.options.commits_reach_store:  # whatever the response to the commit was
             self.history.commit(number, self.loop.now)
 
-    def _lost(self, source: str, target: str) -> None:
+    def _note_loss(self, source: str, target: str) -> None:
         fault = Fault("message lost", link(source, target), self.loop.now, self.loop.now)
         self.history.faults.append(fault)
 
-    def note_succession(self, partition: Partition) -> None:
-        """Learn that a life of an authority begins with what is in the store now."""
-        remembered = {
-            key: [(r.name, number) for r in self.replicas for number in r.remembers(key)]
-            for key in KEYS
-            if shard_of(key, partition.shards) == partition.shard
+    def note_takeover(self, partition: Partition) -> None:
+        """Record that a term begins with what is in the store now."""
+        known = {
+            key: [(each.name, number) for each in self.replicas for number in each.numbers_of(key)]
+            for key in dict.fromkeys(request.key for request in self.history.requests)
+            if partition.has(key)
         }
-        now = self.loop.now
-        self.history.successions.append(
-            Succession(partition.shard, partition.shards, now, remembered)
-        )
+        takeover = Takeover(partition.shard, partition.shards, self.loop.now, known)
+        self.history.takeovers.append(takeover)
 
-    def has_closed(self, replica: Replica) -> None:
+    def note_closed(self, replica: Replica) -> None:
+        """Record that a replica has shut down."""
         self.known_dead.add(replica.name)
         replica.process.die()
         if not replica.has_left:
-            self.met["a replica closed without being heard"] += 1
+            self.reached["a replica closed without a confirmation"] += 1
             fault = Fault("closed", replica.name, self.loop.now, self.loop.now)
             self.history.faults.append(fault)
 

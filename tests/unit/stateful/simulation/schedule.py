@@ -1,4 +1,4 @@
-"""Schedules: what clients and faults do, and when. All of it is drawn from one number."""
+"""Schedules: what clients and faults do, and when, drawn from one seed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, get_args
 
 from deployments.stateful.options import Durability, StateOptions
-from tests.unit.stateful.simulation.history import FORMS, StateForm
+from tests.unit.stateful.simulation.history import FORMS, GRU, StateForm
 from tests.unit.stateful.simulation.times import OPTIONS
 
 MODES: tuple[Durability, ...] = get_args(Durability)
@@ -17,12 +17,12 @@ FAULTS = (
     "kill replica",
     "stall replica",
     "cut replica",
-    "kill authority",
-    "stall authority",
-    "second life",
-    "cut authority from store",
-    "cut authority from ray",
-    "isolate authority",
+    "kill actor",
+    "stall actor",
+    "second process",
+    "cut actor from store",
+    "cut actor from ray",
+    "isolate actor",
     "store down",
     "store slow",
     "store fails",
@@ -30,7 +30,7 @@ FAULTS = (
     "lose messages",
     "repeat messages",
     "slow network",
-    "move authority",
+    "move actor",
 )
 OPERATIONS = (
     "close replica",
@@ -45,7 +45,10 @@ SHORT, LONG = (0.0, 0.002, 0.02, 0.1), (0.15, 0.25, 0.35, 0.6, 1.1)
 
 
 class Action(NamedTuple):
-    """``after``: seconds since the action before; the meaning of the others is the kind's."""
+    """An event of a schedule, ``after`` seconds after the one before.
+
+    What ``a``, ``b`` and ``amount`` mean depends on the kind; see :mod:`.play`.
+    """
 
     after: float
     kind: str
@@ -60,9 +63,12 @@ class Action(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """Attributes:
-    spaced: a fault waits until the one before is over and survived.
-    drift: how much faster or slower clocks run, at most.
+    """What happens to one world.
+
+    Attributes:
+        mode: the durability.
+        spaced: a fault waits until the one before is over and survived.
+        drift: largest deviation of the clocks' rates from 1.
     """
 
     seed: int
@@ -75,7 +81,7 @@ class Schedule:
     shards: int = 1
     restore: bool = False
     run_ttl_s: float = 3600.0
-    form: StateForm = FORMS[0]
+    form: StateForm = GRU
 
     @property
     def options(self) -> StateOptions:

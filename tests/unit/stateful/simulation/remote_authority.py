@@ -1,11 +1,11 @@
-"""A replica's way to one state actor, over the simulated network."""
+"""A replica's calls to one state actor, over the simulated network."""
 
 from __future__ import annotations
 
 import asyncio
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deployments.stateful.protocol import (
     Authority,
@@ -19,41 +19,47 @@ from deployments.stateful.protocol import (
     StaleSessionError,
     StateBatch,
 )
+from tests.unit.stateful.simulation.cluster import Actor, ActorProcess
 from tests.unit.stateful.simulation.history import ResetCall
 from tests.unit.stateful.simulation.loop import Process
-from tests.unit.stateful.simulation.ray import Actor, Life
-from tests.unit.stateful.simulation.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from tests.unit.stateful.simulation.world import World
 
 RESET: ContextVar[ResetCall | None] = ContextVar("reset", default=None)
-"""The reset that a call is made for."""
+"""The reset that a call belongs to."""
 
 
-class Wire(Authority):
-    """Like an actor handle: it goes on to the same process until a session has to be opened."""
+class RemoteAuthority(Authority):
+    """Like an actor handle, it calls the same process until the next session is opened.
 
-    def __init__(self, world: Surroundings, actor: Actor, process: Process) -> None:
+    Attributes:
+        left: the authority has confirmed the end of the session.
+    """
+
+    def __init__(self, world: World, actor: Actor, process: Process) -> None:
         self._world, self._actor, self._process = world, actor, process
-        self._life: Life | None = None
+        self._target: ActorProcess | None = None
         self.left = False
 
     async def open_session(self, hello: Hello) -> OpenedSession:
-        self._life = self._find()
+        self._target = self._find()
         opened: OpenedSession = await self._call("open_session", hello)
         return opened
 
-    def _find(self) -> Life | None:
-        present = self._actor.find()
-        others = [life for life in self._actor.lives if life not in (present, self._life)]
-        if others and self._world.random.random() < 0.3:  # a handle that has not heard of it yet
+    def _find(self) -> ActorProcess | None:
+        current = self._actor.find()
+        others = [each for each in self._actor.processes if each not in (current, self._target)]
+        if others and self._world.random.random() < 0.3:  # the handle is out of date
             return others[0]
-        return present
+        return current
 
     async def claim(self, session: int, part: ClaimPart) -> Claimed:
         part = replace(part, owned=_copy(part.owned), released=_copy(part.released))
         claimed: Claimed = await self._call("claim", session, part)
         if part.last:
-            sessions = self._world.history.sessions.setdefault(self._process.name, [])
-            sessions.append(self._world.loop.now)
+            opened = self._world.history.sessions.setdefault(self._process.name, [])
+            opened.append(self._world.loop.now)
         return claimed
 
     async def listen(self, session: int) -> list[Key]:
@@ -72,7 +78,7 @@ class Wire(Authority):
         for key, state in zip(states.keys, states.states, strict=True):
             if key in refused:
                 number = self._world.form.number(state)
-                self._world.history.made(number).refused_at = self._world.loop.now
+                self._world.history.step(number).refused_at = self._world.loop.now
         return refused
 
     async def reset(self, session: int, run: str, call: int) -> None:
@@ -83,60 +89,62 @@ class Wire(Authority):
         self.left = True
 
     async def _call(self, method: str, *args: Any) -> Any:
-        """Send a call; what becomes of it is told here, unless the network swallows it."""
-        world, life = self._world, self._life
+        """Send a call, and wait for its response or for an error of the network."""
+        world, target = self._world, self._target
         loop, network, me = world.loop, world.network, self._process.name
-        if life is None:
+        if target is None:
             await asyncio.sleep(network.delay())
             raise AuthorityUnavailableError("there is no state actor")
-        answer = loop.create_future()
-        sender = self._process
-        reset = RESET.get()
+        response: asyncio.Future[Any] = loop.create_future()
+        sender, reset = self._process, RESET.get()
 
         def settle(result: Any, error: BaseException | None) -> None:
-            if not answer.done():
-                if error is None:
-                    answer.set_result(result)
-                else:
-                    answer.set_exception(error)
+            if response.done():
+                return
+            if error is None:
+                response.set_result(result)
+            else:
+                response.set_exception(error)
 
         def unreachable() -> None:
-            gone = AuthorityUnavailableError("the connection is lost")
-            loop.post(sender, network.delay(), settle, None, gone)
+            error = AuthorityUnavailableError("the connection is lost")
+            loop.post(sender, network.delay(), settle, None, error)
 
         def died(error: BaseException) -> None:
-            if network.passes(life.node, me):
+            if network.passes(target.node, me):
                 loop.post(sender, network.delay(), settle, None, error)
 
         def arrive() -> None:
-            life.call(method, args, done)
+            target.call(method, args, done)
 
         def done(task: asyncio.Task[Any]) -> None:
-            life.pending.pop(id(answer), None)
-            error: BaseException | None = None
-            if task.cancelled():
-                error = AuthorityUnavailableError("the call was cancelled")
-            else:
-                error = task.exception()
-            result = task.result() if error is None else None
+            target.pending.pop(id(response), None)
+            result, error = _outcome(task)
             if isinstance(error, StaleSessionError) and "has arrived before" in str(error):
-                world.met["a repeated call was refused"] += 1
+                world.reached["a repeated call was refused"] += 1
             if error is None:
-                world.carried_out(life.process, method, args, result, reset)
-            network.send(life.node, me, sender, lambda: settle(result, error), unreachable)
+                world.note_call(target.process, method, args, result, reset)
+            network.send(target.node, me, sender, lambda: settle(result, error), unreachable)
 
-        if life.runs.dead:
+        if target.runtime.dead:
             unreachable()
         else:
-            life.pending[id(answer)] = died
-            network.send(me, life.node, life.runs, arrive, unreachable)
+            target.pending[id(response)] = died
+            network.send(me, target.node, target.runtime, arrive, unreachable)
         try:
-            return await answer
+            return await response
         finally:
-            life.pending.pop(id(answer), None)
+            target.pending.pop(id(response), None)
 
 
-def _copy(states: StateBatch) -> StateBatch:
+def _outcome(task: asyncio.Task[Any]) -> tuple[Any, BaseException | None]:
+    if task.cancelled():
+        return None, AuthorityUnavailableError("the call was cancelled")
+    error = task.exception()
+    return (task.result() if error is None else None), error
+
+
+def _copy(batch: StateBatch) -> StateBatch:
     return StateBatch(
-        list(states.keys), list(states.versions), states.states.copy(), dict(states.receipts)
+        list(batch.keys), list(batch.versions), batch.states.copy(), dict(batch.receipts)
     )
