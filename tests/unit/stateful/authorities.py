@@ -1,19 +1,21 @@
-"""One authority by itself, for tests that speak the protocol with it."""
+"""One authority for tests that call it as replicas do."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import random
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from itertools import count
 from typing import Any
 
 import numpy as np
 
 from deployments.stateful.authority.authority import StateAuthority
-from deployments.stateful.layout import Partition, agree_on_layout
+from deployments.stateful.layout import Partition, StateStore, agree_on_layout
 from deployments.stateful.options import StateOptions
 from deployments.stateful.protocol import (
     AuthorityUnavailableError,
+    Claimed,
     ClaimPart,
     Grant,
     Hello,
@@ -22,23 +24,90 @@ from deployments.stateful.protocol import (
     StateBatch,
     Version,
 )
-from tests.unit.stateful.memory_store import MemoryStore
-from tests.unit.stateful.options import FAST
+from deployments.store import Expected
+from tests.unit.stateful.simulation.cluster import TABLE as TABLE
+from tests.unit.stateful.simulation.loop import SimulatedLoop
+from tests.unit.stateful.simulation.network import Network
+from tests.unit.stateful.simulation.store import Store, StoreClient
+from tests.unit.stateful.simulation.times import OPTIONS as OPTIONS
 
-TABLE = "states:test"
-
-CALLS = count(1)
 STATE_BYTES = 512
+CALLS = count(1)
+
+
+def options(**changes: Any) -> StateOptions:
+    """Return the options of the simulation with some changed, in or out of range."""
+    assert changes.keys() <= StateOptions.model_fields.keys()
+    return OPTIONS.model_copy(update=changes)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class FakeStore:
+    """A store in memory without faults, for any event loop."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, bytes] = {}
+
+    async def get(self, table: str, key: str) -> bytes | None:
+        return self.rows.get(key)
+
+    async def change(
+        self,
+        table: str,
+        puts: Mapping[str, bytes],
+        deletes: Collection[str] = (),
+        *,
+        when: Expected,
+    ) -> bool:
+        if self.rows.get(when.key) != when.value:
+            return False
+        for key in deletes:
+            self.rows.pop(key, None)
+        self.rows.update(puts)
+        return True
+
+    async def scan(self, table: str) -> AsyncIterator[tuple[str, bytes]]:
+        for row in list(self.rows.items()):
+            yield row
+
+
+class FaultyStore(StoreClient):
+    """The simulated store with its network, in a test without other processes."""
+
+    def __init__(self) -> None:
+        loop, rng = asyncio.get_running_loop(), random.Random(0)
+        assert isinstance(loop, SimulatedLoop), "a simulated test"
+        self.server, self.network = Store(loop, rng), Network(loop, rng)
+        super().__init__(self.server, self.network, "test")
+
+    @property
+    def rows(self) -> dict[str, bytes]:
+        return self.server.rows
+
+    @property
+    def snapshots(self) -> set[str]:
+        return {row for row in self.rows if row.startswith("copy/")}
+
+    @property
+    def latency_s(self) -> float:
+        return self.network.latency_s[0]
+
+    @latency_s.setter
+    def latency_s(self, seconds: float) -> None:
+        self.network.latency_s = (seconds, seconds)
 
 
 class FakeCluster:
     """A cluster as one authority sees it.
 
     Attributes:
-        dead: replicas that are known to be dead.
-        ended: processes of authorities.
-        current: whether this process is the one that the cluster knows; None: it does not tell.
-        answers_after_s: it tells after so long.
+        dead, ended: replicas, and processes of authorities, that are known to be dead.
+        current: whether the cluster knows this process; None: it does not respond.
+        answers_after_s: delay of that response.
+        asked_to_retire: partitions of earlier layouts.
     """
 
     def __init__(self, session: str = "first", process: str = "node/1/1") -> None:
@@ -60,29 +129,15 @@ class FakeCluster:
     async def is_current(self) -> bool:
         await asyncio.sleep(self.answers_after_s)
         if self.current is None:
-            raise AuthorityUnavailableError("the cluster does not answer")
+            raise AuthorityUnavailableError("the cluster does not respond")
         return self.current
 
     async def retire(self, partition: Partition) -> None:
         self.asked_to_retire.append(partition)
 
 
-def now() -> float:
-    return asyncio.get_running_loop().time()
-
-
-def batch(key: Key, version: Version, fill: float = 1.0, *receipts: Receipt) -> StateBatch:
-    states = np.full((1, 128), fill, np.float32).view(np.uint8)
-    return StateBatch([key], [version], states, {key: receipts} if receipts else {})
-
-
-def value_of(state: bytes | None) -> float | None:
-    """Return what a state of `batch` was filled with, None for the initial state."""
-    return None if state is None else float(np.frombuffer(state, np.float32)[0])
-
-
 class NumberingAuthority(StateAuthority):
-    """Numbers the calls of whoever does not do so."""
+    """Numbers the calls that a test does not number."""
 
     async def checkout(self, session: int, key: Key, call: int | None = None) -> Grant:
         return await super().checkout(session, key, call or next(CALLS))
@@ -97,37 +152,59 @@ class NumberingAuthority(StateAuthority):
 
 
 async def make_authority(
-    options: StateOptions = FAST,
-    store: MemoryStore | None = None,
+    options: StateOptions = OPTIONS,
+    store: StateStore | None = None,
     cluster: FakeCluster | None = None,
     partition: Partition | None = None,
     on_end: Callable[[BaseException], None] = lambda error: None,
 ) -> NumberingAuthority:
-    """Make an authority that takes its partition at the first call."""
-    store = store or MemoryStore()
+    """Return an authority, which acquires its partition at the first call."""
+    store = store or FakeStore()
     if partition is None:
         partition = (await agree_on_layout(store, TABLE, options, "test")).partitions[0]
+    cluster = cluster or FakeCluster()
     return NumberingAuthority(
-        options, store, TABLE, partition, cluster or FakeCluster(), STATE_BYTES, on_end, clock=now
+        options, store, TABLE, partition, cluster, STATE_BYTES, on_end, clock=now
     )
 
 
-async def restart(
-    store: MemoryStore, options: StateOptions = FAST, process: str = "node/2/2"
-) -> NumberingAuthority:
-    """Make the next life of the authority, whose predecessor is known to have ended."""
-    cluster = FakeCluster(process=process)
+async def next_term(store: StateStore, options: StateOptions = OPTIONS) -> NumberingAuthority:
+    """Return an authority whose predecessor is known to have ended."""
+    cluster = FakeCluster(process="node/2/2")
     cluster.ended = {"node/1/1"}
     return await make_authority(options, store, cluster)
 
 
-async def join(
-    authority: StateAuthority,
-    replica: str,
-    part: ClaimPart | None = None,
-    **hello: Any,
-) -> int:
+def batch(key: Key, version: Version, fill: float = 1.0, *receipts: Receipt) -> StateBatch:
+    states = np.full((1, STATE_BYTES // 4), fill, np.float32).view(np.uint8)
+    return StateBatch([key], [version], states, {key: receipts} if receipts else {})
+
+
+def value_of(state: bytes | None) -> float | None:
+    """Return what a state of `batch` was filled with, None for the initial state."""
+    return None if state is None else float(np.frombuffer(state, np.float32)[0])
+
+
+async def claim(
+    authority: StateAuthority, replica: str, part: ClaimPart | None = None, generation: int = 1
+) -> tuple[int, Claimed]:
+    """Open a session with a claim; return its number and the response to the claim."""
+    opened = await authority.open_session(Hello(replica, generation))
+    return opened.session, await authority.claim(opened.session, part or ClaimPart())
+
+
+async def join(authority: StateAuthority, replica: str, part: ClaimPart | None = None) -> int:
     """Open a session with a claim, and return its number."""
-    opened = await authority.open_session(Hello(replica, 1, **hello))
-    await authority.claim(opened.session, part or ClaimPart())
-    return opened.session
+    session, _ = await claim(authority, replica, part)
+    return session
+
+
+def keep(authority: StateAuthority, session: int) -> asyncio.Task[None]:
+    """Renew the lease of a session until it ends."""
+
+    async def listen() -> None:
+        while True:
+            await authority.listen(session)
+            await asyncio.sleep(0.01)
+
+    return asyncio.ensure_future(listen())

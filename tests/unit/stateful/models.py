@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -52,11 +51,6 @@ class FoldModel:
         for value, result in in_order:
             outputs, state = self.step([value], state)
             assert [result.output] == outputs
-
-
-def initial_state(key: Key) -> Any:
-    """Return zeros, in the form of the policy's hidden state."""
-    return np.zeros(128, np.float32)
 
 
 MODEL = FoldModel()

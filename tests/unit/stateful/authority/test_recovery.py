@@ -1,8 +1,9 @@
-"""What a new life takes back from the replicas and from the store, and whom it waits for."""
+"""What a new term restores from claims and snapshots, and which claims it waits for."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,380 +19,332 @@ from deployments.stateful.protocol import (
     StateBatch,
     Version,
 )
-from deployments.stateful.replica import claims
 from tests.unit.stateful.authorities import (
-    TABLE,
+    OPTIONS,
+    STATE_BYTES,
     FakeCluster,
+    FakeStore,
+    FaultyStore,
     batch,
+    claim,
     join,
+    keep,
     make_authority,
     now,
-    restart,
+    options,
     value_of,
 )
-from tests.unit.stateful.lineage import Outcome
-from tests.unit.stateful.memory_store import MemoryStore
-from tests.unit.stateful.options import FAST, settings
-from tests.unit.stateful.virtual_time import virtual_time
-from tests.unit.stateful.world import World, gather, until
+from tests.unit.stateful.simulation.scenario import simulated
 
-KEY = Key("run", "300839359")
-NEVER_BY_ITSELF = settings(snapshot_period_s=1000.0)
+KEY, OTHER = Key("run", "300839359"), Key("run", "265580972")
 
 
-@virtual_time
-async def test_states_without_an_owner_continue_from_their_copies():
-    world = await World(settings=NEVER_BY_ITSELF).start(1)
-    for _ in range(3):
-        await world.predict(world.replicas[0], KEY)
-    await world.replicas[0].engine.close()
-    await world.kill_authority()
-    late = await world.add_replica()
-    assert (await world.predict(late, KEY)).step == 4
-    world.history.check()
+class Restarted:
+    """A term whose predecessor has ended and had members, the first of which owned KEY.
 
+    Attributes:
+        version: under which it owned it.
+        ended: why this term ended, if it did.
+    """
 
-@virtual_time
-async def test_a_new_life_tells_whom_it_has_heard_and_what_it_has(caplog):
-    caplog.set_level("INFO", logger="ray.serve")
-    world = await World().start(3)
-    for n, replica in enumerate(world.replicas):
-        await world.predict(replica, Key(f"run-{n}", KEY.entity))
-    await asyncio.sleep(2 * FAST.snapshot_period_s)
-    world.kill_replica(world.replicas[2], noticed_after_s=0)
-    await world.kill_authority()
-    await world.predict(world.replicas[0], Key("run-0", KEY.entity))
-    await until(lambda: any("acts in term 2" in told for told in caplog.messages))
-    (told,) = (told for told in caplog.messages if "acts in term 2" in told)
-    assert told.endswith("2 replicas claimed, 1 were dead, 0 were late; 3 hidden states")
+    def __init__(self) -> None:
+        self.store, self.cluster = FakeStore(), FakeCluster(process="node/2/2")
+        self.cluster.ended = {"node/1/1"}
+        self.ended: list[BaseException] = []
 
-
-@virtual_time
-async def test_an_owner_knows_better_than_the_copy():
-    world = await World().start(1)
-    for _ in range(3):
-        await world.predict(world.replicas[0], KEY)
-    await asyncio.sleep(2 * FAST.snapshot_period_s)
-    for _ in range(3):
-        await world.predict(world.replicas[0], KEY)
-    await world.kill_authority()
-    assert (await world.predict(world.replicas[0], KEY)).step == 7
-    world.history.check()
-
-
-@virtual_time
-async def test_a_dead_owners_state_is_copied_as_soon_as_it_is_free():
-    world = await World(settings=NEVER_BY_ITSELF).start(2)
-    await world.predict(world.replicas[0], KEY)
-    await asyncio.sleep(0.02)
-    world.kill_replica(world.replicas[0], noticed_after_s=None)
-    await asyncio.sleep(0.4)
-    await world.kill_authority()
-    assert (await world.predict(world.replicas[1], KEY)).step == 2
-    world.history.check()
-
-
-@virtual_time
-async def test_in_durable_strict_mode_nothing_answered_is_lost_with_authority_and_replica():
-    durable = settings(durability="store", snapshot_period_s=1000.0)
-    world = await World(settings=durable).start(2)
-    for step in range(1, 6):
-        assert (await world.predict(world.replicas[0], KEY)).step == step
-    world.kill_replica(world.replicas[0])
-    await world.kill_authority()
-    assert (await world.predict(world.replicas[1], KEY)).step == 6
-    world.history.check()
-
-
-@pytest.mark.parametrize(("restore", "step"), [(True, 4), (False, 1)])
-@virtual_time
-async def test_a_full_restart_continues_when_the_configuration_says_so(restore, step):
-    before = await World().start()
-    for _ in range(3):
-        await before.predict(before.replicas[0], KEY)
-    await asyncio.sleep(2 * FAST.snapshot_period_s)
-    before.shards[0].stop()
-    before.replicas[0].kill()
-    options = settings(restore_after_restart=restore)
-    after = await World(store=before.store, session="second", settings=options).start()
-    after.model = after.replicas[0].model = before.model
-    assert (await after.predict(after.replicas[0], KEY)).step == step
-
-
-@virtual_time
-async def test_a_store_that_is_slow_to_read_delays_grants_and_loses_no_claim():
-    world = await World().start(2)
-    owner, other = world.replicas
-    for _ in range(5):
-        await world.predict(owner, KEY)
-    world.store.latency_s = (0.4, 0.4)  # longer than a lease and its margin
-    await world.kill_authority()
-    asked = await world.predict(other, KEY)
-    assert asked.outcome is not Outcome.PENDING
-    world.store.latency_s = (0.001, 0.001)
-    assert (await world.predict(other, KEY)).outcome is Outcome.ANSWERED
-    world.history.check()
-
-
-@virtual_time
-async def test_copies_beyond_the_cap_are_kept():
-    store = MemoryStore()
-    first = await make_authority(store=store)
-    for n in range(5):
-        await join(
-            first, f"replica-{n}", ClaimPart(released=batch(Key(f"{n}", "1"), Version(1, 1)))
+    async def begin(self, *members: str) -> Restarted:
+        first = await make_authority(store=self.store)
+        sessions = [await join(first, name) for name in members]
+        self.version = (await first.checkout(sessions[0], KEY)).version
+        first.stop()
+        self.authority = await make_authority(
+            OPTIONS, self.store, self.cluster, on_end=self.ended.append
         )
-    await first._snapshots.flush()
-    first.stop()
-    second = await restart(store, settings(max_states=2))
-    await second.start()
-    assert second.n_states == 5
+        await self.authority.start()
+        return self
+
+    def states(self, step: int) -> StateBatch:
+        return batch(KEY, Version(self.version.epoch, step), step)
+
+    def joining(self, replica: str, part: ClaimPart | None = None) -> asyncio.Task[int]:
+        return asyncio.create_task(join(self.authority, replica, part))
+
+    async def open(self, replica: str) -> int:
+        return (await self.authority.open_session(Hello(replica, 1))).session
 
 
-@virtual_time
-async def test_applications_that_share_a_store_keep_their_states_apart():
-    world = await World().start()
-    await world.predict(world.replicas[0], KEY)
-    await asyncio.sleep(2 * FAST.snapshot_period_s)
-    assert list(world.store.tables) == ["states:test"], "one table for each application"
+# Which claims are waited for
 
 
-@virtual_time
-async def test_a_given_back_state_that_only_its_last_owner_remembers_is_restored_with_receipts():
-    receipt = Receipt("key", "print", 100, (1, 0.5))
-    authority = await make_authority(settings())
-    await join(authority, "a", ClaimPart(released=batch(KEY, Version(7, 100), 0.5, receipt)))
-    grant = await authority.checkout(await join(authority, "b"), KEY)
-    assert (grant.version.step, grant.receipts) == (100, (receipt,))
+@pytest.mark.parametrize("other", ["claims", "is dead", "is silent", "cannot be asked about"])
+@simulated
+async def test_claims_are_settled_when_every_member_has_claimed_is_dead_or_has_no_lease(
+    other: str,
+) -> None:
+    term = await Restarted().begin("owner", "other")
+    began = now()
+    if other == "is dead":
+        term.cluster.dead = {"other"}
+    elif other == "cannot be asked about":
+        term.cluster.current = None
+    owner = term.joining("owner", ClaimPart(term.states(9)))
+    await asyncio.sleep(0.01)
+    assert not owner.done() or other == "is dead"
+    if other == "claims":
+        await join(term.authority, "other")
+        await owner
+        assert now() - began < 0.02
+    elif other == "is dead":
+        await owner
+        assert now() - began < 0.05
+    elif other == "is silent":
+        await owner
+        assert OPTIONS.lease_s + OPTIONS.lease_margin_s <= now() - began < 0.3
+    else:
+        await asyncio.sleep(5 * OPTIONS.lease_s)
+        assert not owner.done(), "the replicas' calls may go to a later term"
+        await join(term.authority, "other")
+        await owner
 
 
-# Claims in parts
+@simulated
+async def test_a_first_term_waits_for_no_claim() -> None:
+    authority = await make_authority()
+    await authority.checkout(await join(authority, "a"), KEY)
+    assert now() < 0.02
 
 
-@virtual_time
-async def test_of_an_outline_only_what_the_store_does_not_have_is_asked_for():
-    store = MemoryStore()
-    first = await make_authority(store=store)
-    session = await join(first, "owner")
-    stored, newer, zeros = (Key("run", name) for name in ("stored", "newer", "zeros"))
-    versions = {key: (await first.checkout(session, key)).version for key in (stored, newer, zeros)}
-    for key in (stored, newer):
-        states = batch(key, Version(versions[key].epoch, 5), 5.0)
-        await first.commit(session, states, [])
-    await asyncio.sleep(2 * FAST.snapshot_period_s)
-    first.stop()
-    second = await restart(store)
-    opened = await second.open_session(Hello("owner", 1))
-    named = {stored: 5, newer: 6, zeros: 0}
-    outline = StateBatch(
-        list(named),
-        [Version(versions[key].epoch, step) for key, step in named.items()],
-        np.empty((3, 0), np.uint8),
-    )
-    part = ClaimPart(outline, last=False)
-    claimed = await second.claim(opened.session, part)
-    assert claimed == Claimed(wanted=[newer, zeros])
-    states = batch(newer, Version(versions[newer].epoch, 6), 6.0)
-    claimed = await second.claim(opened.session, ClaimPart(states))
-    assert claimed == Claimed(lost=[zeros])
-    other = await join(second, "other")
-    waiting = asyncio.create_task(second.checkout(other, stored))
-    await asyncio.sleep(0)
-    await second.commit(opened.session, StateBatch(), [stored])
-    granted = await waiting
-    assert granted.version.step == 5
-    assert value_of(granted.state) == 5.0
+@simulated
+async def test_a_term_ends_if_the_cluster_knows_a_later_one_while_members_are_missing() -> None:
+    """They may claim with the later term, and step on."""
+    term = await Restarted().begin("elsewhere")
+    term.cluster.current = False
+    joining = term.joining("newcomer")
+    await asyncio.sleep(2 * OPTIONS.lease_s)
+    assert [type(error) for error in term.ended] == [SupersededError]
+    assert not joining.done()
+    joining.cancel()
 
 
-@virtual_time
-async def test_many_states_are_claimed_over_a_network_that_is_slower_than_the_lease(monkeypatch):
-    monkeypatch.setattr(claims, "STATES_PER_PART", 20)
-    monkeypatch.setattr(claims, "NAMES_PER_PART", 20)
-    slow = settings(lease_s=0.5)
-    world = await World(settings=slow).start(2)
-    owner, other = world.replicas
-    keys = [Key(f"run-{n}", "300839359") for n in range(350)]
-    await gather(*(world.predict(owner, key) for key in keys))
-    await asyncio.sleep(0.1)
-    world.network.latency_s = (0.06, 0.06)
-    restarted = now()
-    await world.kill_authority()
-    await until(lambda: owner.engine.counts.sessions == 2)
-    n_parts = -(-len(keys) // 20)
-    assert now() - restarted > 2 * 0.06 * n_parts > slow.lease_s + slow.lease_margin_s
-    assert all(owner.engine.leases_of(KEY).owned(key) is not None for key in keys)
-    world.network.latency_s = (0.0002, 0.001)
-    assert (await world.predict(owner, keys[0])).step == 2
-    assert (await world.predict(other, keys[-1])).step == 2
-    world.history.check()
-
-
-@virtual_time
-async def test_a_life_that_was_succeeded_does_not_go_on_without_members_that_were_led_elsewhere():
-    """Who was led to the later life has steps that this one never hears of."""
-    store, cluster = MemoryStore(), FakeCluster(process="node/2/2")
-    await join(await make_authority(store=store), "led elsewhere")
-    cluster.ended = {"node/1/1"}
-    ended: list[BaseException] = []
-    second = await make_authority(store=store, cluster=cluster, on_end=ended.append)
-    await second.start()
-    cluster.current = False
-    claim = asyncio.create_task(join(second, "newcomer"))
-    await until(lambda: bool(ended))
-    assert isinstance(ended[0], SupersededError)
-    assert not claim.done()
-    claim.cancel()
-
-
-@virtual_time
-async def test_members_are_waited_for_while_nobody_can_tell_where_they_are_led():
-    store, cluster = MemoryStore(), FakeCluster(process="node/2/2")
-    first = await make_authority(store=store)
-    epoch = (await first.checkout(await join(first, "owner"), KEY)).version.epoch
-    cluster.ended = {"node/1/1"}
-    second = await make_authority(store=store, cluster=cluster)
-    await second.start()
-    cluster.current = None
-    waiting = asyncio.create_task(join(second, "newcomer"))
-    await asyncio.sleep(5 * FAST.lease_s)
-    assert not waiting.done()
-    owner = asyncio.create_task(join(second, "owner", ClaimPart(batch(KEY, Version(epoch, 9)))))
-    newcomer = await waiting
-    await second.commit(await owner, StateBatch(), [KEY])
-    assert (await second.checkout(newcomer, KEY)).version.step == 9
-
-
-@virtual_time
-async def test_nothing_is_granted_between_the_parts_of_a_claim():
-    store = MemoryStore()
-    first = await make_authority(store=store)
-    owner = await join(first, "owner")
-    epoch = (await first.checkout(owner, KEY)).version.epoch
-    second = await restart(store)
-    newcomer = await join(second, "newcomer")
-    opened = await second.open_session(Hello("owner", 1))
-    waiting = asyncio.create_task(second.checkout(newcomer, KEY))
-    for _ in range(10):
-        await asyncio.sleep(FAST.lease_s * 0.5)
-        await second.claim(opened.session, ClaimPart(last=False))
-        await second.listen(newcomer)
+@pytest.mark.parametrize("call", ["checkout", "reset"])
+@simulated
+async def test_nothing_is_granted_or_reset_between_the_parts_of_a_claim(call: str) -> None:
+    term = await Restarted().begin("owner")
+    newcomer = await join(term.authority, "newcomer")  # after the members' leases
+    listening, owner = keep(term.authority, newcomer), await term.open("owner")
+    if call == "checkout":
+        waiting: asyncio.Task[Any] = asyncio.create_task(term.authority.checkout(newcomer, KEY))
+    else:
+        waiting = asyncio.create_task(term.authority.reset(newcomer, KEY.run))
+    for _ in range(5):
+        await asyncio.sleep(OPTIONS.lease_s * 0.5)
+        await term.authority.claim(owner, ClaimPart(last=False))
         assert not waiting.done()
-    owned = batch(KEY, Version(epoch, 9))
-    await second.claim(opened.session, ClaimPart(owned))
-    await second.commit(opened.session, StateBatch(), [KEY])
-    assert (await waiting).version.step == 9
+    await term.authority.claim(owner, ClaimPart(term.states(9)))
+    assert await term.authority.listen(owner) == [KEY]
+    assert not waiting.done()
+    await term.authority.commit(owner, StateBatch(), [KEY])
+    granted = await waiting
+    assert granted is None or granted.version.step == 9
+    listening.cancel()
 
 
-@virtual_time
-async def test_nothing_is_reset_while_a_claim_is_on_its_way():
-    """Its sender may step by an earlier lease what nobody owns here yet."""
-    store = MemoryStore()
-    first = await make_authority(store=store)
-    version = (await first.checkout(await join(first, "owner"), KEY)).version
-    second = await restart(store)
-    newcomer = await join(second, "newcomer")
-    opened = await second.open_session(Hello("owner", 1))
-    resetting = asyncio.create_task(second.reset(newcomer, KEY.run))
-    await second.claim(opened.session, ClaimPart(batch(KEY, version), last=False))
-    await asyncio.sleep(FAST.lease_s / 2)
-    assert not resetting.done()
-    await second.claim(opened.session, ClaimPart())
-    assert await second.listen(opened.session) == [KEY]
-    await second.commit(opened.session, StateBatch(), [KEY])
-    await resetting
-
-
-@virtual_time
-async def test_nothing_is_granted_between_the_last_claim_and_its_settlement():
-    """Whoever waits longest would be first, and take the state from a replica that steps it."""
-    store = MemoryStore()
-    first = await make_authority(store=store)
-    owner, _ = [await join(first, name) for name in ("owner", "another")]
-    epoch = (await first.checkout(owner, KEY)).version.epoch
-    second = await restart(store)
-    newcomer = await join(second, "newcomer")  # after the members' leases
-    owner, another = [
-        (await second.open_session(Hello(name, 1))).session for name in ("owner", "another")
-    ]
-    granting = asyncio.create_task(second.checkout(newcomer, KEY))
+@simulated
+async def test_nothing_is_granted_between_the_last_claim_and_its_settlement() -> None:
+    """Otherwise the longest waiting replica would get a state that its owner steps."""
+    term = await Restarted().begin("owner", "another")
+    newcomer = await join(term.authority, "newcomer")  # after the members' leases
+    owner, another = await term.open("owner"), await term.open("another")
+    granting = asyncio.create_task(term.authority.checkout(newcomer, KEY))
     await asyncio.sleep(0.01)
-    claiming = asyncio.create_task(second.claim(owner, ClaimPart(batch(KEY, Version(epoch, 9)))))
+    claiming = asyncio.create_task(term.authority.claim(owner, ClaimPart(term.states(9))))
     await asyncio.sleep(0.01)
-    await second.claim(another, ClaimPart())
+    await term.authority.claim(another, ClaimPart())
     assert await claiming == Claimed()
-    assert await second.listen(owner) == [KEY]
+    assert await term.authority.listen(owner) == [KEY]
     assert not granting.done()
-    await second.commit(owner, batch(KEY, Version(epoch, 10)), [KEY])
+    await term.authority.commit(owner, term.states(10), [KEY])
     assert (await granting).version.step == 10
 
 
-@virtual_time
-async def test_what_a_claim_did_not_name_is_free_when_its_last_part_is_there():
+@simulated
+async def test_a_new_term_logs_which_replicas_have_claimed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", logger="ray.serve")
+    term = await Restarted().begin("claims", "dead", "silent")
+    term.cluster.dead = {"dead"}
+    await join(term.authority, "claims", ClaimPart(term.states(9)))
+    await asyncio.sleep(0.1)
+    (line,) = (each for each in caplog.messages if "acts in term 2" in each)
+    assert line.endswith("1 replicas claimed, 1 were dead, 1 were late; 1 hidden states")
+    assert f"{term.authority.recovery_s:.2f} s after" in line
+    assert 0.2 < term.authority.recovery_s < 0.4
+
+
+# What a claim restores
+
+
+@pytest.mark.parametrize("order", [("early", "late"), ("late", "early")], ids="-".join)
+@simulated
+async def test_of_two_claims_to_one_state_the_later_grant_wins(order: tuple[str, str]) -> None:
+    """The lease of the earlier one had expired."""
+    term = await Restarted().begin(*order)
+    versions = {"early": Version(2**80, 100), "late": Version(2**80 + 1, 3)}
+    claiming = {}
+    for replica in order:
+        part = ClaimPart(batch(KEY, versions[replica], versions[replica].step))
+        claiming[replica] = asyncio.create_task(claim(term.authority, replica, part))
+        await asyncio.sleep(0.01)
+    assert (await claiming["early"])[1] == Claimed(lost=[KEY])
+    session, claimed = await claiming["late"]
+    assert claimed == Claimed()
+    assert await term.authority.commit(session, batch(KEY, Version(2**80 + 1, 4)), []) == []
+
+
+@simulated
+async def test_a_released_state_is_restored_with_its_receipts_and_has_no_owner() -> None:
+    store, receipt = FaultyStore(), Receipt("key", "print", 100, (1, 0.5))
+    authority = await make_authority(options(snapshot_period_s=1000.0), store)
+    released = batch(KEY, Version(7, 100), 0.5, receipt)
+    _, claimed = await claim(authority, "a", ClaimPart(released=released))
+    assert claimed == Claimed()
+    await asyncio.sleep(0.01)
+    assert snapshot_row(KEY) in store.rows, "it has no owner"
+    granted = await authority.checkout(await join(authority, "b"), KEY)
+    assert (granted.version.step, granted.receipts) == (100, (receipt,))
+    assert value_of(granted.state) == 0.5
+
+
+@simulated
+async def test_of_an_outline_only_states_that_the_store_does_not_have_are_wanted() -> None:
+    store = FakeStore()
+    first = await make_authority(store=store)
+    session = await join(first, "owner")
+    stored, newer, initial = (Key("run", name) for name in ("stored", "newer", "initial"))
+    epochs = {
+        key: (await first.checkout(session, key)).version.epoch for key in (stored, newer, initial)
+    }
+    for key in (stored, newer):
+        await first.commit(session, batch(key, Version(epochs[key], 5), 5.0), [])
+    await asyncio.sleep(2 * OPTIONS.snapshot_period_s)
+    term = Restarted()
+    term.store = store
+    second = await make_authority(OPTIONS, store, term.cluster)
+    owner = (await second.open_session(Hello("owner", 1))).session
+    steps = {stored: 5, newer: 6, initial: 0}
+    versions = [Version(epochs[key], step) for key, step in steps.items()]
+    outline = StateBatch(list(steps), versions, np.empty((3, 0), np.uint8))
+    claimed = await second.claim(owner, ClaimPart(outline, last=False))
+    assert claimed == Claimed(wanted=[newer, initial])
+    claimed = await second.claim(owner, ClaimPart(batch(newer, versions[1], 6.0)))
+    assert claimed == Claimed(lost=[initial])
+    await second.commit(owner, StateBatch(), [stored, newer])
+    other = await join(second, "other")
+    granted = [await second.checkout(other, key) for key in (stored, newer)]
+    assert [(each.version.step, value_of(each.state)) for each in granted] == [(5, 5.0), (6, 6.0)]
+
+
+@simulated
+async def test_what_a_claim_does_not_name_is_free_after_it() -> None:
     authority = await make_authority()
-    session = await join(authority, "a")
-    await authority.checkout(session, KEY)
+    await authority.checkout(await join(authority, "a"), KEY)
     session = await join(authority, "a")
     assert authority._ownership.sessions[session].owned == {}
-    assert (await authority.checkout(await join(authority, "b"), KEY)).version.step == 0
+    await authority.checkout(await join(authority, "b"), KEY)
 
 
-@virtual_time
-async def test_a_replica_whose_lease_ran_out_keeps_what_nobody_was_granted_since():
+@simulated
+async def test_a_replica_whose_lease_expired_keeps_what_was_not_granted_since() -> None:
     authority = await make_authority()
-    session = await join(authority, "a")
-    granted = [(await authority.checkout(session, Key("run", str(n)))).version for n in range(3)]
-    await asyncio.sleep(2 * (FAST.lease_s + FAST.lease_margin_s))
+    session, keys = await join(authority, "a"), [Key("run", str(n)) for n in range(3)]
+    epochs = [(await authority.checkout(session, key)).version.epoch for key in keys]
+    await asyncio.sleep(2 * OPTIONS.lease_s)
     other = await join(authority, "b")
-    await authority.checkout(other, Key("run", "0"))
-    await authority.commit(other, StateBatch(), [Key("run", "0")])
-    keys = [Key("run", str(n)) for n in range(3)]
-    versions = [Version(each.epoch, 7) for each in granted]
-    states = StateBatch(keys, versions, np.ones((3, 512), np.uint8))
-    opened = await authority.open_session(Hello("a", 1))
-    claimed = await authority.claim(opened.session, ClaimPart(owned=states))
+    await authority.checkout(other, keys[0])
+    await authority.commit(other, StateBatch(), keys[:1])
+    versions = [Version(epoch, 7) for epoch in epochs]
+    states = StateBatch(keys, versions, np.ones((3, STATE_BYTES), np.uint8))
+    session, claimed = await claim(authority, "a", ClaimPart(states))
     assert claimed == Claimed(lost=keys[:1])
-    assert set(authority._ownership.sessions[opened.session].owned) == set(keys[1:])
+    assert set(authority._ownership.sessions[session].owned) == set(keys[1:])
 
 
-@virtual_time
-async def test_a_claim_changes_nothing_of_a_state_that_another_replica_owns():
+@simulated
+async def test_a_claim_does_not_change_a_state_that_another_replica_owns() -> None:
     authority = await make_authority()
     owner = await join(authority, "owner")
-    granted = await authority.checkout(owner, KEY)
-    opened = await authority.open_session(Hello("other", 1))
-    later = ClaimPart(batch(KEY, Version(2**90, 99), 9.0))
-    assert (await authority.claim(opened.session, later)).lost == [KEY]
-    states = batch(KEY, Version(granted.version.epoch, 1))
-    assert await authority.commit(owner, states, []) == []
+    epoch = (await authority.checkout(owner, KEY)).version.epoch
+    later = batch(KEY, Version(2**90, 99))
+    for part in (ClaimPart(later), ClaimPart(released=later)):
+        _, claimed = await claim(authority, "other", part)
+        assert claimed.lost == [KEY]
+    assert await authority.commit(owner, batch(KEY, Version(epoch, 1)), []) == []
 
 
-@virtual_time
-async def test_a_step_offered_after_the_next_owner_was_chosen_is_lost_and_said_to_be_so():
+@simulated
+async def test_a_step_that_is_claimed_after_the_next_owner_was_chosen_is_lost() -> None:
     """The choice stands although the grant, and its epoch, wait for the store."""
-    store = MemoryStore()
-    authority = await make_authority(settings(durability="store_async"), store)
+    store = FaultyStore()
+    authority = await make_authority(options(durability="store_async"), store)
     late, other = await join(authority, "late"), await join(authority, "other")
     epoch = (await authority.checkout(late, KEY)).version.epoch
-    store.latency_s = (0.6, 0.6)
-    receipt = Receipt("key", "print", 3, (1, 0.5))
-    states = batch(KEY, Version(epoch, 3), 3.0, receipt)
+    store.latency_s = 0.25
+    states = batch(KEY, Version(epoch, 3), 3.0, Receipt("key", "print", 3, ()))
     committing = asyncio.create_task(authority.commit(late, states, []))
     granting = asyncio.create_task(authority.checkout(other, KEY))
-    for _ in range(3):
-        await asyncio.sleep(FAST.lease_s / 2)
-        await authority.listen(other)
-    opened = await authority.open_session(Hello("late", 1))
-    part = ClaimPart(released=batch(KEY, Version(epoch, 4), 4.0))
-    claimed = await authority.claim(opened.session, part)
+    listening = keep(authority, other)
+    await asyncio.sleep(1.5 * OPTIONS.lease_s)  # the lease of the first one has expired
+    _, claimed = await claim(authority, "late", ClaimPart(released=batch(KEY, Version(epoch, 4))))
     assert claimed.lost == [KEY]
     assert (await granting).version.step == 3
+    listening.cancel()
     await committing
 
 
-@virtual_time
-async def test_a_claimed_state_that_nobody_owns_is_in_the_store_soon():
-    store = MemoryStore()
-    authority = await make_authority(NEVER_BY_ITSELF, store)
-    await join(authority, "a", ClaimPart(released=batch(KEY, Version(7, 100))))
-    await asyncio.sleep(0.1)
-    assert snapshot_row(KEY) in store.tables[TABLE]
+@pytest.mark.parametrize("restores", [True, False])
+@simulated
+async def test_snapshots_of_another_start_of_the_cluster_are_restored_only_if_configured(
+    restores: bool,
+) -> None:
+    store = FakeStore()
+    first = await make_authority(store=store)
+    released = batch(KEY, Version(1, 3))
+    await claim(first, "a", ClaimPart(released=released))
+    await asyncio.sleep(0.01)
+    first.stop()
+    cluster = FakeCluster("second")
+    second = await make_authority(
+        options(restore_after_restart=restores, max_states=1), store, cluster
+    )
+    granted = await second.checkout(await join(second, "b"), KEY)
+    assert granted.version.step == (3 if restores else 0)
+    await asyncio.sleep(0.2)
+    assert (snapshot_row(KEY) in store.rows) is restores
+
+
+@simulated
+async def test_the_snapshot_of_an_unowned_state_is_written_at_once() -> None:
+    store = FakeStore()
+    authority = await make_authority(options(snapshot_period_s=1000.0), store)
+    session = await join(authority, "a")
+    for key in (KEY, OTHER):
+        version = (await authority.checkout(session, key)).version
+        await authority.commit(session, batch(key, Version(version.epoch, 1)), [])
+    await authority.commit(session, StateBatch(), [KEY])
+    await asyncio.sleep(0.01)
+    assert [snapshot_row(key) in store.rows for key in (KEY, OTHER)] == [True, False]
+    await asyncio.sleep(2 * OPTIONS.lease_s)  # the owner's lease has expired
+    assert snapshot_row(OTHER) in store.rows
+
+
+@simulated
+async def test_a_slow_store_delays_the_start_and_no_lease_of_this_term_expires() -> None:
+    store = FaultyStore()
+    await join(await make_authority(store=store), "owner")
+    store.latency_s = 0.28  # a scan takes longer than a leader lease
+    cluster = FakeCluster(process="node/2/2")
+    cluster.ended = {"node/1/1"}
+    second = await make_authority(OPTIONS, store, cluster)
+    await second.start()
+    assert second._leadership.may_act()

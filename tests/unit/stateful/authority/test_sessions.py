@@ -1,13 +1,17 @@
-"""Who may call the authority, in which session, and what a call of another one gets."""
+"""Sessions: who may call the authority, and until when."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 
 from deployments.stateful.protocol import (
+    PROTOCOL,
     ClaimPart,
+    DismissedError,
     Hello,
     Key,
     StaleSessionError,
@@ -15,102 +19,157 @@ from deployments.stateful.protocol import (
     Version,
 )
 from tests.unit.stateful.authorities import (
+    OPTIONS,
+    FakeStore,
     NumberingAuthority,
     batch,
     join,
     make_authority,
-    restart,
+    next_term,
+    now,
+    options,
 )
-from tests.unit.stateful.memory_store import MemoryStore
-from tests.unit.stateful.options import FAST
-from tests.unit.stateful.virtual_time import virtual_time
+from tests.unit.stateful.simulation.scenario import simulated
 
 KEY, OTHER = Key("run", "a"), Key("run", "b")
 
 
-@virtual_time
-async def test_a_session_is_over_with_its_lease_also_before_it_is_swept_out(monkeypatch):
-    monkeypatch.setattr(NumberingAuthority, "sweep", lambda self: None)
-    authority = await make_authority()
-    session = await join(authority, "a")
-    await authority.checkout(session, KEY)
-    await asyncio.sleep(FAST.lease_s + FAST.lease_margin_s + 0.001)
-    for call in (
+def calls_of(authority: NumberingAuthority, session: int) -> list[Coroutine[Any, Any, object]]:
+    return [
         authority.listen(session),
         authority.commit(session, StateBatch(), [KEY]),
         authority.checkout(session, OTHER),
         authority.reset(session, KEY.run),
-    ):
-        with pytest.raises(StaleSessionError, match="is unknown or has ended"):
-            await call
-
-
-@virtual_time
-async def test_nothing_is_done_for_a_session_before_its_claim_is_complete():
-    authority = await make_authority()
-    session = (await authority.open_session(Hello("a", 1))).session
-    for call in (
-        authority.listen(session),
-        authority.commit(session, StateBatch(), []),
-        authority.checkout(session, KEY),
-        authority.reset(session, KEY.run),
         authority.close_session(session),
-    ):
-        with pytest.raises(StaleSessionError, match="has not claimed yet"):
-            await call
+    ]
 
 
-@virtual_time
-async def test_what_is_wanted_while_its_owner_claims_is_recalled_after_the_claim():
+@pytest.mark.parametrize("swept", [False, True])
+@simulated
+async def test_a_session_ends_with_its_lease(swept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not swept:
+        monkeypatch.setattr(NumberingAuthority, "sweep", lambda self: None)
     authority = await make_authority()
     session, other = await join(authority, "a"), await join(authority, "b")
-    version = (await authority.checkout(session, KEY)).version
+    await authority.checkout(session, KEY)
+    await asyncio.sleep(0.1)
+    renewed = now()
+    await authority.listen(session)
+    await asyncio.sleep(renewed + OPTIONS.lease_s + OPTIONS.lease_margin_s - now() - 0.001)
+    assert await authority.listen(session) == []
+    await asyncio.sleep(OPTIONS.lease_s + OPTIONS.lease_margin_s + 0.05)
+    for call in calls_of(authority, session):
+        with pytest.raises(StaleSessionError, match="is unknown or has ended"):
+            await call
+    assert (session in authority._ownership.sessions) is not swept
+    assert (other in authority._ownership.sessions) is not swept
+
+
+@simulated
+async def test_a_session_that_never_was_is_refused() -> None:
+    authority = await make_authority()
+    await authority.start()
+    for call in (*calls_of(authority, 5), authority.claim(5, ClaimPart())):
+        with pytest.raises(StaleSessionError):
+            await call
+
+
+@simulated
+async def test_before_its_claim_a_session_may_not_do_anything_else_and_claims_once() -> None:
+    authority = await make_authority()
     session = (await authority.open_session(Hello("a", 1))).session
-    wanting = asyncio.create_task(authority.checkout(other, KEY))
-    await asyncio.sleep(0.01)
-    await authority.claim(session, ClaimPart(batch(KEY, version)))
-    assert await asyncio.wait_for(authority.listen(session), 0.01) == [KEY]
-    wanting.cancel()
+    for call in calls_of(authority, session):
+        with pytest.raises(StaleSessionError, match="has not claimed yet"):
+            await call
+    await authority.claim(session, ClaimPart())
+    with pytest.raises(StaleSessionError, match="has claimed already"):
+        await authority.claim(session, ClaimPart())
 
 
-@virtual_time
-async def test_a_commit_of_what_was_stepped_under_an_earlier_grant_is_refused():
+@simulated
+async def test_a_session_of_an_earlier_term_is_not_one_of_this_term() -> None:
+    store = FakeStore()
+    stale = await join(await make_authority(store=store), "a")
+    second = await next_term(store)
+    await join(second, "a")
+    fresh = await join(second, "b")
+    epoch = (await second.checkout(fresh, KEY)).version.epoch
+    with pytest.raises(StaleSessionError):
+        await second.commit(stale, batch(KEY, Version(epoch, 9)), [KEY])
+    assert await second.commit(fresh, batch(KEY, Version(epoch, 1)), []) == []
+
+
+@simulated
+async def test_a_poll_ends_with_its_session_so_that_the_next_one_gets_its_recalls() -> None:
+    authority = await make_authority(options(lease_s=60.0))
+    listening = asyncio.create_task(authority.listen(await join(authority, "a")))
+    await asyncio.sleep(0.1)
+    await join(authority, "a")
+    with pytest.raises(StaleSessionError):
+        async with asyncio.timeout(0.1):
+            await listening
+
+
+@simulated
+async def test_a_closed_session_frees_what_it_owned_and_ends() -> None:
     authority = await make_authority()
     session = await join(authority, "a")
-    before = (await authority.checkout(session, KEY)).version
-    await authority.commit(session, batch(KEY, Version(before.epoch, 1)), [KEY])
-    since = (await authority.checkout(session, KEY)).version
-    assert since.epoch > before.epoch
-    late = batch(KEY, Version(before.epoch, 9))
-    assert await authority.commit(session, late, []) == [KEY]
-    await authority.commit(session, StateBatch(), [KEY])
-    assert (await authority.checkout(session, KEY)).version.step == 1
+    await authority.checkout(session, KEY)
+    await authority.close_session(session)
+    await authority.checkout(await join(authority, "b"), KEY)
+    with pytest.raises(StaleSessionError):
+        await authority.listen(session)
 
 
-@virtual_time
-async def test_a_member_that_no_life_has_heard_yet_stays_one_when_another_comes():
-    store = MemoryStore()
+@simulated
+async def test_a_call_that_arrives_again_is_refused() -> None:
+    authority = await make_authority()
+    session, other = await join(authority, "a"), await join(authority, "b")
+    epoch = (await authority.checkout(session, KEY, 1)).version.epoch
+    stepped = batch(KEY, Version(epoch, 1))
+    await authority.commit(session, stepped, [KEY], 2)
+    await authority.reset(session, KEY.run, 3)
+    epoch = (await authority.checkout(session, KEY, 4)).version.epoch
+    for repeated in (
+        authority.checkout(session, KEY, 1),
+        authority.commit(session, stepped, [KEY], 2),
+        authority.reset(session, KEY.run, 3),
+    ):
+        with pytest.raises(StaleSessionError, match="has arrived before"):
+            await repeated
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(authority.checkout(other, KEY), 0.01)
+    assert await authority.commit(session, batch(KEY, Version(epoch, 2)), [], 5) == []
+
+
+# Members
+
+
+@simulated
+async def test_a_replica_of_another_protocol_is_dismissed_with_both_versions() -> None:
+    authority = await make_authority()
+    with pytest.raises(DismissedError, match=rf"version {PROTOCOL + 1} .* version {PROTOCOL}\."):
+        await authority.open_session(Hello("a", 1, protocol=PROTOCOL + 1))
+
+
+@simulated
+async def test_a_replica_of_another_layout_is_dismissed() -> None:
+    authority = await make_authority()
+    with pytest.raises(DismissedError, match="another layout"):
+        await authority.open_session(Hello("a", generation=2))
+
+
+@simulated
+async def test_a_new_member_replaces_those_without_a_session_but_none_that_may_still_claim() -> (
+    None
+):
+    store = FakeStore()
     first = await make_authority(store=store)
-    await first.checkout(await join(first, "silent"), KEY)
-    first.stop()
-    second = await restart(store)
+    for replica in ("gone", "silent"):
+        session = await join(first, replica)
+        if replica == "gone":
+            await first.close_session(session)
+    assert set(first._leadership.members) == {"silent"}
+    second = await next_term(store)
     await second.open_session(Hello("newcomer", 1))
-    assert set(second._leadership.writer.record.members) == {"silent", "newcomer"}
-
-
-@virtual_time
-async def test_a_seat_is_not_given_up_before_what_was_claimed_at_the_last_moment():
-    store = MemoryStore()
-    authority = await make_authority(store=store)
-    session = await join(authority, "a")
-    version = (await authority.checkout(session, OTHER)).version
-    await authority.commit(session, batch(OTHER, version), [OTHER])
-    store.latency_s = (0.05, 0.05)
-    retiring = asyncio.create_task(authority.retire())
-    await asyncio.sleep(0.02)  # the copies are on their way
-    late = batch(KEY, Version(version.epoch, 7))
-    session = (await authority.open_session(Hello("a", 1))).session
-    await authority.claim(session, ClaimPart(late))
-    assert await asyncio.wait_for(authority.listen(session), 0.2) == [KEY]
-    await authority.commit(session, batch(KEY, Version(version.epoch, 8)), [KEY])
-    await retiring
+    assert set(second._leadership.members) == {"silent", "newcomer"}

@@ -1,4 +1,4 @@
-"""A commit server for the time of a test."""
+"""A commit server for one test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from deployments.stateful.ray.commit_channel import CommitServer
 
 @asynccontextmanager
 async def serving(server: CommitServer) -> AsyncIterator[Address]:
-    """Start the server; at the end, with all clients gone, wait for its connections to end."""
+    """Start the server, and at the end wait until its connections have ended."""
     before = asyncio.all_tasks()
     yield await server.start("127.0.0.1")
     server.close()

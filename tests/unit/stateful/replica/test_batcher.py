@@ -1,11 +1,9 @@
-"""One replica: exactly one step per answer, in order, whatever arrives together."""
+"""Batches of requests: exactly one step per response, in order, whatever arrives together."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
-import gc
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
@@ -16,329 +14,356 @@ import pytest
 from deployments.stateful.protocol import (
     CheckoutTimeoutError,
     Key,
+    KeyReusedError,
+    Receipt,
     TooManyStatesError,
+    Version,
 )
-from deployments.stateful.replica.batcher import MAX_BATCH, Batcher
+from deployments.stateful.replica import batcher as module
+from deployments.stateful.replica.batcher import Batcher, SteppedBatch
 from deployments.stateful.replica.engine import StatefulEngine
+from deployments.stateful.replica.held_states import Array, HeldState
+from deployments.stateful.replica.phases import Phase
 from deployments.stateful.replica.queues import StepResult
+from tests.unit.stateful.authorities import now, options
 from tests.unit.stateful.models import ENTITIES, MODEL, FoldModel, UnfitInputError
-from tests.unit.stateful.virtual_time import virtual_time
-from tests.unit.stateful.world import FAST, Network, World, gather, settings
+from tests.unit.stateful.simulation.scenario import simulated
 
 KEY, OTHER = Key("run", ENTITIES[0]), Key("run", ENTITIES[1])
+FETCH_S = 0.01
 
 
-@virtual_time
-async def test_interleaved_junctions_each_keep_their_own_state():
-    world = await World(a_model=MODEL).start()
-    batcher = world.replicas[0].batcher
-    turns = [(entity, obs) for obs in range(20) for entity in ENTITIES]
-    random.Random(0).shuffle(turns)
-    asked: dict[str, list[tuple[int, StepResult]]] = {j: [] for j in ENTITIES}
-    for entity, obs in turns:
-        asked[entity].append((obs, await batcher.submit(Key("run", entity), obs)))
-    for entity, each in asked.items():
-        assert [result.step for _, result in each] == list(range(1, 21))
-        MODEL.assert_replays(Key("run", entity), each)
+class FakeEngine:
+    """The states of one replica; a test may say how they are acquired.
 
+    Attributes:
+        waits: responses wait for their commits.
+    """
 
-@virtual_time
-async def test_runs_share_nothing():
-    world = await World(a_model=MODEL).start()
-    batcher = world.replicas[0].batcher
-    for run in ("a", "b"):
-        asked = [(obs, await batcher.submit(Key(run, OTHER.entity), obs)) for obs in range(5)]
-        MODEL.assert_replays(OTHER, asked)
+    options = options(lease_s=0.25)
 
+    def __init__(self, acquire: Callable[[Key], Awaitable[None]] | None = None) -> None:
+        self.states: dict[Key, HeldState] = {}
+        self.acquire = acquire or self.fetch
+        self.waits = False
 
-@pytest.mark.parametrize("n_replicas", [1, 2, 3])
-@virtual_time
-async def test_64_concurrent_requests_on_one_junction_have_a_serial_order(n_replicas):
-    world = await World(a_model=MODEL).start(n_replicas)
-    wanted = range(64)
-    answers = [
-        world.replicas[n % n_replicas].batcher.submit(KEY, obs) for n, obs in enumerate(wanted)
-    ]
-    results = await gather(*answers)
-    MODEL.assert_replays(KEY, list(zip(wanted, results, strict=True)))
-
-
-@virtual_time
-async def test_requests_of_one_replica_are_stepped_in_their_order():
-    world = await World(a_model=MODEL).start()
-    answers = [world.replicas[0].batcher.submit(KEY, obs) for obs in range(100)]
-    assert [result.step for result in await gather(*answers)] == list(range(1, 101))
-
-
-@virtual_time
-async def test_what_arrives_in_one_turn_of_the_loop_is_one_batch():
-    world = await World(a_model=MODEL).start()
-    batcher = world.replicas[0].batcher
-    keys = [Key(f"run-{n}", entity) for n in range(70) for entity in ENTITIES]
-    await gather(*(batcher.submit(key, 1) for key in keys))
-    sizes: list[int] = []
-    batcher.on_step = lambda batch: sizes.append(len(batch.requests))
-    await gather(*(batcher.submit(key, 1) for key in keys))
-    assert sizes == [MAX_BATCH, len(keys) - MAX_BATCH]
-
-
-@virtual_time
-async def test_a_cancelled_request_makes_no_step():
-    world = await World(a_model=MODEL).start()
-    batcher = world.replicas[0].batcher
-    await batcher.submit(Key("other", KEY.entity), 1)
-    wanted = range(600)
-    answers = [batcher.submit(KEY, obs) for obs in wanted]
-    for n, answer in enumerate(answers):
-        if n % 3:
-            answer.cancel()
-    asked = [(obs, await answer) for obs, answer in zip(wanted[::3], answers[::3], strict=True)]
-    asked.append((1, await batcher.submit(KEY, 1)))
-    assert len(asked) == 201
-    MODEL.assert_replays(KEY, asked)
-
-
-@virtual_time
-async def test_hundreds_cancelled_while_the_state_is_fetched_make_no_step():
-    world = await World(a_model=MODEL, network=Network(latency_s=(0.01, 0.02))).start(2)
-    first = await world.replicas[0].batcher.submit(KEY, 1)
-    wanted = range(400)
-    answers = [world.replicas[1].batcher.submit(KEY, obs) for obs in wanted]
-    await asyncio.sleep(0.005)
-    for answer in answers[::2]:
-        answer.cancel()
-    kept = list(zip(wanted[1::2], await gather(*answers[1::2]), strict=True))
-    MODEL.assert_replays(KEY, [(1, first), *kept])
-
-
-@virtual_time
-async def test_an_input_that_overflows_is_refused_and_changes_nothing():
-    world = await World(a_model=MODEL).start()
-    batcher = world.replicas[0].batcher
-    first, *rest = range(3)
-    asked = [(first, await batcher.submit(KEY, first))]
-    bad = batcher.submit(KEY, -1)
-    good = batcher.submit(Key("other", OTHER.entity), first)
-    with pytest.raises(UnfitInputError):
-        await bad
-    MODEL.assert_replays(OTHER, [(first, await good)])
-    asked += [(obs, await batcher.submit(KEY, obs)) for obs in rest]
-    MODEL.assert_replays(KEY, asked)
-
-
-class BrokenModel(FoldModel):
-    def step(self, inputs, states):
-        raise ZeroDivisionError
-
-
-@virtual_time
-async def test_a_defect_fails_the_batch_and_hangs_nobody():
-    world = await World(a_model=MODEL).start()
-    batcher = world.replicas[0].batcher
-    await batcher.submit(KEY, 1)
-    world.replicas[0].model = BrokenModel()
-    results = await asyncio.gather(
-        *(batcher.submit(KEY, 1) for _ in range(5)), return_exceptions=True
-    )
-    assert [type(result) for result in results] == [ZeroDivisionError] * 5
-    world.replicas[0].model = MODEL
-    assert (await batcher.submit(KEY, 1)).step == 2
-
-
-@virtual_time
-async def test_another_policy_goes_on_from_the_same_state():
-    world = await World(a_model=MODEL).start()
-    batcher = world.replicas[0].batcher
-    await batcher.submit(KEY, 1)
-    world.replicas[0].model = FoldModel(37)
-    assert (await batcher.submit(KEY, 1)).step == 2
-
-
-@virtual_time
-async def test_without_an_authority_requests_fail_at_their_deadline_and_leave_nothing():
-    world = await World(a_model=MODEL, settings=settings(lease_s=0.25)).start()
-    batcher = world.replicas[0].batcher
-    world.shards[0].stop()
-    now = asyncio.get_running_loop().time
-    for _ in range(200):
-        asked, deadline = now(), 0.5
-        answer = batcher.submit(KEY, 1)
-        await asyncio.sleep(0.05)
-    with pytest.raises(CheckoutTimeoutError):
-        await answer
-    assert now() - asked == pytest.approx(deadline, abs=0.01)
-    held = batcher._queues._queues[KEY]
-    assert len(held) <= 0.5 / 0.05 + 1, "requests long answered are still held"
-    world.shards[0].start()
-    assert (await _retried(batcher)).step == 1
-
-
-@virtual_time
-async def test_a_request_with_less_patience_fails_earlier_and_is_not_stepped():
-    world = await World(a_model=MODEL, settings=settings(lease_s=0.25)).start()
-    batcher = world.replicas[0].batcher
-    world.shards[0].stop()
-    asked = asyncio.get_running_loop().time()
-    hasty, patient = batcher.submit(KEY, 1, timeout_s=0.2), batcher.submit(KEY, 1)
-    with pytest.raises(CheckoutTimeoutError):
-        await hasty
-    assert asyncio.get_running_loop().time() - asked == pytest.approx(0.2, abs=0.01)
-    assert not patient.done()
-    world.shards[0].start()
-    with contextlib.suppress(CheckoutTimeoutError):
-        await patient
-    first = (await _retried(batcher)).step
-    assert first == (2 if patient.exception() is None else 1)
-
-
-async def _retried(batcher: Batcher) -> StepResult:
-    async with asyncio.timeout(10):
-        while True:
-            try:
-                return await batcher.submit(KEY, 1)
-            except CheckoutTimeoutError:
-                pass
-
-
-@virtual_time
-async def test_a_request_that_waits_for_its_turn_only_is_not_refused_for_want_of_its_state():
-    world = await World(a_model=MODEL).start()
-    batcher = world.replicas[0].batcher
-    assert (await batcher.submit(KEY, 1)).step == 1
-    answer = batcher.submit(KEY, 1)
-    (waiting,) = batcher._queues._queues[KEY]
-    batcher._time_out(waiting)  # it began to wait when the state was not here
-    assert (await answer).step == 2
-
-
-@virtual_time
-async def test_closing_while_a_state_is_fetched_hangs_nobody():
-    world = await World(a_model=MODEL).start()
-    replica = world.replicas[0]
-    world.network.latency_s = (0.05, 0.05)
-    answer = replica.batcher.submit(KEY, 1)
-    await asyncio.sleep(0.01)
-    await replica.batcher.close()
-    await replica.engine.close()
-    with pytest.raises((CheckoutTimeoutError, asyncio.CancelledError)):
-        async with asyncio.timeout(5):
-            await answer
-
-
-class Leases:
-    """Leases of a test: nothing is owned, and acquiring does what the test says."""
-
-    options = FAST
-
-    def __init__(self, acquire: Callable[[Key], Awaitable[None]]) -> None:
-        self.acquire = acquire
-
-    def leases_of(self, key: Key) -> Leases:
+    def leases_of(self, key: Key) -> FakeEngine:
         return self
 
-    def owned(self, key: Key) -> None: ...
+    def owned(self, key: Key) -> HeldState | None:
+        return self.states.get(key)
+
+    async def fetch(self, key: Key) -> None:
+        await asyncio.sleep(FETCH_S)
+        self.states[key] = HeldState(key, Phase.OWNED, state=MODEL.initial_state(key))
+
+    def advance(self, held: HeldState, state: Array, receipt: Receipt | None = None) -> None:
+        held.state, held.version = state, Version(1, held.version.step + 1)
+        if receipt is not None:
+            held.receipts.add(receipt)
+
+    def responses_wait(self) -> bool:
+        return self.waits
 
 
-def stepper_on(acquire: Callable[[Key], Awaitable[None]]) -> Batcher:
-    return Batcher(cast(StatefulEngine, Leases(acquire)), lambda: MODEL)
+class Served:
+    """A batcher with its engine and model."""
+
+    def __init__(
+        self, acquire: Callable[[Key], Awaitable[None]] | None = None, namespace: str = ""
+    ) -> None:
+        self.engine = FakeEngine(acquire)
+        self.model: FoldModel | None = MODEL
+        engine = cast(StatefulEngine, self.engine)
+        self.batcher = Batcher(engine, lambda: self.model, namespace)
+
+    def submit(self, value: int = 1, key: Key = KEY, **how: Any) -> asyncio.Future[StepResult]:
+        return self.batcher.submit(key, value, **how)
 
 
-@virtual_time
-async def test_a_state_that_requests_share_is_asked_for_in_the_context_of_none_of_them():
-    request = contextvars.ContextVar("request", default="none")
-    asked_in: list[str] = []
+async def hang(key: Key) -> None:
+    await asyncio.Event().wait()
+
+
+# Steps
+
+
+@simulated
+async def test_each_state_has_its_own_steps_in_the_order_of_its_requests() -> None:
+    served = Served()
+    keys = [Key(run, entity) for run in ("a", "b") for entity in ENTITIES]
+    turns = [(key, value) for value in range(20) for key in keys]
+    random.Random(0).shuffle(turns)
+    answered: dict[Key, list[tuple[int, StepResult]]] = {key: [] for key in keys}
+    for key, value in turns:
+        answered[key].append((value, await served.submit(value, key)))
+    for key, results in answered.items():
+        assert [result.step for _, result in results] == list(range(1, 21))
+        MODEL.assert_replays(key, results)
+
+
+@simulated
+async def test_concurrent_requests_for_one_state_are_stepped_in_their_order() -> None:
+    served = Served()
+    results = await asyncio.gather(*(served.submit(value) for value in range(64)))
+    assert [result.step for result in results] == list(range(1, 65))
+    MODEL.assert_replays(KEY, list(enumerate(results)))
+
+
+@simulated
+async def test_requests_of_one_turn_of_the_loop_are_one_batch() -> None:
+    served, batches = Served(), list[SteppedBatch]()
+    keys = [Key(f"run-{n}", "1") for n in range(module.MAX_BATCH + 2)]
+    await asyncio.gather(*(served.submit(1, key) for key in keys))
+    served.batcher.on_step = batches.append
+    await asyncio.gather(*(served.submit(1, key) for key in keys))
+    assert [len(batch.requests) for batch in batches] == [module.MAX_BATCH, 2]
+    for batch in batches:
+        assert batch.steps == [2] * len(batch.requests)
+        outputs, after = MODEL.step([1] * len(batch.requests), batch.before)
+        assert batch.outputs == outputs
+        assert np.array_equal(batch.after, after)
+
+
+@pytest.mark.parametrize("owned", [True, False])
+@simulated
+async def test_cancelled_requests_make_no_step(owned: bool) -> None:
+    served = Served()
+    first = [(0, await served.submit(0))] if owned else []
+    responses = [served.submit(value) for value in range(300)]
+    if not owned:
+        await asyncio.sleep(FETCH_S / 2)
+    for n, response in enumerate(responses):
+        if n % 3:
+            response.cancel()
+    kept = [(value, await responses[value]) for value in range(0, 300, 3)]
+    MODEL.assert_replays(KEY, [*first, *kept])
+
+
+@simulated
+async def test_a_refused_input_fails_its_request_and_changes_nothing_else() -> None:
+    served = Served()
+    results = [(1, await served.submit(1)), (2, await served.submit(2))]
+    bad, good = served.submit(-1), served.submit(5, OTHER)
+    with pytest.raises(UnfitInputError):
+        await bad
+    MODEL.assert_replays(OTHER, [(5, await good)])
+    results.append((3, await served.submit(3)))
+    MODEL.assert_replays(KEY, results)
+
+
+@simulated
+async def test_a_refused_step_is_left_to_the_fallback_with_states_of_its_own() -> None:
+    class Lenient(FoldModel):
+        def step(self, inputs: Any, states: Array) -> Any:
+            return super().step([abs(value) for value in inputs], states)
+
+    served = Served(namespace="new")
+    engine = cast(StatefulEngine, served.engine)
+    fallback = served.batcher.fallback = Batcher(engine, Lenient)
+    assert (await served.submit(1)).step == 1
+    result = await served.submit(-1, request_id="once")
+    assert result.step == 1
+    assert served.engine.states.keys() == {KEY, KEY.in_namespace("new")}
+    assert (served.batcher.counts.passed_on, fallback.counts.passed_on) == (1, 0)
+
+
+@pytest.mark.parametrize("model", ["broken", "missing"])
+@simulated
+async def test_a_defect_fails_the_batch_and_the_next_requests_are_stepped(model: str) -> None:
+    class Broken(FoldModel):
+        def step(self, inputs: Any, states: Any) -> Any:
+            raise ZeroDivisionError
+
+    served = Served()
+    await served.submit()
+    served.model = Broken() if model == "broken" else None
+    requests = [served.submit() for _ in range(5)]
+    results = await asyncio.gather(*requests, return_exceptions=True)
+    expected = ZeroDivisionError if model == "broken" else RuntimeError
+    assert [type(result) for result in results] == [expected] * 5
+    served.model = FoldModel(37)  # another model continues from the same state
+    assert (await served.submit()).step == 2
+
+
+@simulated
+async def test_a_state_does_not_keep_the_arrays_of_its_batch_in_memory() -> None:
+    served = Served()
+    await served.submit(1)
+    before = served.engine.states[KEY].state
+    copy = before.copy()
+    await served.submit(2)
+    assert np.array_equal(before, copy)
+    assert served.engine.states[KEY].state.base is None
+
+
+@simulated
+async def test_a_crowd_on_one_state_leaves_the_loop_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Clock:
+        """Each look at it takes a millisecond."""
+
+        now = 0.0
+
+        def perf_counter(self) -> float:
+            self.now += 0.001
+            return self.now
+
+    served, clock = Served(), Clock()
+    await asyncio.gather(served.submit(1), served.submit(1, OTHER))
+    monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(module, "LONGEST_TURN_S", 0.004)
+    crowd, turns = [served.submit(1) for _ in range(500)], []
+    assert (await served.submit(1, OTHER)).step == 2
+    assert not crowd[20].done()
+    while not crowd[-1].done():
+        before = clock.now
+        await asyncio.sleep(0)
+        turns.append(clock.now - before)
+    assert max(turns) <= 0.008
+    assert len(turns) > 50
+    assert [response.result().step for response in crowd] == list(range(2, 502))
+
+
+# Receipts
+
+
+@simulated
+async def test_a_repeated_request_gets_the_first_result_and_makes_no_step() -> None:
+    served = Served()
+    first = await asyncio.gather(*(served.submit(1, request_id="a") for _ in range(10)))
+    assert set(first) == {first[0]}
+    assert (await served.submit(2)).step == 2
+    assert await served.submit(1, request_id="a") == first[0]
+    assert (await served.submit(3, request_id="b")).step == 3
+    with pytest.raises(KeyReusedError):
+        await served.submit(4, request_id="a", fingerprint="another")
+    assert (await served.submit(5)).step == 4
+
+
+@simulated
+async def test_a_repeated_request_waits_for_the_commit_of_its_step_too() -> None:
+    served = Served()
+    await served.submit(1)
+    served.engine.waits = True
+    responses = [served.submit(2, request_id="a") for _ in range(2)]
+    await asyncio.sleep(0)
+    assert not any(response.done() for response in responses)
+    served.engine.states[KEY].acknowledge(2)
+    assert [response.result().step for response in responses] == [2, 2]
+    assert (await served.submit(2, request_id="a")).step == 2, "it is committed"
+
+
+# Checkouts
+
+
+@simulated
+async def test_requests_time_out_without_their_state_and_are_forgotten() -> None:
+    served = Served(hang)
+    longest_s = served.engine.options.checkout_timeout_s
+    responses = []
+    for _ in range(50):
+        sent = now()
+        responses.append(served.submit())
+        await asyncio.sleep(longest_s / 10)
+    hasty, patient = served.submit(timeout_s=0.1), served.submit(timeout_s=99)
+    with pytest.raises(CheckoutTimeoutError):
+        await hasty
+    assert not patient.done()
+    with pytest.raises(CheckoutTimeoutError):
+        await patient
+    assert now() - sent == pytest.approx(longest_s * 1.1, abs=0.01)
+    assert all(isinstance(each.exception(), CheckoutTimeoutError) for each in responses)
+    assert len(served.batcher._queues._queues[KEY]) <= 12
+
+
+@simulated
+async def test_a_request_that_timed_out_is_not_stepped_and_a_later_one_is() -> None:
+    arrives = asyncio.Event()
 
     async def acquire(key: Key) -> None:
-        asked_in.append(request.get())
-        raise TooManyStatesError(1, 1)
+        await arrives.wait()
+        await served.engine.fetch(key)
 
-    batcher = stepper_on(acquire)
-    request.set("the first")
-    answer = batcher.submit(KEY, 1)
-    with pytest.raises(TooManyStatesError):
-        await answer
-    assert asked_in == ["none"]
+    served = Served(acquire)
+    hasty, patient = served.submit(1, timeout_s=0.1), served.submit(2)
+    await asyncio.sleep(0.2)
+    arrives.set()
+    MODEL.assert_replays(KEY, [(2, await patient)])
+    assert isinstance(hasty.exception(), CheckoutTimeoutError)
 
 
-@virtual_time
-async def test_a_fetch_that_is_cancelled_fails_who_waits_and_is_made_again_for_the_next():
+@simulated
+async def test_a_request_that_only_waits_for_its_turn_does_not_time_out() -> None:
+    served = Served()
+    await served.submit()
+    response = served.submit()
+    (waiting,) = served.batcher._queues._queues[KEY]
+    served.batcher._time_out(waiting)  # its timer was started before the state arrived
+    assert (await response).step == 2
+
+
+@pytest.mark.parametrize("ends", ["close", "cancel"])
+@simulated
+async def test_a_fetch_that_is_cancelled_fails_its_requests_and_is_made_again(ends: str) -> None:
     fetches: list[asyncio.Task[Any] | None] = []
 
     async def acquire(key: Key) -> None:
         fetches.append(asyncio.current_task())
-        await asyncio.sleep(1)
+        await hang(key)
 
-    batcher = stepper_on(acquire)
+    served = Served(acquire)
     for n in range(2):
-        answer = batcher.submit(KEY, 1)
+        response = served.submit()
         await asyncio.sleep(0.1)
-        fetch = fetches[n]
-        assert fetch is not None
-        fetch.cancel()
+        assert not served.batcher.idle
+        if ends == "close":
+            await served.batcher.close()
+        else:
+            cast(asyncio.Task[Any], fetches[n]).cancel()
         with pytest.raises(CheckoutTimeoutError):
-            async with asyncio.timeout(0.1):
-                await answer
+            async with asyncio.timeout(0.01):
+                await response
+        assert served.batcher.idle
 
 
-@virtual_time
-async def test_states_out_of_reach_are_a_line_that_names_one_and_no_flood(caplog):
+@simulated
+async def test_a_state_is_fetched_in_the_context_of_none_of_its_requests() -> None:
+    context, fetched_in = contextvars.ContextVar("request", default="none"), []
+
     async def acquire(key: Key) -> None:
-        await asyncio.sleep(1)
+        fetched_in.append(context.get())
+        raise ZeroDivisionError
 
-    batcher = stepper_on(acquire)
-    answers = [batcher.submit(KEY, 1, timeout_s=0.1) for _ in range(100)]
-    await asyncio.wait(answers)
+    context.set("the first")
+    with pytest.raises(ZeroDivisionError):
+        await Served(acquire).submit()
+    assert fetched_in == ["none"]
+
+
+@simulated
+async def test_requests_that_time_out_together_are_one_line_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    served = Served(hang)
+    await asyncio.wait([served.submit(timeout_s=0.1) for _ in range(100)])
     (line,) = caplog.messages
     assert line.endswith("could not be checked out in time")
-    assert caplog.records[0].about == {"run": "run", "entity": KEY.entity}
+    assert cast(Any, caplog.records[0]).about == {"run": "run", "entity": KEY.entity}
 
 
-@virtual_time
-async def test_the_lack_of_places_is_remembered_while_it_may_last():
+@simulated
+async def test_a_refusal_at_the_limit_on_states_is_remembered_while_it_may_last() -> None:
     async def acquire(key: Key) -> None:
         raise TooManyStatesError(1, retry_after_s=3)
 
-    batcher = stepper_on(acquire)
-    assert not batcher.at_capacity
-    answers = [batcher.submit(KEY, 1) for _ in range(2)]
-    await asyncio.wait(answers)
-    assert all(isinstance(answer.exception(), TooManyStatesError) for answer in answers)
-    assert batcher.counts.at_capacity == 2
-    assert batcher.at_capacity
+    served = Served(acquire)
+    assert not served.batcher.at_capacity
+    responses = [served.submit() for _ in range(2)]
+    await asyncio.wait(responses)
+    assert all(isinstance(each.exception(), TooManyStatesError) for each in responses)
+    assert served.batcher.counts.at_capacity == 2
+    assert served.batcher.at_capacity
     await asyncio.sleep(3.1)
-    assert not batcher.at_capacity
-
-
-@virtual_time
-async def test_no_exception_is_left_unretrieved():
-    unhandled = []
-    asyncio.get_running_loop().set_exception_handler(
-        lambda loop, context: unhandled.append(context)
-    )
-    world = await World(a_model=MODEL, network=Network(lost_reply=0.05, lost_request=0.05)).start(3)
-    for n in range(100):
-        answer = world.replicas[n % 3].batcher.submit(KEY, n)
-        await asyncio.sleep(0.0005)
-        answer.cancel()
-    await gather(*(world.replicas[n].batcher.submit(KEY, 1) for n in range(3)))
-    for replica in world.replicas:
-        await replica.batcher.close()
-        await replica.engine.close()
-    world.shards[0].stop()
-    await asyncio.sleep(10)
-    gc.collect()
-    assert unhandled == []
-
-
-@virtual_time
-async def test_the_hidden_state_of_an_answer_is_not_shared_with_the_batch():
-    world = await World(a_model=MODEL).start()
-    replica = world.replicas[0]
-    await replica.batcher.submit(KEY, 1)
-    state = replica.engine.leases_of(KEY).owned(KEY)
-    assert state is not None
-    before = state.state.copy()
-    kept = state.state
-    await replica.batcher.submit(KEY, 1)
-    assert np.array_equal(kept, before)
-    assert kept.base is None, "one state would keep a whole batch in memory"
+    assert not served.batcher.at_capacity

@@ -1,171 +1,172 @@
-"""Commits that hang: answers wait from the loss bound on, and none that is lost was given."""
+"""Commits: when they are due, what they carry, and what waits for them."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
-import pytest
+import numpy as np
 
-from deployments.stateful.protocol import AuthorityUnavailableError, Key, OutcomeUnknownError
-from deployments.stateful.replica import commits
+from deployments.stateful.protocol import Grant, Key, Version
+from deployments.stateful.replica.claims import Claims
+from deployments.stateful.replica.commits import STATES_PER_COMMIT, Commits
+from deployments.stateful.replica.held_states import HeldStates, LeaseCounts
+from deployments.stateful.replica.phases import Phase
+from deployments.stateful.replica.session import Session
 from tests.unit.stateful.authorities import now
-from tests.unit.stateful.lineage import Asked, Outcome
-from tests.unit.stateful.virtual_time import virtual_time
-from tests.unit.stateful.world import FAST, Wire, World, gather, settings, until
+from tests.unit.stateful.replica.scripted import LEASE_S, ScriptedAuthority
+from tests.unit.stateful.simulation.history import Outcome
+from tests.unit.stateful.simulation.scenario import KEY, scenario, simulated, start, until
 
-KEY, OTHER = Key("run", "300839359"), Key("run", "265580972")
-LONG = settings(lease_s=1.0)
-
-
-class HangingWire(Wire):
-    """Its commits do not arrive, or their answers do not, and nobody is told before it breaks."""
-
-    hangs = False
-    answers_hang = False
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.breaks = asyncio.Event()
-
-    async def commit(self, *arguments: Any) -> list[Key]:
-        if self.hangs:
-            await self._hang()
-        refused = await super().commit(*arguments)
-        if self.answers_hang:
-            await self._hang()
-        return refused
-
-    async def _hang(self) -> None:
-        await self.breaks.wait()
-        raise AuthorityUnavailableError("the connection is lost")
+LIMIT = 3  # states in a commit of a simulated test
+ASLEEP_S = 500.0
 
 
-async def hanging(world: World) -> HangingWire:
-    await world.start(2)
-    replica = world.replicas[0]
-    (shard,) = replica.shards
-    wire = HangingWire(world, world.shards[0], replica)
-    shard._authority = shard._session._authority = shard._commits._authority = wire
-    await world.predict(replica, KEY)
+class Committing:
+    """A replica that owns n states and sends its commits when a test says so."""
+
+    async def begin(self, n: int) -> Committing:
+        self.authority, self.held, self.counts = ScriptedAuthority(), HeldStates(), LeaseCounts()
+        claims = Claims(self.held, self.counts, lambda: now() + ASLEEP_S)
+        self.session = Session(self.authority, "replica", 1, claims, lambda: now() + ASLEEP_S)
+        self.commits = Commits(
+            self.authority, self.session, self.held, claims, self.counts, 0.004, 0.01
+        )
+        self.keys = [Key(f"run-{number}", "1") for number in range(n)]
+        for key in self.keys:
+            self.held.request(key)
+            self.held.grant(key, Grant(Version(1, 0), None), np.zeros(2))
+        await self.session.replace(None)
+        return self
+
+    def step(self, *keys: Key) -> None:
+        for key in keys:
+            state = self.held.owned(key)
+            assert state is not None
+            self.held.advance(state, state.state + 1)
+            self.commits.schedule()
+
+    async def send_what_is_due(self) -> None:
+        while self.commits._due.is_set():
+            await self.commits.due()
+            await self.commits.send()
+
+    @property
+    def sent(self) -> list[list[Key]]:
+        return [states.keys for states, _ in self.authority.commits]
+
+
+@simulated
+async def test_more_states_than_one_commit_takes_follow_without_a_delay() -> None:
+    assert STATES_PER_COMMIT > LIMIT
+    committing = await Committing().begin(7)
+    committing.step(*committing.keys)
+    await asyncio.sleep(0.005)
+    await committing.send_what_is_due()
+    keys = committing.keys
+    assert committing.sent == [keys[:3], keys[3:6], keys[6:]]
+    assert committing.commits.age_s == 0.0
+
+
+@simulated
+async def test_a_step_behind_keys_with_nothing_to_send_is_sent() -> None:
+    committing = await Committing().begin(LIMIT + 1)
+    *quiet, stepped = committing.held.in_phase(Phase.OWNED)
+    for state in quiet:
+        committing.held.recall(state.key)
+    committing.held.keep([*quiet, stepped])  # in the outbox, with nothing to send
+    committing.step(stepped.key)
+    await asyncio.sleep(0.005)
+    await committing.send_what_is_due()
+    assert committing.sent == [[stepped.key]]
+    assert committing.commits.age_s == 0.0
+
+
+@simulated
+async def test_a_commit_renews_the_lease_by_the_lease_clock() -> None:
+    committing = await Committing().begin(1)
+    await asyncio.sleep(LEASE_S / 2)
+    committing.step(*committing.keys)
+    await committing.commits.send()
+    await asyncio.sleep(LEASE_S - 0.01)
+    assert committing.session.valid
+    await asyncio.sleep(0.02)
+    assert not committing.session.valid
+
+
+@simulated
+async def test_the_age_of_the_oldest_uncommitted_step_grows_until_it_is_acknowledged() -> None:
+    committing = await Committing().begin(1)
+    committing.step(*committing.keys)
+    await asyncio.sleep(0.2)
+    assert committing.commits.age_s == 0.2
+    assert committing.commits.overdue
+    committing.authority.commits_arrive.clear()
+    sending = asyncio.create_task(committing.commits.send())
+    await asyncio.sleep(0.2)
+    assert round(committing.commits.age_s, 6) == 0.4
+    committing.step(*committing.keys)
+    committing.authority.commits_arrive.set()
+    await sending
+    assert round(committing.counts.commit_lag_s, 6) == 0.4
+    assert (committing.commits.age_s, committing.commits.overdue) == (0.0, False)
+
+
+# In a world
+
+
+@scenario
+async def test_responses_wait_from_the_loss_bound_on_and_fail_when_no_commit_is_confirmed() -> None:
+    world = await start(lease_s=1.0)
+    (owner,) = world.replicas
+    await world.step(owner)
     await asyncio.sleep(0.1)
-    return wire
-
-
-@virtual_time
-async def test_answers_stop_at_the_loss_bound_and_fail_when_nobody_confirms_them_in_time():
-    world = World(settings=LONG)
-    wire = await hanging(world)
-    wire.hangs = True
-    began = now()
-    asked: list[Asked] = []
+    world.faults.cut_replica(owner)
+    began, requests = world.loop.now, []
     for _ in range(50):
-        asked.append(world.ask(world.replicas[0], KEY)[0])
+        requests.append(world.ask(owner, KEY))
         await asyncio.sleep(0.001)
-    at_once = [each for each in asked if each.outcome is Outcome.ANSWERED]
+    bound = began + world.options.loss_bound_s * 1.2
+    at_once = [each for each in requests if each.outcome is Outcome.ANSWERED]
     assert at_once
-    assert all((each.answered or 99) - began <= LONG.loss_bound_s for each in at_once)
-    waiting = asked[len(at_once) :]
-    assert all(each.outcome is Outcome.PENDING for each in waiting)
-    await asyncio.sleep(LONG.commit_timeout_s - 0.1)
-    assert all(each.outcome is Outcome.PENDING for each in waiting)
+    assert all(each.ended is not None and each.ended < bound for each in at_once)
+    await asyncio.sleep(world.options.commit_timeout_s - 0.1)
+    waiting = requests[len(at_once) :]
+    assert {each.outcome for each in waiting} == {Outcome.PENDING}
     await asyncio.sleep(0.1)
-    assert all(each.outcome is Outcome.UNKNOWN for each in waiting)
+    assert {each.outcome for each in waiting} == {Outcome.UNKNOWN}
 
 
-@virtual_time
-@pytest.mark.parametrize("part", ["hangs", "answers_hang"])
-async def test_the_age_of_the_oldest_step_that_is_not_acknowledged_rises_until_it_is(part):
-    world = World(settings=LONG)
-    wire = await hanging(world)
-    leases = world.replicas[0].engine
-    assert leases.uncommitted_s == 0
-    setattr(wire, part, True)
-    for _ in range(2):
-        world.ask(world.replicas[0], KEY)
-        await asyncio.sleep(0.2)
-    assert leases.uncommitted_s == pytest.approx(0.4, abs=0.02)
-    setattr(wire, part, False)
-    wire.breaks.set()
-    await until(lambda: leases.uncommitted_s == 0)
-
-
-@virtual_time
-async def test_an_answer_that_was_waited_for_too_long_has_an_unknown_outcome():
-    world = World(settings=settings(lease_s=1.0, durability="actor"))
-    wire = await hanging(world)
-    wire.hangs = True
-    answer = world.replicas[0].batcher.submit(KEY, 1)
-    with pytest.raises(OutcomeUnknownError):
-        await answer
-
-
-@pytest.mark.parametrize("hang", ["hangs", "answers_hang"])
-@virtual_time
-async def test_a_disturbance_that_ends_in_time_costs_nothing_but_waiting(hang):
-    world = World(settings=LONG)
-    wire = await hanging(world)
-    setattr(wire, hang, True)
-    asked = []
-    for n in range(40):
-        asked.append(world.ask(world.replicas[0], (KEY, OTHER)[n % 2])[1])
+@scenario
+async def test_responses_that_waited_during_a_short_cut_are_sent_after_it() -> None:
+    world = await start(2)
+    owner, other = world.replicas
+    await world.step(owner)
+    world.faults.cut_replica(owner, for_s=0.06, silent=False)
+    for _ in range(40):
+        world.ask(owner, KEY)
         await asyncio.sleep(0.001)
-    setattr(wire, hang, False)
-    wire.breaks.set()
-    await gather(*asked)
-    assert world.replicas[0].engine.counts.states_refused == 0
-    assert (await world.predict(world.replicas[1], KEY)).step == 22
-    world.history.check()
+    assert (await world.step(other)).step == 42
+    assert {each.outcome for each in world.history.requests} == {Outcome.ANSWERED}
+    assert owner.engine.counts.states_refused == 0
 
 
-@pytest.mark.parametrize("hang", ["hangs", "answers_hang"])
-@virtual_time
-async def test_of_what_a_dead_replica_could_not_commit_only_the_loss_bound_was_answered(hang):
-    world = World(settings=settings(lease_s=1.0))
-    wire = await hanging(world)
-    setattr(wire, hang, True)
-    replica, other = world.replicas
-    asked = []
-    for _ in range(60):
-        asked.append(world.ask(replica, KEY)[0])
-        await asyncio.sleep(0.001)
-    died = now()
-    world.kill_replica(replica)
-    answered = [each for each in asked if each.answered is not None]
-    assert (await world.predict(other, KEY)).outcome is Outcome.ANSWERED
-    assert answered[-1].answered is not None
-    assert died - answered[-1].answered > FAST.loss_bound_s, "it went on answering"
-    lost = [
-        each for each in answered if (each.answered or 0) - answered[0].sent <= FAST.loss_bound_s
-    ]
-    world.history.check(lambda each: each in lost)
+@scenario
+async def test_where_responses_wait_for_commits_they_take_a_round_trip() -> None:
+    world = await start(durability="actor")
+    (owner,) = world.replicas
+    await world.step(owner)
+    world.faults.slow_network((0.02, 0.02))
+    request = world.ask(owner, KEY)
+    await until(lambda: request.outcome is Outcome.ANSWERED)
+    assert request.ended is not None
+    assert round(request.ended - request.sent, 3) == 0.06  # to the replica, and there and back
 
 
-@virtual_time
-async def test_in_strict_mode_a_dead_replica_has_answered_nothing_that_it_could_not_commit():
-    world = World(settings=settings(lease_s=1.0, durability="actor"))
-    wire = await hanging(world)
-    wire.hangs = True
-    replica, other = world.replicas
-    asked = [world.ask(replica, KEY)[0] for _ in range(20)]
-    await asyncio.sleep(0.1)
-    world.kill_replica(replica)
-    assert all(each.answered is None for each in asked)
-    assert (await world.predict(other, KEY)).step == 2
-    world.history.check()
-
-
-@virtual_time
-async def test_more_states_than_one_commit_takes_go_in_several_at_once(monkeypatch):
-    monkeypatch.setattr(commits, "STATES_PER_COMMIT", 10)
-    world = await World(settings=settings()).start()
-    replica = world.replicas[0]
-    keys = [Key(f"run-{n}", "300839359") for n in range(35)]
-    await gather(*(world.predict(replica, key) for key in keys))
-    await until(lambda: replica.engine.counts.states_committed == 35)
-    before = replica.engine.counts.commits
-    stepped = now()
-    await gather(*(world.predict(replica, key) for key in keys))
-    await until(lambda: replica.engine.counts.states_committed == 70)
-    assert replica.engine.counts.commits - before == 4
-    assert now() - stepped < 0.02
+@scenario
+async def test_responses_that_wait_for_one_commit_are_sent_together() -> None:
+    world = await start(durability="actor")
+    (owner,) = world.replicas
+    await world.step(owner)
+    requests = [world.ask(owner, KEY) for _ in range(64)]
+    await until(lambda: all(each.outcome is Outcome.ANSWERED for each in requests))
+    assert owner.engine.counts.commits <= 4

@@ -1,344 +1,299 @@
-"""A replica's side alone, against an authority whose every answer the test decides."""
+"""One replica's leases, against an authority whose responses the test decides."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 
 from deployments.stateful.protocol import (
     PROTOCOL,
-    Authority,
     AuthorityUnavailableError,
-    Claimed,
-    ClaimPart,
     DismissedError,
     Grant,
     Hello,
     Key,
-    OpenedSession,
     OutcomeUnknownError,
+    SessionAbandonedError,
     StaleSessionError,
-    StateBatch,
-    StateError,
+    TooManyStatesError,
     Version,
 )
+from deployments.stateful.replica import leases as module
 from deployments.stateful.replica.held_states import PendingResponse
-from deployments.stateful.replica.leases import RESET_TIMEOUT_S, StateLeases
-from deployments.stateful.replica.session import CALL_TIMEOUT_S
-from tests.unit.stateful.models import initial_state
-from tests.unit.stateful.virtual_time import virtual_time
-from tests.unit.stateful.world import settings, until
+from deployments.stateful.replica.leases import StateLeases
+from tests.unit.stateful.authorities import now, options
+from tests.unit.stateful.replica.scripted import LEASE_S, ScriptedAuthority, initial_state
+from tests.unit.stateful.simulation.scenario import simulated, until
 
-KEY = Key("run", "300839359")
-HIDDEN = np.ones(128, np.float32)
+KEY, OTHER = Key("run", "300839359"), Key("run", "265580972")
 
 
-@dataclass
-class Scripted(Authority):
-    """Grants at once, commits at once, and recalls nothing, unless told otherwise."""
-
-    hellos: list[Hello] = field(default_factory=list)
-    claims: list[ClaimPart] = field(default_factory=list)
-    commits: list[tuple[StateBatch, list[Key]]] = field(default_factory=list)
-    recalls: asyncio.Queue[list[Key] | Exception] = field(default_factory=asyncio.Queue)
-    grants: asyncio.Event = field(default_factory=asyncio.Event)
-    commit_gate: asyncio.Event = field(default_factory=asyncio.Event)
-    open_gate: asyncio.Event = field(default_factory=asyncio.Event)
-    checkouts: int = 0
-    resets: list[str] = field(default_factory=list)
-    reset_fails: Exception | None = None
-    commit_fails: Exception | None = None
-    refuses: bool = False
-    dismisses: DismissedError | None = None
-
-    def __post_init__(self) -> None:
-        for gate in (self.grants, self.commit_gate, self.open_gate):
-            gate.set()
-
-    async def open_session(self, hello: Hello) -> OpenedSession:
-        self.hellos.append(hello)
-        if self.dismisses is not None:
-            raise self.dismisses
-        return OpenedSession(len(self.hellos), 1.0)
-
-    async def claim(self, session: int, part: ClaimPart) -> Claimed:
-        self.claims.append(part)
-        await self.open_gate.wait()
-        return Claimed()
-
-    async def listen(self, session: int) -> list[Key]:
-        try:
-            said = await asyncio.wait_for(self.recalls.get(), 0.1)
-        except TimeoutError:
-            return []
-        if isinstance(said, Exception):
-            raise said
-        return said
-
-    async def checkout(self, session: int, key: Key, call: int) -> Grant:
-        self.checkouts += 1
-        await self.grants.wait()
-        return Grant(Version(self.checkouts, 0), None)
-
-    async def commit(
-        self, session: int, states: StateBatch, released: list[Key], call: int
-    ) -> list[Key]:
-        await self.commit_gate.wait()
-        if self.commit_fails is not None:
-            error, self.commit_fails = self.commit_fails, None
-            raise error
-        self.commits.append((states, released))
-        return states.keys if self.refuses else []
-
-    async def reset(self, session: int, run: str, call: int) -> None:
-        self.resets.append(run)
-        if self.reset_fails is not None:
-            raise self.reset_fails
-
-    async def close_session(self, session: int) -> None: ...
+def new_leases(authority: ScriptedAuthority, durability: str = "memory") -> StateLeases:
+    chosen = options(lease_s=LEASE_S, durability=durability)
+    return StateLeases(authority, "replica", initial_state, chosen, generation=7, clock=now)
 
 
-async def start(strict: bool = False) -> tuple[Scripted, StateLeases]:
-    authority = Scripted()
-    lease = settings(lease_s=1.0, durability="actor" if strict else "memory")
-    clock = asyncio.get_running_loop().time
-    leases = StateLeases(authority, "replica", initial_state, lease, generation=7, clock=clock)
+async def start(durability: str = "memory") -> tuple[ScriptedAuthority, StateLeases]:
+    """Return leases that own KEY, and their authority."""
+    authority = ScriptedAuthority()
+    leases = new_leases(authority, durability)
     await leases.start()
+    await leases.acquire(KEY)
     return authority, leases
 
 
 def step(leases: StateLeases, key: Key = KEY) -> int:
     state = leases.owned(key)
     assert state is not None
-    leases.advance(state, HIDDEN)
+    leases.advance(state, state.state + 1)
     return state.version.step
 
 
-@virtual_time
-async def test_what_is_about_to_be_given_back_is_offered_and_not_claimed():
-    authority, leases = await start()
-    await leases.acquire(KEY)
-    step(leases)
-    authority.commit_gate.clear()
-    authority.recalls.put_nowait([KEY])
-    await until(lambda: leases.owned(KEY) is None)
-    authority.recalls.put_nowait(AuthorityUnavailableError("gone"))
+async def begin_new_session(authority: ScriptedAuthority, error: Exception) -> None:
+    """End the session by an error, and hold the claim of the next one back."""
+    authority.claims_arrive.clear()
+    authority.polls.put_nowait(error)
     await until(lambda: len(authority.claims) == 2)
-    claim = authority.claims[1]
-    assert claim.owned.keys == []
-    assert claim.released.keys == [KEY]
-    assert claim.released.versions == [Version(1, 1)]
 
 
-@virtual_time
-async def test_an_owner_whose_session_has_ended_stops_although_its_lease_is_valid():
+# Checkouts and recalls
+
+
+@simulated
+async def test_the_first_message_names_the_replica_its_layout_and_its_protocol() -> None:
+    authority, _ = await start()
+    assert authority.hellos == [Hello("replica", 7, protocol=PROTOCOL)]
+
+
+@pytest.mark.parametrize("kept", [None, np.arange(6, dtype=np.float32).tobytes()])
+@simulated
+async def test_a_granted_state_has_the_form_of_the_initial_one(kept: bytes | None) -> None:
     authority, leases = await start()
-    await leases.acquire(KEY)
-    authority.open_gate.clear()
-    authority.recalls.put_nowait(StaleSessionError("ended"))
-    await until(lambda: len(authority.claims) == 2)
-    assert authority.claims[1].owned.keys == [KEY]
-    assert leases.owned(KEY) is None
-    authority.open_gate.set()
-    await until(lambda: leases.owned(KEY) is not None)
+
+    async def checkout(session: int, key: Key, call: int) -> Grant:
+        return Grant(Version(9, 3), kept)
+
+    authority.checkout = checkout  # type: ignore[method-assign]
+    await leases.acquire(OTHER)
+    held = leases.owned(OTHER)
+    assert held is not None
+    assert held.state.shape == (2, 3)
+    assert held.state.dtype == np.float32
+    assert held.state.tobytes() == (kept or bytes(24))
 
 
-@virtual_time
-async def test_an_owner_whose_authority_is_silent_goes_on_until_its_lease_is_over():
-    authority, leases = await start()
-    await leases.acquire(KEY)
-    authority.open_gate.clear()
-    authority.recalls.put_nowait(AuthorityUnavailableError("gone"))
-    await until(lambda: len(authority.claims) == 2)
-    assert leases.owned(KEY) is not None
-    await asyncio.sleep(1.0)
-    assert leases.owned(KEY) is None
-    assert not leases.connected
-
-
-@virtual_time
-async def test_a_recall_that_overtakes_its_grant_is_obeyed_after_one_step():
+@simulated
+async def test_a_recall_that_overtakes_its_grant_is_obeyed_after_one_step() -> None:
     authority, leases = await start()
     authority.grants.clear()
 
     async def acquire_and_step() -> int:
-        await leases.acquire(KEY)
-        return step(leases)
+        await leases.acquire(OTHER)
+        return step(leases, OTHER)
 
     acquiring = asyncio.create_task(acquire_and_step())
-    await until(lambda: authority.checkouts == 1)
-    authority.recalls.put_nowait([KEY])
+    await until(lambda: authority.checkouts == 2)
+    authority.polls.put_nowait([OTHER])
     await asyncio.sleep(0.01)
     authority.grants.set()
     assert await acquiring == 1
     await asyncio.sleep(0.001)
-    assert leases.owned(KEY) is None
-    (states, released), *_ = authority.commits
-    assert released == [KEY]
-    assert states.versions == [Version(1, 1)]
+    assert leases.owned(OTHER) is None
+    ((states, released),) = authority.commits
+    assert released == [OTHER]
+    assert states.versions == [Version(2, 1)]
 
 
-@virtual_time
-async def test_a_grant_that_crosses_a_claim_is_not_used():
+@simulated
+async def test_a_recalled_state_is_checked_out_again_after_its_release_has_arrived() -> None:
+    authority, leases = await start()
+    authority.commits_arrive.clear()
+    authority.polls.put_nowait([KEY])
+    await until(lambda: leases.owned(KEY) is None)
+    acquiring = asyncio.create_task(leases.acquire(KEY))
+    await asyncio.sleep(0.05)
+    assert authority.checkouts == 1
+    authority.commits_arrive.set()
+    await acquiring
+    assert authority.checkouts == 2
+    assert leases.counts.recalls == 1
+
+
+@simulated
+async def test_a_grant_that_crosses_a_claim_is_not_used() -> None:
+    """The claim does not name the state, so that the authority takes it back."""
     authority, leases = await start()
     authority.grants.clear()
-    acquiring = asyncio.create_task(leases.acquire(KEY))
-    await until(lambda: authority.checkouts == 1)
-    authority.open_gate.clear()
-    authority.recalls.put_nowait(AuthorityUnavailableError("gone"))
-    await until(lambda: len(authority.claims) == 2)
+    acquiring = asyncio.create_task(leases.acquire(OTHER))
+    await until(lambda: authority.checkouts == 2)
+    await begin_new_session(authority, AuthorityUnavailableError("gone"))
     authority.grants.set()
     await asyncio.sleep(0.01)
-    assert leases.owned(KEY) is None
-    authority.open_gate.set()
+    assert leases.owned(OTHER) is None
+    authority.claims_arrive.set()
     await acquiring
-    state = leases.owned(KEY)
+    state = leases.owned(OTHER)
     assert state is not None
-    assert state.version.epoch == authority.checkouts > 1
+    assert state.version.epoch == authority.checkouts == 3
 
 
-@virtual_time
-async def test_a_commit_acknowledges_only_the_steps_that_it_carried():
-    authority, leases = await start(strict=True)
-    await leases.acquire(KEY)
-    answers: list[asyncio.Future[int]] = []
-    state = leases.owned(KEY)
-    assert state is not None
-
-    def ask() -> None:
-        number = step(leases)
-        answers.append(asyncio.get_running_loop().create_future())
-        state.pending.append(PendingResponse(number, answers[-1], number))
-
-    def answered() -> list[int]:
-        return [answer.result() for answer in answers if answer.done()]
-
-    authority.commit_gate.clear()
-    ask()
-    await asyncio.sleep(0.001)
-    ask()
-    gate, authority.commit_gate = authority.commit_gate, asyncio.Event()
-    gate.set()
-    await asyncio.sleep(0.001)
-    assert answered() == [1]
-    authority.commit_gate.set()
-    await asyncio.sleep(0.001)
-    assert answered() == [1, 2]
-
-
-@virtual_time
-async def test_steps_during_a_commit_are_in_the_next_one():
+@simulated
+async def test_a_refused_checkout_is_not_repeated_and_a_failed_one_in_the_next_session() -> None:
     authority, leases = await start()
-    await leases.acquire(KEY)
-    step(leases)
-    authority.commit_gate.clear()
-    await asyncio.sleep(0.01)
-    step(leases)
-    authority.commit_gate.set()
-    await asyncio.sleep(0.02)
-    assert [states.versions for states, _ in authority.commits] == [
-        [Version(1, 1)],
-        [Version(1, 2)],
-    ]
+    authority.checkout_fails = TooManyStatesError(1, 1)
+    with pytest.raises(TooManyStatesError):
+        await leases.acquire(OTHER)
+    authority.checkout_fails = StaleSessionError("ended")
+    await leases.acquire(OTHER)
+    assert (authority.checkouts, len(authority.hellos)) == (4, 2)
 
 
-@virtual_time
-async def test_steps_are_committed_together_and_soon():
+@simulated
+async def test_a_checkout_that_hangs_is_given_up() -> None:
     authority, leases = await start()
-    for junction in ("a", "b", "c"):
-        await leases.acquire(Key("run", junction))
-        step(leases, Key("run", junction))
-        step(leases, Key("run", junction))
-    await asyncio.sleep(0.005)
-    (states, released), *more = authority.commits
-    assert more == []
-    assert released == []
-    assert [version.step for version in states.versions] == [2, 2, 2]
+    authority.grants.clear()
+    acquiring = asyncio.create_task(leases.acquire(OTHER))
+    await until(lambda: len(authority.hellos) == 2)
+    authority.grants.set()
+    await acquiring
 
 
-@virtual_time
-async def test_a_state_whose_commit_is_refused_is_not_held_any_more():
+# The lease
+
+
+@simulated
+async def test_an_owner_stops_at_once_when_its_session_has_ended() -> None:
     authority, leases = await start()
-    await leases.acquire(KEY)
-    authority.refuses = True
-    step(leases)
-    await until(lambda: bool(authority.commits))
-    await asyncio.sleep(0)
+    await begin_new_session(authority, StaleSessionError("ended"))
+    assert authority.claims[1].owned.keys == [KEY]
     assert leases.owned(KEY) is None
+    authority.claims_arrive.set()
+    await until(lambda: leases.owned(KEY) is not None)
 
 
-@virtual_time
-async def test_a_listen_that_hangs_does_not_outlive_its_session():
-    """Nobody would renew the new lease, and with it the steps end whose commit hangs as well."""
+@simulated
+async def test_an_owner_goes_on_without_the_authority_until_its_lease_ends() -> None:
+    authority, leases = await start()
+    await begin_new_session(authority, AuthorityUnavailableError("gone"))
+    assert leases.owned(KEY) is not None
+    await asyncio.sleep(LEASE_S)
+    assert leases.owned(KEY) is None
+    assert not leases.connected
 
-    class Deaf(Scripted):
+
+@simulated
+async def test_a_poll_that_hangs_ends_with_its_session() -> None:
+    """Otherwise no poll renews the new lease, and responses end whose commits hang as well."""
+
+    class Deaf(ScriptedAuthority):
         async def listen(self, session: int) -> list[Key]:
             listened.append(session)
             await asyncio.Event().wait()
             return []
 
     listened: list[int] = []
-    clock = asyncio.get_running_loop().time
     authority = Deaf()
-    leases = StateLeases(authority, "replica", initial_state, settings(lease_s=1.0), clock=clock)
+    leases = new_leases(authority)
     await leases.start()
     await leases.acquire(KEY)
-    authority.commit_fails = StaleSessionError("the session was succeeded")
+    authority.commit_fails = StaleSessionError("ended")
     step(leases)
     async with asyncio.timeout(0.1):
         await until(lambda: listened == [1, 2])
-    await leases._replace_session(1)  # by one who has noticed late
+    await leases._replace_session(1)  # by a caller that has noticed late
     await asyncio.sleep(0.1)
     assert (listened, len(authority.hellos)) == ([1, 2], 2)
 
 
-@virtual_time
-async def test_a_state_that_was_to_be_given_back_and_is_refused_is_not_offered_again():
+# Commits
+
+
+@simulated
+async def test_steps_are_committed_together_and_soon() -> None:
     authority, leases = await start()
-    await leases.acquire(KEY)
+    for entity in ("a", "b", "c"):
+        await leases.acquire(Key("run", entity))
+        step(leases, Key("run", entity))
+        step(leases, Key("run", entity))
+    await asyncio.sleep(0.005)
+    ((states, released),) = authority.commits
+    assert released == []
+    assert [version.step for version in states.versions] == [2, 2, 2]
+
+
+@simulated
+async def test_a_commit_acknowledges_only_its_own_steps_and_later_ones_are_in_the_next() -> None:
+    authority, leases = await start("actor")
+    state, responses = leases.owned(KEY), []
+    assert state is not None
+    authority.commits_arrive.clear()
+    for number in (1, 2):
+        assert step(leases) == number
+        responses.append(asyncio.get_running_loop().create_future())
+        state.pending.append(PendingResponse(number, responses[-1], number))
+        await asyncio.sleep(0.001)
+    first_gate, authority.commits_arrive = authority.commits_arrive, asyncio.Event()
+    first_gate.set()
+    await asyncio.sleep(0.001)
+    assert [each.done() for each in responses] == [True, False]
+    authority.commits_arrive.set()
+    assert await asyncio.gather(*responses) == [1, 2]
+    assert [states.versions for states, _ in authority.commits] == [
+        [Version(1, 1)],
+        [Version(1, 2)],
+    ]
+
+
+@simulated
+async def test_a_state_whose_commit_is_refused_is_dropped_and_not_claimed_as_released() -> None:
+    authority, leases = await start()
+    await leases.acquire(OTHER)
     authority.refuses = True
     step(leases)
-    await authority.recalls.put([KEY])
+    step(leases, OTHER)
+    authority.polls.put_nowait([OTHER])
     await until(lambda: bool(authority.commits))
-    assert authority.commits[0][1] == [KEY]
-    await authority.recalls.put(AuthorityUnavailableError("a reply is lost"))
-    await until(lambda: len(authority.claims) == 2)
-    assert authority.claims[1].released.keys == []
+    await asyncio.sleep(0)
+    assert leases.owned(KEY) is leases.owned(OTHER) is None
+    assert leases.counts.states_refused == 2
+    await begin_new_session(authority, AuthorityUnavailableError("gone"))
+    assert authority.claims[1].owned.keys == authority.claims[1].released.keys == []
 
 
-@virtual_time
-async def test_a_replica_that_closes_gives_back_what_it_has_not_stepped_as_well():
+@simulated
+async def test_a_state_that_is_being_released_is_claimed_as_released() -> None:
     authority, leases = await start()
-    other = Key("run", "265580972")
-    for key in (KEY, other):
-        await leases.acquire(key)
     step(leases)
-    await leases.close()
-    assert [key for _, released in authority.commits for key in released] == [KEY, other]
+    authority.commits_arrive.clear()
+    authority.polls.put_nowait([KEY])
+    await until(lambda: leases.owned(KEY) is None)
+    await begin_new_session(authority, AuthorityUnavailableError("gone"))
+    claim = authority.claims[1]
+    assert claim.owned.keys == []
+    assert (claim.released.keys, claim.released.versions) == ([KEY], [Version(1, 1)])
 
 
-@virtual_time
-async def test_a_step_whose_commit_fails_in_a_session_that_was_replaced_is_committed_again():
+@simulated
+async def test_a_step_whose_commit_fails_in_a_replaced_session_is_committed_again() -> None:
     authority, leases = await start()
-    await leases.acquire(KEY)
-    authority.open_gate.clear()
-    await authority.recalls.put(AuthorityUnavailableError("a reply is lost"))
-    await until(lambda: len(authority.claims) == 2)  # on its way, without the step
+    await begin_new_session(authority, AuthorityUnavailableError("gone"))  # without the step
     step(leases)
-    authority.commit_fails = StaleSessionError("the session was succeeded")
+    authority.commit_fails = StaleSessionError("ended")
     await until(lambda: authority.commit_fails is None)
-    authority.open_gate.set()
+    authority.claims_arrive.set()
     await until(lambda: bool(authority.commits))
-    (states, _), *_ = authority.commits
+    ((states, _),) = authority.commits
     assert [version.step for version in states.versions] == [1]
 
 
+# Resets
+
+
 @pytest.mark.parametrize("error", [AuthorityUnavailableError("down"), StaleSessionError("over")])
-@virtual_time
-async def test_a_reset_is_asked_for_until_it_is_confirmed(error):
+@simulated
+async def test_a_reset_is_repeated_until_it_is_confirmed(error: Exception) -> None:
     authority, leases = await start()
     authority.reset_fails = error
     resetting = asyncio.create_task(leases.reset("run"))
@@ -349,87 +304,86 @@ async def test_a_reset_is_asked_for_until_it_is_confirmed(error):
     assert set(authority.resets) == {"run"}
 
 
-@virtual_time
-async def test_a_reset_that_nobody_confirms_has_an_unknown_outcome():
+@simulated
+async def test_a_reset_that_is_not_confirmed_in_time_has_an_unknown_outcome() -> None:
     authority, leases = await start()
-    authority.reset_fails = AuthorityUnavailableError("the store does not serve")
-    before = asyncio.get_running_loop().time()
+    authority.reset_fails = AuthorityUnavailableError("down")
+    before = now()
     with pytest.raises(OutcomeUnknownError):
         await leases.reset("run")
-    assert asyncio.get_running_loop().time() - before == pytest.approx(RESET_TIMEOUT_S, abs=0.1)
+    assert now() - before == pytest.approx(module.RESET_TIMEOUT_S, abs=0.1)
 
 
-@virtual_time
-async def test_a_replica_says_by_which_layout_and_protocol_it_goes():
-    authority, _ = await start()
-    assert authority.hellos == [Hello("replica", 7, protocol=PROTOCOL)]
+# The end
 
 
-@virtual_time
-async def test_a_replica_that_is_dismissed_ends_and_is_told_by_the_health_check():
+@simulated
+async def test_a_replica_that_closes_releases_everything_and_owns_nothing_more() -> None:
     authority, leases = await start()
-    await leases.acquire(KEY)
-    authority.dismisses = DismissedError("another layout")
-    authority.recalls.put_nowait(StaleSessionError("ended"))
-    await asyncio.sleep(0.2)
-    assert leases.owned(KEY) is None
-    assert not leases.connected
-    with pytest.raises(StateError) as told:
-        leases.check_health()
-    assert isinstance(told.value.__cause__, DismissedError)
-    n_hellos = len(authority.hellos)
-    await asyncio.sleep(5)
-    assert len(authority.hellos) == n_hellos, "it is not wanted any more"
-
-
-@virtual_time
-async def test_what_the_health_check_tells_is_what_the_first_loop_died_of():
-    authority, leases = await start()
-    await leases.acquire(KEY)
+    await leases.acquire(OTHER)
     step(leases)
-    authority.commit_gate.clear()
-    authority.open_gate.clear()
-    authority.recalls.put_nowait(AuthorityUnavailableError("gone"))
-    await until(lambda: len(authority.hellos) == 2)
-    await asyncio.sleep(CALL_TIMEOUT_S - 1)
-    authority.dismisses = DismissedError("another layout")
-    await asyncio.sleep(5)
-    with pytest.raises(StateError) as told:
-        leases.check_health()
-    assert isinstance(told.value.__cause__, DismissedError)
+    closing = asyncio.create_task(leases.close())
+    await asyncio.sleep(0)
+    with pytest.raises(SessionAbandonedError):
+        await leases.acquire(Key("run", "new"))
+    await closing
+    assert [key for _, released in authority.commits for key in released] == [KEY, OTHER]
 
 
-@virtual_time
-async def test_a_replica_that_is_dismissed_at_once_does_not_start():
-    authority = Scripted(dismisses=DismissedError("another protocol"))
-    with pytest.raises(DismissedError, match="another protocol"):
-        await StateLeases(authority, "replica", initial_state, settings()).start()
+@simulated
+async def test_a_replica_that_cannot_commit_closes_within_its_deadline() -> None:
+    authority, leases = await start()
+    step(leases)
+    authority.commits_arrive.clear()
+    before = now()
+    await leases.close()
+    assert now() - before < module.CLOSE_TIMEOUT_S + 0.1
 
 
-@virtual_time
-async def test_a_background_loop_that_died_of_a_defect_is_told_by_the_health_check():
+async def test_leases_that_never_started_can_be_closed() -> None:
+    await new_leases(ScriptedAuthority()).close()
+
+
+@pytest.mark.parametrize("cause", [DismissedError("another layout"), ZeroDivisionError()])
+@simulated
+async def test_a_replica_whose_loop_has_failed_steps_nothing_more_and_is_unhealthy(
+    cause: Exception,
+) -> None:
     authority, leases = await start()
     leases.check_health()
-    authority.recalls.put_nowait(ZeroDivisionError())
+    if isinstance(cause, DismissedError):
+        authority.dismisses = cause
+        authority.polls.put_nowait(StaleSessionError("ended"))
+    else:
+        authority.polls.put_nowait(cause)
     await asyncio.sleep(0.2)
-    with pytest.raises(StateError, match="cannot keep hidden states") as told:
-        leases.check_health()
-    assert isinstance(told.value.__cause__, ZeroDivisionError)
-
-
-@virtual_time
-async def test_a_replica_whose_background_loop_has_died_steps_nothing_more():
-    authority, leases = await start()
-    await leases.acquire(KEY)
-    assert leases.owned(KEY) is not None
-    authority.recalls.put_nowait(ZeroDivisionError())
-    await asyncio.sleep(0.11)
     assert leases.owned(KEY) is None
     assert not leases.connected
-    with pytest.raises(StateError, match="cannot keep hidden states"):
+    with pytest.raises(SessionAbandonedError, match="cannot keep hidden states") as error:
+        leases.check_health()
+    assert error.value.__cause__ is cause
+    with pytest.raises(SessionAbandonedError):
         await leases.acquire(KEY)
-    assert len(authority.hellos) == 1, "it opens no session that nobody would renew"
+    n_hellos = len(authority.hellos)
+    await asyncio.sleep(5)
+    assert len(authority.hellos) == n_hellos, "it opens no session that would not be renewed"
 
 
-async def test_leases_that_never_started_can_be_closed():
-    await StateLeases(Scripted(), "replica", initial_state, settings()).close()
+@simulated
+async def test_the_health_check_names_the_failure_of_the_first_loop() -> None:
+    authority, leases = await start()
+    step(leases)
+    authority.commits_arrive.clear()
+    await begin_new_session(authority, AuthorityUnavailableError("gone"))
+    authority.dismisses = DismissedError("another layout")
+    await asyncio.sleep(5)
+    with pytest.raises(SessionAbandonedError) as error:
+        leases.check_health()
+    assert error.value.__cause__ is authority.dismisses
+
+
+@simulated
+async def test_a_replica_that_is_dismissed_at_once_does_not_start() -> None:
+    authority = ScriptedAuthority(dismisses=DismissedError("another protocol"))
+    with pytest.raises(DismissedError, match="another protocol"):
+        await new_leases(authority).start()

@@ -1,4 +1,4 @@
-"""The table of a key's phases: walked edge by edge, and everything beside it refused."""
+"""The table of phases: every transition, and everything else refused (invariant 7)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from deployments.stateful.replica.held_states import HeldStates
 from deployments.stateful.replica.phases import TRANSITIONS, Event, Phase
 
 KEY = Key("run", "300839359")
-ALL = 100
+LIMIT = 100
 
 
-def ways() -> dict[Phase, list[Event]]:
-    """Find the shortest way from FOREIGN to each phase."""
+def paths() -> dict[Phase, list[Event]]:
+    """Return the shortest path from NOT_OWNED to each phase."""
     found: dict[Phase, list[Event]] = {Phase.NOT_OWNED: []}
     waiting = [Phase.NOT_OWNED]
-    for phase in waiting:  # grows while it is walked
+    for phase in waiting:  # grows meanwhile
         for (before, event), after in TRANSITIONS.items():
             if before is phase and after not in found:
                 found[after] = [*found[phase], event]
@@ -29,14 +29,14 @@ def ways() -> dict[Phase, list[Event]]:
 
 def in_phase(phase: Phase) -> HeldStates:
     held = HeldStates()
-    for event in ways()[phase]:
+    for event in paths()[phase]:
         held.fire(KEY, event)
     assert held.phase(KEY) is phase
     return held
 
 
-def test_every_phase_can_be_reached_and_left_for_good():
-    assert set(ways()) == set(Phase)
+def test_every_phase_can_be_reached_and_left() -> None:
+    assert set(paths()) == set(Phase)
     leading_back = {Phase.NOT_OWNED}
     for _ in Phase:
         leading_back |= {
@@ -46,7 +46,7 @@ def test_every_phase_can_be_reached_and_left_for_good():
 
 
 @pytest.mark.parametrize(("phase", "event"), list(TRANSITIONS))
-def test_an_event_leads_to_the_phase_of_the_table(phase, event):
+def test_an_event_leads_to_the_phase_of_the_table(phase: Phase, event: Event) -> None:
     held = in_phase(phase)
     state = held.fire(KEY, event)
     assert held.phase(KEY) is TRANSITIONS[phase, event]
@@ -57,44 +57,43 @@ def test_an_event_leads_to_the_phase_of_the_table(phase, event):
 @pytest.mark.parametrize(
     ("phase", "event"), [pair for pair in product(Phase, Event) if pair not in TRANSITIONS]
 )
-def test_an_event_beside_the_table_is_a_defect_and_changes_nothing(phase, event):
+def test_any_other_event_is_a_defect_and_changes_nothing(phase: Phase, event: Event) -> None:
     held = in_phase(phase)
     with pytest.raises(AssertionError, match="invariant 7"):
         held.fire(KEY, event)
     assert held.phase(KEY) is phase
 
 
-def test_what_leaves_is_told_to_the_authority_and_what_is_foreign_is_not():
+def test_a_state_is_in_the_outbox_while_it_is_being_released() -> None:
     held = in_phase(Phase.OWNED)
-    assert held.outgoing(ALL) == ([], [])
+    assert held.outgoing(LIMIT) == ([], [])
     held.fire(KEY, Event.RECALL)
-    stepped, leaving = held.outgoing(ALL)
-    assert (stepped, [state.key for state in leaving]) == ([], [KEY])
-    held.put_back(stepped, leaving)
-    assert [state.key for state in held.outgoing(ALL)[1]] == [KEY], "it did not arrive"
-    held.put_back(stepped, leaving)
+    stepped, releasing = held.outgoing(LIMIT)
+    assert (stepped, [state.key for state in releasing]) == ([], [KEY])
+    held.put_back(stepped, releasing)
+    assert [state.key for state in held.outgoing(LIMIT)[1]] == [KEY]
+    held.put_back(stepped, releasing)
     held.fire(KEY, Event.RELEASED)
-    assert held.outgoing(ALL) == ([], [])
+    assert held.outgoing(LIMIT) == ([], [])
 
 
-def test_a_claimed_state_that_was_given_back_meanwhile_is_owned_again_when_it_is_kept():
-    held = in_phase(Phase.OWNED)
-    ((claimed,), _) = held.claimable()
-    held.fire(KEY, Event.RECALL)
-    held.fire(KEY, Event.RELEASED)
-    held.keep([claimed])
-    assert held.owned(KEY) is claimed
-
-
-def test_the_release_of_what_a_new_session_has_replaced_changes_nothing():
+@pytest.mark.parametrize("requested_again", [False, True])
+def test_a_claimed_state_that_was_released_meanwhile_is_owned_again_if_it_is_kept(
+    requested_again: bool,
+) -> None:
     held = in_phase(Phase.OWNED)
     ((claimed,), _) = held.claimable()
     held.fire(KEY, Event.RECALL)
     held.fire(KEY, Event.RELEASED)
+    if not requested_again:
+        assert held.keep([claimed]) == []
+        assert held.owned(KEY) is claimed
+        return
     held.request(KEY)
-    held.grant(KEY, Grant(Version(2, 0), None), np.zeros(128, np.float32))
+    held.grant(KEY, Grant(Version(2, 0), None), np.zeros(1))
     held.recall(KEY)
-    _, (leaving,) = held.outgoing(ALL)
-    held.keep([claimed])
-    held.release(leaving)
+    _, (replaced,) = held.outgoing(LIMIT)
+    assert held.keep([claimed]) == [replaced]
+    held.release(replaced)
+    held.refuse(replaced)
     assert held.owned(KEY) is claimed

@@ -1,10 +1,9 @@
-"""A replica's session by itself: how long its lease lasts, and who keeps it from a new one."""
+"""A replica's session: how long its lease lasts, and how a new one is opened."""
 
 from __future__ import annotations
 
 import asyncio
 
-import numpy as np
 import pytest
 
 from deployments.stateful.protocol import (
@@ -19,33 +18,62 @@ from deployments.stateful.protocol import (
 )
 from deployments.stateful.replica.claims import Claims
 from deployments.stateful.replica.held_states import HeldStates, LeaseCounts
-from deployments.stateful.replica.session import ATTEMPTS_PER_LEASE, CALL_TIMEOUT_S, Session
-from tests.unit.stateful.replica.test_leases import Scripted
-from tests.unit.stateful.virtual_time import virtual_time
-from tests.unit.stateful.world import until
+from deployments.stateful.replica.session import ATTEMPTS_PER_LEASE, Session
+from tests.unit.stateful.authorities import now
+from tests.unit.stateful.replica.scripted import LEASE_S, ScriptedAuthority, initial_state
+from tests.unit.stateful.simulation.scenario import simulated, until
+from tests.unit.stateful.simulation.times import CALL_TIMEOUT_S
 
 
-def session_with(authority: Scripted, held: HeldStates | None = None, **times: float) -> Session:
-    now = asyncio.get_running_loop().time
+def session_with(
+    authority: ScriptedAuthority, held: HeldStates | None = None, **times: float
+) -> Session:
     claims = Claims(held or HeldStates(), LeaseCounts(), now)
     return Session(authority, "replica", 1, claims, now, **times)
 
 
-@virtual_time
-async def test_an_answer_to_an_earlier_session_does_not_prolong_the_lease():
-    session = session_with(Scripted())
+@simulated
+async def test_the_lease_counts_from_when_the_claim_was_sent() -> None:
+    authority = ScriptedAuthority()
+    session = session_with(authority)
+    authority.claims_arrive.clear()
+    opening = asyncio.create_task(session.replace(None))
+    await asyncio.sleep(0.3)
+    authority.claims_arrive.set()
+    await opening
+    await asyncio.sleep(LEASE_S - 0.31)
+    assert session.valid
+    await asyncio.sleep(0.02)
+    assert not session.valid
+
+
+@simulated
+async def test_a_response_to_an_earlier_session_does_not_renew_the_lease() -> None:
+    session = session_with(ScriptedAuthority())
     await session.replace(None)
     earlier = session.number
     assert earlier is not None
     await session.replace(earlier)
-    await asyncio.sleep(0.9)
-    session.renew(earlier, asyncio.get_running_loop().time())
+    await asyncio.sleep(LEASE_S - 0.1)
+    session.renew(earlier, now())
     assert session.valid
     await asyncio.sleep(0.11)
     assert not session.valid
 
 
-class HangingOnce(Scripted):
+@simulated
+async def test_a_late_response_does_not_shorten_the_lease() -> None:
+    session = session_with(ScriptedAuthority())
+    await session.replace(None)
+    await asyncio.sleep(LEASE_S / 2)
+    assert session.number is not None
+    session.renew(session.number, now())
+    session.renew(session.number, now() - LEASE_S)
+    await asyncio.sleep(LEASE_S / 2 + 0.01)
+    assert session.valid
+
+
+class HangsOnce(ScriptedAuthority):
     async def open_session(self, hello: Hello) -> OpenedSession:
         opened = await super().open_session(hello)
         if opened.session == 1:
@@ -53,16 +81,14 @@ class HangingOnce(Scripted):
         return opened
 
 
-@virtual_time
-async def test_a_process_that_hangs_is_asked_for_no_longer_than_the_time_to_open():
-    session = session_with(HangingOnce(), open_timeout_s=0.5)
-    await asyncio.wait_for(session.replace(None), 0.6)
+@simulated
+async def test_a_process_that_hangs_is_tried_again_after_the_time_to_open() -> None:
+    session = session_with(HangsOnce(), open_timeout_s=0.3)
+    await asyncio.wait_for(session.replace(None), 0.35)
     assert session.valid
 
 
-class LosingClaims(Scripted):
-    """Hears of the first claims nothing, and of one that comes again only after another answer."""
-
+class LosesClaims(ScriptedAuthority):
     n_lost = 1
 
     async def claim(self, session: int, part: ClaimPart) -> Claimed:
@@ -72,72 +98,68 @@ class LosingClaims(Scripted):
         return Claimed()
 
 
-@virtual_time
-async def test_a_claim_that_is_lost_is_sent_again_while_its_lease_lasts():
-    authority = LosingClaims()
+@simulated
+async def test_a_lost_claim_is_sent_again_while_its_lease_lasts() -> None:
+    authority = LosesClaims()
     session = session_with(authority)
-    await asyncio.wait_for(session.replace(None), 0.5)
+    await asyncio.wait_for(session.replace(None), LEASE_S / 2)
     assert session.valid
     assert (len(authority.hellos), len(authority.claims)) == (1, 2)
 
 
-@virtual_time
-async def test_a_claim_is_not_sent_for_ever_where_nobody_answers():
-    authority = LosingClaims()
+@simulated
+async def test_a_claim_is_sent_a_few_times_in_one_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    authority = LosesClaims()
     authority.n_lost = 99
+    monkeypatch.setattr("deployments.stateful.replica.session.CALL_TIMEOUT_S", 3 * LEASE_S)
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(session_with(authority).replace(None), CALL_TIMEOUT_S - 0.1)
+        await asyncio.wait_for(session_with(authority).replace(None), 3 * LEASE_S - 0.1)
     assert len(authority.claims) == ATTEMPTS_PER_LEASE
 
 
-class RefusingTheSecond(Scripted):
-    """Settles the first claim while the second one is on its way, and answers both at once."""
+class RefusesTheSecond(ScriptedAuthority):
+    """Settles a claim while its repetition is on the way, and answers both at once."""
 
     async def claim(self, session: int, part: ClaimPart) -> Claimed:
         self.claims.append(part)
         second = len(self.claims) == 2
-        await self.open_gate.wait()
+        await self.claims_arrive.wait()
         if second:
             raise StaleSessionError("the session has claimed already")
         return Claimed()
 
 
-@virtual_time
-async def test_the_answer_to_a_claim_counts_and_not_the_refusal_of_its_repetition():
-    authority = RefusingTheSecond()
-    authority.open_gate.clear()
-    session = session_with(authority)
-    opening = asyncio.create_task(session.replace(None))
+@simulated
+async def test_the_refusal_of_a_repeated_claim_does_not_count() -> None:
+    authority = RefusesTheSecond()
+    authority.claims_arrive.clear()
+    opening = asyncio.create_task(session_with(authority).replace(None))
     await until(lambda: len(authority.claims) == 2)
-    authority.open_gate.set()
+    authority.claims_arrive.set()
     await opening
     assert len(authority.hellos) == 1
 
 
-@virtual_time
-async def test_the_lease_counts_from_when_the_claim_was_sent():
-    authority = Scripted()
+@simulated
+async def test_a_claim_without_a_response_fails_the_session() -> None:
+    authority = LosesClaims()
+    authority.n_lost = 2
     session = session_with(authority)
-    authority.open_gate.clear()
-    opening = asyncio.create_task(session.replace(None))
-    await asyncio.sleep(0.4)
-    authority.open_gate.set()
-    await opening
-    await asyncio.sleep(0.59)
-    assert session.valid
-    await asyncio.sleep(0.02)
-    assert not session.valid
+    await asyncio.wait_for(session.replace(None), CALL_TIMEOUT_S + 0.1)
+    assert len(authority.hellos) == 2
 
 
 @pytest.mark.parametrize(("pause_s", "claimed"), [(5.9, 1), (6.1, 0)])
-@virtual_time
-async def test_what_could_not_be_used_for_the_time_of_a_run_is_not_claimed(pause_s, claimed):
-    authority, held = Scripted(), HeldStates()
+@simulated
+async def test_states_that_were_unusable_for_the_time_to_live_are_not_claimed(
+    pause_s: float, claimed: int
+) -> None:
+    authority, held = ScriptedAuthority(), HeldStates()
     session = session_with(authority, held, forget_after_s=5.0)
     await session.replace(None)
     key = Key("run", "300839359")
     held.request(key)
-    held.grant(key, Grant(Version(1, 0), None), np.zeros(128, np.float32))
+    held.grant(key, Grant(Version(1, 0), None), initial_state(key))
     await asyncio.sleep(pause_s)  # a second of the lease, and then some
     await session.replace(session.number)
     assert len(authority.claims[-1].owned.keys) == claimed

@@ -1,54 +1,64 @@
-"""A traced step from its request to the copy in the store."""
+"""A traced step, from its request to its commit."""
 
 from __future__ import annotations
 
 from deployments.stateful.protocol import Key
+from deployments.stateful.replica.batcher import Batcher
+from deployments.stateful.replica.engine import StatefulEngine
+from deployments.stateful.replica.leases import StateLeases
 from deployments.trace_context import CURRENT, Trace
+from tests.unit.stateful.authorities import OPTIONS, make_authority, now
 from tests.unit.stateful.models import ENTITIES, MODEL
-from tests.unit.stateful.virtual_time import virtual_time
-from tests.unit.stateful.world import World, gather, until
+from tests.unit.stateful.simulation.scenario import simulated, until
 from tests.unit.tracing.recorded import links_of, parent_of, recording, trace_of
 
 ONE, OTHER = Trace(1, 2), Trace(3, 4)
-SMALL, BIG = ENTITIES[:2]
-OBS = 1
+KEYS = [Key("run", entity) for entity in ENTITIES[:2]]
 
 
-@virtual_time
-async def test_steps_of_one_batch_share_their_spans():
-    world = await World(a_model=MODEL).start()
-    stepper = world.replicas[0].batcher
-    await gather(*(stepper.submit(Key("run", junction), OBS) for junction in (SMALL, BIG)))
+async def start() -> tuple[StatefulEngine, Batcher]:
+    authority = await make_authority()
+    leases = StateLeases(authority, "replica", MODEL.initial_state, OPTIONS, clock=now)
+    engine = StatefulEngine([leases], OPTIONS)
+    await engine.start()
+    return engine, Batcher(engine, lambda: MODEL)
+
+
+@simulated
+async def test_steps_of_one_batch_share_their_spans() -> None:
+    _, batcher = await start()
+    for key in KEYS:
+        await batcher.submit(key, 1)
     with recording() as recorded:
-        answers = []
-        for junction, trace in ((SMALL, ONE), (BIG, OTHER)):
+        responses = []
+        for key, trace in zip(KEYS, (ONE, OTHER), strict=True):
             CURRENT.set(trace)
-            answers.append(stepper.submit(Key("run", junction), OBS))
+            responses.append(batcher.submit(key, 1))
         CURRENT.set(None)
-        await gather(*answers)
+        for response in responses:
+            await response
         await until(lambda: any(span.name == "commit" for span in recorded.all()))
         step, commit = recorded.one("step"), recorded.one("commit")
     assert (parent_of(step), links_of(step), step.attributes) == (ONE, [OTHER], {"rows": 2})
     assert (parent_of(commit), commit.attributes) == (trace_of(step), {"states": 2})
 
 
-@virtual_time
-async def test_the_wait_for_a_state_belongs_to_the_request():
-    world = await World(a_model=MODEL).start()
+@simulated
+async def test_the_wait_for_a_state_belongs_to_the_request() -> None:
+    _, batcher = await start()
     with recording() as recorded:
         CURRENT.set(ONE)
-        answer = world.replicas[0].batcher.submit(Key("run", SMALL), OBS)
+        response = batcher.submit(KEYS[0], 1)
         CURRENT.set(None)
-        await answer
+        await response
         wait = recorded.one("wait for the hidden state")
     assert parent_of(wait) == ONE
 
 
-@virtual_time
-async def test_a_commit_of_steps_that_nobody_traces_has_no_span():
-    world = await World(a_model=MODEL).start()
-    stepper = world.replicas[0].batcher
+@simulated
+async def test_a_commit_without_traced_steps_has_no_span() -> None:
+    engine, batcher = await start()
     with recording() as recorded:
-        await stepper.submit(Key("run", SMALL), OBS)
-        await until(lambda: world.replicas[0].engine.counts.commits > 0)
+        await batcher.submit(KEYS[0], 1)
+        await until(lambda: engine.counts.commits > 0)
         assert recorded.all() == []

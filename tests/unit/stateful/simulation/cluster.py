@@ -52,7 +52,7 @@ class ActorProcess:
             self,
             world.form.n_bytes,
             self._end,
-            clock=self.runtime.clock,
+            clock=self.runtime.lease_clock,
         )
 
     def call(self, method: str, args: Any, done: Callable[[asyncio.Task[Any]], None]) -> None:
@@ -165,8 +165,19 @@ class Actor:
         self.current = None
         self.start()
 
-    def end(self, process: ActorProcess, restart: bool = True, down_s: float = 0.02) -> None:
-        """End a process; Ray starts the next one if it was the current one."""
+    def end(
+        self,
+        process: ActorProcess,
+        restart: bool = True,
+        down_s: float = 0.02,
+        noticed: bool | None = None,
+    ) -> None:
+        """End a process; Ray starts the next one if it was the current one.
+
+        Args:
+            noticed: whether the next process knows that it has ended; by default by chance, as
+                processes of other nodes are unknown.
+        """
         if process not in self.processes:
             return
         self.processes.remove(process)
@@ -174,7 +185,7 @@ class Actor:
         if process in self._unseen:
             self._unseen.pop(process).end = self._world.loop.now
         loop, random = self._world.loop, self._world.random
-        if random.random() < 0.5:  # otherwise on another node, whose processes are unknown
+        if random.random() < 0.5 if noticed is None else noticed:
             self._world.known_ended.add(process.process)
         if self.current is process:
             self.current = None
@@ -186,6 +197,6 @@ class Actor:
         for process in [each for each in self.processes if each is not self.current]:
             self.end(process)
 
-    def kill(self, down_s: float) -> None:
+    def kill(self, down_s: float, noticed: bool | None = None) -> None:
         if self.current is not None:
-            self.end(self.current, down_s=down_s)
+            self.end(self.current, down_s=down_s, noticed=noticed)

@@ -73,9 +73,9 @@ class Faults:
         process.stall()
         self._begin("stalled", target, for_s, lambda: process.resume(self._world.random))
 
-    def kill_actor(self, actor: Actor, down_s: float = 0.02) -> None:
+    def kill_actor(self, actor: Actor, down_s: float = 0.02, noticed: bool | None = None) -> None:
         self._begin("dead", actor.node)
-        actor.kill(down_s)
+        actor.kill(down_s, noticed)
 
     def stall_actor(self, actor: Actor, for_s: float = inf) -> None:
         if actor.current is not None and not actor.current.runtime.stalled:
@@ -103,6 +103,19 @@ class Faults:
         self._world.reached["two processes at once"] += 1
         self._begin("second process", actor.node, LEADER_LEASE_S)
         actor.start_second()
+
+    def restart_everything(self) -> None:
+        """End every process; the next ones belong to another start of the cluster."""
+        world = self._world
+        world.history.restarts.append(world.loop.now)
+        for replica in world.replicas:
+            if not replica.dead:
+                self.kill_replica(replica, 0.0)
+        for actor in world.actors.values():
+            for process in list(actor.processes):
+                actor.end(process, restart=False)
+        world.actors.clear()
+        world.session += "'"
 
     # Links
 

@@ -29,10 +29,16 @@ class Process:
     Args:
         rate: seconds of its clock in a true second.
         ahead_s: what its clock shows at the start.
+        asleep_s: by how much its lease clock differs, because the machine was suspended.
     """
 
     def __init__(
-        self, loop: SimulatedLoop, name: str, rate: float = 1.0, ahead_s: float = 0.0
+        self,
+        loop: SimulatedLoop,
+        name: str,
+        rate: float = 1.0,
+        ahead_s: float = 0.0,
+        asleep_s: float = 0.0,
     ) -> None:
         self.name = name
         self.rate = rate
@@ -40,6 +46,7 @@ class Process:
         self.dead = False
         self.backlog: list[_Handle] = []
         self._ahead_s = ahead_s
+        self._asleep_s = asleep_s
         self._loop = loop
         loop._processes.append(self)
         self.context = copy_context()
@@ -47,6 +54,9 @@ class Process:
 
     def clock(self) -> float:
         return self._ahead_s + self._loop.now * self.rate
+
+    def lease_clock(self) -> float:
+        return self._asleep_s + self.clock()
 
     def true_time(self, clock: float) -> float:
         return (clock - self._ahead_s) / self.rate
@@ -124,7 +134,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> Any:
-        context = context or copy_context()
+        context = copy_context() if context is None else context
         handle = _Handle(callback, args, context, context.get(_PROCESS, self.world))
         self._ready.append(handle)
         return handle
@@ -136,7 +146,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         *args: Any,
         context: Context | None = None,
     ) -> Any:
-        context = context or copy_context()
+        context = copy_context() if context is None else context
         process = context.get(_PROCESS, self.world)
         return self._at(self.now + delay / process.rate, callback, args, context, process, True)
 
@@ -147,7 +157,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         *args: Any,
         context: Context | None = None,
     ) -> Any:
-        context = context or copy_context()
+        context = copy_context() if context is None else context
         process = context.get(_PROCESS, self.world)
         not_before = process.true_time(when) + CLOCK_RESOLUTION_S
         return self._at(not_before, callback, args, context, process, True)
@@ -183,6 +193,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         context: Context | None = None,
         **_: Any,
     ) -> asyncio.Task[Any]:
+        if context is not None and _PROCESS not in context:
+            context.run(_PROCESS.set, self.current)
         task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name="task", context=context)
         self._tasks.append(task)
         return task

@@ -284,16 +284,8 @@ class Play:
 
     def _restart_all(self, action: Action) -> None:
         world = self.world
-        world.history.restarts.append(world.loop.now)
         if world.history.steps:
             world.reached["everything restarted with states"] += 1
-        for replica in world.replicas:
-            if not replica.dead:
-                self._faults.kill_replica(replica, 0.0)
-        for actor in world.actors.values():
-            for process in list(actor.processes):
-                actor.end(process, restart=False)
-        world.actors.clear()
-        world.session += "'"
+        self._faults.restart_everything()
         for _ in range(2):
             world.add_replica()

@@ -64,7 +64,7 @@ class Replica:
                     model.initial_state,
                     self.options,
                     partition.generation,
-                    clock=self.process.clock,
+                    clock=self.process.lease_clock,
                 )
             )
         self.engine = StatefulEngine(self.shards, self.options)

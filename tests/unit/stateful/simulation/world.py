@@ -87,7 +87,8 @@ class World:
 
     def new_process(self, name: str) -> Process:
         rate = 1 + self.random.uniform(-self.drift, self.drift)
-        return Process(self.loop, name, rate, self.random.uniform(0, 1000))
+        ahead_s, asleep_s = self.random.uniform(0, 1000), self.random.uniform(-1000, 1000)
+        return Process(self.loop, name, rate, ahead_s, asleep_s)
 
     # Parts
 
