@@ -24,6 +24,7 @@ from tests.unit.stateful.authorities import (
     FakeStore,
     FaultyStore,
     batch,
+    claim,
     join,
     keep,
     make_authority,
@@ -50,7 +51,7 @@ async def new_resets() -> tuple[FaultyStore, Resets]:
     await agree_on_layout(store, TABLE, OPTIONS, "test")
     writer = FencedWriter(store, TABLE, Partition())
     await writer.acquire("first", "node/1/1")
-    return store, Resets(writer, Partition(), KEEP_S, now)
+    return store, Resets(writer, Partition(), now)
 
 
 @simulated
@@ -64,13 +65,13 @@ async def test_a_reset_voids_every_epoch_up_to_its_own_of_its_run() -> None:
 @simulated
 async def test_a_reset_is_in_the_store_with_its_snapshots_erased_before_it_counts() -> None:
     store, resets = await new_resets()
-    store.rows.update({"copy/run/a": b"1", "copy/run/b": b"2"})
+    store.rows.update({"copy/run/a": b"1", "copy/run/b": b"2", "copy/run/4": b"3"})
     store.server.down = True
     with pytest.raises(AuthorityUnavailableError):
         await resets.write("run", 7, ["copy/run/a"])
     assert not resets.voids("run", 7)
     store.server.down = False
-    await resets.write("run", 7, ["copy/run/a"])
+    await resets.write("run", 7, ["copy/run/a", *(f"copy/run/{n}" for n in range(5))])
     assert epoch_in(store) == 7
     assert store.snapshots == {"copy/run/b"}
 
@@ -84,7 +85,7 @@ async def test_a_reset_is_forgotten_when_no_claim_can_name_what_it_voids() -> No
     await resets.write("run", 8, [])
     await asyncio.sleep(KEEP_S / 2 + 0.1)
     for _ in range(2):  # some rows at a time
-        await resets.prune()
+        await resets.prune(KEEP_S)
     assert (resets.voids("old-0", 7), resets.voids("old-2", 7), resets.voids("run", 8)) == (
         False,
         False,
@@ -99,7 +100,7 @@ async def test_a_reset_that_is_written_again_while_it_is_forgotten_stays(first: 
     store, resets = await new_resets()
     await resets.write("run", 7, [])
     await asyncio.sleep(KEEP_S + 1)
-    calls = [resets.write("run", 9, []), resets.prune()]
+    calls = [resets.write("run", 9, []), resets.prune(KEEP_S)]
     await asyncio.gather(*(calls if first == "write" else reversed(calls)))
     assert resets.voids("run", 9)
     assert epoch_in(store) == 9
@@ -213,6 +214,45 @@ async def test_a_copy_from_before_a_reset_is_void_however_early_it_is_claimed(tu
     session = await join(authority, "first", ClaimPart(released=old))
     await asyncio.gather(reset, again, return_exceptions=True)
     assert (await authority.checkout(session, KEY)).version.step == 0
+
+
+@simulated
+async def test_a_claim_does_not_bring_a_state_back_while_its_reset_is_written() -> None:
+    """There was no record of the state when the run was recalled."""
+    store = FaultyStore()
+    authority = await make_authority(store=store)
+    session, _ = [await join(authority, name) for name in "ab"]
+    store.latency_s = 0.1
+    resetting = asyncio.create_task(authority.reset(session, KEY.run))
+    await asyncio.sleep(0.02)
+    for part in (
+        ClaimPart(batch(KEY, Version(1, 5))),
+        ClaimPart(released=batch(KEY, Version(1, 5))),
+    ):
+        _, claimed = await claim(authority, "b", part)
+        assert claimed.lost == [KEY]
+    assert not resetting.done()
+    await resetting
+    assert authority.n_states == 0
+
+
+@simulated
+async def test_no_snapshot_is_written_after_its_reset() -> None:
+    """A term of another layout does not know the reset."""
+    store = FaultyStore()
+    authority = await make_authority(store=store)
+    session, keys = await join(authority, "a"), [Key(f"run-{n}", "1") for n in range(5)]
+    for key in keys:
+        epoch = (await authority.checkout(session, key)).version.epoch
+        await authority.commit(session, batch(key, Version(epoch, 1)), [])
+    store.latency_s = 0.02
+    await authority.commit(session, StateBatch(), keys)
+    await asyncio.sleep(0.03)  # the first of several writes was made
+    assert snapshot_row(keys[-1]) not in store.rows
+    await authority.reset(session, keys[-1].run)
+    for _ in range(100):
+        assert store.snapshots <= {snapshot_row(key) for key in keys[:-1]}
+        await asyncio.sleep(0.001)
 
 
 @pytest.mark.parametrize("copy", ["owned", "released", "snapshot"])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from deployments.stateful.authority.fenced_writer import SupersededError
-from deployments.stateful.authority.snapshots import snapshot_row
+from deployments.stateful.authority.snapshots import cluster_stamp, has_stamp, snapshot_row
 from deployments.stateful.protocol import (
     Claimed,
     ClaimPart,
@@ -321,6 +321,8 @@ async def test_snapshots_of_another_start_of_the_cluster_are_restored_only_if_co
     assert granted.version.step == (3 if restores else 0)
     await asyncio.sleep(0.2)
     assert (snapshot_row(KEY) in store.rows) is restores
+    if restores:  # the next term restores it, whatever its options are
+        assert has_stamp(store.rows[snapshot_row(KEY)], cluster_stamp("second"))
 
 
 @simulated
