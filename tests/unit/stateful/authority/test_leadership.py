@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from deployments.stateful.authority.authority import StateAuthority
 from deployments.stateful.authority.fenced_writer import (
     LeadershipRecord,
     PartitionRetiredError,
@@ -30,6 +29,7 @@ from tests.unit.stateful.authorities import (
     FakeCluster,
     FakeStore,
     FaultyStore,
+    NumberingAuthority,
     batch,
     claim,
     join,
@@ -44,14 +44,14 @@ KEY, OTHER = Key("run", "300839359"), Key("run", "other")
 LONG = options(lease_s=2.0)
 
 
-async def second_term(store: FakeStore | FaultyStore, session: str = "first") -> StateAuthority:
+async def second_term(store: FakeStore | FaultyStore, session: str = "first") -> NumberingAuthority:
     """Return an authority whose predecessor may still act."""
     return await make_authority(LONG, store, FakeCluster(session, "node/2/2"))
 
 
-async def stepped_state(authority: StateAuthority, session: int, step: int = 5) -> StateBatch:
+async def stepped_state(authority: NumberingAuthority, session: int, step: int = 5) -> StateBatch:
     """Check a state out, and return a commit of it."""
-    granted = await authority.checkout(session, KEY, 1)
+    granted = await authority.checkout(session, KEY)
     return batch(KEY, Version(granted.version.epoch, step))
 
 
@@ -89,7 +89,7 @@ async def test_a_term_waits_for_the_leader_lease_of_a_predecessor_that_may_act(b
     if before == "stepped down":
         await first.step_down()
     if before == "has ended":
-        second: StateAuthority = await next_term(store, LONG)
+        second = await next_term(store, LONG)
     else:
         second = await second_term(store, "second" if before == "another cluster" else "first")
     began = now()
@@ -221,7 +221,7 @@ async def test_a_term_that_stepped_down_leaves_every_state_to_the_next_one() -> 
             await call
     assert store.rows == rows
     second = await second_term(store)
-    assert (await second.checkout(await join(second, "a"), KEY, 1)).version.step == 5
+    assert (await second.checkout(await join(second, "a"), KEY)).version.step == 5
 
 
 @pytest.mark.parametrize(("fault", "ends"), [("down", False), ("after", True)])

@@ -91,11 +91,11 @@ class Excuses:
         }
         begin, end = lost.step.at, lost.witness.at
         commits = [
-            step.committed_at
+            step.received_at
             for step in self._history.steps
             if step.committed_at is not None and keys[step.request] in mates
         ]
-        used = sorted([begin, end, *(at for at in commits if begin < at < end)])
+        used = sorted([begin, end, *(at for at in commits if at and begin < at < end)])
         slack_s = 0.06 * ttl_s + SLOWEST_COMMIT_S
         gaps = [later - earlier for earlier, later in pairwise(used)]
         return "expired" if max(gaps) >= ttl_s - slack_s else None

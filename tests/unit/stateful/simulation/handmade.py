@@ -58,7 +58,7 @@ class HandmadeWorld:
         if parent is not None:
             before, root, depth = parent.number, parent.root, parent.depth + 1
         step = Step(number, request.number, before, root, depth, request.replica, at)
-        step.committed_at = at if committed else None
+        step.received_at = step.committed_at = at if committed else None
         self.history.steps.append(step)
         return step
 

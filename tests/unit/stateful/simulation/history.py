@@ -27,7 +27,8 @@ class Step:
         parent: number of the state that was stepped.
         root: number of the first state after the initial one.
         depth: number of steps since the initial state.
-        committed_at: when an authority received the state, or a later one made from it.
+        received_at: when an authority received the state, or a later one made from it.
+        committed_at: when the authority had committed it.
         refused_at: when its replica learned that it is void.
     """
 
@@ -38,6 +39,7 @@ class Step:
     depth: int
     replica: str
     at: float
+    received_at: float | None = None
     committed_at: float | None = None
     refused_at: float | None = None
 
@@ -147,8 +149,16 @@ class History:
                 return step.number == ancestor
         return False
 
+    def receive(self, number: int, at: float) -> None:
+        """Note that an authority has received a state, and with it the steps that led to it."""
+        for step in self.line(number):
+            if step.received_at is not None:
+                return
+            step.received_at = at
+
     def commit(self, number: int, at: float) -> None:
-        """Note that an authority has a state, and with it the steps that led to it."""
+        """Note that an authority has committed a state, and with it the steps that led to it."""
+        self.receive(number, at)
         for step in self.line(number):
             if step.committed_at is not None:
                 return

@@ -115,6 +115,7 @@ class RemoteAuthority(Authority):
                 loop.post(sender, network.delay(), settle, None, error)
 
         def arrive() -> None:
+            world.note_arrival(method, args)
             target.call(method, args, done)
 
         def done(task: asyncio.Task[Any]) -> None:

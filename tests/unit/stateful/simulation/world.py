@@ -185,6 +185,13 @@ class World:
 
     # What the history records
 
+    def note_arrival(self, method: str, args: Any) -> None:
+        """Record that an authority has received a call."""
+        if method == "commit":
+            _, states, *_ = args
+            for state in states.states:
+                self.history.receive(self.form.number(state), self.loop.now)
+
     def note_call(
         self, process: str, method: str, args: Any, result: Any, reset: ResetCall | None
     ) -> None:
