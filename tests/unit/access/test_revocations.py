@@ -14,8 +14,8 @@ from deployments.aio import PeriodicTask
 from deployments.gateway.passwords import hash_password
 from deployments.gateway.users import UserError, Users
 from deployments.http.errors import ForbiddenError, UnauthorizedError, UncheckedError
+from tests.support.virtual_time import virtual_time
 from tests.unit.access.memory_store import MemoryStore
-from tests.unit.stateful.virtual_time import virtual_time
 
 KEYS = Keys.of_secret(b"0123456789abcdef" * 4)
 PASSWORD = "some password"

@@ -12,8 +12,8 @@ from deployments.console.stream import HEARTBEAT_S, SEND_S, STREAM_S, Audience, 
 from deployments.console.view import View
 from deployments.http.errors import UnauthorizedError
 from models.junctions import JUNCTIONS
+from tests.support.virtual_time import virtual_time
 from tests.unit.console.reports import decision, report, shown
-from tests.unit.stateful.virtual_time import virtual_time
 
 
 class Browser:

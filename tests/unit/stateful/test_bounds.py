@@ -17,7 +17,7 @@ from deployments.stateful.replica.claims import KEEP_RELEASED_S
 from deployments.stateful.replica.engine import StatefulEngine
 from deployments.stateful.replica.held_states import Array
 from tests.support.states import LocalStates
-from tests.unit.stateful.virtual_time import virtual_time
+from tests.support.virtual_time import virtual_time
 
 ENTITY = "entity"
 

@@ -19,7 +19,7 @@ from deployments.stateful.layout import LAYOUT_ROW, Layout, agree_on_layout
 from deployments.stateful.options import StateOptions
 from deployments.stateful.protocol import Key, Version
 from tests.support.states import DictStore
-from tests.unit.stateful.virtual_time import virtual_time
+from tests.support.virtual_time import virtual_time
 
 TABLE, ADDRESS, SESSION = "states:test", "127.0.0.1:1", "session-now"
 SNAPSHOT = Snapshot(Version(1, 3), b"state")

@@ -11,19 +11,19 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_SLOWEST_REAL_WAIT_S = 5.0  # for what other threads do
+_SLOWEST_REAL_WAIT_S = 5.0  # for other threads
 
 
 class _JumpingSelector(selectors.SelectSelector):
-    """Where a loop would sleep until its next timer, this moves its clock there instead."""
+    """Moves the clock to the next timer, where a loop would sleep until then."""
 
     now = 0.0
 
     def select(self, timeout: float | None = None) -> Any:
-        if timeout is None:  # no timer at all: only another thread can go on
+        if timeout is None:  # no timer: only another thread can continue
             ready = super().select(_SLOWEST_REAL_WAIT_S)
             if not ready:
-                raise RuntimeError("every task waits for something that will never happen")
+                raise RuntimeError("every task waits for an event that will never happen")
             return ready
         ready = super().select(0)
         if not ready:
