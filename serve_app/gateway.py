@@ -16,7 +16,7 @@ from serve_app.configured_observability import configured_observability
 from serve_app.configured_store import open_configured_store, require_shared_store
 from serve_app.identity.first_user import configured_users
 from serve_app.identity.inference_token import configured_tokens
-from serve_app.identity.key_ring import ConfiguredKeys, check_keys
+from serve_app.identity.keys import ConfiguredKeys, check_keys
 from serve_app.settings import Settings
 
 

@@ -124,8 +124,8 @@ class Settings(BaseSettings):
     log_format: Literal["text", "json"] = Field(
         "text",
         description="Form of the lines in the logs. `json` has `make up` and `make deploy` put "
-        "`encoding: JSON` into the `logging_config` of the serve config, and the keepers write "
-        "JSON, too; `text` leaves the services to the config.",
+        "`encoding: JSON` into the `logging_config` of the serve config, and the supervisors "
+        "write JSON, too; `text` leaves the services to the config.",
     )
     access_log_share: float = Field(
         0.0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from models.training.forecasts.dataset import DAY_SLOTS, Calendar
 from models.training.forecasts.simulate import MINUTES, Measurements
 

@@ -32,7 +32,7 @@ HEAD = """\
 
 `make check` refuses unknown arguments, values out of range, and arguments that contradict each
 other. What else a serve config holds is Ray's, and so are the variables `RAY_AUTH_TOKEN` and
-`RAY_AUTH_TOKEN_PATH`, which the commands heed.
+`RAY_AUTH_TOKEN_PATH`, which the commands read.
 
 ## Environment variables
 

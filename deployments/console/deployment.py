@@ -17,8 +17,8 @@ from deployments.feed.actor import create_feed, give_way
 from deployments.ray_private.serve import read_replicas
 from deployments.replica import ReplicaBase
 from deployments.store import Store
-from models.junctions import SHIPPED
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 
 
 @serve.deployment(name="Console")

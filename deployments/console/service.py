@@ -21,10 +21,9 @@ from deployments.feed.messages import Report
 from deployments.http.errors import ForbiddenError, UnauthorizedError
 from deployments.http.probes import Check
 from deployments.log import RateLimitedLogger
-from models.junctions import SHIPPED
-from models.maps.map_of_file import road_map_of
-from models.maps.road_map import RoadMap, read_road_map
+from models.maps.road_map import road_map_of
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 
 PAUSE_S = 0.1  # between two calls of the feed
 SHOW_S = 0.3
@@ -38,11 +37,6 @@ LINGER_S = 5.0
 MAX_CLIENTS = 100  # each takes some 0.03 % of a core
 _RETRY_S = 0.5
 _DEADLINE_S = 5.0
-
-
-def road_map(network: Network) -> RoadMap:
-    """Return the map of a network, of the shipped one as it was built."""
-    return read_road_map() if network.file is None else road_map_of(network.file)
 
 
 class WatchedFeed(Protocol):
@@ -72,7 +66,9 @@ class ConsoleService:
         network: Network = SHIPPED,
         max_clients: int = MAX_CLIENTS,
     ) -> None:
-        self.road_map = road_map(network)
+        if network.file is None:
+            raise ValueError(f"the network {network.name} was read without what is drawn of it")
+        self.road_map = road_map_of(network.file)
         self.view = View({junction.id for junction in self.road_map.junctions})
         self.audience = Audience(max_clients)
         self._tokens = tokens

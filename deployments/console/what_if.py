@@ -10,8 +10,8 @@ import numpy as np
 
 from deployments.console.errors import AnotherPolicyError, NoDecisionError
 from deployments.feed.messages import Decision
-from models.junctions import SHIPPED
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 from models.policy.form import InvalidPolicyFileError
 from models.policy.inputs import InputLayout
 from models.policy.step import Floats, PolicyStep

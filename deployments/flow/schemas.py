@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 
 from deployments.forecast.errors import InvalidRequestError, UnknownJunctionError
 from models.flow.window import FEATURES, HORIZON, WINDOW, Window, make_window
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 
 _LAST_SECOND = 253_402_300_799  # of the year 9999; milliseconds by mistake are beyond it
 _EXAMPLE: dict[str, Any] = {

@@ -11,8 +11,8 @@ import numpy as np
 from pydantic_core import from_json
 
 from deployments.gateway.errors import BadRequestError
-from models.junctions import SHIPPED
 from models.networks.network import Junction, Network
+from models.networks.shipped import SHIPPED
 from models.signals.safety import Shown
 
 logger = logging.getLogger("ray.serve")

@@ -26,8 +26,8 @@ from deployments.http.fast_routes import FastRoutes
 from deployments.http.messages import IdempotencyKey, Run
 from deployments.http.probes import Probes
 from deployments.http.shedding import MAX_AT_WORK
-from models.junctions import SHIPPED, is_shipped
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED, is_shipped
 
 MAX_BODY = 64 * 1024  # bytes
 

@@ -26,8 +26,8 @@ from deployments.gateway.users import Users
 from deployments.http.probes import store_check
 from deployments.replica import Observability, ReplicaBase
 from deployments.store import Store
-from models.junctions import SHIPPED
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 from models.signals.clock_plan import ClockPlan
 
 logger = logging.getLogger("ray.serve")

@@ -14,8 +14,8 @@ from deployments.gateway.action_request import ActionQuery
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.safety import limits_of
 from deployments.http.messages import DEFAULT_RUN
-from models.junctions import SHIPPED, is_shipped
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED, is_shipped
 from models.signals.clock_plan import (
     SAFE_PLAN,
     SHIPPED_PLAN,

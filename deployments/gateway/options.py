@@ -57,8 +57,8 @@ class GatewayOptions(Options):
         None,
         description="Plan of the fallback `plan`, read where the application is built.",
         json_schema_extra={
-            "default": "`models/shipped/greenwave.plan.json`, or with `safety`"
-            " `models/shipped/greenwave.safe-plan.json`"
+            "default": "`models/networks/greenwave/greenwave.plan.json`, or with `safety`"
+            " `models/networks/greenwave/greenwave.safe-plan.json`"
         },
     )
     plan_time_zone: str = Field(

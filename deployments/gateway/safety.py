@@ -6,10 +6,9 @@ from collections.abc import Mapping
 
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.schemas import Safety, SafetyStep
-from models.junctions import SHIPPED
 from models.networks.network import Junction, Network
-from models.signals.monitor import ConflictMonitor
-from models.signals.monitors import make_monitors
+from models.networks.shipped import SHIPPED
+from models.signals.monitor import ConflictMonitor, make_monitors
 from models.signals.safety import Limits, SafetyLayer, Shown, Step, read_layers
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from deployments.gateway.action_request import FLOAT32_MAX, MAX_SECONDS, MAX_SIMULATION_TIME_S
-from models.junctions import JUNCTIONS, MAX_OBS, N_ACTIONS
+from models.networks.shipped import JUNCTIONS, MAX_OBS, N_ACTIONS
 
 SignalState = Literal["RED", "YELLOW", "GREEN"]
 

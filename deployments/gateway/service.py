@@ -47,8 +47,8 @@ from deployments.http.messages import NOT_A_KEY, NOT_A_RUN_ID, is_name
 from deployments.log import RateLimitedLogger
 from deployments.metrics.sampled import Sampled, junction_labels
 from deployments.trace_context import CURRENT
-from models.junctions import SHIPPED
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")
 

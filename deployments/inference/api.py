@@ -32,8 +32,8 @@ from deployments.inference.schemas import (
     ResetResponse,
 )
 from deployments.inference.service import InferenceService
-from models.junctions import SHIPPED, is_shipped
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED, is_shipped
 
 MAX_BODY = 64 * 1024  # bytes
 MAX_BATCH_BODY = 2 * 1024 * 1024  # a thousand predictions

@@ -20,8 +20,8 @@ from deployments.replica import Observability, ReplicaBase
 from deployments.stateful.admission import ForeignStatesError
 from deployments.stateful.ray.actor import OpenStore
 from deployments.stateful.ray.client import connect_engine
-from models.junctions import SHIPPED
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 
 
 class AnotherNetworkError(Exception):

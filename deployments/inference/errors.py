@@ -32,8 +32,8 @@ from deployments.stateful.protocol import (
     StateError,
     TooManyStatesError,
 )
-from models.junctions import SHIPPED
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 
 logger = logging.getLogger("ray.serve")
 

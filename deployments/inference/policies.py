@@ -22,8 +22,8 @@ from deployments.metrics.sampled import junction_labels
 from deployments.model_slot import ModelSlot
 from deployments.stateful.replica.batcher import Batcher, SteppedBatch
 from deployments.stateful.replica.engine import StatefulEngine
-from models.junctions import SHIPPED
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 from models.policy.form import InvalidPolicyFileError
 
 _DIGEST_BYTES = 8

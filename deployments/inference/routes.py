@@ -39,8 +39,8 @@ from deployments.inference.service import (
     run_of,
 )
 from deployments.stateful.replica.queues import StepResult
-from models.junctions import SHIPPED
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 
 STEP_HEADER = b"x-hidden-state-step"
 

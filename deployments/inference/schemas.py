@@ -10,7 +10,7 @@ from pydantic.config import JsonDict
 
 from deployments.http.errors import Code, ErrorBody
 from deployments.http.messages import KEY_DESCRIPTION, RUN_DESCRIPTION
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 _EXAMPLE: JsonDict = {"junction_id": "300839359", "obs_data": [1, 0, 1, 0.2, 0.0, 0.4, 0.1, 0.0]}

@@ -26,8 +26,8 @@ from deployments.request_times import RouteTimes
 from deployments.stateful.protocol import Key, OutcomeUnknownError, StateError
 from deployments.stateful.replica.engine import StatefulEngine
 from deployments.stateful.replica.queues import StepResult
-from models.junctions import SHIPPED
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 from models.policy.form import HIDDEN_DIM, PolicyForm
 
 _RESET_TIMEOUT_S = 10.0

@@ -12,9 +12,9 @@ from deployments.feed.messages import NOBODY, Decision, Demand
 from deployments.inference.policy_model import Decisions
 from deployments.metrics.sampled import Sampled
 from deployments.stateful.replica.batcher import BatcherCounts, SteppedBatch
-from models.junctions import SHIPPED
-from models.maps.map_of_file import MAX_DRAWN
+from models.maps.road_map import MAX_DRAWN
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 from models.policy.step import Floats, PolicyStep
 
 MAX_RECENT = 4

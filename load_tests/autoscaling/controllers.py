@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 
 TIMEOUT_S = 15.0
 PAUSE_S = 0.05  # after a failure

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from load_tests.autoscaling.controllers import Controllers, Tally
 from load_tests.harness.system import System
-from serve_app import ray_dashboard
 
 PERIOD_S = 1.0
 
@@ -70,11 +69,7 @@ class Watch:
             report(look)
 
     def _replicas(self) -> int:
-        url = self._system.instance.dashboard_url
-        answer = ray_dashboard.get(
-            url, ray_dashboard.APPLICATIONS, timeout_s=10.0
-        ).raise_for_status()
-        applications = answer.json()["applications"]
+        applications = self._system.instance.dashboard.applications()
         deployments = applications[self._application]["deployments"].values()
         return sum(
             replica["state"] == "RUNNING" for each in deployments for replica in each["replicas"]

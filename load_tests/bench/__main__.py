@@ -21,8 +21,7 @@ from load_tests.bench.report import Report, describe_machine
 from load_tests.bench.results import Results
 from load_tests.harness.shipped import ROOT
 from load_tests.harness.wrk import WrkError, wrk_command
-from serve_app.processes.instance import InstanceError
-from serve_app.rollout.deploy import DeployError
+from serve_app.errors import DeployError, InstanceError
 
 MODULES = {
     "peers": "the policy beside FastAPI, LitServe, BentoML and bare Serve; the client's calls",

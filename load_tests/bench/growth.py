@@ -44,10 +44,10 @@ from load_tests.harness.processes import own_bytes
 from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.shipped import ROOT, shipped_application
 from load_tests.harness.system import System, running_system
-from models.junctions import JUNCTIONS
 from models.networks.file import network_as_json
 from models.networks.form import JunctionEntry, Lane, NetworkFile, Phase
 from models.networks.network import Network, network_of
+from models.networks.shipped import JUNCTIONS
 from models.policy.untrained import save_untrained
 
 SIZES = {

@@ -50,8 +50,7 @@ from load_tests.harness.processes import cpu_seconds, memory_bytes
 from load_tests.harness.shipped import ROOT, Config, shipped_application, shipped_config
 from load_tests.harness.system import running_system
 from load_tests.harness.wrk import WrkError
-from serve_app.processes.instance import InstanceError
-from serve_app.rollout.deploy import DeployError
+from serve_app.errors import DeployError, InstanceError
 from serve_app.settings import Settings
 
 ENVIRONMENTS = ROOT / ".venv-peers"

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from deployments.stateful.protocol import Key
 from load_tests.chaos.clients import PAUSE_AFTER_FAILURE_S, Client
 from load_tests.chaos.history import Outcome
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 
 PAUSE_S = 0.01  # between two requests of a client, which leaves a small machine some time
 RESET_PERIOD_S = 0.5

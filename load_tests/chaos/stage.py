@@ -14,7 +14,7 @@ import psutil
 from deployments.stateful.options import Durability
 from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.system import System, application
-from serve_app.rollout.deploy import DeployError
+from serve_app.errors import DeployError
 
 DEPLOY_S = 120.0
 STATE_ACTOR = "ray::StateActor"

@@ -18,8 +18,7 @@ from load_tests.chaos.history import History
 from load_tests.chaos.lineage import Harm, Verdict, judge
 from load_tests.chaos.loads import Load, MixedLoad
 from load_tests.chaos.stage import Stage
-from serve_app.processes.instance import InstanceError
-from serve_app.rollout.deploy import DeployError
+from serve_app.errors import DeployError, InstanceError
 
 PATIENCE_S = 60.0  # for the states to be reachable again
 

@@ -80,8 +80,8 @@ class System:
         http_options = self.config["http_options"] | {"port": self.instance.ports.front}
         config = self.config | {"http_options": http_options}
         config["applications"] = list(self.applications.values())
-        deploy(self.instance.dashboard_url, config)
-        wait_until_running(self.instance.dashboard_url, list(self.applications), timeout_s)
+        deploy(self.instance.dashboard, config)
+        wait_until_running(self.instance.dashboard, list(self.applications), timeout_s)
         return time.monotonic() - started
 
     def remove(self, *names: str) -> None:

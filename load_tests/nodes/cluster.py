@@ -19,7 +19,7 @@ from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.shipped import ROOT, Config
 from load_tests.nodes.network import Network
 from load_tests.nodes.node import DASHBOARD_PORT, START_S, Node
-from serve_app import ray_dashboard
+from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.deploy import deploy, wait_until_running
 from serve_app.rollout.node_environment import variables
 
@@ -56,8 +56,8 @@ class Cluster:
         return self.nodes[1]
 
     @property
-    def dashboard_url(self) -> str:
-        return f"http://{self.head.address}:{DASHBOARD_PORT}"
+    def dashboard(self) -> RayDashboard:
+        return RayDashboard(f"http://{self.head.address}:{DASHBOARD_PORT}")
 
     @property
     def workers(self) -> list[Node]:
@@ -94,9 +94,9 @@ class Cluster:
 
     def deploy(self, config: Config, timeout_s: float = DEPLOY_S) -> None:
         """Deploy as `serve deploy` does and wait until everything runs."""
-        deploy(self.dashboard_url, config)
+        deploy(self.dashboard, config)
         self.deployed = [application["name"] for application in config["applications"]]
-        wait_until_running(self.dashboard_url, self.deployed, timeout_s)
+        wait_until_running(self.dashboard, self.deployed, timeout_s)
 
     def places(self) -> dict[str, list[int]]:
         """Return the nodes of the living replicas, by application, and of the state actors, by the
@@ -123,7 +123,7 @@ class Cluster:
 
     def _list(self, what: str) -> list[dict[str, Any]]:
         path = f"/api/v0/{what}?limit=1000&detail=1"
-        answer = ray_dashboard.get(self.dashboard_url, path, timeout_s=20.0).raise_for_status()
+        answer = self.dashboard.get(path, timeout_s=20.0)
         listed: list[dict[str, Any]] = answer.json()["data"]["result"]["result"]
         return listed
 

@@ -17,7 +17,7 @@ import httpx
 import psutil
 
 from load_tests.nodes.network import Network
-from serve_app import ray_dashboard
+from serve_app.ray_dashboard import RayDashboard
 
 GCS_PORT = 6379
 DASHBOARD_PORT = 8265
@@ -107,10 +107,10 @@ class Node:
 
     def _answers(self) -> bool:
         try:
-            url = f"http://{self.address}:{DASHBOARD_PORT}"
-            return ray_dashboard.get(url, ray_dashboard.APPLICATIONS, timeout_s=5.0).is_success
+            RayDashboard(f"http://{self.address}:{DASHBOARD_PORT}").applications(timeout_s=5.0)
         except httpx.HTTPError:
             return False
+        return True
 
     def find(self, title: str) -> list[psutil.Process]:
         """Return the node's processes in whose command line this stands, oldest first."""

@@ -14,7 +14,7 @@ from locust.exception import StopUser
 from greenwave.client import GreenwaveError, UnauthorizedError
 from load_tests.client_user import ClientUser
 from load_tests.users.observations import observation
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 
 PERIOD_S = 5.0
 

@@ -11,7 +11,7 @@ from locust import between, task
 from greenwave.client import GreenwaveError
 from load_tests.client_user import ClientUser
 from load_tests.users.observations import observation
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 
 
 class Insistent(ClientUser):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 
 
 def observation(junction: str) -> list[float]:

@@ -10,7 +10,7 @@ from locust import between, task
 
 from greenwave.client import GreenwaveError, Sample
 from load_tests.client_user import ClientUser
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 
 HOUR_S, MINUTE_S = 3600, 60
 

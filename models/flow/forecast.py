@@ -20,8 +20,8 @@ from models.artifacts import (
     read_artifact,
 )
 from models.flow.window import FEATURES, HORIZON
-from models.junctions import JUNCTIONS
 from models.lstm import Lstm, shapes_of_lstm
+from models.networks.shipped import JUNCTIONS
 
 HEAD_DIM = 32
 MAX_SCALED = 8.0  # further out no training value lies; the network would only extrapolate

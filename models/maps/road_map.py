@@ -1,22 +1,26 @@
-"""The built network as it lies: what a map of it is drawn from, read without SUMO."""
+"""A network as it is drawn: what its file leaves out is laid out, so that every junction is shown.
+
+Roads are those that lead to a junction, as a network file describes no others.
+"""
 
 from __future__ import annotations
 
-import os
-import xml.etree.ElementTree as ET
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
+from math import ceil, cos, sin, sqrt, tau
 
-from models.maps.phases_in_words import ways_in_words
-from models.shipped import NETWORK_FILE
-from models.shipped.layout import NODES
+from models.maps.phases_in_words import origin_in_words
+from models.networks.form import JunctionEntry, NetworkFile, Point
 
-Point = tuple[float, float]
+MAX_DRAWN = 200
+BLOCK_M = 300.0  # between junctions whose positions are unknown
+ARM_M, GAP_M = 100.0, 12.0  # of a lane whose shape is unknown, from its junction
+NAME_LENGTH = 24
 
 
 @dataclass(frozen=True)
-class Lane:
+class DrawnLane:
     """A lane in the direction of travel."""
 
     id: str
@@ -25,14 +29,14 @@ class Lane:
 
 @dataclass(frozen=True)
 class Road:
-    """A one-way carriageway from one node to another; points are in metres, y grows northwards."""
+    """A one-way carriageway to a junction; points are in metres, y grows northwards."""
 
     id: str
     start: Point
     end: Point
     start_name: str
     end_name: str
-    lanes: tuple[Lane, ...]
+    lanes: tuple[DrawnLane, ...]
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Approach:
     Attributes:
         lane: its id.
         greens: a letter for each green phase: ``G`` where any way out of the lane is green, else
-            ``r``.
+            ``r``; ``?`` if unknown.
     """
 
     lane: str
@@ -54,7 +58,7 @@ class SignalisedJunction:
     """A junction with signals.
 
     Attributes:
-        name: what people call it.
+        name: for people.
         approaches: in the order of the observation.
         phases: where each green phase lets vehicles go from, in words.
     """
@@ -71,87 +75,89 @@ class RoadMap:
     """What a map is drawn from.
 
     Attributes:
-        as_they_lie: whether roads may bend; otherwise each is a straight line between two nodes.
-        left_out: how many junctions are not there, as they are too many.
+        left_out: how many junctions are not drawn, as they are too many.
     """
 
     roads: tuple[Road, ...]
     junctions: tuple[SignalisedJunction, ...]
-    as_they_lie: bool = False
     left_out: int = 0
 
 
-def read_road_map(path: str | os.PathLike[str] = NETWORK_FILE) -> RoadMap:
-    """Read a network that netconvert built."""
-    root = ET.parse(path).getroot()
-    nodes = {node.attrib["id"]: node for node in root.iterfind("junction")}
-    starts = {edge.attrib["id"]: edge.get("from", "") for edge in root.iterfind("edge")}
+def road_map_of(network: NetworkFile) -> RoadMap:
+    """Return the map of the first MAX_DRAWN junctions, by their agent indices."""
+    ordered = sorted(network.junctions, key=lambda each: each.agent_index)
+    drawn = ordered[:MAX_DRAWN]
+    places = dict(zip([each.id for each in drawn], _places(drawn), strict=True))
     return RoadMap(
-        roads=tuple(
-            Road(
-                edge.attrib["id"],
-                _place(nodes[edge.attrib["from"]]),
-                _place(nodes[edge.attrib["to"]]),
-                _name(edge.attrib["from"]),
-                _name(edge.attrib["to"]),
-                tuple(Lane(lane.attrib["id"], _points(lane)) for lane in edge.iterfind("lane")),
-            )
-            for edge in root.iterfind("edge")
-            if edge.get("function") != "internal"
-        ),
+        roads=tuple(road for each in drawn for road in _roads(each, places[each.id])),
         junctions=tuple(
             SignalisedJunction(
-                junction,
-                _name(junction),
-                _place(nodes[junction]),
-                _approaches(links, phases),
-                tuple(
-                    ways_in_words(
-                        (_name(starts[link["from"]]).lower(), link["dir"], letter in "Gg")
-                        for link, letter in zip(links, phase, strict=True)
-                    )
-                    for phase in phases
-                ),
+                each.id,
+                _short(each.name or each.id),
+                places[each.id],
+                tuple(Approach(lane.id, _greens(each, lane.id)) for lane in each.lanes),
+                tuple(phase.name or f"phase {number}" for number, phase in enumerate(each.phases)),
             )
-            for junction, links, phases in _signals(root)
+            for each in drawn
         ),
+        left_out=len(ordered) - len(drawn),
     )
 
 
-def _signals(root: ET.Element) -> Iterator[tuple[str, list[dict[str, str]], list[str]]]:
-    """Yield each junction with its links, in their order, and its green phases, a letter a link."""
-    links: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
-    controlled = [each.attrib for each in root.iterfind("connection") if "tl" in each.attrib]
-    for link in sorted(controlled, key=lambda each: int(each["linkIndex"])):
-        links[link["tl"]].append(link)
-    for logic in root.iterfind("tlLogic"):
-        states = [phase.attrib["state"] for phase in logic.iterfind("phase")]
-        yield logic.attrib["id"], links[logic.attrib["id"]], [s for s in states if "y" not in s]
+def _places(junctions: list[JunctionEntry]) -> Iterator[Point]:
+    """Yield where junctions are: as the file says, amid their stop lines, or in rows of blocks."""
+    columns = ceil(sqrt(len(junctions)))
+    for number, junction in enumerate(junctions):
+        ends = [lane.shape[-1] for lane in junction.lanes if lane.shape]
+        if junction.position is not None:
+            yield junction.position
+        elif ends:
+            yield sum(x for x, _ in ends) / len(ends), sum(y for _, y in ends) / len(ends)
+        else:
+            yield BLOCK_M * (number % columns), -BLOCK_M * (number // columns)
 
 
-def _approaches(links: list[dict[str, str]], phases: list[str]) -> tuple[Approach, ...]:
-    lanes: dict[str, list[int]] = {}
-    for index, link in enumerate(links):
-        lanes.setdefault(f"{link['from']}_{link['fromLane']}", []).append(index)
-    return tuple(
-        Approach(lane, "".join(_letter(phase[index] for index in indices) for phase in phases))
-        for lane, indices in lanes.items()
+def _roads(junction: JunctionEntry, place: Point) -> Iterator[Road]:
+    """Yield a road for each group of lanes of one SUMO edge; such a lane is named EDGE_NUMBER."""
+    shapes = {
+        lane.id: lane.shape if lane.shape and len(lane.shape) > 1 else _arm(place, turn, junction)
+        for turn, lane in enumerate(junction.lanes)
+    }
+    for _, group in groupby(junction.lanes, key=lambda lane: _edge(lane.id, bool(lane.shape))):
+        lanes = tuple(DrawnLane(lane.id, shapes[lane.id]) for lane in group)
+        start = lanes[0].shape[0]
+        origin = origin_in_words(lanes[0].shape)
+        name = _short(junction.name or junction.id)
+        yield Road(lanes[0].id, start, place, origin, name, lanes)
+
+
+def _edge(lane: str, has_shape: bool) -> str:
+    edge, _, number = lane.rpartition("_")
+    return edge if has_shape and number.isdecimal() else lane
+
+
+def _arm(place: Point, turn: int, junction: JunctionEntry) -> tuple[Point, ...]:
+    angle = tau * turn / len(junction.lanes)
+    (x, y), (east, north) = place, (cos(angle), sin(angle))
+    return tuple((x + east * far, y + north * far) for far in (ARM_M, GAP_M))
+
+
+def _greens(junction: JunctionEntry, lane: str) -> str:
+    links = junction.links or ()
+    places = [
+        place if link.index is None else link.index
+        for place, link in enumerate(links)
+        if link.lane == lane
+    ]
+    return "".join(
+        "?"
+        if phase.state is None or not places
+        else "G"
+        if any(phase.state[place] in "Gg" for place in places)
+        else "r"
+        for phase in junction.phases
     )
 
 
-def _letter(signals: Iterable[str]) -> str:
-    return "G" if any(signal in "Gg" for signal in signals) else "r"
-
-
-def _name(node: str) -> str:
-    names = {each.id: name for name, each in NODES.items()}
-    return names.get(node, node).replace("_", " ").capitalize()
-
-
-def _place(node: ET.Element) -> Point:
-    return float(node.attrib["x"]), float(node.attrib["y"])
-
-
-def _points(lane: ET.Element) -> tuple[Point, ...]:
-    pairs = (point.split(",") for point in lane.attrib["shape"].split())
-    return tuple((float(x), float(y)) for x, y, *_ in pairs)
+def _short(name: str) -> str:
+    return name if len(name) <= NAME_LENGTH else f"{name[: NAME_LENGTH - 1]}…"

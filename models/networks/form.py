@@ -93,21 +93,25 @@ class JunctionEntry(_Form):
     Attributes:
         id: as in requests.
         agent_index: its place in the policy's one-hot; the indices of a file are 0 to n - 1.
-        phases: what the actions 0, 1, ... ask for.
-        lanes: in the order of the observation.
+        phases: the green phases that the actions 0, 1, ... select.
+        lanes: incoming lanes in the order of the observation.
+        name: for people.
         position: in metres, y northwards.
-        links: None where nobody has said them.
-        intergreen_s: seconds from the end of green at a place of the states (row) to the beginning
-            at another (column); null where the two do not meet.
+        links: connections across the junction; None if unknown.
+        intergreen_s: seconds from the end of green at one place of the states (row) to the
+            beginning of green at another (column); null if the two do not meet.
+        conflicts: pairs of places whose vehicles can meet; None to derive them from intergreen_s.
     """
 
     id: Name
     agent_index: int = Field(ge=0, lt=MAX_JUNCTIONS)
     phases: tuple[Phase, ...] = Field(min_length=1, max_length=MAX_PHASES)
     lanes: tuple[Lane, ...] = Field(min_length=1, max_length=MAX_LANES)
+    name: str | None = Field(default=None, min_length=1, max_length=100)
     position: Point | None = None
     links: tuple[Link, ...] | None = Field(default=None, max_length=MAX_LINKS)
     intergreen_s: tuple[tuple[int | None, ...], ...] | None = None
+    conflicts: tuple[tuple[int, int], ...] | None = None
 
     @model_validator(mode="after")
     def _agree_with_itself(self) -> Self:
@@ -116,6 +120,8 @@ class JunctionEntry(_Form):
         self._check_states()
         if self.intergreen_s is not None:
             self._check_intergreen(self.intergreen_s)
+        if self.conflicts is not None:
+            self._check_conflicts(self.conflicts)
         return self
 
     def _check_states(self) -> None:
@@ -156,14 +162,24 @@ class JunctionEntry(_Form):
             raise ValueError(f"states of {len(states[0])} letters, and a link {max(indices)}")
         return indices
 
+    @property
+    def n_places(self) -> int:
+        """Letters in a state, 0 if neither states nor links are known."""
+        return len(self.phases[0].state or self.links or "")
+
     def _check_intergreen(self, matrix: tuple[tuple[int | None, ...], ...]) -> None:
-        size = len(self.phases[0].state or self.links or "")
+        size = self.n_places
         if not size:
             raise ValueError("intergreen_s needs links, or phases with states")
         if len(matrix) != size or any(len(row) != size for row in matrix):
             raise ValueError(f"intergreen_s must be {size} by {size}, as there are links")
         if any(cell is not None and not 0 <= cell <= 60 for row in matrix for cell in row):
             raise ValueError("intergreen_s has times that are not from 0 to 60 s")
+
+    def _check_conflicts(self, pairs: tuple[tuple[int, int], ...]) -> None:
+        for first, second in pairs:
+            if not (0 <= first < self.n_places and 0 <= second < self.n_places):
+                raise ValueError(f"conflicts names links {first} and {second}, which do not exist")
 
 
 class NetworkFile(_Form):

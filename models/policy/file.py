@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from models.junctions import SHIPPED
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 from models.policy.form import HIDDEN_DIM, InvalidPolicyFileError, PolicyForm
 from models.torch_file import InvalidTorchFileError, StoredTensor, TorchFile
 

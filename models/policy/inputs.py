@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from models.junctions import SHIPPED
 from models.networks.network import Network
 from models.networks.network import Observation as Observation
+from models.networks.shipped import SHIPPED
 
 MAX_ONE_HOT = 64  # with more agents, to look one up is less work than to multiply by zeros
 

@@ -11,8 +11,8 @@ import os
 import torch
 from torch import Tensor, nn
 
-from models.junctions import SHIPPED
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 from models.policy.file import read_weights
 from models.policy.form import HIDDEN_DIM, MASKED_LOGIT, SHIPPED_FORM, PolicyForm
 

@@ -30,8 +30,8 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.junctions import SHIPPED
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 from models.policy.file import read_weights, sees_agents
 from models.policy.form import HIDDEN_DIM, PolicyForm
 from models.policy.inputs import InputLayout

@@ -15,13 +15,12 @@ from typing import Annotated, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 
-from models.junctions import SHIPPED
 from models.networks.network import Network
-from models.shipped import NETWORK_FILE
-from models.signal_states import MIN_GREEN_S, YELLOW_S
+from models.networks.shipped import FOLDER, SHIPPED
+from models.signals.states import MIN_GREEN_S, YELLOW_S
 
-SHIPPED_PLAN = NETWORK_FILE.with_name("greenwave.plan.json")
-SAFE_PLAN = SHIPPED_PLAN.with_name("greenwave.safe-plan.json")  # for the safety layer's changes
+SHIPPED_PLAN = FOLDER / "greenwave.plan.json"
+SAFE_PLAN = FOLDER / "greenwave.safe-plan.json"  # for the safety layer's changes
 DAY_S = 24 * 3600
 MIN_PHASE_S = YELLOW_S + MIN_GREEN_S
 MAX_PHASE_S = 600

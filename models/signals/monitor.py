@@ -1,17 +1,15 @@
 """The conflict monitor: refuses every state in which two conflicting movements are green.
 
-It shares nothing with the safety layer that it watches: it reads the network itself, and takes the
-conflicts from what netconvert found out about the junction's links, not from their geometry. A
-movement counts as green until its yellow is over.
+It shares no code with the safety layer that it watches. The layer computes its changes from
+intergreen times; the monitor uses the conflicts that the junction's network declares, and derives
+them from the intergreen times only where a network file declares none. A movement counts as green
+until its yellow is over.
 """
 
 from __future__ import annotations
 
-import os
-import xml.etree.ElementTree as ET
-from collections.abc import Iterator
-
-from models.shipped import NETWORK_FILE
+from models.networks.network import Network
+from models.signals.signal import Signal, read_signals
 
 _LETTERS = frozenset("rygG")
 
@@ -23,8 +21,8 @@ class ConflictError(Exception):
 class ConflictMonitor:
     """Knows the conflicts of one junction.
 
-    Two links that conflict may be green together only where the network's own program has them so,
-    and the one that has to give way has the letter for it (``g``) or is yellow.
+    Two links that conflict may be green together only where a phase has them so, and the one that
+    has to give way has the letter for it (``g``) or is yellow.
 
     Args:
         n_links: letters in a state.
@@ -39,7 +37,7 @@ class ConflictMonitor:
         self, n_links: int, conflicts: set[tuple[int, int]], gives_way: set[tuple[int, int]]
     ) -> None:
         self._n_links = n_links
-        self.conflicts = sorted((a, b) for a, b in conflicts if a < b)
+        self.conflicts = sorted({(min(pair), max(pair)) for pair in conflicts})
         self._gives_way = gives_way
         self._known: dict[str, str] = {}  # by state, what is wrong with it
 
@@ -47,7 +45,7 @@ class ConflictMonitor:
         """Let a state pass.
 
         Raises:
-            ConflictError: conflicting movements are green in it, or it is no state of the junction.
+            ConflictError: conflicting movements are green in it, or the junction has no such state.
         """
         wrong = self._known.get(state)
         if wrong is None:
@@ -71,51 +69,32 @@ class ConflictMonitor:
         return ""
 
 
-def read_monitors(path: str | os.PathLike[str] = NETWORK_FILE) -> dict[str, ConflictMonitor]:
-    """Return a monitor for each signalised junction of a network that netconvert built.
+def make_monitors(network: Network) -> dict[str, ConflictMonitor]:
+    """Return a monitor for each junction.
 
     Raises:
-        ConflictError: the network's own program shows a conflict.
+        ValueError: the network file lacks what a monitor needs.
     """
-    root = ET.parse(path).getroot()
-    connections = [each.attrib for each in root.iterfind("connection")]
-    continues = {
-        f"{each['from']}_{each['fromLane']}": each["via"]
-        for each in connections
-        if each["from"].startswith(":") and "via" in each
+    return {name: _monitor(signal) for name, signal in read_signals(network).items()}
+
+
+def _monitor(signal: Signal) -> ConflictMonitor:
+    """Return a monitor of a signal's conflicts.
+
+    Links that a phase shows green together, both with priority, merge into lanes of their own and
+    do not conflict. A link that gives way in a phase must have the letter for it.
+    """
+    meeting = set(signal.conflicts) if signal.conflicts is not None else _from_intergreen(signal)
+    meeting |= {(b, a) for a, b in meeting}
+    merging = {(a, b) for a, b in meeting if any(s[a] == s[b] == "G" for s in signal.phases)}
+    yielding = {
+        (a, b) for a, b in meeting if any(s[a] == "g" and s[b] in "gG" for s in signal.phases)
     }
-    monitors = {}
-    for program in root.iterfind("tlLogic"):
-        name = program.attrib["id"]
-        links = {}
-        for each in connections:
-            if each.get("tl") == name:
-                lane: str | None = each["via"]
-                while lane is not None:  # a way may have two parts, the first up to where it waits
-                    links[lane] = int(each["linkIndex"])
-                    lane = continues.get(lane)
-        states = [phase.attrib["state"] for phase in program.iterfind("phase")]
-        monitors[name] = _read_monitor(root, name, links, states)
-        for state in states:
-            monitors[name].check(state)
-    return monitors
+    return ConflictMonitor(len(signal.phases[0]), meeting - merging, yielding)
 
 
-def _read_monitor(
-    root: ET.Element, name: str, links: dict[str, int], states: list[str]
-) -> ConflictMonitor:
-    (junction,) = [each for each in root.iterfind("junction") if each.get("id") == name]
-    order = [links[lane] for lane in junction.attrib["intLanes"].split()]
-    conflicts, gives_way = set(), set()
-    for row in junction.iterfind("request"):
-        link = order[int(row.attrib["index"])]
-        conflicts |= {(link, order[other]) for other in _ones(row.attrib["foes"])}
-        gives_way |= {(link, order[other]) for other in _ones(row.attrib["response"])}
-    conflicts |= {(b, a) for a, b in conflicts}
-    together = {(a, b) for a, b in gives_way if any(s[a] == "g" and s[b] in "gG" for s in states)}
-    return ConflictMonitor(len(set(links.values())), conflicts, together)
-
-
-def _ones(bits: str) -> Iterator[int]:
-    """Yield the places of the ones, counted from the right, as netconvert writes them."""
-    return (place for place, bit in enumerate(reversed(bits)) if bit == "1")
+def _from_intergreen(signal: Signal) -> set[tuple[int, int]]:
+    places = range(len(signal.phases[0]))
+    return {
+        (a, b) for a in places for b in places if signal.intergreen[a][b] is not None and a != b
+    }

@@ -18,11 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from models.junctions import SHIPPED
 from models.networks.network import Network
-from models.signal_states import MIN_GREEN_S, YELLOW_S, red_state, yellow_state
-from models.signals.intergreen import Matrix
-from models.signals.signalled import read_signals
+from models.networks.shipped import SHIPPED
+from models.signals.signal import Matrix, read_signals
+from models.signals.states import MIN_GREEN_S, YELLOW_S, red_state, yellow_state
 
 Rule = Literal["none", "change_under_way", "minimum_green", "maximum_red"]
 

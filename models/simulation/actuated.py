@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 
-from models.signal_states import MIN_GREEN_S, YELLOW_S, yellow_state
+from models.signals.states import MIN_GREEN_S, YELLOW_S, yellow_state
 from models.simulation.road_network import JunctionLayout
 
 MAX_GREEN_S = 50  # SUMO's default for the networks that it builds

@@ -7,8 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.shipped.layout import EDGES
 from models.simulation.road_network import RoadNetwork
+
+# Edges with several lanes, and how many; on others a breakdown would close the whole street.
+WIDE = (
+    *(("west_to_station", 2), ("station_to_mill", 2), ("mill_to_center", 4)),
+    *(("center_to_park", 2), ("park_to_east", 2), ("east_to_park", 2), ("park_to_center", 4)),
+    *(("center_to_mill", 2), ("mill_to_station", 2), ("station_to_west", 2)),
+    *(("north_to_market", 2), ("market_to_center", 3), ("center_to_south", 2)),
+    *(("south_to_center", 3), ("center_to_market", 2), ("market_to_north", 2)),
+)
 
 
 @dataclass(frozen=True)
@@ -33,11 +41,10 @@ def draw_breakdown(
     rng: np.random.Generator, depart_s: tuple[int, int], duration_s: tuple[int, int]
 ) -> Breakdown:
     """Draw a place with a lane to pass on, and a departure and duration from half-open ranges."""
-    wide = [edge for edge in EDGES if edge.lanes > 1]  # a single lane would close the whole street
-    edge = wide[rng.integers(len(wide))]
+    edge, lanes = WIDE[rng.integers(len(WIDE))]
     return Breakdown(
-        edge=edge.id,
-        lane=int(rng.integers(edge.lanes)),
+        edge=edge,
+        lane=int(rng.integers(lanes)),
         position=float(rng.uniform(0.3, 0.8)),
         depart_s=int(rng.integers(*depart_s)),
         duration_s=int(rng.integers(*duration_s)),

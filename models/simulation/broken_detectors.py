@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from models.simulation.controllers import Controller
 from models.simulation.observation import Observation
 

@@ -9,7 +9,8 @@ from typing import Protocol, Self
 import numpy as np
 import torch
 
-from models.junctions import JUNCTIONS, N_AGENTS, Junction
+from models.networks.network import Junction
+from models.networks.shipped import JUNCTIONS, N_AGENTS, SHIPPED
 from models.policy.form import HIDDEN_DIM
 from models.policy.inputs import encode_all
 from models.policy.network import RecurrentPolicy, mask_logits, read_state_dict
@@ -100,9 +101,7 @@ class PolicyController:
 
     def __init__(self, policy: RecurrentPolicy) -> None:
         self._policy = policy
-        self._avail_actions = torch.tensor(
-            [junction.avail_actions for junction in JUNCTIONS.values()]
-        )
+        self._avail_actions = torch.tensor([SHIPPED.avail_actions(each) for each in JUNCTIONS])
         self.reset()
 
     @classmethod

@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import libsumo
 
-from models.junctions import JUNCTIONS
-from models.shipped.layout import SPEED_LIMIT
-from models.simulation.road_network import RoadNetwork
+from models.networks.shipped import JUNCTIONS
+from models.simulation.road_network import SPEED_LIMIT, RoadNetwork
 
 _CAR_M = 5.0  # length of a car, SUMO's default
 

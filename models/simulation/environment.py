@@ -18,8 +18,7 @@ import libsumo
 import numpy as np
 from numpy.typing import NDArray
 
-from models.junctions import JUNCTIONS
-from models.shipped import NETWORK_FILE
+from models.networks.shipped import JUNCTIONS, NET_FILE
 from models.simulation.actuated import actuated_program
 from models.simulation.breakdown import Breakdown, breakdown_vehicle
 from models.simulation.demand import HOUR_S, WEEKDAY, DayProfile, make_demand, write_routes
@@ -121,7 +120,7 @@ class TrafficEnvironment:
         libsumo.start(
             [
                 "sumo",
-                f"--net-file={NETWORK_FILE}",
+                f"--net-file={NET_FILE}",
                 f"--route-files={routes}",
                 f"--additional-files={additional}",
                 f"--seed={seed}",

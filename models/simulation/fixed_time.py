@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from models.signals.clock_plan import phase_at
 from models.simulation.demand import HOUR_S, DayProfile, expected_rate, make_flows
 from models.simulation.environment import DECISION_S, Scenario

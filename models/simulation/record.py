@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from models.policy.form import SHIPPED_POLICY
 from models.simulation.controllers import PolicyController
 from models.simulation.environment import Observations, Scenario

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from models.shipped import NETWORK_FILE
+from models.networks.shipped import NET_FILE
 
+SPEED_LIMIT = 13.9  # m/s, 50 km/h
 VEHICLE_SPACE_M = 7.5  # a standing passenger car and the gap before it, SUMO's defaults
 
 
@@ -95,7 +96,7 @@ class RoadNetwork:
         return ()
 
 
-def read_network(path: str | os.PathLike[str] = NETWORK_FILE) -> RoadNetwork:
+def read_network(path: str | os.PathLike[str] = NET_FILE) -> RoadNetwork:
     """Read a network that netconvert built.
 
     The incoming lanes of a junction are ordered by their first controlled connection.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from models.signals.monitor import ConflictMonitor, read_monitors
+from models.networks.shipped import SHIPPED
+from models.signals.monitor import ConflictMonitor, make_monitors
 from models.signals.safety import Limits, SafetyLayer, Shown, Step, read_layers
 
 
@@ -74,4 +75,4 @@ def make_safe_signal(junction_id: str) -> SafeSignal:
 
 @cache
 def _guards() -> tuple[dict[str, SafetyLayer], dict[str, ConflictMonitor]]:
-    return read_layers(Limits()), read_monitors()
+    return read_layers(Limits()), make_monitors(SHIPPED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models.signal_states import MIN_GREEN_S, YELLOW_S, yellow_state
+from models.signals.states import MIN_GREEN_S, YELLOW_S, yellow_state
 
 
 class Signal:

@@ -23,7 +23,7 @@ import numpy as np
 from tqdm import tqdm
 
 from models.atomic_write import atomic_write
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from models.signals.clock_plan import (
     SAFE_PLAN,
     SHIPPED_PLAN,

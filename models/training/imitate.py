@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 from tqdm import tqdm
 
-from models.junctions import JUNCTIONS, N_ACTIONS, N_AGENTS
+from models.networks.shipped import JUNCTIONS, N_ACTIONS, N_AGENTS, SHIPPED
 from models.policy.form import HIDDEN_DIM
 from models.policy.inputs import encode_all
 from models.policy.network import RecurrentPolicy, mask_logits
@@ -42,7 +42,7 @@ CHUNK = 60  # decisions per truncated back-propagation
 BATCH_EPISODES = 16
 EPOCHS_PER_ROUND = 3
 LEARNING_RATE = 1e-3
-AVAIL_ACTIONS = torch.tensor([junction.avail_actions for junction in JUNCTIONS.values()])
+AVAIL_ACTIONS = torch.tensor([SHIPPED.avail_actions(each) for each in JUNCTIONS])
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ import libsumo
 import numpy as np
 from numpy.typing import NDArray
 
-from models.shipped.layout import SPEED_LIMIT
-from models.simulation.road_network import RoadBeyond, RoadNetwork
+from models.simulation.road_network import SPEED_LIMIT, RoadBeyond, RoadNetwork
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import libsumo
 import numpy as np
 from numpy.typing import NDArray
 
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from models.simulation.environment import DECISION_S
 from models.simulation.observation import Observation
 from models.simulation.road_network import JunctionLayout, RoadNetwork

@@ -14,7 +14,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from pettingzoo import ParallelEnv
 
-from models.junctions import JUNCTIONS, N_ACTIONS
+from models.networks.shipped import JUNCTIONS, N_ACTIONS, SHIPPED
 from models.simulation.environment import DECISION_S, Scenario, TrafficEnvironment
 from models.simulation.metrics import Metrics
 from models.simulation.road_network import RoadNetwork, read_network
@@ -172,7 +172,7 @@ class SignalsEnv(ParallelEnv[str, AgentObservation, int]):  # type: ignore[misc]
         return {
             junction.id: {
                 "observation": self._observations[junction.id],
-                "action_mask": np.array(junction.avail_actions, np.int8),
+                "action_mask": np.array(SHIPPED.avail_actions(junction.id), np.int8),
             }
             for junction in JUNCTIONS.values()
         }

@@ -1,9 +1,8 @@
-"""``greenwave audit``: who logged in, from where, what was reset, refused and changed."""
+"""``greenwave audit``: the log of logins, resets, refusals and changes."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import sys
 import time
@@ -13,9 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from deployments.access.audit import LOGS, AuditLog, Entry
-from deployments.store import open_store
 from models.atomic_write import atomic_write
-from serve_app.errors import CommandError
+from serve_app.cli.stores import with_store
 from serve_app.processes.ports import add_port_base
 from serve_app.settings import Settings
 
@@ -24,15 +22,17 @@ _UNITS_S = {"m": 60, "h": 3600, "d": 24 * 3600}
 
 
 def add_audit(audit: argparse.ArgumentParser) -> None:
-    audit.add_argument("--log", choices=LOGS, help="this one of the three logs alone")
-    audit.add_argument("--event", help="entries of this event alone, such as 'login refused'")
-    audit.add_argument("--who", help="entries of this user or service account alone")
-    audit.add_argument("--where", help="entries from addresses that begin so")
-    since = "entries of the last minutes, hours or days (30m, 12h, 7d), or since a time (ISO 8601)"
+    audit.add_argument("--log", choices=LOGS, help="only this one of the three logs")
+    audit.add_argument("--event", help="only entries of this event, such as 'login refused'")
+    audit.add_argument("--who", help="only entries of this user or service account")
+    audit.add_argument("--where", help="only entries from addresses with this prefix")
+    since = (
+        "only entries of the last minutes, hours or days (30m, 12h, 7d), or since an ISO 8601 time"
+    )
     audit.add_argument("--since", type=_since, default=0.0, help=since)
-    limit = f"show the newest ones, so many of them (default: {LIMIT})"
+    limit = f"show at most this many of the newest ones (default: {LIMIT})"
     audit.add_argument("--limit", type=int, default=LIMIT, help=limit)
-    export = "write all that match to a file of JSON lines, for its owner alone"
+    export = "write all matching entries to a file of JSON lines that only its owner can read"
     audit.add_argument("--export", type=Path, metavar="FILE", help=export)
     add_port_base(audit)
     audit.set_defaults(run=_audit)
@@ -40,21 +40,14 @@ def add_audit(audit: argparse.ArgumentParser) -> None:
 
 def _audit(options: argparse.Namespace) -> None:
     url = Settings.of_instance(options.port_base).existing_store_url()
-    entries = list(_matching(asyncio.run(_read(url)), options))
+    found = with_store(url, lambda store: AuditLog(store).entries())
+    entries = list(_matching(found, options))
     if options.export is not None:
         _export(options.export, entries)
         sys.stderr.write(f"Exported {len(entries)} entries to {options.export}.\n")
         return
     for entry in entries[-options.limit :] if options.limit > 0 else []:
         sys.stdout.write(f"{_line(entry)}\n")
-
-
-async def _read(store_url: str) -> list[Entry]:
-    store = open_store(store_url)
-    try:
-        return await AuditLog(store).entries()
-    finally:
-        await store.close()
 
 
 def _matching(entries: list[Entry], options: argparse.Namespace) -> Iterator[Entry]:
@@ -77,13 +70,10 @@ def _line(entry: Entry) -> str:
 
 
 def _export(path: Path, entries: list[Entry]) -> None:
-    try:
-        with atomic_write(path, mode=0o600) as file:
-            for entry in entries:
-                fields = {"time": _moment(entry.at_ms), **asdict(entry)}
-                file.write(json.dumps(fields, ensure_ascii=False).encode() + b"\n")
-    except OSError as error:
-        raise CommandError(f"{path}: {error.strerror}") from error
+    with atomic_write(path, mode=0o600) as file:
+        for entry in entries:
+            fields = {"time": _moment(entry.at_ms), **asdict(entry)}
+            file.write(json.dumps(fields, ensure_ascii=False).encode() + b"\n")
 
 
 def _moment(milliseconds: float) -> str:
@@ -97,4 +87,6 @@ def _since(text: str) -> float:
         moment = datetime.fromisoformat(text)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(f"{text!r} is neither like 12h nor a time") from None
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither like 12h nor an ISO 8601 time"
+        ) from None

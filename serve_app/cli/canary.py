@@ -1,4 +1,4 @@
-"""``greenwave canary``: try a policy beside the one in service."""
+"""``greenwave canary``: run a policy beside the one in service."""
 
 from __future__ import annotations
 
@@ -11,58 +11,68 @@ from typing import Any
 
 import yaml
 
-from serve_app.cli.deploy import add_timeout, console, print_doubts, rollout_of
+from serve_app.cli.arguments import add_action, add_timeout
+from serve_app.cli.deploy import console, print_problems, rollout_of, warn
 from serve_app.cli.status import running
 from serve_app.errors import CommandError
 from serve_app.processes.installation import releases_of
-from serve_app.processes.ports import add_port_base
 from serve_app.rollout import canary
-from serve_app.rollout.canary import UserConfig
-from serve_app.rollout.canary_metrics import comparison, figures_of, pages_of
+from serve_app.rollout.canary_metrics import comparison_table, read_metrics, scrape_nodes
 
 Config = dict[str, Any]
-Change = Callable[[Config, str, argparse.Namespace], Config]
 
 _HINT = "A deploy knows its config file only, where this belongs to the deployment Inference:"
 
 
-def add_canary(canary: argparse.ArgumentParser) -> None:
-    actions = canary.add_subparsers(required=True, metavar="ACTION")
+def add_canary(command: argparse.ArgumentParser) -> None:
+    actions = command.add_subparsers(required=True, metavar="ACTION")
 
     def action(
         name: str, help: str, run: Callable[[argparse.Namespace], None]
     ) -> argparse.ArgumentParser:
-        added = actions.add_parser(name, help=help, description=help)
-        add_port_base(added)
-        added.add_argument("--app", help="inference application, where there are several")
-        added.set_defaults(run=run)
+        added = add_action(actions, name, run, help)
+        added.add_argument("--app", help="inference application, if there are several")
         return added
 
-    def change(name: str, help: str, make: Change) -> argparse.ArgumentParser:
+    def change(
+        name: str, help: str, make: Callable[[Config, str, argparse.Namespace], Config]
+    ) -> argparse.ArgumentParser:
         added = action(name, help, lambda options: _change(options, make))
         add_timeout(added)
         return added
 
-    start = change("start", "try a policy on a share of the runs, or as a shadow", _started)
+    start = change("start", "run a policy on a share of the runs, or as a shadow", _start)
     start.add_argument("file", type=Path, help="policy, where every replica can read it")
     share = "of the runs, such as 10%% (default: 10%%, of a shadow 100%%)"
     start.add_argument("--share", type=read_share, help=share)
     shadow = "let it step beside the policy in service without answering"
     start.add_argument("--shadow", action="store_true", help=shadow)
-    revision = "text that tells this trial from another one of the same policy"
+    revision = "name that distinguishes this canary from another one of the same policy"
     start.add_argument("--revision", type=_read_revision, help=revision)
-    more = change("share", "give the candidate another share of the runs", _shared)
+    more = change(
+        "share",
+        "give the canary another share of the runs",
+        lambda config, app, options: canary.set_share(config, app, options.share),
+    )
     more.add_argument("share", type=read_share, help="of the runs, such as 25%%")
-    change("promote", "put the candidate in service, with its hidden states", _promoted)
-    change("drop", "end the trial", _dropped)
-    action("status", "compare the candidate with the policy in service", _status)
+    change(
+        "promote",
+        "put the canary in service, with its hidden states",
+        lambda config, app, options: canary.promote_canary(config, app),
+    )
+    change(
+        "drop",
+        "remove the canary",
+        lambda config, app, options: canary.drop_canary(config, app),
+    )
+    action("status", "compare the canary with the policy in service", _status)
 
 
 def read_share(text: str) -> float:
     """Read a share such as ``10%``.
 
     Raises:
-        argparse.ArgumentTypeError: it is none.
+        argparse.ArgumentTypeError: it is not a share.
     """
     number = re.fullmatch(r"(\d+(?:\.\d+)?) ?%", text)
     if number is None or float(number[1]) > 100:
@@ -76,51 +86,35 @@ def _read_revision(text: str) -> str:
     return text
 
 
-def _started(config: Config, app: str, options: argparse.Namespace) -> Config:
+def _start(config: Config, app: str, options: argparse.Namespace) -> Config:
+    mode: canary.Mode = "shadow" if options.shadow else "canary"
     default = 1.0 if options.shadow else 0.1
-    return canary.started(
-        config,
-        app,
-        options.file,
-        "shadow" if options.shadow else "canary",
-        default if options.share is None else options.share,
-        options.revision,
-    )
+    share = default if options.share is None else options.share
+    return canary.start_canary(config, app, options.file, mode, share, options.revision)
 
 
-def _shared(config: Config, app: str, options: argparse.Namespace) -> Config:
-    return canary.shared(config, app, options.share)
-
-
-def _promoted(config: Config, app: str, options: argparse.Namespace) -> Config:
-    return canary.promoted(config, app)
-
-
-def _dropped(config: Config, app: str, options: argparse.Namespace) -> Config:
-    return canary.dropped(config, app)
-
-
-def _change(options: argparse.Namespace, make: Change) -> None:
+def _change(
+    options: argparse.Namespace, make: Callable[[Config, str, argparse.Namespace], Config]
+) -> None:
     instance = running(options)
-    silently = replace(rollout_of(options, instance), report=lambda name, status, seconds: None)
-    config = silently.adjust(
-        lambda config: make(config, canary.inference_of(config, options.app), options)
+    silent = replace(rollout_of(options, instance), report=lambda name, status, seconds: None)
+    config = silent.adjust(
+        lambda config: make(config, canary.inference_app(config, options.app), options)
     )
-    user_config = canary.user_config_of(config, canary.inference_of(config, options.app))
+    user_config = canary.user_config_of(config, canary.inference_app(config, options.app))
     console.print("[bold green]Done.[/bold green]")
-    console.print(f"{_sentence(user_config)}\n{_HINT}", markup=False)
+    console.print(f"{_describe(user_config)}\n{_HINT}", markup=False)
     console.print(yaml.safe_dump({"user_config": user_config}, sort_keys=False), markup=False)
-    print_doubts(instance, config)
+    print_problems(instance, config)
 
 
-def _sentence(user_config: UserConfig) -> str:
+def _describe(user_config: canary.UserConfig) -> str:
     served = user_config.get("agent_path") or "the policy of MAPPO_AGENT_PATH"
-    candidate = user_config.get("candidate")
-    if not candidate:
+    if not (running := canary.canary_of(user_config)):
         return f"{served} answers every run."
-    beside = "answers" if candidate["mode"] == "canary" else "is a shadow of it in"
-    share = f"{candidate['share'] * 100:g}% of the runs"
-    return f"{served} is in service, and {candidate['agent_path']} {beside} {share}."
+    verb = "answers" if running["mode"] == "canary" else "is a shadow of it in"
+    share = f"{running['share'] * 100:g}% of the runs"
+    return f"{served} is in service, and {running['agent_path']} {verb} {share}."
 
 
 def _status(options: argparse.Namespace) -> None:
@@ -128,12 +122,8 @@ def _status(options: argparse.Namespace) -> None:
     config = releases_of(instance).current()
     if config is None:
         raise CommandError("Nothing is deployed.")
-    app = canary.inference_of(config, options.app)
+    app = canary.inference_app(config, options.app)
     user_config = canary.user_config_of(config, app)
-    console.print(_sentence(user_config), markup=False)
-
-    def report(trouble: str) -> None:
-        console.print(trouble, style="yellow", markup=False)
-
-    pages = pages_of(instance.ports.metrics, instance.ray_dir, report)
-    console.print(comparison(user_config, figures_of(pages, app)))
+    console.print(_describe(user_config), markup=False)
+    pages = scrape_nodes(instance.ports.metrics, instance.ray_dir, warn)
+    console.print(comparison_table(user_config, read_metrics(pages, app)))

@@ -1,4 +1,4 @@
-"""``greenwave dashboards``."""
+"""``greenwave dashboards``: Prometheus and Grafana beside the running system."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from serve_app.cli.foreground import exit_on_sigterm
 from serve_app.cli.status import running
 from serve_app.errors import CommandError
 from serve_app.processes.installation import edge_of
-from serve_app.processes.monitoring import Watcher, grafana, prometheus, started
+from serve_app.processes.monitoring import MonitoringTool, grafana, prometheus, running_tools
 from serve_app.processes.ports import add_port_base
 
 PROMETHEUS_PORT, GRAFANA_PORT = 9090, 3000
 FROM_BASE = 30  # the first of two ports, within those of a second instance
 HOW_TO_GET = {
     "Prometheus": "Debian: apt install prometheus; others: https://prometheus.io/download",
-    "Grafana": "It is at https://grafana.com/grafana/download. Or import "
-    "configs/grafana/dashboards/*.json into one that you have, or use compose.yaml",
+    "Grafana": "https://grafana.com/grafana/download. Or import configs/grafana/dashboards/*.json "
+    "into a Grafana that you have, or use compose.yaml",
 }
-_LOOK_S = 0.5
+_POLL_S = 0.5
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -29,7 +29,10 @@ console = Console(highlight=False, soft_wrap=True)
 def add_dashboards(dashboards: argparse.ArgumentParser) -> None:
     add_port_base(dashboards)
     dashboards.add_argument(
-        "--every", type=float, default=15.0, help="seconds between two looks (default: %(default)g)"
+        "--every",
+        type=float,
+        default=15.0,
+        help="seconds between two scrapes (default: %(default)g)",
     )
     dashboards.set_defaults(run=_dashboards)
 
@@ -43,10 +46,10 @@ def _dashboards(options: argparse.Namespace) -> None:
         "Prometheus": prometheus(instance, ports[0], options.every, with_edge=has_edge),
         "Grafana": grafana(instance, ports[1], f"http://127.0.0.1:{ports[0]}"),
     }
-    for name in (name for name, watcher in found.items() if watcher is None):
+    for name in (name for name, tool in found.items() if tool is None):
         console.print(f"{name} is not installed. {HOW_TO_GET[name]}.", style="yellow", markup=False)
     if found["Prometheus"] is None:
-        raise CommandError("Nothing has been started: without Prometheus nobody has any data.")
+        raise CommandError("Nothing has been started: Grafana needs Prometheus.")
     exit_on_sigterm()
     try:
         _show([each for each in found.values() if each is not None])
@@ -54,14 +57,14 @@ def _dashboards(options: argparse.Namespace) -> None:
         console.print("Stopped.")
 
 
-def _show(watchers: list[Watcher]) -> None:
-    with started(watchers) as processes:
-        for watcher in watchers:
-            console.print(f"{watcher.name:<14} {watcher.url}")
-        console.print(f"{'alerts':<14} {watchers[0].url}/alerts")
-        console.print("Ctrl-C stops it.")
+def _show(tools: list[MonitoringTool]) -> None:
+    with running_tools(tools) as processes:
+        for tool in tools:
+            console.print(f"{tool.name:<14} {tool.url}")
+        console.print(f"{'alerts':<14} {tools[0].url}/alerts")
+        console.print("Stop it with Ctrl-C.")
         while all(process.poll() is None for process in processes):
-            time.sleep(_LOOK_S)
-        pairs = zip(watchers, processes, strict=True)
-        ended = next(watcher for watcher, process in pairs if process.poll() is not None)
-    raise CommandError(f"{ended.name} has ended; {ended.log} says why.")
+            time.sleep(_POLL_S)
+        pairs = zip(tools, processes, strict=True)
+        ended = next(tool for tool, process in pairs if process.poll() is not None)
+    raise CommandError(f"{ended.name} has ended; see {ended.log}.")

@@ -1,4 +1,4 @@
-"""``greenwave demand``: traffic for a network of one's own, from counts at its entries."""
+"""``greenwave demand``: routes for a network, from counts at its entries."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 from rich.console import Console
 
 from models.atomic_write import atomic_write
-from serve_app.errors import CommandError, naming_broken_files
+from serve_app.errors import CommandError, as_command_error, naming_broken_files
 
-MAX_SEED = 2**31 - 1  # of SUMO's programs
+MAX_SEED = 2**31 - 1  # of SUMO
 
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -22,34 +22,33 @@ def add_demand(command: argparse.ArgumentParser) -> None:
         "--entries", type=Path, required=True, help=f"edge,vehicles_per_hour{table}"
     )
     command.add_argument(
-        "--exits", type=Path, help=f"edge,weight{table} (default: all of the net, by their lanes)"
+        "--exits", type=Path, help=f"edge,weight{table} (default: every exit, by its lanes)"
     )
     command.add_argument(
         "--turns",
         type=Path,
-        help=f"from,to,share{table}; in place of exits; those of an edge are weights and need not"
-        " add up to 1",
+        help=f"from,to,share{table}; replaces exits; the shares of an edge need not add up to 1",
     )
     command.add_argument(
-        "--profile", type=Path, help=f"from_s,factor{table}; what the counts are multiplied by"
+        "--profile", type=Path, help=f"from_s,factor{table}; factors of the counts"
     )
     command.add_argument("--begin", type=int, default=0, help="second of SUMO's clock (default 0)")
     command.add_argument("--end", type=int, default=3600, help="second (default 3600)")
-    command.add_argument("--seed", type=int, default=0, help="other vehicles (default 0)")
+    command.add_argument("--seed", type=int, default=0, help="of the vehicles (default 0)")
     command.add_argument("--output", type=Path, required=True, help="route file to write, .rou.xml")
     command.set_defaults(run=_demand)
 
 
 def _demand(options: argparse.Namespace) -> None:
     if not 0 <= options.seed <= MAX_SEED:
-        raise CommandError(f"--seed is 0 to {MAX_SEED}.")
+        raise CommandError(f"--seed must be 0 to {MAX_SEED}.")
     try:
         import sumo  # noqa: F401
     except ModuleNotFoundError as error:
-        raise CommandError("Routes need SUMO: make sim.") from error
+        raise CommandError("This command needs SUMO. Install it with `make sim`.") from error
     with naming_broken_files():
-        from models.cities.demand import Demand
-        from models.cities.demand_tables import (
+        from models.sumo.demand import (
+            Demand,
             Entry,
             Exit,
             InvalidDemandError,
@@ -57,8 +56,8 @@ def _demand(options: argparse.Namespace) -> None:
             Turn,
             read_table,
         )
-        from models.cities.routing import make_routes
-    try:
+        from models.sumo.routing import make_routes
+    with as_command_error(InvalidDemandError):
         demand = Demand(
             read_table(options.entries, Entry),
             read_table(options.turns, Turn) if options.turns else (),
@@ -68,15 +67,10 @@ def _demand(options: argparse.Namespace) -> None:
             options.end,
             options.seed,
         )
-        routes, remarks = make_routes(options.net, demand)
-    except InvalidDemandError as error:
-        raise CommandError(str(error)) from error
-    for sentence in remarks:
+        routes, warnings = make_routes(options.net, demand)
+    for sentence in warnings:
         console.print(sentence, style="yellow", markup=False)
-    try:
-        with atomic_write(options.output) as file:
-            file.write(routes.encode())
-    except OSError as error:
-        raise CommandError(f"{options.output}: {error.strerror}") from error
+    with atomic_write(options.output) as file:
+        file.write(routes.encode())
     vehicles = routes.count("<vehicle ")
     console.print(f"{options.output} has {vehicles} vehicles.", markup=False)

@@ -1,32 +1,31 @@
-"""``greenwave deploy``, ``rollback`` and ``check``, and what ``up`` has in common with them."""
+"""``greenwave deploy``, ``rollback`` and ``check``, and what ``up`` shares with them."""
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from serve_app.cli.arguments import DEFAULT_CONFIG, Run, add_config, add_timeout
 from serve_app.cli.hints import make_command, same_folder
 from serve_app.cli.status import running
-from serve_app.errors import ROOT, CommandError, naming_broken_files
+from serve_app.errors import CommandError, naming_broken_files
 from serve_app.processes.edge import behind_edge
 from serve_app.processes.installation import releases_of, releases_of_cluster
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import add_port_base
+from serve_app.ray_dashboard import RayDashboard
+from serve_app.rollout.capacity import describe_needs
 from serve_app.rollout.deploy import RUNNING
-from serve_app.rollout.resources import needs
 from serve_app.rollout.rollout import Rollout
-from serve_app.rollout.smoke_test import doubts
-
-DEFAULT_CONFIG = ROOT / "serve_config.yaml"
+from serve_app.rollout.smoke_test import find_problems
 
 console = Console(highlight=False, soft_wrap=True)
-_say = partial(console.print, style="yellow", markup=False)
+warn = partial(console.print, style="yellow", markup=False)
 
 
 def add_deploy(deploy: argparse.ArgumentParser) -> None:
@@ -38,32 +37,18 @@ def add_rollback(rollback: argparse.ArgumentParser) -> None:
     _add_common(rollback, _rollback)
 
 
-def _add_common(
-    command: argparse.ArgumentParser, run: Callable[[argparse.Namespace], None]
-) -> None:
-    add_port_base(command)
-    help = "dashboard of a Ray cluster of several nodes, which nobody here keeps: http://HEAD:8265"
-    command.add_argument("--cluster", metavar="URL", help=help)
-    add_timeout(command)
-    command.set_defaults(run=run)
-
-
 def add_check(check: argparse.ArgumentParser) -> None:
     help = "serve configs to check"
     check.add_argument("config", nargs="*", type=Path, default=[DEFAULT_CONFIG], help=help)
     check.set_defaults(run=_check)
 
 
-def add_config(parser: argparse.ArgumentParser) -> None:
-    """Add the serve config to a command line."""
-    help = "serve config to deploy"
-    parser.add_argument("config", nargs="?", type=Path, default=DEFAULT_CONFIG, help=help)
-
-
-def add_timeout(parser: argparse.ArgumentParser) -> None:
-    """Add ``--timeout`` to a command line."""
-    help = "seconds that each application may take until it runs (default: 180)"
-    parser.add_argument("--timeout", type=float, default=180.0, help=help)
+def _add_common(command: argparse.ArgumentParser, run: Run) -> None:
+    add_port_base(command)
+    help = "dashboard of a Ray cluster that is not supervised here: http://HEAD:8265"
+    command.add_argument("--cluster", metavar="URL", help=help)
+    add_timeout(command)
+    command.set_defaults(run=run)
 
 
 def _deploy(options: argparse.Namespace) -> None:
@@ -73,14 +58,14 @@ def _deploy(options: argparse.Namespace) -> None:
         config = behind_edge(config, instance)
     if _rollout(options, instance).deploy(config):
         console.print("[bold green]Deployed.[/bold green] ", end="")
-        console.print(f"`{_undo(options)}` undoes it.", markup=False)
+        console.print(f"Undo it with `{_rollback_command(options)}`.", markup=False)
     else:
-        console.print("Nothing has changed: config and code are those of the newest release.")
+        console.print("Nothing has changed: config and code are those of the current release.")
     if instance:
-        print_doubts(instance, config)
+        print_problems(instance, config)
 
 
-def _undo(options: argparse.Namespace) -> str:
+def _rollback_command(options: argparse.Namespace) -> str:
     if options.cluster:
         return f"{same_folder()}greenwave rollback --cluster {options.cluster}"
     return make_command("rollback", options.port_base)
@@ -95,40 +80,41 @@ def _rollback(options: argparse.Namespace) -> None:
 def _check(options: argparse.Namespace) -> None:
     with naming_broken_files():
         from serve_app.rollout.config import read_config
-        from serve_app.rollout.model_files import faults_of_weights
+        from serve_app.rollout.model_files import find_file_faults
     for path in options.config:
         config = read_config(path)
-        console.print(f"{os.path.relpath(path)}: valid, {needs(config)}")
-        for fault in faults_of_weights(config):  # the machine that serves it may have the file
-            _say(f"  It cannot be served here: {fault}")
+        console.print(f"{os.path.relpath(path)}: valid, {describe_needs(config)}")
+        for fault in find_file_faults(config):  # the machine that serves it may have the file
+            warn(f"  It cannot be served here: {fault}")
 
 
 def read(options: argparse.Namespace) -> dict[str, Any]:
-    """Read a config.
+    """Read the config of a command.
 
     Raises:
-        CommandError: it could not be served; nothing has been changed.
+        CommandError: it could not be served.
     """
     with naming_broken_files():  # these import the services
         from serve_app.rollout.config import read_config
-        from serve_app.rollout.model_files import faults_of_weights
+        from serve_app.rollout.model_files import find_file_faults
     config = read_config(options.config)
-    if faults := list(faults_of_weights(config)):
+    if faults := list(find_file_faults(config)):
         raise CommandError("\n".join(faults))
     return config
 
 
 def rollout_of(options: argparse.Namespace, instance: Instance) -> Rollout:
-    """Return the way of configs onto an instance, which tells the terminal of its progress."""
-    place = instance.dashboard_url, instance.ports.front, releases_of(instance)
-    return Rollout(*place, options.timeout, _report, _say)
+    """Return the rollout of an instance, which reports its progress on the terminal."""
+    place = instance.dashboard, instance.ports.front, releases_of(instance)
+    return Rollout(*place, options.timeout, _report, warn)
 
 
 def _rollout(options: argparse.Namespace, instance: Instance | None) -> Rollout:
     if instance:
         return rollout_of(options, instance)
+    dashboard = RayDashboard(options.cluster.rstrip("/"))
     releases = releases_of_cluster(options.cluster)
-    return Rollout(options.cluster.rstrip("/"), None, releases, options.timeout, _report, _say)
+    return Rollout(dashboard, None, releases, options.timeout, _report, warn)
 
 
 def _report(name: str, status: str, seconds: float) -> None:
@@ -136,7 +122,7 @@ def _report(name: str, status: str, seconds: float) -> None:
     console.print(f"  {name:<14} [{colour}]{status}[/{colour}] after {seconds:.1f} s")
 
 
-def print_doubts(instance: Instance, config: dict[str, Any]) -> None:
-    """Warn of what runs otherwise than the config asks."""
-    for doubt in doubts(instance.front_url, config["applications"]):
-        console.print(f"\nBut {doubt}", style="yellow", markup=False)
+def print_problems(instance: Instance, config: dict[str, Any]) -> None:
+    """Print what does not run as the config asks."""
+    for problem in find_problems(instance.front_url, config["applications"]):
+        warn(f"\nBut {problem}")

@@ -1,19 +1,18 @@
-"""``greenwave environment``: prints what ``ray start`` must have set on every node."""
+"""``greenwave environment``: the variables that ``ray start`` needs on every node."""
 
 from __future__ import annotations
 
 import argparse
 import shlex
 import sys
-from pathlib import Path
 
-from serve_app.errors import ROOT, naming_broken_files
+from serve_app.cli.arguments import CLUSTER_CONFIG, add_config
+from serve_app.errors import naming_broken_files
 from serve_app.rollout.node_environment import variables
 
 
 def add_environment(environment: argparse.ArgumentParser) -> None:
-    default = ROOT / "configs" / "cluster.yaml"
-    environment.add_argument("config", nargs="?", type=Path, default=default, help="serve config")
+    add_config(environment, CLUSTER_CONFIG)
     environment.set_defaults(run=_environment)
 
 

@@ -1,4 +1,4 @@
-"""``greenwave evaluate``: compare controllers, and a policy, on a city of one's own."""
+"""``greenwave evaluate``: compare controllers and a policy on a city."""
 
 from __future__ import annotations
 
@@ -13,51 +13,50 @@ from models.policy.form import InvalidPolicyFileError
 from models.simulation.city.options import add_scenario, scenario_of
 from models.simulation.city.scenario import InvalidScenarioError
 from serve_app.cli.demand import MAX_SEED
-from serve_app.errors import CommandError, naming_broken_files
+from serve_app.errors import CommandError, as_command_error, naming_broken_files
 
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def add_evaluate(command: argparse.ArgumentParser) -> None:
     add_scenario(command)
-    command.add_argument("--policy", type=Path, help="agent.th to compare with the others")
+    command.add_argument("--policy", type=Path, help="agent.th to compare with the controllers")
     command.add_argument("--seeds", type=int, default=10, metavar="N", help="how many (default 10)")
     command.add_argument(
         "--first-seed",
         type=int,
         default=1,
         metavar="S",
-        help="the first; none may have been seen by the policy's training (default 1)",
+        help="first seed; the policy's training must not have used any (default 1)",
     )
     command.add_argument(
-        "--workers", type=int, default=os.cpu_count() or 1, help="at once (default: all cores)"
+        "--workers",
+        type=int,
+        default=os.cpu_count() or 1,
+        help="parallel runs (default: all cores)",
     )
     command.add_argument(
-        "--output", type=Path, required=True, help="folder of the page and of every run"
+        "--output", type=Path, required=True, help="folder for the page and the runs"
     )
     command.set_defaults(run=_evaluate)
 
 
 def _evaluate(options: argparse.Namespace) -> None:
     if min(options.seeds, options.workers) < 1:
-        raise CommandError("There is one seed and one worker at least.")
+        raise CommandError("--seeds and --workers must be at least 1.")
     if not 0 <= options.first_seed <= MAX_SEED - options.seeds:
-        raise CommandError(f"Seeds are 0 to {MAX_SEED}.")
+        raise CommandError(f"Seeds must be 0 to {MAX_SEED}.")
     if options.output.is_file():
-        raise CommandError(f"{options.output} is a file; --output names a folder.")
+        raise CommandError(f"{options.output} is a file. --output must name a folder.")
     try:
         import libsumo  # noqa: F401
     except ModuleNotFoundError as error:
-        raise CommandError("Evaluating needs SUMO: make sim.") from error
+        raise CommandError("This command needs SUMO. Install it with `make sim`.") from error
     with naming_broken_files():
         from models.training.comparison.output import evaluate
         from models.training.comparison.runs import Comparison
     seeds = range(options.first_seed, options.first_seed + options.seeds)
-    try:
+    with as_command_error(InvalidNetworkError, InvalidScenarioError, InvalidPolicyFileError):
         comparison = Comparison(scenario_of(options), options.policy, seeds)
         page = evaluate(comparison, options.output, options.workers)
-    except (InvalidNetworkError, InvalidScenarioError, InvalidPolicyFileError) as error:
-        raise CommandError(str(error)) from error
-    except OSError as error:
-        raise CommandError(f"{error.filename}: {error.strerror}") from error
     console.print(f"{page} compares {', '.join(comparison.controllers)}.", markup=False)

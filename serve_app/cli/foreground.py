@@ -7,28 +7,29 @@ import os
 import signal
 import time
 
-from serve_app.processes.instance import Instance, InstanceError
-from serve_app.processes.supervision.supervisor import Supervisor
+from serve_app.errors import InstanceError
+from serve_app.processes.instance import Instance
+from serve_app.processes.supervision.supervisord import Supervisord
 
-_LOOK_S = 0.5
+_POLL_S = 0.5
 
 
 def exit_on_sigterm() -> None:
-    """Take SIGTERM, which the first process of a container ignores by default, for Ctrl-C."""
+    """Handle SIGTERM, which the first process of a container ignores by default, as Ctrl-C."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-def stay(instance: Instance, supervisor: Supervisor) -> None:
-    """Return, everything stopped, when told to end.
+def stay(instance: Instance, supervisord: Supervisord) -> None:
+    """Wait for Ctrl-C or SIGTERM, and stop the instance.
 
     Raises:
-        InstanceError: nobody keeps the instance any more; it has been stopped, too.
+        InstanceError: supervisord has died; the instance has been stopped.
     """
     try:
-        while supervisor.is_running():
+        while supervisord.is_running():
             _reap()
-            time.sleep(_LOOK_S)
-        raise InstanceError("The supervisor has died; everything else was stopped.")
+            time.sleep(_POLL_S)
+        raise InstanceError("supervisord has died; everything else was stopped.")
     except KeyboardInterrupt:
         return
     finally:
@@ -36,7 +37,7 @@ def stay(instance: Instance, supervisor: Supervisor) -> None:
 
 
 def _reap() -> None:
-    """Bury processes that have lost their parents, as the first of a container must."""
+    """Reap orphans, as the first process of a container must."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG) != (0, 0):
             pass

@@ -1,7 +1,7 @@
 """``greenwave node``: whether this machine has what a cluster serves, before ``ray start``.
 
-Ray itself refuses a node with another Ray or Python, and knows nothing of the code that it runs.
-Without its Redis it ends after a minute, in the words of its debugger.
+Ray refuses a node with another Ray or Python, but does not know the code that it runs. Without its
+Redis, it ends after a minute with a stack trace.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ from typing import Any
 import httpx
 from rich.console import Console
 
-from serve_app import ray_dashboard
 from serve_app.errors import CommandError
-from serve_app.processes.redis_check import NAMES_OF_REDIS, silent_stores
+from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.code_version import ROOTS, VARIABLE, code_version
-from serve_app.rollout.model_files import faults_of_weights
+from serve_app.rollout.model_files import find_file_faults
+from serve_app.rollout.node_environment import REDIS_VARIABLES, unreachable_redis
 from serve_app.settings import Settings
 
 console = Console(highlight=False, soft_wrap=True)
 
-_NO_REDIS = f"Neither {' nor '.join(NAMES_OF_REDIS)} is set: a cluster needs both."
 _MODEL_FILES = ("MAPPO_AGENT_PATH", "DENSITY_MODEL_PATH", "FLOW_MODEL_PATH")
 
 
@@ -34,55 +33,56 @@ def add_node(node: argparse.ArgumentParser) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    if silent := list(silent_stores(os.environ)):
-        raise CommandError("\n".join(silent))
+    if unreachable := list(unreachable_redis(os.environ)):
+        raise CommandError("\n".join(unreachable))
     if options.cluster is None:
-        named = [name for name in NAMES_OF_REDIS if os.environ.get(name)]
-        console.print(f"What {' and '.join(named)} name takes connections." if named else _NO_REDIS)
+        if named := " and ".join(name for name in REDIS_VARIABLES if os.environ.get(name)):
+            console.print(f"{named}: Redis accepts connections.")
+        else:
+            console.print(f"Neither {' nor '.join(REDIS_VARIABLES)} is set: a cluster needs both.")
         console.print("There is no cluster yet to compare this machine with.")
         return
-    applications = read_deployed(options.cluster.rstrip("/"))
-    if refusals := list(refusals_of(applications)):
-        raise CommandError("\n".join(refusals))
+    applications = read_deployed(RayDashboard(options.cluster.rstrip("/")))
+    if differences := list(find_differences(applications)):
+        raise CommandError("\n".join(differences))
     for name, config in applications.items():
         if _version(config) is None:
             console.print(f"{name} was deployed without a version of its code.", style="yellow")
     console.print("This machine has the code and the model files that the cluster serves.")
 
 
-def read_deployed(dashboard_url: str) -> dict[str, dict[str, Any]]:
+def read_deployed(dashboard: RayDashboard) -> dict[str, dict[str, Any]]:
     """Return the configs of our applications as they were deployed, by name.
 
     Raises:
-        CommandError: no dashboard answers there, or nothing of ours is deployed.
+        CommandError: the dashboard does not answer, or nothing of ours is deployed.
     """
     try:
-        answer = ray_dashboard.get(dashboard_url, ray_dashboard.APPLICATIONS, timeout_s=10.0)
-        applications = answer.raise_for_status().json()["applications"]
+        applications = dashboard.applications()
     except httpx.HTTPError as error:
-        raise CommandError(f"No cluster answers at {dashboard_url}: {error}") from error
+        raise CommandError(f"No cluster answers at {dashboard.url}: {error}") from error
     served = {name: each.get("deployed_app_config") for name, each in applications.items()}
     ours = {name: config for name, config in served.items() if config and _is_ours(config)}
     if not ours:
-        raise CommandError(f"The cluster at {dashboard_url} serves nothing to compare with.")
+        raise CommandError(f"The cluster at {dashboard.url} serves nothing to compare with.")
     return ours
 
 
-def refusals_of(applications: Mapping[str, dict[str, Any]]) -> Iterator[str]:
-    """Yield a sentence for each application that this machine could not serve like the others."""
+def find_differences(applications: Mapping[str, dict[str, Any]]) -> Iterator[str]:
+    """Yield a sentence for each application that this machine would serve differently."""
     for name, config in applications.items():
         here, deployed = code_version(_module(config)), _version(config)
         if deployed not in (None, here):
             yield (
                 f"Application {name} is served with version {deployed} of the code, and this"
-                f" machine has version {here}: install the same on every node."
+                f" machine has version {here}. Install the same on every node."
             )
-    named = [_with_files_of_here(config) for config in applications.values()]
-    yield from faults_of_weights({"applications": named})
+    named = [_with_local_files(config) for config in applications.values()]
+    yield from find_file_faults({"applications": named})
 
 
-def _with_files_of_here(config: dict[str, Any]) -> dict[str, Any]:
-    """Name the model files that the services would read where the config leaves it to them."""
+def _with_local_files(config: dict[str, Any]) -> dict[str, Any]:
+    """Name the model files of this machine's settings, unless the config names others."""
     settings = Settings()
     files = {name: str(getattr(settings, name.lower())) for name in _MODEL_FILES}
     return config | {"runtime_env": {"env_vars": files | _variables(config)}}

@@ -3,130 +3,115 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import getpass
 import sys
 from collections.abc import Awaitable, Callable
 
 from deployments.access.claims import ALL, SCOPES
 from deployments.gateway.users import UserError, Users
-from deployments.store import open_store
-from serve_app.cli.operator_audit import note_change
-from serve_app.errors import CommandError
-from serve_app.identity.first_user import forget_first_user
-from serve_app.processes.ports import add_port_base
+from deployments.store import Store
+from serve_app.cli.arguments import add_action
+from serve_app.cli.stores import record_change, with_store
+from serve_app.errors import CommandError, as_command_error
+from serve_app.identity.first_user import delete_first_user_file
 from serve_app.settings import Settings
-
-Work = Callable[[Users], Awaitable[str]]
-"""Does what it is asked; returns what was changed, empty for nothing."""
-
-_NOTED = {
-    "add": "added",
-    "passwd": "got another password",
-    "scopes": "got other scopes",
-    "remove": "removed",
-}
 
 
 def add_users(users: argparse.ArgumentParser) -> None:
     actions = users.add_subparsers(required=True, metavar="ACTION")
-
-    def action(name: str, work: Callable[[argparse.Namespace], Work], help: str) -> None:
-        added = actions.add_parser(name, help=help, description=help)
-        add_port_base(added)
-        if name != "list":
-            added.add_argument("name", help="user name")
-
-        def run(options: argparse.Namespace) -> None:
-            settings = Settings.of_instance(options.port_base)
-            url = settings.resolved_store_url if name == "add" else settings.existing_store_url()
-            try:
-                asyncio.run(_with_users(url, work(options), f"user {_NOTED.get(name)}"))
-            except UserError as error:
-                raise CommandError(str(error)) from error
-            if name in ("passwd", "remove"):
-                forget_first_user(settings.data_dir, options.name)
-
-        added.set_defaults(run=run)
-
-    def with_scopes(name: str, number: str) -> None:
-        help = f"what the user may do: {', '.join(SCOPES)} (default: all)"
-        actions.choices[name].add_argument("scopes", nargs=number, metavar="SCOPE", help=help)
-
-    password_help = "; the password is asked for, or read from standard input"
-    action("add", _add, "add a user" + password_help)
-    action(
-        "passwd", _passwd, "change a user's password, and revoke the user's tokens" + password_help
-    )
-    action("scopes", _scopes, "change what a user may do, and revoke the user's tokens")
-    action("remove", _remove, "remove a user and revoke the user's tokens")
-    action("list", _list, "list the users, and what those may do who may not do everything")
-    with_scopes("add", "*")
-    with_scopes("scopes", "+")
+    password = "; the password is asked for, or read from standard input"
+    add = add_action(actions, "add", _add, "add a user" + password)
+    passwd = "change a user's password, and revoke the user's tokens"
+    change = add_action(actions, "passwd", _passwd, passwd + password)
+    scopes_help = "change what a user may do, and revoke the user's tokens"
+    scopes = add_action(actions, "scopes", _scopes, scopes_help)
+    remove = add_action(actions, "remove", _remove, "remove a user and revoke the user's tokens")
+    add_action(actions, "list", _list, "list the users, with their scopes unless they have all")
+    for action in (add, change, scopes, remove):
+        action.add_argument("name", help="user name")
+    help = f"what the user may do: {', '.join(SCOPES)} (default: all)"
+    add.add_argument("scopes", nargs="*", metavar="SCOPE", help=help)
+    scopes.add_argument("scopes", nargs="+", metavar="SCOPE", help=help)
 
 
-async def _with_users(store_url: str, work: Work, event: str) -> None:
-    store = open_store(store_url)
-    try:
-        changed = await work(Users(store))
-        if changed:
-            await note_change(store, event, changed)
-    finally:
-        await store.close()
-
-
-def _add(options: argparse.Namespace) -> Work:
+def _add(options: argparse.Namespace) -> None:
     password = read_password()
     scopes = options.scopes or SCOPES
-    added = f"Added '{options.name}'."
-    noted = f"{options.name}: {' '.join(scopes)}"
-    return lambda users: _tell(users.add(options.name, password, scopes), added, noted)
+    _change(
+        Settings.of_instance(options.port_base).resolved_store_url,
+        lambda users: users.add(options.name, password, scopes),
+        f"Added '{options.name}'.",
+        ("user added", f"{options.name}: {' '.join(scopes)}"),
+    )
 
 
-def _passwd(options: argparse.Namespace) -> Work:
-    password = read_password()
-    changed = f"Changed the password of '{options.name}'."
-    return lambda users: _tell(users.set_password(options.name, password), changed, options.name)
+def _passwd(options: argparse.Namespace) -> None:
+    settings = Settings.of_instance(options.port_base)
+    url, password = settings.existing_store_url(), read_password()
+    _change(
+        url,
+        lambda users: users.set_password(options.name, password),
+        f"Changed the password of '{options.name}'.",
+        ("user got another password", options.name),
+    )
+    delete_first_user_file(settings.data_dir, options.name)
 
 
-def _scopes(options: argparse.Namespace) -> Work:
-    changed = f"Changed what '{options.name}' may do."
-    noted = f"{options.name}: {' '.join(options.scopes)}"
-    return lambda users: _tell(users.set_scopes(options.name, options.scopes), changed, noted)
+def _scopes(options: argparse.Namespace) -> None:
+    _change(
+        Settings.of_instance(options.port_base).existing_store_url(),
+        lambda users: users.set_scopes(options.name, options.scopes),
+        f"Changed what '{options.name}' may do.",
+        ("user got other scopes", f"{options.name}: {' '.join(options.scopes)}"),
+    )
 
 
-def _remove(options: argparse.Namespace) -> Work:
-    removed = f"Removed '{options.name}'."
-    return lambda users: _tell(users.remove(options.name), removed, options.name)
+def _remove(options: argparse.Namespace) -> None:
+    settings = Settings.of_instance(options.port_base)
+    _change(
+        settings.existing_store_url(),
+        lambda users: users.remove(options.name),
+        f"Removed '{options.name}'.",
+        ("user removed", options.name),
+    )
+    delete_first_user_file(settings.data_dir, options.name)
 
 
-def _list(options: argparse.Namespace) -> Work:
-    async def write(users: Users) -> str:
-        for name, scopes in (await users.scopes()).items():
+def _change(
+    store_url: str,
+    change: Callable[[Users], Awaitable[None]],
+    success: str,
+    recorded: tuple[str, str],
+) -> None:
+    async def work(store: Store) -> None:
+        await change(Users(store))
+        sys.stdout.write(f"{success}\n")
+        await record_change(store, *recorded)
+
+    with as_command_error(UserError):
+        with_store(store_url, work)
+
+
+def _list(options: argparse.Namespace) -> None:
+    async def write(store: Store) -> None:
+        for name, scopes in (await Users(store).scopes()).items():
             limited = "" if set(scopes) == ALL else f"  {' '.join(scopes)}"
             sys.stdout.write(f"{name}{limited}\n")
-        return ""
 
-    return write
-
-
-async def _tell(work: Awaitable[None], success: str, noted: str) -> str:
-    await work
-    sys.stdout.write(f"{success}\n")
-    return noted
+    with_store(Settings.of_instance(options.port_base).existing_store_url(), write)
 
 
 def read_password() -> str:
     """Ask for a password twice on a terminal, or read the first line of standard input.
 
-    It is never an argument: those show in the list of processes.
+    It is never an argument: those are visible in the list of processes.
 
     Raises:
-        UserError: the two passwords differ.
+        CommandError: the two passwords differ.
     """
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\r\n")
     password = getpass.getpass("Password: ")
-    if getpass.getpass("Once more: ") != password:
-        raise UserError("The two passwords differ.")
+    if getpass.getpass("Again: ") != password:
+        raise CommandError("The two passwords differ.")
     return password

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol
 
 from greenwave.client import Client, GreenwaveError, Sample
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 
 if TYPE_CHECKING:
     from models.simulation.detectors import Minute

@@ -8,8 +8,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from greenwave.client import Client, Decision, GreenwaveError
-from models.junctions import SHIPPED
 from models.networks.network import Junction, Network
+from models.networks.shipped import SHIPPED
 from models.simulation.observation import Observation
 from serve_app.demo.outages import OutageLog
 

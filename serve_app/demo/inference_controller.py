@@ -7,8 +7,8 @@ from time import perf_counter
 
 from greenwave.client import Client, FailedPrediction, GreenwaveError, Prediction, Timeouts
 from greenwave.client.inputs import MAX_ITEMS
-from models.junctions import SHIPPED
 from models.networks.network import Junction, Network
+from models.networks.shipped import SHIPPED
 from models.simulation.observation import Observation
 from serve_app.demo.outages import OutageLog
 

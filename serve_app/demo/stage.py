@@ -10,9 +10,9 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from greenwave.client import Client
-from models.junctions import SHIPPED
 from models.networks.form import NetworkFile
 from models.networks.network import Network, network_of
+from models.networks.shipped import SHIPPED
 from models.simulation.city.controllers import ByQueues
 from models.simulation.city.environment import CityEnvironment
 from models.simulation.city.options import scenario_of

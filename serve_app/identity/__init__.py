@@ -1,1 +1,1 @@
-"""An instance's secrets: the key of its tokens, its first user, files that only the owner reads."""
+"""Who may do what on an instance: its first user, its signing keys, its inference tokens."""

@@ -1,4 +1,4 @@
-"""The user of a quick start: named by the environment, or made and kept by the launcher."""
+"""The first user of the gateway: named by the environment, or created by ``greenwave up``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from deployments.gateway.passwords import hash_password
 from deployments.gateway.users import Users
 from deployments.store import open_store
-from serve_app.identity.private_file import create_private
+from serve_app.files import create_private
 from serve_app.settings import InsecureSettingsError, Settings
 
 FIRST_USER = "operator"
@@ -25,7 +25,7 @@ class Credentials(NamedTuple):
 
 
 def configured_users(settings: Settings) -> dict[str, str]:
-    """Return the user of JWT_AUTH_USERNAME with the hash of the password; empty without one.
+    """Return the user of JWT_AUTH_USERNAME with the hash of the password, if there is one.
 
     Raises:
         InsecureSettingsError: only one of the two variables is set, or one is blank.
@@ -37,17 +37,16 @@ def configured_users(settings: Settings) -> dict[str, str]:
         raise InsecureSettingsError(
             "JWT_AUTH_USERNAME and JWT_AUTH_PASSWORD must be set together, and not blank."
         )
-    # The salt is that of the name: every process gets the same hash, by which the tokens of another
-    # password are told from those of this one.
+    # A salt from the name gives every process the same hash, which its tokens refer to.
     salt = hashlib.sha256(f"greenwave {username}".encode()).digest()[:16]
     return {str(username): hash_password(password.get_secret_value(), salt)}
 
 
 def create_first_user(settings: Settings) -> Credentials | None:
-    """Make a user with a random password if there is no user at all.
+    """Create a user with a random password if there is no user.
 
-    The store has the hash alone. The password is kept beside the signing key, with the same mode:
-    who can read the one could make any token with the other.
+    The store has the hash only. The password is kept beside the signing key, with the same mode:
+    a reader of the key could create any token.
 
     Raises:
         StoreUnavailable: the store does not answer.
@@ -63,7 +62,7 @@ def create_first_user(settings: Settings) -> Credentials | None:
 
 
 def known_credentials(settings: Settings) -> Credentials | None:
-    """Return the environment's credentials, or the first user's while they are kept."""
+    """Return the credentials of the environment, or those of the first user while they are kept."""
     username, password = settings.jwt_auth_username, settings.jwt_auth_password
     if username is not None and password is not None:
         return Credentials(username, password.get_secret_value())
@@ -73,8 +72,8 @@ def known_credentials(settings: Settings) -> Credentials | None:
         return None
 
 
-def forget_first_user(data_dir: Path, username: str) -> None:
-    """Drop the kept password of this user, which is no longer the right one."""
+def delete_first_user_file(data_dir: Path, username: str) -> None:
+    """Delete the kept password of this user, which is no longer valid."""
     path = data_dir / FILE_NAME
     if path.exists() and json.loads(path.read_bytes())["username"] == username:
         path.unlink()

@@ -1,4 +1,4 @@
-"""The token that the inference service asks for, where its operator wants one."""
+"""The token that the inference service asks its clients for, if the operator sets one."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ OpenTokens = Callable[[], tuple[str, ...]]
 
 
 def inference_tokens(settings: Settings | None = None) -> tuple[str, ...]:
-    """Return the tokens that are good, of which the first is sent; none where none is asked for.
+    """Return the accepted tokens, of which the first is sent; none if none is asked for.
 
     Raises:
-        InsecureSettingsError: they are not safe; the message says why, without any of them.
+        InsecureSettingsError: one is not safe; the message shows none of them.
     """
     settings = settings or Settings()
     if os.environ.get(VARIABLE) == "":
-        raise InsecureSettingsError(f"{VARIABLE} is empty; leave it out to ask for no token.")
+        raise InsecureSettingsError(f"{VARIABLE} is empty. Unset it to ask for no token.")
     given, path = settings.inference_token, settings.inference_token_file
     if given is not None and path is not None:
-        raise InsecureSettingsError(f"Both {VARIABLE} and {VARIABLE}_FILE are set.")
+        raise InsecureSettingsError(
+            f"Both {VARIABLE} and {VARIABLE}_FILE are set. Unset one of them."
+        )
     if path is not None:
         tokens, source = tuple(_read(path).split()), str(path)
         if not tokens:
@@ -41,25 +43,25 @@ def inference_tokens(settings: Settings | None = None) -> tuple[str, ...]:
 
 
 def required_inference_tokens() -> tuple[str, ...]:
-    """Return the tokens for a replica, which must not stand open where others ask.
+    """Return the tokens for a replica of a service that asks for one.
 
     Raises:
-        InsecureSettingsError: as above, and when this machine has none.
+        InsecureSettingsError: one is not safe, or this machine has none.
     """
     if tokens := inference_tokens():
         return tokens
     raise InsecureSettingsError(
-        f"This machine has no {VARIABLE}; set the same on every node of the cluster."
+        f"This machine has no {VARIABLE}. Set the same one on every node of the cluster."
     )
 
 
 def configured_tokens(settings: Settings) -> OpenTokens | None:
-    """Return what a replica reads its tokens with; Ray keeps what is bound to a deployment."""
+    """Return a reader for replicas: Ray would store tokens that are bound to a deployment."""
     return required_inference_tokens if inference_tokens(settings) else None
 
 
 def token_headers(settings: Settings | None = None) -> dict[str, str]:
-    """Return the headers with which the inference service can be asked."""
+    """Return the headers for requests to the inference service."""
     tokens = inference_tokens(settings)
     return {"Authorization": f"Bearer {tokens[0]}"} if tokens else {}
 
@@ -68,12 +70,14 @@ def _read(path: Path) -> str:
     try:
         found = path.stat()
         if found.st_mode & 0o007:
-            raise InsecureSettingsError(f"{path} has a token, and everybody may read it.")
+            raise InsecureSettingsError(
+                f"{path} has a token, and every user can read it. Set its mode to 0600."
+            )
         if found.st_size > MAX_BYTES:
             raise InsecureSettingsError(f"{path} is larger than {MAX_BYTES} bytes.")
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise InsecureSettingsError(f"{path} cannot be read: {error.strerror}.") from None
+        raise InsecureSettingsError(f"Cannot read {path}: {error.strerror}.") from None
 
 
 def _check(token: str, source: str) -> None:

@@ -1,9 +1,9 @@
-"""The edge: an HAProxy on the ports that the services' documents name, in front of Serve's port.
+"""The edge: an HAProxy on the ports that the services' documents name, in front of Serve.
 
-It lets only a service's own paths through its port, tells Serve the client's address, and answers
-in the service's own form while Serve is away. It speaks HTTPS, and nothing else, when
-EDGE_CERTIFICATE names a PEM file with certificate and key. One listener leads to all of Serve, in
-plain HTTP and for this machine alone, unless told otherwise: the inference service's.
+It passes only a service's own paths through its port, tells Serve the client's address, and answers
+in the service's form while Serve is away. With EDGE_CERTIFICATE, a PEM file with certificate and
+key, it speaks HTTPS only. The inference service's listener leads to all of Serve, in plain HTTP,
+and is bound to loopback by default.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
+import signal
 import socket
 import subprocess
 import time
@@ -21,14 +23,16 @@ from typing import Any
 
 import psutil
 
-from serve_app.processes.haproxy import find_haproxy
+from serve_app.errors import EdgeError
+from serve_app.processes.haproxy import binary
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import holder, is_free
-from serve_app.processes.process_tags import MARK, PART, Part, read_command
+from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role, read_command
+from serve_app.processes.status_file import StatusFile
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "configs" / "edge.cfg.tmpl"
-# Serve's front; Ray's Python proxy in its place; the front once more, given up two seconds later.
-# And the front for bodies that are too long to be held back: they have places of their own.
+# Serve's front; Ray's Python proxy as its backup; the front again, given up two seconds later; and
+# the front for bodies that are too long to be held back, which have slots of their own.
 SERVERS = """\
     use-server long if {{ req.body_size gt 65536 }} or {{ req.body_len gt 65536 }}
     server long 127.0.0.1:{front} weight 0 maxconn 100 inter 500ms fall 4 observe none
@@ -36,10 +40,9 @@ SERVERS = """\
     server fallback 127.0.0.1:{fallback} backup
     server held 127.0.0.1:{front} backup inter 500ms fall 4 observe none
 """
-# Predictions for each core: what keeps it busy, and what may wait for that. Two cores are done with
-# both together in 100 ms.
+# Predictions for each core, in progress and waiting. Two cores finish both together in 100 ms.
 AT_ONCE, WAITING = 80, 90
-# What the template leads to behind each listener.
+# Routes behind each listener of the template.
 ROUTES = {
     "inference": {"/"},
     "gateway": {"/api", "/api/accounts", "/console"},
@@ -47,21 +50,14 @@ ROUTES = {
     "loans": {"/api/loans"},
     "cards": {"/api/cards"},
 }
-SECOND_PATHS = frozenset({"/api/account"})  # the template leads them to other applications
+SECOND_PATHS = frozenset({"/api/account"})  # the template sends them to other applications
 CHECK_TIMEOUT_S = 10.0
 START_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 5.0
 
 
-class EdgeError(RuntimeError):
-    """The edge cannot be started; the message is one clear sentence. The system runs without it."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"The edge did not start: {reason.rstrip('.')}.")
-
-
 def behind_edge(config: dict[str, Any], instance: Instance) -> dict[str, Any]:
-    """Return what a config needs on an instance: with an edge, nothing for its second paths."""
+    """Return the config without applications that only serve the edge's second paths."""
     if instance.ports.front == instance.ports.http:
         return config
     applications = config["applications"]
@@ -71,7 +67,7 @@ def behind_edge(config: dict[str, Any], instance: Instance) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class EdgePorts:
-    """The documents' default ports but the inference service's, which is ``Ports.http``."""
+    """The documents' default ports. That of the inference service is ``Ports.http``."""
 
     gateway: int = 8080
     density: int = 8001
@@ -80,7 +76,7 @@ class EdgePorts:
 
     @classmethod
     def from_base(cls, base: int) -> EdgePorts:
-        """Take four ports from ``base`` + 20 on, within those of a second instance."""
+        """Return the ports from ``base`` + 20 on, for a second instance."""
         return cls(*range(base + 20, base + 24))
 
 
@@ -89,10 +85,10 @@ class Edge:
     """The edge of one instance.
 
     Attributes:
-        instance: whose front port it stands before, and whose ``stop`` ends it.
+        instance: in front of which it listens, and whose ``stop`` ends it.
         host: address to listen on.
-        inference_host: the same for the inference service's port, behind which most has no login.
         certificate: PEM file with certificate and key; None for plain HTTP.
+        inference_host: address for the inference service's port, which needs no login.
     """
 
     instance: Instance
@@ -110,7 +106,7 @@ class Edge:
         return self.instance.data_dir / "edge.log"
 
     def listeners(self) -> dict[str, tuple[str, int]]:
-        """Return where each service is listened for, as seen from this machine."""
+        """Return the address of each listener, as seen from this machine."""
         ports = self.instance.ports
         inference = {} if ports.front == ports.http else {"inference": ports.http}
         peers = dict.fromkeys(asdict(self.ports), _peer(self.host))
@@ -118,7 +114,7 @@ class Edge:
         return {n: (peers[n], port) for n, port in (inference | asdict(self.ports)).items()}
 
     def urls(self) -> dict[str, str]:
-        """Return the base URL of each listener, for this machine."""
+        """Return the base URL of each listener, as seen from this machine."""
         scheme = "https" if self.certificate else "http"
         schemes = dict.fromkeys(asdict(self.ports), scheme) | {"inference": "http"}
         return {n: f"{schemes[n]}://{host}:{port}" for n, (host, port) in self.listeners().items()}
@@ -143,20 +139,17 @@ class Edge:
         )
 
     def check(self) -> None:
-        """Find out whether it can start; it must not be running.
+        """Write the configuration of an edge that does not run, if it can start.
 
         Raises:
-            EdgeError: no HAProxy here, a port is taken, or HAProxy refuses the configuration.
+            EdgeError: there is no HAProxy, a port is taken, or HAProxy refuses the configuration.
         """
         binary()
-        taken_up = {name: port for name, (_, port) in self.listeners().items()}
-        for name, port in (taken_up | {"metrics": self.instance.ports.edge_metrics}).items():
-            if not is_free(port):
-                raise EdgeError(f"port {port} ({name}) is taken{holder(port)}")
+        check_ports(self.render())
         self.write()
 
     def write(self) -> bool:
-        """Write the configuration; return whether it is another than before.
+        """Write the configuration; return whether it has changed.
 
         Raises:
             EdgeError: HAProxy refuses it, and the one before stays.
@@ -167,28 +160,54 @@ class Edge:
         if self.config.exists() and self.config.read_text(encoding="utf-8") == text:
             return False
         self.instance.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        trial = self.config.with_suffix(".trial")
-        trial.write_text(text, encoding="utf-8")
-        _check(trial)
-        trial.replace(self.config)
+        candidate = self.config.with_suffix(".new")
+        candidate.write_text(text, encoding="utf-8")
+        _check_syntax(candidate)
+        candidate.replace(self.config)
         return True
 
+    def apply(self, status_file: StatusFile) -> None:
+        """Have its supervisor run the edge with the present configuration.
+
+        An edge that runs with another configuration reloads it: the old worker takes no new
+        connections, answers those that it has, and ends.
+
+        Raises:
+            EdgeError: as :meth:`check`, or the supervisor cannot start it.
+        """
+        master = self.master()
+        if master is None:
+            self.config.unlink(missing_ok=True)
+            self.check()
+        elif self.write():
+            master.send_signal(signal.SIGUSR2)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not (self.is_running() and self.answers()):
+            if time.monotonic() > deadline:
+                raise EdgeError(status_file.read().error or "its log says why")
+            time.sleep(0.05)
+
+    def take_down(self) -> None:
+        """Stop the edge; its supervisor waits for another configuration."""
+        self.config.unlink(missing_ok=True)
+        self.stop()
+
     def command(self) -> list[str]:
-        """Return the command that runs it in the foreground: a master, which reloads at SIGUSR2."""
+        """Return the command of a master in the foreground, which reloads at SIGUSR2."""
         return [binary(), "-W", "-db", "-f", str(self.config)]
 
     def start(self) -> None:
-        """Start, or start anew, and return when every port answers.
+        """Start or restart it without a supervisor, and return when every port answers.
 
         Raises:
-            EdgeError: as ``check``, or HAProxy does not listen in time.
+            EdgeError: as :meth:`check`, or HAProxy does not listen in time.
         """
         self.stop()
         self.check()
         with self._log.open("wb") as log:
             haproxy = subprocess.Popen(
                 self.command(),
-                env=os.environ | {MARK: self.instance.mark, PART: Part.EDGE},
+                env=os.environ | {INSTANCE_TAG: self.instance.tag, ROLE_TAG: Role.EDGE},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -202,14 +221,14 @@ class Edge:
             time.sleep(0.05)
 
     def answers(self) -> bool:
-        """Return whether something listens on each port."""
+        """Return whether every port accepts connections."""
         return all(map(_answers, self.listeners().values()))
 
     def is_running(self) -> bool:
         return bool(self._processes())
 
     def master(self) -> psutil.Process | None:
-        """Return the process that the others of the edge are children of."""
+        """Return the parent of the other processes of the edge."""
         processes = {process.pid: process for process in self._processes()}
         for process in processes.values():
             with contextlib.suppress(psutil.Error):
@@ -225,7 +244,7 @@ class Edge:
         psutil.wait_procs(processes, timeout=STOP_TIMEOUT_S)
 
     def _processes(self) -> list[psutil.Process]:
-        """Find the edge: Serve's own HAProxy bears the mark too, but has another configuration."""
+        """Find the edge. Serve's own HAProxy has the tags too, but another configuration."""
         found = []
         for process in self.instance.processes():
             with contextlib.suppress(psutil.Error):
@@ -235,7 +254,7 @@ class Edge:
 
 
 def _peer(host: str) -> str:
-    """Return the address by which this machine reaches who listens on a host."""
+    """Return the address by which this machine reaches a listener on the host."""
     return "127.0.0.1" if host in ("", "*", "0.0.0.0", "::") else host
 
 
@@ -247,7 +266,7 @@ def _answers(address: tuple[str, int]) -> bool:
     return True
 
 
-def _check(config: Path) -> None:
+def _check_syntax(config: Path) -> None:
     command = [binary(), "-c", "-f", str(config)]
     checked = subprocess.run(command, capture_output=True, text=True, timeout=CHECK_TIMEOUT_S)
     if checked.returncode:
@@ -256,12 +275,12 @@ def _check(config: Path) -> None:
         raise EdgeError(next(alerts, f"HAProxy refuses {config}"))
 
 
-def binary() -> str:
-    """Return the path of HAProxy.
+def check_ports(config: str) -> None:
+    """Check that every port in a configuration is free.
 
     Raises:
-        EdgeError: there is none.
+        EdgeError: a port is taken.
     """
-    if (found := find_haproxy()) is None:
-        raise EdgeError("there is no HAProxy here (Ray brings one on Linux)")
-    return found
+    for port in map(int, re.findall(r"^\s*bind \S*:(\d+)", config, re.MULTILINE)):
+        if not is_free(port):
+            raise EdgeError(f"port {port} is taken{holder(port)}")

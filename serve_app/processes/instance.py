@@ -1,8 +1,7 @@
-"""One Ray cluster on this machine that belongs to Greenwave: started, found again and stopped by
-its data folder.
+"""One Ray cluster on this machine that belongs to Greenwave, and is found by its data folder.
 
-``ray stop`` would stop every Ray process of the machine. So our processes are told by the session
-they were started in and by a mark in their environment, and no other is ever signalled.
+``ray stop`` would stop every Ray process of the machine. So the processes of an instance are
+recognised by their session and by a tag in their environment, and no other receives a signal.
 """
 
 from __future__ import annotations
@@ -24,31 +23,27 @@ import httpx
 import psutil
 
 from deployments.gateway import EDGE_VARIABLE
-from serve_app import ray_dashboard
+from serve_app.errors import InstanceError
 from serve_app.processes.haproxy import front_environment
 from serve_app.processes.ports import Ports, holder, is_free
-from serve_app.processes.process_tags import MARK, PART, Part, is_marked, part_of
-from serve_app.ray_token import token_mode
+from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role, has_instance_tag, role_of
+from serve_app.ray_dashboard import RayDashboard, token_environment
 
 START_TIMEOUT_S = 120.0
-STOP_TIMEOUT_S = 5.0  # replicas and state actors end within one; what stays are Ray's own, for ever
-KEEPERS_STOP_TIMEOUT_S = 40.0  # longer than all that they stop may take
+STOP_TIMEOUT_S = 5.0  # replicas and state actors take 1 s; Ray's helpers would stay
+SUPERVISORS_STOP_TIMEOUT_S = 40.0  # longer than everything that they stop
 PORT_TIMEOUT_S = 15.0
 FREE_DISK_BYTES = 1 << 30
 OBJECT_STORE_BYTES = 256 << 20  # nothing here travels through the object store
 
 
-class InstanceError(RuntimeError):
-    """The cluster cannot be started or stopped; the message is one clear sentence."""
-
-
 @dataclass(frozen=True)
 class Instance:
-    """Where an instance lives.
+    """The ports, folders and processes of one Ray cluster.
 
     Attributes:
-        data_dir: state that outlives the instance, and the note of the running one.
-        temp_dir: Ray's logs and sockets; short, because socket paths are limited to 107 bytes.
+        data_dir: what outlives the cluster, and the record of the running one.
+        temp_dir: Ray's logs and sockets; short, because a socket's path has at most 107 bytes.
     """
 
     data_dir: Path
@@ -58,30 +53,43 @@ class Instance:
 
     @property
     def base_url(self) -> str:
-        """Where clients find everything."""
+        """URL for clients: of the edge, or of Serve itself without an edge."""
         return f"http://127.0.0.1:{self.ports.http}"
 
     @property
     def front_url(self) -> str:
-        """Serve's own front: ``base_url`` without the edge, its hop and its care."""
+        """URL of Serve itself."""
         return f"http://127.0.0.1:{self.ports.front}"
+
+    @property
+    def has_edge(self) -> bool:
+        return self.ports.front != self.ports.http
 
     @property
     def dashboard_url(self) -> str:
         return f"http://127.0.0.1:{self.ports.dashboard}"
 
     @property
+    def token_file(self) -> Path:
+        """Where the token is kept that Ray asks for, unless the environment names another."""
+        return self.data_dir / "ray-auth-token"
+
+    @property
+    def dashboard(self) -> RayDashboard:
+        return RayDashboard(self.dashboard_url, self.token_file)
+
+    @property
     def ray_dir(self) -> Path:
-        """Ray's own folder, which other clusters may share."""
+        """Ray's temporary folder, which other clusters may share."""
         return self.temp_dir or Path("/tmp/ray")
 
     @property
-    def mark(self) -> str:
-        """The value of GREENWAVE_INSTANCE in the environment of each process of the instance."""
+    def tag(self) -> str:
+        """Value of GREENWAVE_INSTANCE in the environment of each process of the instance."""
         return str(self.data_dir.resolve())
 
     @property
-    def _note(self) -> Path:
+    def _record(self) -> Path:
         return self.data_dir / "instance.json"
 
     @property
@@ -89,7 +97,7 @@ class Instance:
         return self.data_dir / "ray-start.log"
 
     def is_running(self) -> bool:
-        """Return whether the instance's head process lives and its dashboard answers."""
+        """Return whether the instance has processes and its dashboard answers."""
         return self._dashboard_answers() and bool(self.processes())
 
     def start(self) -> None:
@@ -97,8 +105,8 @@ class Instance:
         self.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._check_disk()
         self._check_ports()
-        environment = os.environ | self._environment() | self._token_mode()
-        self._close_haproxy_dir()
+        environment = os.environ | self._environment() | self._token_environment()
+        self._restrict_haproxy_dir()
         with self.log.open("wb") as log:
             head = subprocess.Popen(
                 self._command(),
@@ -108,15 +116,15 @@ class Instance:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        note = {"pid": head.pid, "boot_time": psutil.boot_time(), "ports": self.ports.single()}
-        self._note.write_text(json.dumps(note))
+        record = {"pid": head.pid, "boot_time": psutil.boot_time(), "ports": self.ports.single()}
+        self._record.write_text(json.dumps(record))
         self.wait_until_started(head.poll)
 
     def wait_until_started(self, ended: Callable[[], int | None]) -> None:
         """Return when the dashboard answers.
 
         Args:
-            ended: returns the exit code of the head, None while it lives.
+            ended: returns the exit code of the head, None while it runs.
         """
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self._dashboard_answers():
@@ -129,82 +137,82 @@ class Instance:
             time.sleep(0.1)
 
     def head(self) -> psutil.Process | None:
-        """Return the living process that Ray was started by."""
+        """Return the process that runs ``ray start``, if it is alive."""
         with contextlib.suppress(psutil.Error):
-            head = psutil.Process(self._noted_session() or 0)
-            return head if self.owns(head) and is_marked(head, self.mark) else None
+            head = psutil.Process(self._recorded_session() or 0)
+            return head if self.owns(head) and has_instance_tag(head, self.tag) else None
         return None
 
     def stop(self) -> bool:
-        """Stop every process of the instance, keepers first; return False when there was none."""
+        """Stop every process of the instance, supervisors first; return False if there was none."""
         found = bool(self.processes())
-        for part in (Part.SUPERVISOR, Part.NODE, Part.EDGE):
-            self._end(part, KEEPERS_STOP_TIMEOUT_S)
+        for part in (Role.SUPERVISORD, Role.RAY_SUPERVISOR, Role.EDGE):
+            self._end(part, SUPERVISORS_STOP_TIMEOUT_S)
         self.stop_ray()
         return found
 
-    def stop_ray(self, patience_s: float = STOP_TIMEOUT_S) -> None:
-        """Stop what is neither a keeper nor the edge, at once where ``patience_s`` is 0."""
-        self._end(Part.RAY, patience_s)
-        self._note.unlink(missing_ok=True)
+    def stop_ray(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Stop Ray without supervisors and edge; kill it at once if ``timeout_s`` is 0."""
+        self._end(Role.RAY, timeout_s)
+        self._record.unlink(missing_ok=True)
 
-    def _end(self, part: Part, patience_s: float) -> None:
-        for signal_number, wait_s in ((signal.SIGTERM, patience_s), (signal.SIGKILL, 5.0)):
+    def _end(self, part: Role, timeout_s: float) -> None:
+        for signal_number, wait_s in ((signal.SIGTERM, timeout_s), (signal.SIGKILL, 5.0)):
             if wait_s and (processes := self.processes(part)):
                 for process in processes:
                     with contextlib.suppress(psutil.NoSuchProcess):
                         process.send_signal(signal_number)
                 psutil.wait_procs(self.processes(part), timeout=wait_s)
 
-    def processes(self, part: Part | None = None) -> list[psutil.Process]:
-        """Return every living process of the instance, or of one part of it."""
+    def processes(self, part: Role | None = None) -> list[psutil.Process]:
+        """Return every process of the instance that is alive, or those with one role."""
         return [
             process
             for process in psutil.process_iter()
-            if self.owns(process) and part in (None, part_of(process))
+            if self.owns(process) and part in (None, role_of(process))
         ]
 
     def owns(self, process: psutil.Process) -> bool:
-        """Return whether a process lives and belongs to the instance."""
-        session = self._noted_session()
+        """Return whether a process is alive and belongs to the instance."""
+        session = self._recorded_session()
         with contextlib.suppress(psutil.Error, OSError):
             in_session = session is not None and os.getsid(process.pid) == session
-            ours = process.pid != os.getpid() and (in_session or is_marked(process, self.mark))
+            ours = process.pid != os.getpid() and (
+                in_session or has_instance_tag(process, self.tag)
+            )
             return ours and process.status() != psutil.STATUS_ZOMBIE
         return False
 
-    def as_started(self) -> Instance:
-        """Return the instance with the ports that it was started with, if it was."""
-        note = self._read_note()
-        noted = note["ports"] if note else {}  # an earlier version's may name more
-        known = {name: noted[name] for name in self.ports.single() if name in noted}
+    def with_recorded_ports(self) -> Instance:
+        """Return the instance with the ports of its last start, if there was one."""
+        record = self._read_record()
+        recorded = record["ports"] if record else {}  # other versions may have other names
+        known = {name: recorded[name] for name in self.ports.single() if name in recorded}
         return replace(self, ports=replace(self.ports, **known))
 
-    def _noted_session(self) -> int | None:
-        """Return the session that the head was started in, unless the machine has booted since."""
-        note = self._read_note()
-        return note["pid"] if note else None
+    def _recorded_session(self) -> int | None:
+        """Return the session of the head, unless the machine has booted since its start."""
+        record = self._read_record()
+        return record["pid"] if record else None
 
-    def _read_note(self) -> dict[str, Any] | None:
+    def _read_record(self) -> dict[str, Any] | None:
         try:
-            note: dict[str, Any] = json.loads(self._note.read_text())
+            record: dict[str, Any] = json.loads(self._record.read_text())
         except (OSError, ValueError):
             return None
-        return note if note.get("boot_time") == psutil.boot_time() else None
+        return record if record.get("boot_time") == psutil.boot_time() else None
 
     def _dashboard_answers(self) -> bool:
         try:
-            answer = ray_dashboard.get(
-                self.dashboard_url, ray_dashboard.APPLICATIONS, timeout_s=5.0
-            )
+            self.dashboard.applications(timeout_s=5.0)
         except httpx.HTTPError:
             return False
-        return answer.is_success
+        return True
 
     def _command(self) -> list[str]:
         ports = self.ports
         ray = str(Path(sys.executable).with_name("ray"))
-        # The monitor asks a cloud for machines, and Ray ends as a whole when it dies.
+        # The monitor is for autoscaling in a cloud, and all of Ray ends when it dies.
         command = [ray, "start", "--head", "--block", "--disable-usage-stats", "--no-monitor"]
         options = {
             "port": ports.gcs,
@@ -212,7 +220,7 @@ class Instance:
             "dashboard-port": ports.dashboard,
             "dashboard-agent-listen-port": ports.agent,
             "ray-client-server-port": ports.ray_client,
-            "include-log-monitor": False,  # it is for drivers, and there are none
+            "include-log-monitor": False,  # for drivers, of which there are none
             "metrics-export-port": ports.metrics,
             "min-worker-port": ports.workers[0],
             "max-worker-port": ports.workers[1],
@@ -225,31 +233,31 @@ class Instance:
 
     @property
     def _haproxy_dir(self) -> Path:
-        # Serve adds the node's id, and a socket's path may have 97 bytes: hence the short name.
+        # A short name: Serve adds the node's id, and a socket's path has at most 97 bytes.
         return self.temp_dir / "ha" if self.temp_dir else Path("/tmp/haproxy-serve")
 
-    def _close_haproxy_dir(self) -> None:
-        """Keep others from HAProxy's socket, which would obey anybody."""
+    def _restrict_haproxy_dir(self) -> None:
+        """Keep other users from HAProxy's socket, which has no authentication."""
         self._haproxy_dir.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(PermissionError):  # another user's; Serve says so
+        with contextlib.suppress(PermissionError):  # it belongs to another user; Serve reports that
             self._haproxy_dir.chmod(0o700)
 
-    def _token_mode(self) -> dict[str, str]:
+    def _token_environment(self) -> dict[str, str]:
         try:
-            return token_mode()
+            return token_environment(self.token_file)
         except OSError as error:
             raise InstanceError(
-                f"Ray's token cannot be kept at {error.filename}: {error.strerror}; set"
-                " RAY_AUTH_TOKEN."
+                f"Cannot write Ray's token to {self.token_file}: {error.strerror}."
+                " Set RAY_AUTH_TOKEN."
             ) from error
 
     def _environment(self) -> dict[str, str]:
         ports = self.ports
         haproxy = self._haproxy_dir
         return {
-            MARK: self.mark,
-            **({} if ports.front == ports.http else {EDGE_VARIABLE: self.base_url}),
-            PART: Part.RAY,
+            INSTANCE_TAG: self.tag,
+            **({EDGE_VARIABLE: self.base_url} if self.has_edge else {}),
+            ROLE_TAG: Role.RAY,
             "DATA_DIR": str(self.data_dir.resolve()),
             "RAY_SERVE_HAPROXY_METRICS_PORT": str(ports.haproxy_metrics),
             "RAY_SERVE_HAPROXY_STATS_PORT": str(ports.haproxy_stats),
@@ -262,17 +270,17 @@ class Instance:
             "RAY_SERVE_HAPROXY_SERVER_STATE_FILE": str(haproxy / "server-state"),
             "RAY_SERVE_DIRECT_INGRESS_MIN_HTTP_PORT": str(ports.replicas[0]),
             "RAY_SERVE_DIRECT_INGRESS_MAX_HTTP_PORT": str(ports.replicas[1]),
-            # In Serve's 5 s a busy machine does not start a proxy, which is then killed, and the
-            # deploy with it.
+            # A busy machine does not start a proxy within Serve's 5 s; Serve then kills it, and the
+            # deploy fails.
             "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
-            # Ray's 15 would let everything else on the machine go before who serves.
+            # Ray's 15 would give everything else on the machine priority over replicas.
             "RAY_worker_niceness": "0",
-            # Workers without the environment of any application, which nobody would ever use.
+            # Prestarted workers lack the environment of the applications, so none would be used.
             "RAY_prestart_worker_first_driver": "0",
-            # Ended calls that the dashboard tells of: a few lines of them are read, not 100,000.
+            # Ended calls that the dashboard lists; Ray's default is 100,000.
             "RAY_task_events_max_num_task_in_gcs": "5000",
-            # All of Ray's ports on the loopback, as where nobody makes clusters; else it takes the
-            # machine's own address instead of 127.0.0.1, and listens on every one.
+            # Bind all of Ray's ports to loopback. Otherwise Ray replaces 127.0.0.1 by the machine's
+            # address, and listens on all addresses.
             "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
             **front_environment(),
             **self.env,
@@ -283,20 +291,20 @@ class Instance:
             free = shutil.disk_usage(place).free if place.exists() else FREE_DISK_BYTES
             if free < FREE_DISK_BYTES:
                 raise InstanceError(
-                    f"Only {free >> 20} MB are free on the disk of {place}; 1 GB is needed."
+                    f"Only {free >> 20} MB are free on the disk of {place}, and Ray needs 1 GB."
                 )
 
     def _check_ports(self) -> None:
         deadline = time.monotonic() + PORT_TIMEOUT_S
         ports = self.ports.single()
-        del ports["http"], ports["edge_metrics"]  # the edge's, or the front's
+        del ports["http"], ports["edge_metrics"]  # of the edge
         for name, port in ports.items():
             while not is_free(port):
-                who = holder(port)
-                # without a listener it is a killed process' connection, and soon over
-                if who or time.monotonic() > deadline:
+                owner = holder(port)
+                # without a listener, a connection of a killed process holds it for a moment
+                if owner or time.monotonic() > deadline:
                     raise InstanceError(
-                        f"Port {port} (for {name.replace('_', ' ')}) is taken"
-                        f"{who}; stop that program, or choose other ports with --port-base."
+                        f"Port {port} (for {name.replace('_', ' ')}) is taken{owner}."
+                        " Stop that program, or choose other ports with --port-base."
                     )
                 time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Prometheus and Grafana beside a running system, for as long as somebody looks."""
+"""Prometheus and Grafana beside a running system."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ STOP_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True)
-class Watcher:
-    """A program that watches.
+class MonitoringTool:
+    """A program that monitors an instance.
 
     Attributes:
-        url: where people find it.
-        ready: path that answers 200 once it serves.
-        env: added to that of its parent.
+        ready: path that answers 200 once the program serves.
+        env: added to the environment of its parent.
     """
 
     name: str
@@ -53,11 +52,11 @@ class Watcher:
 
 def prometheus(
     instance: Instance, port: int, every_s: float, *, with_edge: bool = True
-) -> Watcher | None:
-    """Return Prometheus with our rules and the ports of an instance; None where there is none.
+) -> MonitoringTool | None:
+    """Return Prometheus with our rules and the ports of an instance; None if it is not installed.
 
     Args:
-        every_s: from one look to the next.
+        every_s: between two scrapes.
     """
     program = shutil.which("prometheus")
     if program is None:
@@ -73,11 +72,11 @@ def prometheus(
         "--storage.tsdb.retention.time=15d",
         f"--web.listen-address=127.0.0.1:{port}",
     ]
-    return Watcher("Prometheus", command, port, "/-/ready", folder / "prometheus.log")
+    return MonitoringTool("Prometheus", command, port, "/-/ready", folder / "prometheus.log")
 
 
 def prometheus_config(instance: Instance, every_s: float, *, with_edge: bool) -> str:
-    """Return configs/prometheus.yml with the ports of an instance, and without an edge if so."""
+    """Return configs/prometheus.yml with the ports of an instance, with or without its edge."""
     config = yaml.safe_load((CONFIGS / "prometheus.yml").read_text(encoding="utf-8"))
     ports = instance.ports
     places = {"ray": ports.metrics, "haproxy": ports.haproxy_metrics, "edge": ports.edge_metrics}
@@ -96,14 +95,14 @@ def prometheus_config(instance: Instance, every_s: float, *, with_edge: bool) ->
     )
 
 
-def grafana(instance: Instance, port: int, prometheus_url: str) -> Watcher | None:
-    """Return Grafana with our dashboards, readable without a login; None where there is none."""
+def grafana(instance: Instance, port: int, prometheus_url: str) -> MonitoringTool | None:
+    """Return Grafana with our dashboards, readable without login; None if it is not installed."""
     program = shutil.which("grafana")
     if program is None:
         return None
     folder = instance.data_dir / "grafana"
     folder.mkdir(parents=True, exist_ok=True)
-    home = Path("/usr/share/grafana")  # of the packages; an unpacked archive has its own
+    home = Path("/usr/share/grafana")  # of the Debian package; an unpacked archive has its own
     if not home.exists():
         home = Path(program).resolve().parents[1]
     env = {
@@ -119,36 +118,35 @@ def grafana(instance: Instance, port: int, prometheus_url: str) -> Watcher | Non
         "GREENWAVE_DASHBOARDS": str(CONFIGS / "grafana" / "dashboards"),
     }
     command = [program, "server", f"--homepath={home}"]
-    return Watcher("Grafana", command, port, "/api/health", folder / "grafana.log", env)
+    return MonitoringTool("Grafana", command, port, "/api/health", folder / "grafana.log", env)
 
 
 @contextmanager
-def started(watchers: Sequence[Watcher]) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Run watchers within it; yield their processes once all of them serve.
+def running_tools(tools: Sequence[MonitoringTool]) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Run programs during the block; yield their processes once all of them serve.
 
     Raises:
-        CommandError: a port is taken, or one does not come to serve; the others are stopped.
+        CommandError: a port is taken, or a program does not start; the others are stopped.
     """
-    with ExitStack() as ending:
-        processes = [ending.enter_context(_running(each)) for each in watchers]
-        yield processes
+    with ExitStack() as stack:
+        yield [stack.enter_context(_running(each)) for each in tools]
 
 
 @contextmanager
-def _running(watcher: Watcher) -> Iterator[subprocess.Popen[bytes]]:
-    if not is_free(watcher.port):
-        raise CommandError(f"Port {watcher.port} ({watcher.name}) is taken{holder(watcher.port)}.")
-    with watcher.log.open("wb") as log:
+def _running(tool: MonitoringTool) -> Iterator[subprocess.Popen[bytes]]:
+    if not is_free(tool.port):
+        raise CommandError(f"Port {tool.port} ({tool.name}) is taken{holder(tool.port)}.")
+    with tool.log.open("wb") as log:
         process = subprocess.Popen(
-            watcher.command,
-            env=os.environ | watcher.env,
+            tool.command,
+            env=os.environ | tool.env,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # Ctrl-C is for us, who stop it in good order
+            start_new_session=True,  # Ctrl-C reaches only us, and we stop it gracefully
         )
     try:
-        _wait_until_it_serves(watcher, process)
+        _wait_until_serving(tool, process)
         yield process
     finally:
         process.terminate()
@@ -159,9 +157,9 @@ def _running(watcher: Watcher) -> Iterator[subprocess.Popen[bytes]]:
             process.wait()
 
 
-def _wait_until_it_serves(watcher: Watcher, process: subprocess.Popen[bytes]) -> None:
+def _wait_until_serving(tool: MonitoringTool, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
-    while not watcher.serves():
+    while not tool.serves():
         if process.poll() is not None or time.monotonic() > deadline:
-            raise CommandError(f"{watcher.name} does not start; {watcher.log} says why.")
+            raise CommandError(f"{tool.name} does not start; see {tool.log}.")
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""The ports of an instance, and who holds a port of this machine."""
+"""The ports of an instance, and the processes that hold ports of this machine."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import psutil
 
 @dataclass(frozen=True)
 class Ports:
-    """Every port of an instance; none is a default port of the services' documents but ``http``.
+    """Every port of an instance. Only ``http`` is a port that the services' documents name.
 
     Attributes:
-        http: where clients find everything: the edge, or Serve's front where there is no edge.
-        front: Serve's own, behind the edge.
+        http: of the edge, or of Serve itself without an edge.
+        front: of Serve, behind the edge.
     """
 
     http: int = 8000
     dashboard: int = 8265
-    gcs: int = 6390  # not Ray's usual 6379, which is also Redis'
+    gcs: int = 6390  # Ray's usual 6379 is also that of Redis
     ray_client: int = 10001
     agent: int = 52365
     metrics: int = 9105
@@ -37,14 +37,14 @@ class Ports:
 
     @classmethod
     def from_base(cls, base: int) -> Ports:
-        """Make a set from ``base`` to ``base`` + 499, for a second instance on one machine."""
+        """Return the 500 ports from ``base`` on, for a second instance on one machine."""
         names = [name for name, port in asdict(cls()).items() if isinstance(port, int)]
         single = dict(zip(names, range(base, base + len(names)), strict=True))
         workers, replicas = (base + 100, base + 299), (base + 300, base + 499)
         return cls(**single, workers=workers, replicas=replicas)
 
     def without_edge(self) -> Ports:
-        """Put Serve's front where clients look for the edge."""
+        """Return the ports with Serve at the port of the edge."""
         return replace(self, front=self.http)
 
     def single(self) -> dict[str, int]:
@@ -53,9 +53,9 @@ class Ports:
 
 def add_port_base(
     parser: argparse.ArgumentParser,
-    help: str = "find the instance that 'up' has started with the same --port-base",
+    help: str = "the instance that `up` started with the same --port-base",
 ) -> None:
-    """Add ``--port-base``, the first of a second instance's 500 ports, to a command line."""
+    """Add ``--port-base``: the first of the 500 ports of a second instance."""
     parser.add_argument("--port-base", type=_read_port_base, help=help)
 
 
@@ -76,14 +76,14 @@ def is_free(port: int) -> bool:
 
 
 def listeners() -> Iterator[tuple[int, int | None]]:
-    """Yield every TCP port that someone listens on, with the process id where it may be known."""
+    """Yield every TCP port that has a listener, with the process id if it may be known."""
     for connection in psutil.net_connections("tcp"):
         if connection.status == psutil.CONN_LISTEN and connection.laddr:
             yield connection.laddr.port, connection.pid
 
 
 def holder(port: int) -> str:
-    """Say who listens on the port, as the end of a sentence; empty when that cannot be told."""
+    """Return who listens on the port, as the end of a sentence; empty if unknown."""
     with contextlib.suppress(psutil.Error, StopIteration):
         process = psutil.Process(next(pid for p, pid in listeners() if p == port and pid))
         return f" by {process.name()} (process {process.pid})"

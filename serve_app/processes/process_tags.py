@@ -1,6 +1,6 @@
-"""The marks in the environment of each process of an instance: whose it is, and what it does there.
+"""Tags in the environment of each process: the instance that it belongs to, and its role there.
 
-Ray may wipe the environment of processes that it renames, so what bears no part is Ray's.
+Ray may wipe the environment of processes that it renames, so a process without a role is Ray's.
 """
 
 from __future__ import annotations
@@ -12,37 +12,36 @@ from pathlib import Path
 
 import psutil
 
-MARK = "GREENWAVE_INSTANCE"
-PART = "GREENWAVE_PART"
-KEPT_BY = "GREENWAVE_KEPT_BY"  # names a supervisor that is not ours
+INSTANCE_TAG = "GREENWAVE_INSTANCE"
+ROLE_TAG = "GREENWAVE_PART"
+SUPERVISED_BY = "GREENWAVE_KEPT_BY"  # names a supervisor other than our supervisord
 EXEC_S = 0.1
 
 
-class Part(enum.StrEnum):
-    """What a process is there for."""
+class Role(enum.StrEnum):
+    """What a process does in its instance."""
 
-    SUPERVISOR = "supervisor"
-    NODE = "node"  # keeps Ray
-    EDGE = "edge"  # keeps the edge, or is it
+    SUPERVISORD = "supervisor"
+    RAY_SUPERVISOR = "node"
+    EDGE = "edge"  # the supervisor of the edge, and the edge
     RAY = "ray"
 
 
-def is_marked(process: psutil.Process, mark: str) -> bool:
-    return read_mark(process, MARK) == mark
+def has_instance_tag(process: psutil.Process, tag: str) -> bool:
+    return read_tag(process, INSTANCE_TAG) == tag
 
 
-def part_of(process: psutil.Process) -> Part:
-    """Return what a process does in its instance."""
+def role_of(process: psutil.Process) -> Role:
     with contextlib.suppress(psutil.Error, OSError, ValueError):
-        return Part(read_mark(process, PART) or Part.RAY)
-    return Part.RAY
+        return Role(read_tag(process, ROLE_TAG) or Role.RAY)
+    return Role.RAY
 
 
-def read_mark(process: psutil.Process, name: str) -> str | None:
+def read_tag(process: psutil.Process, name: str) -> str | None:
     """Read one variable of the environment that a process was started with."""
     if not Path("/proc").exists():
         return process.environ().get(name)
-    # psutil stops at the gap that a renaming leaves in there
+    # psutil stops at the gap that a renaming leaves
     start = f"{name}=".encode()
     for entry in _read_memory(process, "environ").split(b"\0"):
         if entry.startswith(start):
@@ -58,10 +57,10 @@ def read_command(process: psutil.Process) -> list[str]:
 
 
 def _read_memory(process: psutil.Process, name: str) -> bytes:
-    """Read a file of ``/proc`` that shows memory of a process; of one that is gone, nothing.
+    """Read a file of ``/proc`` that shows memory of a process; return nothing if it has ended.
 
-    It is empty for a moment while the process executes a program: at its start, and again when
-    HAProxy's master executes itself anew. Threads of the kernel have no program.
+    The file is empty for a moment while the process executes a program: at its start, and when
+    HAProxy's master executes itself again. Threads of the kernel have no program.
     """
     proc = Path(f"/proc/{process.pid}")
     deadline = time.monotonic() + EXEC_S

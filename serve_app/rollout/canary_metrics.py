@@ -1,4 +1,4 @@
-"""What the metrics tell of a policy that is tried and of the one in service."""
+"""Metrics of a canary and of the policy in service."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rich.table import Table
 _PREFIX = "ray_inference_"
 _TARGETS = "prom_metrics_service_discovery.json"  # Ray keeps it on the head's node
 
-Part = tuple[str, str]  # primary or candidate, and the name of its hidden states
+Policy = tuple[str, str]  # primary or candidate, and the name of its hidden states
 
 
 @dataclass
-class Figures:
-    """Sums over replicas, since each of them was started."""
+class PolicyMetrics:
+    """Sums over replicas, since the start of each."""
 
     sums: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
@@ -41,18 +41,18 @@ class Figures:
 
     @property
     def out_of_range(self) -> float | None:
-        """Share of observed values out of the range of the training."""
+        """Share of observed values outside of the training's range."""
         outside, inside = (self.sums[f"observed_values_{each}"] for each in ("outside", "inside"))
         return outside / (outside + inside) if outside + inside else None
 
     @property
     def compared(self) -> int:
-        """Steps of a shadow whose action was compared with that of the policy in service."""
+        """Steps of a shadow that were compared with those of the policy in service."""
         return int(self.sums["shadow_agreed"] + self.sums["shadow_differed"])
 
     @property
     def agreement(self) -> float | None:
-        """Share of them that had the same action."""
+        """Share of the compared steps with the same action."""
         return self.sums["shadow_agreed"] / self.compared if self.compared else None
 
     def _mean(self, name: str) -> float | None:
@@ -60,13 +60,13 @@ class Figures:
         return self.sums[f"{name}_sum"] / count if count else None
 
 
-def figures_of(pages: Iterable[str], app: str) -> Mapping[Part, Figures]:
-    """Add up what the nodes export.
+def read_metrics(pages: Iterable[str], app: str) -> Mapping[Policy, PolicyMetrics]:
+    """Add up the metrics of an application.
 
     Args:
-        pages: one of each node, in Prometheus' format.
+        pages: of each node, in Prometheus' format.
     """
-    figures: defaultdict[Part, Figures] = defaultdict(Figures)
+    metrics: defaultdict[Policy, PolicyMetrics] = defaultdict(PolicyMetrics)
     for page in pages:
         for family in text_string_to_metric_families(page):
             for sample in family.samples:
@@ -79,27 +79,27 @@ def figures_of(pages: Iterable[str], app: str) -> Mapping[Part, Figures]:
                     name = f"shadow_{labels['outcome']}"
                 elif name == "observed_values_total":
                     name = f"observed_values_{labels['range']}"
-                figures[policy, labels.get("states", "")].sums[name] += sample.value
-    return figures
+                metrics[policy, labels.get("states", "")].sums[name] += sample.value
+    return metrics
 
 
-def pages_of(metrics_port: int, ray_dir: Path, report: Callable[[str], None]) -> Iterator[str]:
-    """Yield what each node exports; Ray's processes report to it every 10 s.
+def scrape_nodes(metrics_port: int, ray_dir: Path, report: Callable[[str], None]) -> Iterator[str]:
+    """Yield the metrics page of each node; Ray's processes report to it every 10 s.
 
     Args:
         metrics_port: exporter of this node.
         ray_dir: temporary folder of Ray.
-        report: told of a node that does not answer.
+        report: called with a sentence about a node that does not answer.
     """
     for target in _targets(metrics_port, ray_dir):
         try:
             yield httpx.get(f"http://{target}/metrics", timeout=10).raise_for_status().text
         except httpx.HTTPError as error:
-            report(f"Not counted: the node at {target} does not answer: {error}")
+            report(f"The metrics of the node at {target} are missing: {error}")
 
 
 def _targets(metrics_port: int, ray_dir: Path) -> list[str]:
-    """Return the exporters of the cluster; that of this node alone, when it is in no list."""
+    """Return the exporters of the cluster, or only that of this node if Ray does not list it."""
     try:
         groups = json.loads((ray_dir / _TARGETS).read_text())
     except (OSError, ValueError):
@@ -109,15 +109,19 @@ def _targets(metrics_port: int, ray_dir: Path) -> list[str]:
     return targets if mine else [f"127.0.0.1:{metrics_port}"]
 
 
-def comparison(user_config: Mapping[str, Any], figures: Mapping[Part, Figures]) -> Table:
-    """Return a table with a column for each policy that is configured."""
-    columns: dict[str, Part] = {"in service": ("primary", user_config.get("states") or "")}
+def comparison_table(
+    user_config: Mapping[str, Any], metrics: Mapping[Policy, PolicyMetrics]
+) -> Table:
+    """Return a table with a column for each configured policy."""
+    columns: dict[str, Policy] = {"in service": ("primary", user_config.get("states") or "")}
     candidate = user_config.get("candidate")
     if candidate:
         columns[candidate["mode"]] = ("candidate", candidate["states"])
     table = Table("since its replicas started", *columns)
-    for name, tell in _ROWS.items():
-        table.add_row(name, *(tell(figures.get(part) or Figures()) for part in columns.values()))
+    for name, cell in _ROWS.items():
+        table.add_row(
+            name, *(cell(metrics.get(policy) or PolicyMetrics()) for policy in columns.values())
+        )
     return table
 
 
@@ -125,15 +129,17 @@ def _number(value: float | None, form: str) -> str:
     return "-" if value is None else format(value, form)
 
 
-_ROWS: dict[str, Callable[[Figures], str]] = {
-    "decisions": lambda figures: f"{figures.decisions:,}",
-    "mean entropy, nats": lambda figures: _number(figures.entropy, ".3f"),
-    "mean batched step, ms": lambda figures: _number(figures.step_ms, ".3f"),
-    "observed values out of range": lambda figures: _number(figures.out_of_range, ".2%"),
-    "steps left to the other": lambda figures: f"{figures.sums['steps_passed_on_total']:,.0f}",
-    "shadow: same action": lambda figures: _number(figures.agreement, ".1%"),
-    "shadow: steps compared": lambda figures: f"{figures.compared:,}",
-    "shadow: skipped, failed": lambda figures: (
-        f"{figures.sums['shadow_skipped']:,.0f}, {figures.sums['shadow_failed']:,.0f}"
+_ROWS: dict[str, Callable[[PolicyMetrics], str]] = {
+    "decisions": lambda metrics: f"{metrics.decisions:,}",
+    "mean entropy, nats": lambda metrics: _number(metrics.entropy, ".3f"),
+    "mean batched step, ms": lambda metrics: _number(metrics.step_ms, ".3f"),
+    "observed values out of range": lambda metrics: _number(metrics.out_of_range, ".2%"),
+    "steps left to the other policy": lambda metrics: (
+        f"{metrics.sums['steps_passed_on_total']:,.0f}"
+    ),
+    "shadow: same action": lambda metrics: _number(metrics.agreement, ".1%"),
+    "shadow: steps compared": lambda metrics: f"{metrics.compared:,}",
+    "shadow: skipped, failed": lambda metrics: (
+        f"{metrics.sums['shadow_skipped']:,.0f}, {metrics.sums['shadow_failed']:,.0f}"
     ),
 }

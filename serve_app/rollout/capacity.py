@@ -1,46 +1,140 @@
-"""Whether a cluster has what a serve config needs: Ray lets what does not fit wait for ever."""
+"""What a serve config needs, and whether a cluster has it.
+
+CPUs are counted as Ray counts them; memory is what docs/operations.md measures. Ray lets replicas
+wait indefinitely that find no node.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from serve_app import ray_dashboard
-from serve_app.rollout.resources import Config, least, megabytes_of_ray, most, scales, surge
+from serve_app.ray_dashboard import RayDashboard
 
+Config = Mapping[str, Any]
+
+# An average replica, a state actor, and what Ray and Serve take on every node and, in addition, on
+# the head. See "Capacity" in docs/operations.md.
+REPLICA_MB = 95
+STATE_ACTOR_MB = 70
+STATE_MB = 0.002  # in its replica and in its state actor
+NODE_MB = 400
+HEAD_MB = 600
+
+INFERENCE = "serve_app.inference:build"
+_AUTO = {"min_replicas": 1, "max_replicas": 100}  # Serve's meaning of `num_replicas: auto`
 _REMEDY = "add nodes, or lower min_replicas, num_replicas or num_cpus"
-_ANY = 0.001  # a head with --num-cpus=0 is no place for replicas
+_MIN_CPUS = 0.001  # a head with --num-cpus=0 has no replicas
 _MB = 1 << 20
 
 
+class Scale(NamedTuple):
+    """How many replicas a deployment has, and what each of them asks Ray for.
+
+    Attributes:
+        application: its name.
+        cpus: ``num_cpus`` of a replica.
+        surge: replicas of a new version beside ``least`` of the old one.
+        per_node: how many replicas one node may have; None for any number.
+    """
+
+    application: str
+    cpus: float
+    least: int
+    most: int
+    surge: int
+    per_node: int | None
+
+    def nodes(self, replicas: int) -> int:
+        """Return how many nodes that many replicas must be spread over."""
+        return math.ceil(replicas / self.per_node) if self.per_node else 1
+
+
+class Need(NamedTuple):
+    """What a whole cluster must have, in addition to the memory of :func:`megabytes_of_ray`."""
+
+    cpus: float
+    megabytes: int
+
+
 class Node(NamedTuple):
-    """What Ray counts out on a node: CPUs, and megabytes that were free when it was started."""
+    """What Ray counts on a node: CPUs, and megabytes that were free at its start."""
 
     cpus: float
     megabytes: float
 
 
-def nodes_of(dashboard_url: str) -> list[Node]:
-    """Return the living nodes of a cluster.
+def scales(config: Config) -> Iterator[Scale]:
+    """Yield the scale of each deployment, by Serve's defaults where the config has none."""
+    for application in config["applications"]:
+        for deployment in application.get("deployments") or [{}]:
+            yield _scale(application["name"], deployment)
+
+
+def least(config: Config) -> Need:
+    """Return what the least number of replicas and the state actors need."""
+    return _need(config, [(scale, scale.least) for scale in scales(config)])
+
+
+def most(config: Config) -> Need:
+    """Return what the largest number of replicas that autoscaling may start needs."""
+    return _need(config, [(scale, scale.most) for scale in scales(config)])
+
+
+def surge(config: Config) -> Need:
+    """Return what a new version needs in addition: applications change one after the other."""
+    needs = [Need(each.surge * each.cpus, each.surge * REPLICA_MB) for each in scales(config)]
+    return Need(
+        round(max((each.cpus for each in needs), default=0.0), 3),
+        max((each.megabytes for each in needs), default=0),
+    )
+
+
+def describe_needs(config: Config) -> str:
+    """Describe what the config needs on a cluster of one node."""
+    low, high, extra = least(config), most(config), surge(config)
+    ray = megabytes_of_ray(1)
+    return (
+        f"needs {low.cpus + extra.cpus:.4g} CPUs and"
+        f" {(low.megabytes + extra.megabytes + ray) / 1000:.1f} GB,"
+        f" can grow to {high.cpus:g} and {(high.megabytes + ray) / 1000:.1f} GB"
+    )
+
+
+def megabytes_of_ray(nodes: int) -> int:
+    """Return the memory of Ray and Serve without replicas."""
+    return HEAD_MB + nodes * NODE_MB
+
+
+def state_actors(config: Config) -> int:
+    return sum(args.get("shards", 1) for args in _inference_args(config))
+
+
+def states(config: Config) -> int:
+    """Return how many hidden states there may be."""
+    return sum(args.get("max_states", 100_000) for args in _inference_args(config))
+
+
+def nodes_of(dashboard: RayDashboard) -> list[Node]:
+    """Return the live nodes of a cluster.
 
     Raises:
         httpx.HTTPError: it does not answer.
     """
-    answer = ray_dashboard.get(dashboard_url, ray_dashboard.NODES, timeout_s=10.0)
-    nodes = answer.raise_for_status().json()["data"]["result"]["result"]
-    alive = (each["resources_total"] for each in nodes if each["state"] == "ALIVE")
+    alive = (each["resources_total"] for each in dashboard.nodes() if each["state"] == "ALIVE")
     return [Node(each.get("CPU", 0.0), each.get("memory", 0.0) / _MB) for each in alive]
 
 
-def this_machine() -> Node:
-    """Return what a Ray that is started now will find here."""
-    from deployments.ray_private.core import available_cpus, available_memory
+def local_node() -> Node:
+    """Return what a Ray that starts now finds on this machine."""
+    from deployments.ray_private.core import available_cpus, available_memory  # imports Ray
 
     return Node(available_cpus(), available_memory() / _MB)
 
 
-def misfit(config: Config, nodes: Sequence[Node]) -> str | None:
-    """Return one sentence when not even the least number of replicas finds a place."""
+def shortfall(config: Config, nodes: Sequence[Node]) -> str | None:
+    """Return one sentence if there is no room for the least number of replicas."""
     need, extra = least(config), surge(config)
     cpus = round(need.cpus + extra.cpus, 3)
     if cpus > sum(node.cpus for node in nodes):
@@ -48,7 +142,7 @@ def misfit(config: Config, nodes: Sequence[Node]) -> str | None:
         reason = f"{parts} a version while the old one serves)" if extra.cpus else ""
         return f"The config needs {cpus:g} CPUs{reason}, and {_cpus_of(nodes)}: {_REMEDY}."
     for scale in scales(config):
-        places = sum(node.cpus >= max(scale.cpus, _ANY) for node in nodes)
+        places = sum(node.cpus >= max(scale.cpus, _MIN_CPUS) for node in nodes)
         if not places:
             return (
                 f"Each replica of {scale.application} needs {scale.cpus:g} CPUs (num_cpus), more"
@@ -68,24 +162,50 @@ def misfit(config: Config, nodes: Sequence[Node]) -> str | None:
     return None
 
 
-def limit(config: Config, nodes: Sequence[Node]) -> str | None:
-    """Return one sentence when there is less room than autoscaling may want."""
+def growth_limit(config: Config, nodes: Sequence[Node]) -> str | None:
+    """Return one sentence if there is less room than autoscaling may use."""
     need = most(config)
     megabytes = need.megabytes + megabytes_of_ray(len(nodes))
     cpus, free = sum(node.cpus for node in nodes), sum(node.megabytes for node in nodes)
     spread = max((scale.nodes(scale.most) for scale in scales(config)), default=1)
-    places = sum(node.cpus >= _ANY for node in nodes)
+    places = sum(node.cpus >= _MIN_CPUS for node in nodes)
     if need.cpus <= cpus and megabytes <= free and spread <= places:
         return None
     over = f" over {spread} nodes" if spread > 1 else ""
     return (
         f"The config can grow to {need.cpus:g} CPUs and {megabytes / 1000:.1f} GB of memory{over},"
-        f" and {_cpus_of(nodes)} and {free / 1000:.1f} GB: replicas beyond that wait for more"
-        " nodes."
+        f" and {_cpus_of(nodes)} and {free / 1000:.1f} GB: further replicas wait for more nodes."
     )
 
 
 def _cpus_of(nodes: Sequence[Node]) -> str:
-    places = [node for node in nodes if node.cpus >= _ANY]
+    places = [node for node in nodes if node.cpus >= _MIN_CPUS]
     number = f"{len(places)} nodes" if len(places) != 1 else "1 node"
     return f"the cluster has {sum(node.cpus for node in places):g} ({number})"
+
+
+def _scale(application: str, deployment: Mapping[str, Any]) -> Scale:
+    fixed = deployment.get("num_replicas")
+    bounds = deployment.get("autoscaling_config") or (_AUTO if fixed == "auto" else None)
+    if bounds is None:
+        least = most = 1 if fixed is None else int(fixed)
+    else:
+        least, most = bounds.get("min_replicas", 1), bounds.get("max_replicas", 1)
+    cpus = (deployment.get("ray_actor_options") or {}).get("num_cpus")
+    surge = math.ceil(least * deployment.get("max_surge_percent", 0) / 100)
+    per_node = deployment.get("max_replicas_per_node")
+    return Scale(application, 1.0 if cpus is None else float(cpus), least, most, surge, per_node)
+
+
+def _inference_args(config: Config) -> Iterator[Mapping[str, Any]]:
+    for application in config["applications"]:
+        if application["import_path"] == INFERENCE:
+            yield application.get("args") or {}
+
+
+def _need(config: Config, replicas: list[tuple[Scale, int]]) -> Need:
+    number = sum(count for _, count in replicas)
+    return Need(
+        round(sum(count * scale.cpus for scale, count in replicas), 3),
+        number * REPLICA_MB + state_actors(config) * STATE_ACTOR_MB,
+    )

@@ -1,5 +1,4 @@
-"""Reads serve configs strictly: Ray drops unknown keys without a word, so a typing error would
-pass as a default."""
+"""Strict reading of serve configs: Ray ignores unknown keys, so that a typing error would pass."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from serve_app.errors import CommandError, place
 from serve_app.rollout.services import SERVICES
 from serve_app.settings import Settings
 
-# Fields that Ray's schema leaves as raw dictionaries although a model exists.
+# Fields that Ray's schema leaves as dictionaries although Ray has a model of them.
 _RAW_FIELDS: dict[str, type[BaseModel]] = {
     "autoscaling_config": AutoscalingConfig,
     "request_router_config": RequestRouterConfig,
@@ -32,19 +31,19 @@ _FREE_FIELDS = {"args", "user_config", "runtime_env", "policy_kwargs", "request_
 
 
 class InvalidServeConfigError(CommandError):
-    """The config would not do what it says; the message lists every fault with its place."""
+    """The config is not valid; the message lists every fault with its place."""
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read a serve config and check every key of it; the form of the logs is as the settings say.
+    """Read a serve config, check every key of it, and set the log format of the settings.
 
     Raises:
-        InvalidServeConfigError: unreadable, unknown keys, or values that Ray or a builder refuses.
+        InvalidServeConfigError: it cannot be read, or Ray or a builder would refuse it.
     """
     try:
         config = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InvalidServeConfigError(f"{path} cannot be read: {error}") from error
+        raise InvalidServeConfigError(f"Cannot read {path}: {error}") from error
     faults = list(find_faults(config))
     if faults:
         raise InvalidServeConfigError(f"{path} is not valid:\n  " + "\n  ".join(faults))
@@ -56,7 +55,7 @@ def read_config(path: Path) -> dict[str, Any]:
 def find_faults(config: object) -> Iterator[str]:
     """Yield a sentence for each fault."""
     if not isinstance(config, Mapping):
-        yield "the file does not hold a mapping"
+        yield "the file does not have a mapping"
         return
     unknown = list(_unknown_keys(ServeDeploySchema, config, ""))
     yield from unknown
@@ -104,7 +103,7 @@ def _unknown_keys(model: type[BaseModel], value: Mapping[str, Any], place: str) 
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """Find the pydantic model inside ``Model | None``, ``list[Model]`` and the like."""
+    """Return the pydantic model inside of ``Model | None``, ``list[Model]`` and the like."""
     if inspect.isclass(annotation) and not isinstance(annotation, types.GenericAlias):
         return annotation if issubclass(annotation, BaseModel) else None
     for argument in typing.get_args(annotation):
@@ -114,12 +113,12 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 
 
 def _read_args(application: Mapping[str, Any]) -> BaseModel | None:
-    """Import the builder, as Ray would, and read ``args`` by its signature, if that has a model.
+    """Import the builder as Ray would, and read ``args`` by the model in its signature.
 
     Raises:
         ValidationError: the model refuses them.
-        TypeError: it names neither a builder nor an application.
-        Exception: whatever the import raises.
+        TypeError: the path names neither a builder nor an application.
+        Exception: the import fails.
     """
     builder = import_attr(application["import_path"])
     if isinstance(builder, (Application, Deployment)):
@@ -134,7 +133,7 @@ def _read_args(application: Mapping[str, Any]) -> BaseModel | None:
 
 
 def _faults_of_deployments(application: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each deployment that the service does not have, or cannot configure."""
+    """Yield a sentence for each deployment that the service lacks, or that it cannot configure."""
     builder = application["import_path"]
     service = next((each for each in SERVICES if builder == f"{each.module}:build"), None)
     if service is None:
@@ -156,7 +155,7 @@ def _faults_of_deployments(application: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _contradictions(options: Mapping[str, BaseModel | None]) -> Iterator[str]:
-    """Yield a sentence for each pair of applications whose options do not go together."""
+    """Yield a sentence for each pair of applications with options that contradict each other."""
     for name, gateway in options.items():
         if not isinstance(gateway, GatewayOptions):
             continue

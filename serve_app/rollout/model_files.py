@@ -1,4 +1,4 @@
-"""Reads the model files that a serve config names, before any replica has to."""
+"""The model files that a serve config names, read before any replica reads them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ from models.artifacts import InvalidArtifactError
 from models.networks.file import InvalidNetworkError
 from models.policy.form import InvalidPolicyFileError
 from models.policy.step import PolicyStep
-from serve_app.configured_network import resolved
-from serve_app.rollout.networks import network_of
+from serve_app.configured_network import network_of, resolved
+from serve_app.rollout.capacity import INFERENCE
 from serve_app.settings import Settings
 
-_INFERENCE = "serve_app.inference:build"
 _READERS: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "serve_app.density:build": ("model_path", "DENSITY_MODEL_PATH", DensityService.read),
     "serve_app.flow:build": ("model_path", "FLOW_MODEL_PATH", FlowService.read),
 }
 
 
-def faults_of_weights(config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each file in the config that an application or replica would refuse.
+def find_file_faults(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each file that an application or a replica would refuse.
 
-    A replica keeps the model that it has, or starts without one and answers 503.
+    A replica would keep its model, or start without one and answer 503.
     """
     for application in config["applications"]:
         for read in _readings(application):
@@ -39,9 +38,9 @@ def faults_of_weights(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _readings(application: Mapping[str, Any]) -> Iterator[Callable[[], object]]:
-    """Yield what reads each of an application's files."""
+    """Yield a reader for each file of an application."""
     builder = application["import_path"]
-    if builder == _INFERENCE:
+    if builder == INFERENCE:
         yield lambda: network_of(application)
         named = list(_paths(application, "agent_path", "MAPPO_AGENT_PATH"))
         for path in named or [str(Settings().mappo_agent_path)]:
@@ -53,12 +52,12 @@ def _readings(application: Mapping[str, Any]) -> Iterator[Callable[[], object]]:
 
 
 def _read_policy(application: Mapping[str, Any], path: str) -> None:
-    with suppress(InvalidNetworkError):  # which is told by itself
+    with suppress(InvalidNetworkError):  # reported separately
         PolicyStep.load(resolved(Path(path)), network_of(application))
 
 
 def _paths(application: Mapping[str, Any], key: str, variable: str) -> Iterator[str]:
-    """Yield what is named under ``key`` or, in the environment, as ``variable``."""
+    """Yield the paths under ``key``, and that of ``variable`` in the environment."""
     environment = (application.get("runtime_env") or {}).get("env_vars") or {}
     places = [application.get("args") or {}]
     user_configs = [each.get("user_config") or {} for each in application.get("deployments", [])]

@@ -1,4 +1,4 @@
-"""The configs that were deployed with success, so that Ray can be started anew, and rolled back."""
+"""Configs that were deployed successfully, for restarts of Ray and for rollbacks."""
 
 from __future__ import annotations
 
@@ -10,30 +10,33 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from models.atomic_write import atomic_write
-from serve_app.file_lock import acquire_file_lock
-from serve_app.rollout.deploy import DeployError
+from serve_app.errors import DeployError
+from serve_app.files import acquire_file_lock
 
 KEPT = 10
-PATIENCE_S = 3.0
+LOCK_TIMEOUT_S = 3.0
 
 
 class Releases:
-    """A folder with one file for each release, numbered upwards, and what may become one."""
+    """A folder with a numbered file for each release, and files that may become one.
+
+    A *staged* config is being deployed by a command. A *pending* one is deployed by the supervisor
+    of Ray when it starts Ray.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     @property
-    def trial(self) -> Path:
-        """The config that a start of Ray has to prove good."""
-        return self._folder / "trial.json"
+    def pending(self) -> Path:
+        return self._folder / "pending.json"
 
     @property
     def _staged(self) -> Path:
         return self._folder / "staged.json"
 
     def current(self) -> dict[str, Any] | None:
-        """Return the newest config that was deployed with success."""
+        """Return the newest config that was deployed successfully."""
         return next((_read(path) for path in reversed(self._files())), None)
 
     def previous(self) -> dict[str, Any] | None:
@@ -41,19 +44,19 @@ class Releases:
         return next((_read(path) for path in reversed(self._files()[:-1])), None)
 
     def wanted(self) -> dict[str, Any] | None:
-        """Return what a Ray that has just started shall serve."""
-        return _read(self.trial) if self.trial.exists() else self.current()
+        """Return the config for a Ray that has just started."""
+        return _read(self.pending) if self.pending.exists() else self.current()
 
-    def try_out(self, config: dict[str, Any]) -> None:
-        """Want a config until it has proved good or bad.
+    def set_pending(self, config: dict[str, Any]) -> None:
+        """Want a config until it is added as a release, or discarded.
 
         Raises:
             DeployError: it cannot be written.
         """
-        _write(self.trial, config)
+        _write(self.pending, config)
 
     def stage(self, config: dict[str, Any]) -> Path:
-        """Write what shall become a release, before the cluster hears of it: a full disk shows now.
+        """Write a config before the cluster receives it, so that a full disk shows in time.
 
         Raises:
             DeployError: it cannot be written.
@@ -61,58 +64,57 @@ class Releases:
         _write(self._staged, config)
         return self._staged
 
-    def end_trial(self) -> None:
+    def discard_pending(self) -> None:
         """Forget what has not become a release."""
-        for path in (self.trial, self._staged):
+        for path in (self.pending, self._staged):
             path.unlink(missing_ok=True)
 
-    def add(self, candidate: Path) -> None:
-        """Make what was staged or on trial the current one, and forget the oldest beyond ten."""
+    def add(self, file: Path) -> None:
+        """Make the staged or pending config the current release, and forget the oldest ones."""
         files = self._files()
-        if _read(candidate) != self.current():
+        if _read(file) != self.current():
             number = int(files[-1].stem) + 1 if files else 1
-            candidate.replace(self._folder / f"{number:06}.json")
+            file.replace(self._folder / f"{number:06}.json")
             for path in files[: -(KEPT - 1)]:
                 path.unlink(missing_ok=True)
-        self.end_trial()
+        self.discard_pending()
 
-    def undo(self, candidate: Path) -> None:
-        """Forget the current one; what was staged is the one before it, with the code of today."""
+    def undo(self, file: Path) -> None:
+        """Forget the current release; the staged config is the one before it, with today's code."""
         current, *others = reversed(self._files())
         for path in others[:1]:
-            candidate.replace(path)
+            file.replace(path)
         current.unlink(missing_ok=True)
-        self.end_trial()
+        self.discard_pending()
 
     @contextlib.contextmanager
-    def rollout(self) -> Iterator[None]:
-        """Be the only one who deploys, from the first change to the last look or the way back.
+    def rollout_lock(self) -> Iterator[None]:
+        """Exclude other rollouts, from the first change to the last check or the restoration.
 
-        The keeper of Ray has no part in this: it takes turns, since a rollout waits for the Ray
-        that it starts again.
+        The supervisor of Ray does not take this lock: a rollout waits for the Ray that it restarts.
 
         Raises:
-            DeployError: somebody else deploys still when the patience is over.
+            DeployError: another rollout is still in progress after the timeout.
         """
-        with self._lock("rollout") as file:
-            if not acquire_file_lock(file, PATIENCE_S):
-                raise DeployError("Another deploy is under way.")
+        with self._open_lock("rollout") as file:
+            if not acquire_file_lock(file, LOCK_TIMEOUT_S):
+                raise DeployError("Another deploy is in progress.")
             yield
 
     @contextlib.contextmanager
-    def turn(self) -> Iterator[None]:
-        """Wait until nobody else changes what the cluster serves."""
-        with self._lock("turn") as file:
+    def deploy_lock(self) -> Iterator[None]:
+        """Wait until no other process sends a config to the cluster."""
+        with self._open_lock("turn") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def _lock(self, name: str) -> TextIO:
+    def _open_lock(self, name: str) -> TextIO:
         path = self._folder / name
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             return path.open("w")
         except OSError as error:
-            raise _refusal(path, error) from error
+            raise _write_error(path, error) from error
 
     def _files(self) -> list[Path]:
         return sorted(self._folder.glob("[0-9]*.json"))
@@ -131,9 +133,9 @@ def _write(path: Path, config: dict[str, Any]) -> None:
         with atomic_write(path, mode=0o600) as file:
             file.write(json.dumps(config, indent=1).encode())
     except OSError as error:
-        raise _refusal(path, error) from error
+        raise _write_error(path, error) from error
 
 
-def _refusal(path: Path, error: OSError) -> DeployError:
-    reason = f"The release cannot be written to {path.parent}: {error.strerror}"
+def _write_error(path: Path, error: OSError) -> DeployError:
+    reason = f"Cannot write the release to {path.parent}: {error.strerror}"
     return DeployError(f"{reason}. Nothing has been changed.")

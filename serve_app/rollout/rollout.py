@@ -1,118 +1,119 @@
-"""Deploys a config on a running cluster so that a bad one changes nothing."""
+"""The way of every config onto a cluster: a bad one changes nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import httpx
 
-from serve_app.rollout.canary import undone_by
-from serve_app.rollout.capacity import limit, misfit, nodes_of
+from serve_app.errors import DeployError
+from serve_app.ray_dashboard import RayDashboard
+from serve_app.rollout.canary import replaced_by
+from serve_app.rollout.capacity import growth_limit, nodes_of, shortfall
 from serve_app.rollout.code_version import stamp
-from serve_app.rollout.deploy import (
-    DRAINING,
-    RUNNING,
-    DeployError,
-    deploy,
-    serves,
-    wait_until_running,
-)
+from serve_app.rollout.deploy import DRAINING, RUNNING, deploy, serves, wait_until_running
 from serve_app.rollout.releases import Releases
-from serve_app.rollout.rolling_update import Config, steps
+from serve_app.rollout.stages import Config, rolling_update
 
 Report = Callable[[str, str, float], None]
 
-_INTERRUPTED = "Interrupted: the release before is put back. Another Ctrl-C ends that, too."
-_MIXTURE = (
-    "Interrupted: some applications may be of one release and some of another."
+_INTERRUPTED = "Interrupted: restoring the previous release. Another Ctrl-C ends that, too."
+_MIXED = (
+    "Interrupted: some applications may run the new release and some the previous one."
     " Run `make deploy` or `make rollback`."
 )
 
 
 @dataclass
 class Rollout:
-    """The way of every config onto a cluster.
+    """Deploys configs on one cluster, and restores the current release if one does not run.
 
     Attributes:
         front: Serve's port, which cannot change while Serve runs; None for the config's own.
-        timeout_s: longest wait until an application runs.
+        timeout_s: how long each application may take until it runs.
         report: called with name, status and seconds at each change of status.
-        say: called with a sentence when the plan has changed.
+        warn: called with a sentence about something that the operator may not expect.
     """
 
-    dashboard_url: str
+    dashboard: RayDashboard
     front: int | None
     releases: Releases
     timeout_s: float
     report: Report = field(default=lambda name, status, seconds: None)
-    say: Callable[[str], None] = field(default=lambda sentence: None)
+    warn: Callable[[str], None] = field(default=lambda sentence: None)
     _sent: Config | None = None
 
     def deploy(self, config: Config) -> bool:
-        """Deploy a config with the code that is installed, and make it the current release.
+        """Deploy a config with the installed code, and make it the current release.
 
-        What is the current release already is sent again: the cluster may serve something else.
+        The current release is sent again: the cluster may serve something else.
 
         Returns:
             Whether it is another release than before.
 
         Raises:
-            DeployError: it cannot be written down, the cluster has no room for it, or somebody
-                else deploys, and nothing has been changed; or it does not run, and the release
-                before it has been put back.
-            KeyboardInterrupt: it was interrupted; says what serves now.
+            DeployError: it cannot be stored, the cluster has no room for it, or another deploy is
+                in progress, and nothing has been changed; or it does not run, and the previous
+                release has been restored.
+            KeyboardInterrupt: it was interrupted; the message says what serves now.
         """
-        with self.releases.rollout():
+        with self.releases.rollout_lock():
             prepared = self._prepare(config)
-            self._refuse_what_does_not_fit(prepared)
+            self._check_room(prepared)
             current = self.releases.current()
-            is_new = prepared != current
-            for sentence in undone_by(prepared, current) if current else ():
-                self.say(sentence)
-            self._try(prepared)
-            return is_new
+            for sentence in replaced_by(prepared, current) if current else ():
+                self.warn(sentence)
+            self._release(prepared, self.releases.add)
+            return prepared != current
 
     def adjust(self, change: Callable[[Config], Config]) -> Config:
-        """Deploy what a function makes of the current release, with the code that this has.
+        """Change the current release and deploy it, with the code that it has.
 
         Returns:
             The new release.
 
         Raises:
-            DeployError: as of ``deploy``, or nothing is deployed yet.
+            DeployError: as of :meth:`deploy`, or nothing is deployed yet.
         """
-        with self.releases.rollout():
+        with self.releases.rollout_lock():
             current = self.releases.current()
             if current is None:
                 raise DeployError("Nothing is deployed yet.")
             changed = change(current)
-            self._try(changed)
+            self._release(changed, self.releases.add)
             return changed
-
-    def announce(self, config: Config) -> None:
-        """Have the node deploy a config as soon as it has started Ray."""
-        self.releases.try_out(self._prepare(config))
-
-    def finish_start(self, config: Config) -> None:
-        """Do the same with a config that was announced."""
-        with self.releases.rollout():
-            self._try(self._prepare(config), sent=True)
 
     def roll_back(self) -> None:
         """Deploy the release before the current one, and forget the current one.
 
         Raises:
-            DeployError: there is none, there is no room for it or it does not run any more, or
-                somebody else deploys.
+            DeployError: there is none, the cluster has no room for it, it does not run any more,
+                or another deploy is in progress.
         """
-        with self.releases.rollout():
+        with self.releases.rollout_lock():
             previous = self.releases.previous()
             if previous is None:
                 raise DeployError("There is no release before the current one.")
             prepared = self._prepare(previous)
-            self._refuse_what_does_not_fit(prepared)
-            self._try(prepared, undo=True)
+            self._check_room(prepared)
+            self._release(prepared, self.releases.undo)
+
+    def prepare_start(self, config: Config) -> None:
+        """Have the supervisor of Ray deploy a config as soon as it has started Ray."""
+        self.releases.set_pending(self._prepare(config))
+
+    def finish_start(self, config: Config) -> None:
+        """Wait until the config of :meth:`prepare_start` runs, and make it the current release.
+
+        Raises:
+            DeployError: it does not run, and the previous release has been restored.
+        """
+        with self.releases.rollout_lock(), self._restoring_release(after_interrupt=False):
+            self._wait(_names(config))
+            self.releases.add(self.releases.pending)
 
     def _prepare(self, config: Config) -> Config:
         stamped = stamp(config)
@@ -120,69 +121,76 @@ class Rollout:
             stamped["http_options"] = (stamped.get("http_options") or {}) | {"port": self.front}
         return stamped
 
-    def _refuse_what_does_not_fit(self, config: Config) -> None:
+    def _check_room(self, config: Config) -> None:
         try:
-            nodes = nodes_of(self.dashboard_url)
+            nodes = nodes_of(self.dashboard)
         except httpx.HTTPStatusError as error:
             status = error.response.status_code
             reason = "refuses Ray's token" if status in (401, 403) else f"answers {status}"
-            raise DeployError(f"The cluster at {self.dashboard_url} {reason}.") from error
+            raise DeployError(f"The cluster at {self.dashboard.url} {reason}.") from error
         except httpx.HTTPError as error:
             raise DeployError(f"The cluster does not answer: {error}") from error
-        if sentence := misfit(config, nodes):
+        if sentence := shortfall(config, nodes):
             raise DeployError(f"{sentence} Nothing has been changed.")
-        if sentence := limit(config, nodes):
-            self.say(sentence)
+        if sentence := growth_limit(config, nodes):
+            self.warn(sentence)
 
-    def _try(self, config: Config, sent: bool = False, undo: bool = False) -> None:
-        releases = self.releases
-        candidate = releases.trial if sent else releases.stage(config)
+    def _release(self, config: Config, keep: Callable[[Path], None]) -> None:
+        """Deploy a config; once it runs, keep its file as a release."""
+        staged = self.releases.stage(config)
+        with self._restoring_release():
+            self._send(config)
+            keep(staged)
+
+    @contextmanager
+    def _restoring_release(self, after_interrupt: bool = True) -> Iterator[None]:
+        """Restore the current release when the block fails, and on Ctrl-C if asked to."""
         try:
-            if sent:
-                self._wait(_names(config))
-            else:
-                self._send(config)
-            (releases.undo if undo else releases.add)(candidate)
+            yield
         except (DeployError, OSError) as error:
-            releases.end_trial()
+            self.releases.discard_pending()
             reason = str(error).rstrip(".")
-            raise DeployError(f"{reason}. {self._put_back()}") from error
+            raise DeployError(f"{reason}. {self._restore()}") from error
         except KeyboardInterrupt as interrupt:
-            if sent:  # who has started Ray stops it again
+            if not after_interrupt:
                 raise
-            self.say(_INTERRUPTED)
-            releases.end_trial()
-            raise KeyboardInterrupt(f"Interrupted. {self._put_back()}") from interrupt
+            self.warn(_INTERRUPTED)
+            self.releases.discard_pending()
+            raise KeyboardInterrupt(f"Interrupted. {self._restore()}") from interrupt
 
     def _send(self, config: Config) -> None:
+        """Deploy a config as a rolling update of what was sent last, and wait until it runs."""
         try:
-            for changed, step in steps(self._sent or self.releases.current(), config):
-                with self.releases.turn():
-                    deploy(self.dashboard_url, step)
+            for changed, step in rolling_update(self._sent or self.releases.current(), config):
+                with self.releases.deploy_lock():
+                    deploy(self.dashboard, step)
                 self._sent = step
                 if changed:
                     self._wait([changed], (RUNNING, DRAINING))
             self._wait(_names(config))
-            if not serves(self.dashboard_url, config):
-                raise DeployError("Ray was started again meanwhile, with another release.")
+            if not serves(self.dashboard, config):
+                raise DeployError("Ray was restarted meanwhile, with another release.")
         except httpx.HTTPError as error:
             raise DeployError(f"The cluster does not answer: {error}") from error
 
-    def _wait(self, names: list[str], enough: Collection[str] = (RUNNING,)) -> None:
-        wait_until_running(self.dashboard_url, names, self.timeout_s, self.report, enough)
+    def _wait(self, names: list[str], accepted: Collection[str] = (RUNNING,)) -> None:
+        wait_until_running(self.dashboard, names, self.timeout_s, self.report, accepted)
 
-    def _put_back(self) -> str:
-        """Serve keeps replicas of the old version, but would not replace one that died."""
-        last = self.releases.current()
-        if last is None:
-            return "There is no release before it that could serve instead."
+    def _restore(self) -> str:
+        """Send the current release again, and say in one sentence what serves now.
+
+        Replicas of the old version still serve, but Serve would not replace one that dies.
+        """
+        current = self.releases.current()
+        if current is None:
+            return "There is no previous release to restore."
         try:
-            self._send(last)
+            self._send(current)
         except DeployError as error:
-            return f"The release before it does not run either: {error}"
+            return f"The previous release does not run either: {error}"
         except KeyboardInterrupt as interrupt:
-            raise KeyboardInterrupt(_MIXTURE) from interrupt
-        return "The release before it serves on."
+            raise KeyboardInterrupt(_MIXED) from interrupt
+        return "The previous release still serves."
 
 
 def _names(config: Config) -> list[str]:

@@ -18,9 +18,9 @@ class Service(NamedTuple):
 
     Attributes:
         module: its builder's, in ``import_path``.
-        options: ``args`` of its applications.
-        deployment: the name of its one deployment.
-        user_config: that deployment's; None where it takes none.
+        options: model of ``args`` in its applications.
+        deployment: name of its only deployment.
+        user_config: model of the deployment's ``user_config``, if it has one.
     """
 
     title: str

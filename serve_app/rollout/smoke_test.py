@@ -1,4 +1,4 @@
-"""The first calls of a system that has just been deployed: does it do what it is there for?"""
+"""First calls of a system that has just been deployed: does it serve as its config asks?"""
 
 from __future__ import annotations
 
@@ -10,35 +10,38 @@ from typing import Any
 
 import httpx
 
-from models.junctions import SHIPPED
 from models.networks.network import Network
-from serve_app.rollout.deploy import DeployError
+from models.networks.shipped import SHIPPED
+from serve_app.errors import DeployError
+from serve_app.rollout.capacity import INFERENCE
 
+GATEWAY = "serve_app.gateway:build"
 TIMEOUT_S = 30.0
+_POLL_S = 0.2
 _NO_INFERENCE = (
     "the gateway does not reach a healthy inference service, and answers with its fallback; "
     "see inference_app and RL_INFERENCE_SERVICE_URL"
 )
 _OTHER_TOKEN = (
-    "The applications run, but the inference service refuses a prediction without its token: set "
+    "The applications run, but the inference service refuses a prediction without its token. Set "
     "INFERENCE_TOKEN or INFERENCE_TOKEN_FILE here as where the system was started."
 )
 _NO_TOKEN: Mapping[str, str] = MappingProxyType({})
 _RUN = {"X-Simulation-Run": "first-prediction"}
-_QUEUES = (0.4, 0.2, 0, 0, 0.1)  # one after the other, of as many lanes as there are
+_QUEUES = (0.4, 0.2, 0, 0, 0.1)  # of the lanes, repeated
 
 
-def make_first_prediction(
+def predict_once(
     base_url: str, token: Mapping[str, str] = _NO_TOKEN, network: Network = SHIPPED
 ) -> str:
-    """Prove the way of a request from end to end, in a run of its own, which is then cleared.
+    """Make a prediction in a separate run, and reset the run.
 
     Args:
-        token: the header that bears the token of the inference service, if it asks for one.
+        token: header with the token of the inference service, if it asks for one.
         network: that the service at this URL serves.
 
     Returns:
-        The answer's body.
+        The body of the answer.
 
     Raises:
         DeployError: no prediction succeeds.
@@ -53,12 +56,12 @@ def make_first_prediction(
                 return answer.text
             if answer.status_code == httpx.codes.UNAUTHORIZED:
                 raise DeployError(_OTHER_TOKEN)
-            trouble = f"{answer.status_code} {answer.text[:200]}"
+            reason = f"{answer.status_code} {answer.text[:200]}"
         except httpx.HTTPError as error:
-            trouble = str(error)
+            reason = str(error)
         if time.monotonic() > deadline:
-            raise DeployError(f"The applications run, but a prediction fails: {trouble}")
-        time.sleep(0.2)
+            raise DeployError(f"The applications run, but a prediction fails: {reason}")
+        time.sleep(_POLL_S)
 
 
 def _first_body(network: Network) -> dict[str, Any]:
@@ -68,52 +71,48 @@ def _first_body(network: Network) -> dict[str, Any]:
     return {"junction_id": junction.id, "obs_data": [*phases, 1, *queues]}
 
 
-def doubts(
-    base_url: str, applications: Sequence[Mapping[str, Any]], patience_s: float = 10.0
+def find_problems(
+    base_url: str, applications: Sequence[Mapping[str, Any]], timeout_s: float = TIMEOUT_S
 ) -> Iterator[str]:
     """Yield a sentence for each application that runs, but not as the config asks.
 
     Args:
-        patience_s: how long all together may take to find each other, the gateway the inference
-            service and the console what it shows.
+        timeout_s: for all applications together, until each has found what it needs: the gateway
+            the inference service, and the console its feed.
     """
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + timeout_s
     for application in applications:
-        prefix = application["route_prefix"]
-        url = base_url + prefix.rstrip("/")
-        for trouble in _lasting_lacks(url, deadline):
-            yield f"{prefix} is not ready: {trouble}"
-        match application["import_path"]:
-            case "serve_app.inference:build":
-                detail = _ask(f"{url}/health").get("detail")
-                if detail:
-                    yield f"the inference service says: {detail}"
-            case "serve_app.gateway:build":
-                if not _becomes_healthy(f"{url}/traffic/health", deadline):
-                    yield _NO_INFERENCE
+        yield from _problems_of(application, base_url, deadline)
 
 
-def lacks(url: str) -> list[str]:
-    """Return the sentences with which a replica of a service says that it is not ready."""
-    checks = _ask(f"{url}/readyz").get("checks")
-    return [said for said in checks.values() if said != "ok"] if isinstance(checks, dict) else []
+def _problems_of(application: Mapping[str, Any], base_url: str, deadline: float) -> Iterator[str]:
+    prefix, builder = application["route_prefix"], application["import_path"]
+    url = base_url + prefix.rstrip("/")
+    while (failing := failing_checks(url)) and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+    for reason in failing:
+        yield f"{prefix} is not ready: {reason}"
+    if builder == INFERENCE and (detail := _get(f"{url}/health").get("detail")):
+        yield f"the inference service reports: {detail}"
+    if builder == GATEWAY and not _becomes_healthy(f"{url}/traffic/health", deadline):
+        yield _NO_INFERENCE
 
 
-def _lasting_lacks(url: str, deadline: float) -> list[str]:
-    while (troubles := lacks(url)) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    return troubles
+def failing_checks(url: str) -> list[str]:
+    """Return the reasons why a replica of a service is not ready."""
+    checks = _get(f"{url}/readyz").get("checks")
+    return [each for each in checks.values() if each != "ok"] if isinstance(checks, dict) else []
 
 
 def _becomes_healthy(url: str, deadline: float) -> bool:
-    while _ask(url).get("status") != "healthy":
+    while _get(url).get("status") != "healthy":
         if time.monotonic() > deadline:
             return False
-        time.sleep(0.2)
+        time.sleep(_POLL_S)
     return True
 
 
-def _ask(url: str) -> dict[str, Any]:
+def _get(url: str) -> dict[str, Any]:
     try:
         answer = httpx.get(url, timeout=5).json()
     except (httpx.HTTPError, ValueError):

@@ -48,8 +48,9 @@ from deployments.inference.policy_model import initial_state
 from deployments.inference.service import InferenceService
 from deployments.store import Store, open_store
 from load_tests.harness.free_ports import free_port
-from models.junctions import SHIPPED
-from serve_app.processes.edge import Edge, binary
+from models.networks.shipped import SHIPPED
+from serve_app.processes.edge import Edge
+from serve_app.processes.haproxy import binary
 from serve_app.processes.ports import is_free
 from tests.adversary.wire import Address
 from tests.edge.conftest import ROUTES, make_edge

@@ -16,7 +16,7 @@ from deployments.flow.schemas import parse_question
 from deployments.gateway.action_request import parse_action_request
 from deployments.http.errors import RefusedError
 from deployments.inference import routes
-from models.junctions import SHIPPED
+from models.networks.shipped import SHIPPED
 
 KB = 1024
 READERS: dict[str, tuple[Callable[[bytes], object], int]] = {

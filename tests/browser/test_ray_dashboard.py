@@ -14,7 +14,6 @@ from PIL import Image
 from selenium.webdriver import Chrome
 from selenium.webdriver.support.wait import WebDriverWait
 
-from serve_app import ray_dashboard
 from serve_app.processes.edge import Edge
 
 pytestmark = pytest.mark.timeout(300)  # the first test waits for the system
@@ -38,7 +37,7 @@ def ray(browser: Chrome, edge: Edge) -> Chrome:
     """Open Ray's dashboard, with Ray's token where there is one."""
     browser.get(edge.instance.dashboard_url)
     browser.set_script_timeout(TIMEOUT_S)
-    if header := ray_dashboard.token_header():
+    if header := edge.instance.dashboard.token_header():
         assert browser.execute_async_script(AUTHENTICATE, header) == 200
     return browser
 

@@ -13,7 +13,6 @@ import pytest
 from greenwave.client import Client
 from load_tests.chaos.services.house import House, kill, open_house
 from load_tests.harness.redis_server import RedisServer
-from serve_app.ray_dashboard import token_header
 from tests.cluster.gateway.conftest import wait_for
 from tests.support.disclosure import Disclosure
 from tests.support.listening import listening, open_to_others
@@ -65,7 +64,7 @@ def test_ray_asks_for_its_token(house: House) -> None:
     url = f"{house.instance.dashboard_url}/api/serve/applications/"
     assert httpx.get(url).status_code == 401
     assert httpx.get(url, headers={"Authorization": "Bearer guessed"}).status_code == 403
-    assert httpx.get(url, headers=token_header()).status_code == 200
+    assert httpx.get(url, headers=house.instance.dashboard.token_header()).status_code == 200
 
 
 def test_nobody_else_reaches_what_commands_serves_haproxy(house: House) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libsumo
 import pytest
 
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 
 
 def record_signals(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:

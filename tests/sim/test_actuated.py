@@ -10,7 +10,7 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 import libsumo
 
-from models.signal_states import MIN_GREEN_S, YELLOW_S
+from models.signals.states import MIN_GREEN_S, YELLOW_S
 from models.simulation.actuated import MAX_GREEN_S
 from models.simulation.breakdown import Breakdown
 from models.simulation.controllers import KeepPhase, MaxPressure, RandomPhases

@@ -11,9 +11,9 @@ import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from models.cities.importing import import_network
 from models.simulation.city.episode import CONTROLLERS
 from models.simulation.city.scenario import CityScenario
+from models.sumo.importing import import_network
 from serve_app.cli import main as cli
 from tests.sim.made_nets import made_net
 

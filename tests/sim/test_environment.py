@@ -8,11 +8,11 @@ import pytest
 
 libsumo = pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from models.junctions import JUNCTIONS  # noqa: E402
-from models.signal_states import MIN_GREEN_S, YELLOW_S  # noqa: E402
-from models.signals.crossing import read_crossings  # noqa: E402
-from models.signals.intergreen import intergreen_matrix  # noqa: E402
+
+from models.networks.shipped import JUNCTIONS, SHIPPED  # noqa: E402
 from models.signals.safety import Limits  # noqa: E402
+from models.signals.signal import read_signals  # noqa: E402
+from models.signals.states import MIN_GREEN_S, YELLOW_S  # noqa: E402
 from models.simulation.controllers import MaxPressure, RandomPhases  # noqa: E402
 from models.simulation.environment import Scenario, TrafficEnvironment  # noqa: E402
 from models.simulation.episode import run_episode  # noqa: E402
@@ -100,9 +100,8 @@ def test_behind_the_safety_layer_sumo_shows_no_conflict_and_starves_nobody(
     shown = record_signals(monkeypatch)
     run_episode(RandomPhases(1), Scenario(duration_s=900, safe=True), 1)
     bounds = Bounds(Limits().min_green_s, Limits().max_red_s)
-    crossings = read_crossings()
+    signals = read_signals(SHIPPED)
     for junction_id, states in shown.items():
         changes = [i for i, state in enumerate(states) if i == 0 or state != states[i - 1]]
-        matrix = intergreen_matrix(crossings[junction_id].ways)
-        phases = crossings[junction_id].phases
+        phases, matrix, _ = signals[junction_id]
         judge([*changes, len(states)], [*(states[i] for i in changes), ""], phases, matrix, bounds)

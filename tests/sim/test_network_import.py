@@ -11,7 +11,7 @@ pytest.importorskip("sumo", reason="SUMO is not installed")
 
 import sumo
 
-from models.cities.importing import import_network
+from models.sumo.importing import import_network
 
 
 def made(folder: Path, *options: str) -> Path:

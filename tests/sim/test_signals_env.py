@@ -15,7 +15,7 @@ import libsumo
 from gymnasium import spaces
 from pettingzoo.test import parallel_api_test
 
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS, SHIPPED
 from models.simulation.controllers import MaxPressure
 from models.simulation.environment import DECISION_S, Scenario, TrafficEnvironment
 from models.training.signals_env import STATE_DIM, SignalsEnv, typical_delay
@@ -53,7 +53,7 @@ def test_observations_and_masks_are_the_services(env: SignalsEnv) -> None:
         for junction in JUNCTIONS.values():
             agent = observed[junction.id]
             np.testing.assert_array_equal(agent["observation"], served[junction.id])
-            assert agent["action_mask"].tolist() == list(junction.avail_actions)
+            assert agent["action_mask"].tolist() == list(SHIPPED.avail_actions(junction.id))
             assert env.observation_space(junction.id).contains(agent)
         observed, *_ = env.step({})
 

@@ -12,7 +12,7 @@ from models.density.network import DensityNetwork
 from models.flow.forecast import Calibration, FlowConfig
 from models.flow.network import FlowNetwork
 from models.flow.window import FEATURES
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 
 torch.set_num_threads(1)  # at these sizes threads cost more than they bring
 

@@ -13,7 +13,7 @@ from compose_spec import PyCompose
 from load_tests.harness.shipped import shipped_config
 from serve_app.processes.edge import EdgePorts
 from serve_app.processes.ports import Ports
-from serve_app.rollout.resources import megabytes_of_ray, most
+from serve_app.rollout.capacity import megabytes_of_ray, most
 from serve_app.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -29,7 +29,7 @@ from deployments.inference.api import create_app as create_inference
 from deployments.inference.options import InferenceOptions
 from deployments.log import MOST, RateLimitFilter
 from deployments.store import open_store
-from models.junctions import SHIPPED
+from models.networks.shipped import SHIPPED
 from tests.unit.gateway.conftest import DEADLINE_S, FakeInference, make_tokens
 from tests.unit.inference.serving import FakeService
 

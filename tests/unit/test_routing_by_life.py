@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from serve_app.kubernetes.pods import Pods, worker_template
+from load_tests.harness.shipped import shipped_config
+from serve_app.kubernetes import ManifestValues, documents
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,10 +30,12 @@ def test_who_balances_asks_ray_and_not_the_services(config: str, path: str) -> N
 
 
 def test_a_pod_is_ready_and_alive_by_what_ray_says() -> None:
-    pods = Pods("greenwave", "image", "secret", {}, 8000)
-    (container,) = worker_template(pods, {})["spec"]["containers"]
-    probes = {container[each]["httpGet"]["path"] for each in ("readinessProbe", "livenessProbe")}
-    assert probes == {"/-/healthz", "/api/local_raylet_healthz"}
+    values = ManifestValues("greenwave", "image", "redis:6379", "secret", 2, "istio")
+    for service in documents(shipped_config(), values)[::2]:
+        (workers,) = service["spec"]["rayClusterConfig"]["workerGroupSpecs"]
+        (pod,) = workers["template"]["spec"]["containers"]
+        probes = {pod[each]["httpGet"]["path"] for each in ("readinessProbe", "livenessProbe")}
+        assert probes == {"/-/healthz", "/api/local_raylet_healthz"}
 
 
 def test_an_image_that_somebody_else_may_end_is_asked_whether_it_lives() -> None:

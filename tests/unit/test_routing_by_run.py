@@ -16,7 +16,7 @@ import yaml
 
 from load_tests.harness.free_ports import free_port
 from load_tests.harness.shipped import ROOT
-from serve_app.processes.edge import binary
+from serve_app.processes.haproxy import binary
 from serve_app.processes.ports import is_free
 
 SIZES = (2, 3, 4)

@@ -4,53 +4,15 @@
 export const LANE_M = 3.2;
 const STAND_BACK_M = 6; // of stop lines, for each time that lanes are drawn wider
 const SHORTEST_M = 20; // that a lane is drawn, for each time that it is drawn wider
-const ARM_M = 190; // of a road that leads out of the network, which is cut there
 
 function towards([x, y], [toX, toY], distance) {
   const length = Math.hypot(toX - x, toY - y);
   return [x + ((toX - x) * distance) / length, y + ((toY - y) * distance) / length];
 }
 
-/* A road's ends, with those outside moved closer. */
-function ends(road, isJunction) {
-  const start = isJunction(road.start) ? road.start : towards(road.end, road.start, ARM_M);
-  const end = isJunction(road.end) ? road.end : towards(road.start, road.end, ARM_M);
-  return [start, end];
-}
-
-function widenedPoint([x, y], road, [start, end], wider) {
-  const length = Math.hypot(road.end[0] - road.start[0], road.end[1] - road.start[1]);
-  const [ux, uy] = [(road.end[0] - road.start[0]) / length, (road.end[1] - road.start[1]) / length];
-  const along = (x - road.start[0]) * ux + (y - road.start[1]) * uy;
-  const across = wider * ((x - road.start[0]) * -uy + (y - road.start[1]) * ux);
-  const room = Math.hypot(end[0] - start[0], end[1] - start[1]);
-  const place = along < length / 2
-    ? Math.min(along * wider, room / 2) : room - Math.min((length - along) * wider, room / 2);
-  return [start[0] + ux * place - uy * across, start[1] + uy * place + ux * across];
-}
-
-/* The lanes as they are drawn: id to points, y growing downwards. */
-export function drawnLanes(network, wider) {
-  return network.as_they_lie ? lanesAsTheyLie(network.roads, wider) : straightLanes(network, wider);
-}
-
-function straightLanes({ roads, junctions }, wider) {
-  const isJunction = ([x, y]) => junctions.some(({ place }) => place[0] === x && place[1] === y);
-  const drawn = new Map();
-  for (const road of roads) {
-    const outer = ends(road, isJunction);
-    for (const lane of road.lanes) {
-      drawn.set(lane.id, lane.shape.map((point) => {
-        const [x, y] = widenedPoint(point, road, outer, wider);
-        return [x, -y];
-      }));
-    }
-  }
-  return drawn;
-}
-
-/* Lanes of roads that may bend: moved to the right of the road's left edge, and shortened before the junction. */
-function lanesAsTheyLie(roads, wider) {
+/* The lanes as they are drawn: id to points, y growing downwards. They are moved to the right of the road's left edge,
+   and shortened before the junction. */
+export function drawnLanes(roads, wider) {
   const drawn = new Map();
   for (const { lanes } of roads) {
     lanes.forEach(({ id, shape }, fromKerb) => {

@@ -38,13 +38,13 @@ export class RoadMap {
   draw() {
     this.style = styleOn(this.container.clientWidth, this.network);
     const { wider } = this.style;
-    const lanes = drawnLanes(this.network, wider);
+    const lanes = drawnLanes(this.network.roads, wider);
     const width = LANE_M * wider;
     this.approaches = new Map();
     this.places = new Map();
-    const root = svg("svg", { viewBox: box([...lanes.values()].flat(), this.network.as_they_lie ? 3 * this.style.name : width), role: "img",
+    const root = svg("svg", { viewBox: box([...lanes.values()].flat(), 3 * this.style.name), role: "img",
       "aria-label": "Map of the junctions; the buttons below tell the same in words" });
-    for (const points of lanes.values()) root.append(this.network.as_they_lie ? bent(points, width) : strip(points, width));
+    for (const points of lanes.values()) root.append(road(points, width));
     for (const junction of this.network.junctions) this.drawApproaches(root, junction, lanes, width);
     for (const junction of this.network.junctions) this.drawPlace(root, junction, lanes);
     this.container.replaceChildren(root);
@@ -127,16 +127,8 @@ export class RoadMap {
   }
 }
 
-function strip(points, width) {
-  const [[x1, y1], [x2, y2]] = [points[0], points.at(-1)];
-  const length = Math.hypot(x2 - x1, y2 - y1);
-  const [nx, ny] = [((y1 - y2) / length) * width * 0.5, ((x2 - x1) / length) * width * 0.5];
-  const corners = [[x1 + nx, y1 + ny], [x2 + nx, y2 + ny], [x2 - nx, y2 - ny], [x1 - nx, y1 - ny]];
-  return svg("path", { class: "road between", d: path(corners) + "Z" });
-}
-
-function bent(points, width) {
-  return svg("path", { class: "road bent", d: path(points), "stroke-width": width * 0.94 });
+function road(points, width) {
+  return svg("path", { class: "road", d: path(points), "stroke-width": width * 0.94 });
 }
 
 const shareOf = (points, metres) => Math.min(1, metres / length(points));

@@ -15,7 +15,7 @@ from deployments.http.errors import CODE_HEADER
 from deployments.http.messages import KEY_HEADER, RUN_HEADER
 from deployments.trace_context import traces_of
 from deployments.tracing import process as tracing
-from models.junctions import N_ACTIONS
+from models.networks.shipped import N_ACTIONS
 
 _SHARED_ROUTE = "/predict_actions"  # not part of the contract
 _JSON = {"Content-Type": "application/json"}

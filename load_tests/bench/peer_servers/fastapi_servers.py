@@ -29,7 +29,7 @@ from models.density.network import DensityNetwork
 from models.flow.forecast import FlowConfig, FlowForecaster
 from models.flow.network import FlowNetwork
 from models.flow.window import make_window
-from models.junctions import JUNCTIONS, MAX_OBS
+from models.networks.shipped import JUNCTIONS, MAX_OBS
 from serve_app.settings import Settings
 
 Floats = NDArray[np.float64]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS, SHIPPED
 from models.policy.form import HIDDEN_DIM, SHIPPED_POLICY
 from models.policy.inputs import encode
 from models.policy.network import RecurrentPolicy, mask_logits, read_state_dict
@@ -32,7 +32,7 @@ def torch_step() -> Step:
     policy = RecurrentPolicy().eval()
     policy.load_state_dict(read_state_dict(policy_path()))
     states = {junction: torch.zeros(1, HIDDEN_DIM) for junction in JUNCTIONS}
-    masks = {j.id: torch.tensor([j.avail_actions]) for j in JUNCTIONS.values()}
+    masks = {id: torch.tensor([SHIPPED.avail_actions(id)]) for id in JUNCTIONS}
 
     @torch.inference_mode()
     def step(junction: str, obs: list[float]) -> tuple[int, float]:
@@ -49,7 +49,7 @@ def numpy_step() -> Step:
     """Load the policy into Greenwave's own step."""
     policy = PolicyStep(read_state_dict(policy_path()))
     states = {junction: np.zeros((1, HIDDEN_DIM), np.float32) for junction in JUNCTIONS}
-    unavailable = {j.id: np.array([[not a for a in j.avail_actions]]) for j in JUNCTIONS.values()}
+    unavailable = {id: SHIPPED.unavailable[[j.agent_index]] for id, j in JUNCTIONS.items()}
 
     def step(junction: str, obs: list[float]) -> tuple[int, float]:
         inputs = encode([JUNCTIONS[junction].agent_index], [obs])

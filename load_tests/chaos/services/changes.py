@@ -13,7 +13,7 @@ from deployments.http.messages import RUN_HEADER
 from load_tests.chaos.services.event import Event
 from load_tests.chaos.services.house import House, Mishap
 from load_tests.harness.shipped import Config, shipped_config, shipped_config_but
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 
 ONE, ALL = Path("deployments/inference/service.py"), Path("deployments/http/errors.py")
 WEIGHTS = Path("models/weights")

@@ -50,11 +50,13 @@ DEATHS = (
     Event("records", "one of two replicas of the loans", _kill_replica("loans")),
     Event("density", "one of two replicas of a forecast", _kill_replica("density")),
     Event("front", "Serve's HAProxy", _kill("haproxy.cfg"), bar_s=FRONT_S),
-    Event("front-manager", "the actor that keeps it", _kill("ray::HAProxyManager"), bar_s=FRONT_S),
+    Event(
+        "front-manager", "the actor that manages it", _kill("ray::HAProxyManager"), bar_s=FRONT_S
+    ),
     Event("proxy", "Ray's Python proxy", _kill("ray::ProxyActor")),
     Event("controller", "Serve's controller", _kill("ray::ServeController")),
     Event("edge", "the edge", _kill("edge.cfg"), bar_s=FRONT_S, may_break=True),
-    Event("keeper", "who keeps Ray and the edge", _kill("supervisord")),
+    Event("supervisord", "supervisord", _kill("supervisord")),
     Event("raylet", "Ray's raylet", _kill("/raylet/raylet"), bar_s=RAY_S, may_lose=True),
     Event("gcs", "Ray's GCS", _kill("/gcs/gcs_server"), bar_s=RAY_S, may_lose=True),
     Event("ray", "all of Ray", _kill_all_of_ray, bar_s=RAY_S, may_lose=True),

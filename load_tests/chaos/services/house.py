@@ -23,7 +23,6 @@ import yaml
 from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.shipped import ROOT, Config, shipped_config
 from load_tests.harness.system import System, free_port_base
-from serve_app import ray_dashboard
 from serve_app.identity.first_user import FILE_NAME
 from serve_app.processes.edge import Edge, EdgePorts
 from serve_app.processes.instance import Instance
@@ -121,14 +120,10 @@ class House:
 
     def is_whole(self) -> bool:
         """Tell whether every application runs with all of its replicas, and none starts or ends."""
-        url = self.instance.dashboard_url
         try:
-            answer = ray_dashboard.get(
-                url, ray_dashboard.APPLICATIONS, timeout_s=10.0
-            ).raise_for_status()
+            applications = self.instance.dashboard.applications().values()
         except httpx.HTTPError:
             return False
-        applications = answer.json()["applications"].values()
         return bool(applications) and all(map(_runs, applications))
 
     def wait_until_whole(self, timeout_s: float = WHOLE_S) -> bool:

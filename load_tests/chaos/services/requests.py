@@ -15,7 +15,7 @@ import aiohttp
 from deployments.http.messages import RUN_HEADER
 from deployments.stateful.protocol import Key
 from load_tests.chaos.history import Asked, History, Outcome
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 
 TIMEOUT_S = 10.0
 FALLBACK = "fallback"

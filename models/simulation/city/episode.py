@@ -6,14 +6,13 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
-from models.cities.sumo import SumoNet
-from models.cities.sumo_reading import read_sumo_net
 from models.simulation.city.controllers import ByQueues
 from models.simulation.city.environment import CityEnvironment
 from models.simulation.city.flows import flows_of
 from models.simulation.city.programs import actuated, webster
 from models.simulation.city.scenario import CityScenario
 from models.simulation.metrics import Metrics
+from models.sumo.net import SumoNet, read_sumo_net
 
 FLOWS_SEED = 0  # no evaluation uses it
 

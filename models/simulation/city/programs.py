@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from models.cities.importing import UNGREEN
-from models.cities.sumo import Program, SumoNet
 from models.networks.form import JunctionEntry, NetworkFile
+from models.sumo.importing import UNGREEN
+from models.sumo.net import Program, SumoNet
 
 NAME = "greenwave"
 MIN_GREEN_S, MAX_GREEN_S = 5, 50  # SUMO's defaults, where the net's own program says nothing

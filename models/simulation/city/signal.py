@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models.signal_states import red_state, yellow_state
+from models.signals.states import red_state, yellow_state
 
 
 class CitySignal:

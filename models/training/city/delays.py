@@ -11,9 +11,8 @@ import libsumo
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cities.sumo import SumoNet
-from models.cities.sumo_reading import read_sumo_net
 from models.networks.form import NetworkFile
+from models.sumo.net import SumoNet, read_sumo_net
 
 
 @lru_cache(maxsize=4)

@@ -8,11 +8,11 @@ from tempfile import TemporaryDirectory
 
 import sumo
 
-from models.cities.sumo_reading import read_sumo_net
 from models.networks.network import network_of
 from models.policy.step import PolicyStep
 from models.simulation.city.scenario import CityScenario, InvalidScenarioError
 from models.simulation.city.sumo_run import command_of
+from models.sumo.net import read_sumo_net
 
 
 def check_signals(scenario: CityScenario) -> None:

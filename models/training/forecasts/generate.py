@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from models.simulation.road_network import read_network
 from models.training.forecasts.dataset import DATA_FILE, Calendar, join_days
 from models.training.forecasts.days import draw_day

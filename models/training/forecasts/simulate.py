@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.atomic_write import atomic_write
-from models.junctions import JUNCTIONS
-from models.shipped.layout import SPEED_LIMIT
+from models.networks.shipped import JUNCTIONS
 from models.simulation.demand import DAY_S
 from models.simulation.environment import Scenario
 from models.simulation.episode import run_episode
 from models.simulation.fixed_time import FixedTime
-from models.simulation.road_network import RoadNetwork, read_network
+from models.simulation.road_network import SPEED_LIMIT, RoadNetwork, read_network
 from models.training.forecasts.days import Day
 
 MINUTES = 24 * 60

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.junctions import SHIPPED
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 from models.simulation.controllers import PolicyController
 from models.simulation.environment import Scenario
 from models.simulation.episode import run_episode

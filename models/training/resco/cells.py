@@ -7,11 +7,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from models.cities.importing import import_network
 from models.simulation.city.episode import CONTROLLERS
 from models.simulation.city.policy import by_policy
 from models.simulation.city.scenario import CityScenario, InvalidScenarioError, read_sumocfg
 from models.simulation.metrics import Metrics
+from models.sumo.importing import import_network
 from models.training.kept_runs import digest, make_runs, read_run
 
 DECISION_S, YELLOW_S = 10, 3  # RESCO's rules

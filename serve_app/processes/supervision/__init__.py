@@ -1,5 +1,5 @@
-"""What keeps an instance running: a keeper for Ray, one for the edge, and a supervisor over both.
+"""Supervision of an instance: a supervisor for Ray, one for the edge, and supervisord over both.
 
-A keeper starts what it keeps again at once when that has died, and takes over what runs already. So
-a keeper may die too: the supervisor, or systemd, starts it again, and nothing else stops.
+A supervisor restarts its process at once when that has died, and adopts one that runs already. So a
+supervisor may die too: supervisord or systemd restarts it, and nothing else stops.
 """

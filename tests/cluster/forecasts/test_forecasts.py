@@ -18,7 +18,7 @@ from load_tests.harness.shipped import shipped_application
 from load_tests.harness.system import System
 from models.artifacts import Card, card_path
 from models.density.forecast import DensityForecaster
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from serve_app.settings import Settings
 
 HOURS = [[10.0, 11, 12, 13, 14], [20, 21, 22, 23, 24], [30, 31, 32, 33, 34.5]]

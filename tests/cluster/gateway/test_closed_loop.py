@@ -12,11 +12,11 @@ from deployments.access.tokens import Tokens
 from greenwave.client import Client
 from greenwave.client.core.login import Login
 from load_tests.harness.system import System, application
-from models.cities.importing import import_network
-from models.shipped import NETWORK_FILE
+from models.networks.shipped import NET_FILE
 from models.simulation.city.scenario import CityScenario
 from models.simulation.environment import DECISION_S, Scenario
 from models.simulation.observation import Observation
+from models.sumo.importing import import_network
 from serve_app.demo import cli as demo
 from serve_app.demo.connect import prepare
 from serve_app.demo.gateway_controller import GatewayController
@@ -136,8 +136,8 @@ def test_a_city_of_a_network_file_is_driven_with_its_users_routes(late, client, 
         for second in range(0, 600, 10)
     )
     routes.write_text(f"<routes>{trips}</routes>")
-    file, _ = import_network(NETWORK_FILE)
-    stage = city(CityScenario(file, NETWORK_FILE, (routes,), 0, 900))
+    file, _ = import_network(NET_FILE)
+    stage = city(CityScenario(file, NET_FILE, (routes,), 0, 900))
     policy = demo.make_remote(client, run_id, stage, direct=False)
     wait_for(lambda: status_of(client) == "success", timeout_s=60)
     prepare(policy, late.url)

@@ -37,19 +37,19 @@ class Trial:
         self._system.deploy(*self._config["applications"])
 
     def start(self, mode: canary.Mode, share: float) -> None:
-        self._config = canary.started(self._config, APP, self._candidate, mode, share, None)
+        self._config = canary.start_canary(self._config, APP, self._candidate, mode, share, None)
         self.deploy()
 
     def share(self, share: float) -> None:
-        self._config = canary.shared(self._config, APP, share)
+        self._config = canary.set_share(self._config, APP, share)
         self.deploy()
 
     def drop(self) -> None:
-        self._config = canary.dropped(self._config, APP)
+        self._config = canary.drop_canary(self._config, APP)
         self.deploy()
 
     def promote(self) -> None:
-        self._config = canary.promoted(self._config, APP)
+        self._config = canary.promote_canary(self._config, APP)
         self.deploy()
 
 

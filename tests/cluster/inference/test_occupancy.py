@@ -12,7 +12,7 @@ from deployments.stateful.admission import CLUSTER_ROW
 from deployments.stateful.layout import table_of
 from deployments.store import Expected, open_store
 from load_tests.harness.system import System, application
-from serve_app.rollout.deploy import DeployError
+from serve_app.errors import DeployError
 from tests.reference import JUNCTIONS
 
 APP = "inference-shared"

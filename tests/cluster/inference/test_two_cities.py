@@ -14,13 +14,13 @@ import yaml
 
 from load_tests.harness.shipped import ROOT
 from load_tests.harness.system import System
-from models.junctions import SHIPPED
 from models.networks.network import read_network
+from models.networks.shipped import SHIPPED
 from models.policy.form import HIDDEN_DIM, SHIPPED_POLICY
 from models.policy.inputs import InputLayout
 from models.policy.step import PolicyStep
 from models.policy.untrained import save_untrained
-from serve_app.rollout.deploy import DeployError
+from serve_app.errors import DeployError
 from tests.cluster.gateway.conftest import ENVIRONMENT, USER
 
 HARBOUR = read_network(ROOT / "configs" / "harbour.json")

@@ -1,4 +1,4 @@
-"""An instance that is run by the command line alone, and a client that never stops asking."""
+"""An instance that only commands control, and a client that sends requests all the time."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ import yaml
 
 from serve_app.processes.installation import edge_of
 from serve_app.processes.instance import Instance
-from serve_app.processes.process_tags import Part
+from serve_app.processes.process_tags import Role
 
 BODY = {"junction_id": "300839359", "obs_data": [1, 0, 1, 0.4, 0.2, 0, 0, 0.1]}
 
 
 @dataclass
-class Kept:
+class SupervisedInstance:
     """An instance at a port base, with a config that tests may change."""
 
     instance: Instance
@@ -103,6 +103,6 @@ class Kept:
         assert master
         return master
 
-    def supervisor(self) -> psutil.Process:
-        (process,) = self.instance.processes(Part.SUPERVISOR)
+    def supervisord(self) -> psutil.Process:
+        (process,) = self.instance.processes(Role.SUPERVISORD)
         return process

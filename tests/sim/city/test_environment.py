@@ -11,11 +11,11 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 import libsumo
 
-from models.cities.importing import import_network
-from models.shipped import NETWORK_FILE
+from models.networks.shipped import NET_FILE
 from models.simulation.city.environment import CityEnvironment
 from models.simulation.city.episode import CONTROLLERS
 from models.simulation.city.scenario import CityScenario, InvalidScenarioError
+from models.sumo.importing import import_network
 
 BEGIN_S, END_S = 3600, 4200
 WAYS = (("west_to_station", "park_to_east"), ("station_south_to_station", "station_to_west"))
@@ -24,8 +24,8 @@ WAYS = (("west_to_station", "park_to_east"), ("station_south_to_station", "stati
 def scenario_with(folder: Path, trips: str) -> CityScenario:
     routes = folder / "town.rou.xml"
     routes.write_text(f"<routes>{trips}</routes>")
-    network, _ = import_network(NETWORK_FILE)
-    return CityScenario(network, NETWORK_FILE, (routes,), BEGIN_S, END_S)
+    network, _ = import_network(NET_FILE)
+    return CityScenario(network, NET_FILE, (routes,), BEGIN_S, END_S)
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from gymnasium.wrappers import TimeLimit
 
 from models.networks.file import InvalidNetworkError, network_as_json
 from models.networks.network import network_of
+from models.networks.shipped import NET_FILE
 from models.policy.inputs import InputLayout
-from models.shipped import NETWORK_FILE
 from models.simulation.city.environment import CityEnvironment
 from models.simulation.city.scenario import CityScenario, InvalidScenarioError
 from models.training.city import gymma
@@ -54,7 +54,7 @@ def open_city(scenario, tmp_path):
     def make(**options: Any) -> gymnasium.Env[Any, Any]:
         named: dict[str, Any] = {
             "network": str(network),
-            "net": str(NETWORK_FILE),
+            "net": str(NET_FILE),
             "routes": str(scenario.routes[0]),
             "begin": BEGIN_S,
             "end": END_S,

@@ -13,16 +13,16 @@ import torch
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from models.cities.importing import import_network
 from models.networks.file import network_as_json, read_network_file
 from models.networks.network import network_of
+from models.networks.shipped import NET_FILE
 from models.policy.form import PolicyForm
 from models.policy.network import RecurrentPolicy
 from models.policy.step import PolicyStep
-from models.shipped import NETWORK_FILE
 from models.simulation.city.episode import CONTROLLERS
 from models.simulation.city.policy import by_policy
 from models.simulation.city.scenario import CityScenario
+from models.sumo.importing import import_network
 from models.training.city.__main__ import write_start
 from models.training.city.delays import Delays, agents_of_edges
 from models.training.city.greedy import fits
@@ -161,8 +161,8 @@ def test_rewards_add_up_to_the_delay_that_is_judged(scenario):
 
 
 def test_edges_belong_to_the_signal_ahead_and_exits_to_the_one_behind():
-    network, _ = import_network(NETWORK_FILE)
-    agents, index = agents_of_edges(NETWORK_FILE, network), network_of(network).junctions
+    network, _ = import_network(NET_FILE)
+    agents, index = agents_of_edges(NET_FILE, network), network_of(network).junctions
     station, mill = index["265580972"].agent_index, index["300839359"].agent_index
     assert agents["west_to_station"] == agents["station_to_west"] == station
     assert agents["station_to_mill"] == mill

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from models.cities.importing import import_network
 from models.networks.file import network_as_json
 from models.simulation.city.scenario import CityScenario
+from models.sumo.importing import import_network
 from tests.sim.made_nets import made_net
 
 END_S = 600

@@ -13,7 +13,7 @@ import numpy as np
 from deployments.console.replicas import Replica
 from deployments.feed.hub import COLLECT_S
 from deployments.feed.messages import Contents, Decision, Report, Source
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from models.policy.inputs import UNAVAILABLE, encode
 from models.policy.step import PolicyStep
 

@@ -35,7 +35,7 @@ from deployments.console.service import (
 from deployments.feed.hub import COLLECT_S
 from deployments.feed.publisher import PERIOD_S
 from deployments.store import open_store
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from tests.support.virtual_time import virtual_time
 from tests.unit.console.reports import FakeFeed, FakeServe, decision, report, shown
 

@@ -11,7 +11,7 @@ from deployments.console.errors import TooManyConsolesError
 from deployments.console.stream import HEARTBEAT_S, SEND_S, STREAM_S, Audience, Client, write_events
 from deployments.console.view import View
 from deployments.http.errors import UnauthorizedError
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from tests.support.virtual_time import virtual_time
 from tests.unit.console.reports import decision, report, shown
 

@@ -7,7 +7,7 @@ from deployments.console.runs import ACTIVE_S, MAX_RECENT, MAX_RUNS
 from deployments.console.view import Forecasts, Mark, View
 from deployments.feed.messages import Contents, FlowForecast, Report, Source
 from deployments.request_times import RouteTimes
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from tests.unit.console.reports import INFERENCE, SMALL, decision, report, shown
 
 NEW = Mark()

@@ -10,7 +10,7 @@ import torch
 from deployments.console.errors import AnotherPolicyError, NoDecisionError
 from deployments.console.what_if import VALUES, WhatIf
 from deployments.feed.messages import Decision
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from models.policy.inputs import UNAVAILABLE, InputLayout, encode
 from models.policy.step import PolicyStep
 from tests.cities import agent_for, small_city

@@ -15,7 +15,7 @@ from deployments.flow.schemas import parse_question
 from deployments.flow.service import FLOW, FlowService
 from deployments.forecast.api import create_app
 from deployments.forecast.telemetry import ForecastReporter
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from tests.unit.forecasters import CARD, write_flow
 
 JUNCTION = "300839359"

@@ -25,8 +25,8 @@ from deployments.gateway.safety import SafetyGuard
 from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.users import Users
 from deployments.store import Store, open_store
-from models.junctions import SHIPPED
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 
 SECRET = b"0123456789abcdef0123456789abcdef"
 PASSWORD = "correct horse"

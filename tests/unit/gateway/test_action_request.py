@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from deployments.gateway.action_request import FLOAT32_MAX, parse_action_request
 from deployments.gateway.errors import BadRequestError
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 
 CAPACITIES = {j.id: [10.0 * (lane + 1) for lane in range(j.n_lanes)] for j in JUNCTIONS.values()}
 SMALL = "300839359"

@@ -22,7 +22,7 @@ from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.users import Users
 from deployments.http.messages import is_name
 from deployments.store import StoreUnavailable
-from models.junctions import JUNCTIONS, SHIPPED
+from models.networks.shipped import JUNCTIONS, SHIPPED
 from tests.unit.gateway.conftest import DEADLINE_S, LIMITS, PASSWORD
 
 ACTION = "/traffic/action"

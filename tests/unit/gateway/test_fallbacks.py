@@ -13,7 +13,7 @@ from deployments.gateway.fallbacks import (
 )
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.schemas import FALLBACK_STATUS, SIGNAL_OF_ACTION
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from models.signals.clock_plan import SAFE_PLAN, SHIPPED_PLAN, InvalidPlanError, read_plan
 from tests.unit.gateway.test_api import assert_error
 

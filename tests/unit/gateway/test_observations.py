@@ -7,7 +7,7 @@ import random
 import pytest
 
 from deployments.gateway.action_request import check_capacities, random_observation
-from models.junctions import JUNCTIONS, SHIPPED
+from models.networks.shipped import JUNCTIONS, SHIPPED
 
 
 def test_the_shipped_capacities_fit_the_junctions():

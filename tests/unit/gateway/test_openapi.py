@@ -21,7 +21,7 @@ from deployments.gateway.inference_calls.client import InferenceClient
 from deployments.gateway.login import Logins
 from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.http.errors import UnauthorizedError
-from models.junctions import SHIPPED
+from models.networks.shipped import SHIPPED
 from tests.unit.gateway.conftest import DEADLINE_S, FakeInference, make_tokens
 
 CHECKS = [

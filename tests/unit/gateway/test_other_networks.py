@@ -11,8 +11,8 @@ from deployments.gateway.inference_calls.http_calls import checked_action
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.safety import check_safety
 from deployments.gateway.schemas import signal_of
-from models.junctions import SHIPPED
 from models.networks.network import Network, read_network
+from models.networks.shipped import SHIPPED
 from models.signals.clock_plan import InvalidPlanError
 from tests.cities import city_of_size, small_city
 

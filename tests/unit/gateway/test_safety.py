@@ -9,16 +9,16 @@ import pytest
 from deployments.gateway.errors import InferenceUnavailableError
 from deployments.gateway.safety import SafetyGuard, make_guard
 from deployments.gateway.schemas import FALLBACK_STATUS
-from models.junctions import JUNCTIONS
-from models.signals.crossing import read_crossings
-from models.signals.monitor import ConflictMonitor, read_monitors
+from models.networks.shipped import JUNCTIONS, SHIPPED
+from models.signals.monitor import ConflictMonitor, make_monitors
 from models.signals.safety import Limits, read_layers
+from models.signals.signal import read_signals
 from tests.unit.gateway.test_api import assert_error
 
 ACTION = "/traffic/action"
 SIDE_STREET = "300839359"
 CENTER = "joinedS_265580996_300839357"
-PHASES = {junction: crossing.phases for junction, crossing in read_crossings().items()}
+PHASES = {junction: signal.phases for junction, signal in read_signals(SHIPPED).items()}
 REFUSALS = [
     (None, "shown is required while the safety layer is on"),
     (0, "shown must have phase, greenSeconds and redSeconds"),
@@ -123,7 +123,7 @@ async def test_the_demonstration_shows_what_a_junction_would_get(client, bearer,
 
 
 def test_every_answer_leads_from_what_is_shown_to_a_phase_without_a_conflict(guard):
-    monitors = read_monitors()
+    monitors = make_monitors(SHIPPED)
     layers = read_layers(Limits())
     for junction in JUNCTIONS.values():
         shown = layers[junction.id].fresh
@@ -140,7 +140,7 @@ class TestDefectiveLayer:
         """Return one whose monitor knows of more conflicts than its layer heeds."""
         layers = read_layers(Limits())
         conflicts = {(8, 9)}  # two links that the side street's phase has green together
-        monitors = read_monitors() | {SIDE_STREET: ConflictMonitor(11, conflicts, set())}
+        monitors = make_monitors(SHIPPED) | {SIDE_STREET: ConflictMonitor(11, conflicts, set())}
         return SafetyGuard(layers, monitors)
 
     async def test_the_monitor_lets_no_conflict_out(self, act, inference):

@@ -5,7 +5,7 @@ from deployments.gateway.errors import InferenceUnavailableError
 from deployments.gateway.telemetry import GatewayReporter
 from deployments.http.messages import DEFAULT_RUN
 from deployments.request_times import RequestTimes
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 
 BODY = b'{"junctionId": "300839359", "observations": [1, 0, 1]}'
 

@@ -11,7 +11,7 @@ import httpx
 from deployments.inference.errors import TooManyValuesError, UnknownJunctionError
 from deployments.inference.service import InferenceService
 from deployments.stateful.replica.queues import StepResult
-from models.junctions import JUNCTIONS, MAX_OBS, SHIPPED
+from models.networks.shipped import JUNCTIONS, MAX_OBS, SHIPPED
 
 Outcome = StepResult | Exception | None
 """Of a step or a reset; None never comes."""

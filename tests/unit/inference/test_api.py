@@ -17,7 +17,7 @@ from deployments.inference.options import InferenceOptions
 from deployments.inference.policy_model import initial_state
 from deployments.inference.service import InferenceService
 from deployments.stateful.protocol import Key
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from tests.support.states import LocalStates
 from tests.unit.inference.policies import BIG, REFERENCE, SMALL, observations
 from tests.unit.inference.serving import FakeService, client_of
@@ -65,7 +65,7 @@ class TestPredictAction:
             assert type(prediction["action"]) is int
             if confidence > 0.501:
                 assert prediction["action"] == action
-            assert prediction["action"] in range(sum(JUNCTIONS[junction].avail_actions))
+            assert prediction["action"] in range(JUNCTIONS[junction].n_phases)
 
     @pytest.mark.parametrize("obs", [[], [0], [1, 0, 1], [0.5] * 19, [-1e10], [3e20], [1e-300]])
     async def test_up_to_19_finite_numbers_are_accepted(self, client, obs):

@@ -16,8 +16,8 @@ from deployments.inference.options import InferenceOptions
 from deployments.inference.policy_model import initial_state
 from deployments.inference.service import InferenceService
 from deployments.stateful.admission import ForeignStatesError
-from models.junctions import SHIPPED
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 from tests.cities import agent_for, city_of_size, save, small_city
 from tests.support.states import LocalStates
 from tests.unit.inference.serving import client_of

@@ -12,7 +12,7 @@ from deployments.inference.telemetry import MAX_RECENT, MAX_RUNS, WatchedSteps
 from deployments.request_times import RouteTimes
 from deployments.stateful.protocol import Key
 from deployments.stateful.replica.batcher import Batcher
-from models.maps.map_of_file import MAX_DRAWN
+from models.maps.road_map import MAX_DRAWN
 from models.policy.inputs import UNAVAILABLE, encode
 from models.policy.step import PolicyStep
 from tests.cities import agent_for, city_of_size

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from models.policy.form import SHIPPED_POLICY
 from models.policy.network import read_state_dict
 from models.simulation.controllers import PolicyController

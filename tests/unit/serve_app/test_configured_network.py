@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from models.junctions import SHIPPED, is_shipped
 from models.networks.file import InvalidNetworkError
+from models.networks.shipped import SHIPPED, is_shipped
 from serve_app.configured_network import ROOT, configured_network, resolved
 
 CITY = """{"name": "%s", "junctions": [

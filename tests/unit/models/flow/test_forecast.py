@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from models.artifacts import InvalidArtifactError, card_path
 from models.flow.forecast import Calibration, FlowConfig, FlowForecaster
 from models.flow.window import WINDOW
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from tests.unit.forecasters import flow_config, flow_network, write_flow
 
 RANDOM = np.random.default_rng(0)

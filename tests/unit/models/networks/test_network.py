@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from models.junctions import SHIPPED
+from models.networks.shipped import SHIPPED
 from tests.cities import city_of, entry, small_city
 
 

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.junctions import JUNCTIONS, MAX_OBS
+from models.networks.shipped import JUNCTIONS, MAX_OBS
 from models.policy.inputs import count_out_of_range, encode, encode_all
 
 
 def test_all_junctions_stand_in_table_order_padded_and_with_their_own_bit() -> None:
     observations = {
         junction.id: np.linspace(0.5, 1, junction.obs_size, dtype=np.float32)
-        for junction in reversed(JUNCTIONS.values())
+        for junction in reversed(list(JUNCTIONS.values()))
     }
     inputs = encode_all(observations)
     assert inputs.shape == (5, 24)

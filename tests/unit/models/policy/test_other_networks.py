@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.junctions import SHIPPED
 from models.networks.network import Network
+from models.networks.shipped import SHIPPED
 from models.policy.file import read_weights
 from models.policy.form import InvalidPolicyFileError, PolicyForm
 from models.policy.inputs import MAX_ONE_HOT, InputLayout

@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 import torch
 
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS, SHIPPED
 from models.policy.inputs import encode
 from models.policy.network import RecurrentPolicy, mask_logits
 from models.policy.step import PolicyStep
 from tests.reference import Doubles, ReferencePolicy, random_state_dict
 
-UNAVAILABLE = np.array([[not a for a in j.avail_actions] for j in JUNCTIONS.values()])
+UNAVAILABLE = SHIPPED.unavailable
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.signal_states import YELLOW_S
-from models.signals.intergreen import Matrix
+from models.signals.signal import Matrix
+from models.signals.states import YELLOW_S
 
 
 @dataclass(frozen=True)

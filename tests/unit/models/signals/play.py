@@ -6,10 +6,10 @@ import argparse
 
 from tqdm import tqdm
 
-from models.signals.crossing import read_crossings
-from models.signals.intergreen import intergreen_matrix
-from models.signals.monitor import read_monitors
+from models.networks.shipped import SHIPPED
+from models.signals.monitor import make_monitors
 from models.signals.safety import Limits, read_layers
+from models.signals.signal import read_signals
 from tests.unit.models.signals.adversaries import ADVERSARIES, obey
 from tests.unit.models.signals.oracle import Bounds, judge
 
@@ -23,16 +23,15 @@ def play(decisions: int, seed: int, limits: Limits = LIMITS) -> int:
     Raises:
         AssertionError, ConflictError: something was shown that must not be.
     """
-    layers, monitors, crossings = read_layers(limits), read_monitors(), read_crossings()
+    layers, monitors, signals = read_layers(limits), make_monitors(SHIPPED), read_signals(SHIPPED)
     bounds = Bounds(limits.min_green_s, limits.max_red_s)
     made = 0
     each = -(-decisions // (len(layers) * len(ADVERSARIES)))
     for junction, layer in layers.items():
-        crossing = crossings[junction]
-        matrix = intergreen_matrix(crossing.ways)
+        signal = signals[junction]
         for ask in ADVERSARIES.values():
             shown = obey(layer, monitors[junction], ask, each, seed)
-            judge(*shown, crossing.phases, matrix, bounds)
+            judge(*shown, signal.phases, signal.intergreen, bounds)
             made += each
     return made
 

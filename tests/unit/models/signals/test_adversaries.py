@@ -6,17 +6,16 @@ from collections.abc import Callable
 
 import pytest
 
-from models.signals.crossing import Crossing, read_crossings
-from models.signals.intergreen import Matrix, intergreen_matrix
-from models.signals.monitor import ConflictError, read_monitors
+from models.networks.shipped import SHIPPED
+from models.signals.monitor import ConflictError, make_monitors
 from models.signals.safety import Decision, Limits, SafetyLayer, Shown, Step
+from models.signals.signal import Matrix, read_signals
 from tests.unit.models.signals.adversaries import ADVERSARIES, obey
 from tests.unit.models.signals.oracle import Bounds, judge
 from tests.unit.models.signals.play import LIMITS, play
 
 CENTER = "joinedS_265580996_300839357"
-CROSSING: Crossing = read_crossings()[CENTER]
-MATRIX = intergreen_matrix(CROSSING.ways)
+PHASES, MATRIX, _ = read_signals(SHIPPED)[CENTER]
 BOUNDS = Bounds(LIMITS.min_green_s, LIMITS.max_red_s)
 
 
@@ -27,15 +26,15 @@ def test_a_million_decisions_show_no_conflict_no_short_green_and_starve_nobody()
 
 def test_the_tightest_bound_that_is_accepted_holds() -> None:
     with pytest.raises(ValueError, match="max_red_s must be at least 58") as refusal:
-        SafetyLayer(CROSSING.phases, MATRIX, Limits(max_red_s=57.9))
+        SafetyLayer(PHASES, MATRIX, Limits(max_red_s=57.9))
     assert "to serve 4 phases in turn" in str(refusal.value)
     play(60_000, seed=2, limits=Limits(max_red_s=58))
 
 
 def judged(layer: SafetyLayer, ask: str = "anything", bounds: Bounds = BOUNDS) -> None:
-    monitor = read_monitors()[CENTER]
+    monitor = make_monitors(SHIPPED)[CENTER]
     shown = obey(layer, monitor, ADVERSARIES[ask], 2000, seed=1)
-    judge(*shown, CROSSING.phases, MATRIX, bounds)
+    judge(*shown, PHASES, MATRIX, bounds)
 
 
 def judged_by_all(layer: SafetyLayer) -> None:
@@ -79,12 +78,12 @@ class ShowsBothGreens(SafetyLayer):
 @pytest.mark.parametrize(
     "broken",
     [
-        lambda: SafetyLayer(CROSSING.phases, MATRIX, Limits(min_green_s=4)),
-        lambda: SafetyLayer(CROSSING.phases, faster(MATRIX, 1), LIMITS),
-        lambda: NeverForces(CROSSING.phases, MATRIX, LIMITS),
-        lambda: SkipsYellow(CROSSING.phases, MATRIX, LIMITS),
-        lambda: ForgetsTheChange(CROSSING.phases, MATRIX, LIMITS),
-        lambda: ShowsBothGreens(CROSSING.phases, MATRIX, LIMITS),
+        lambda: SafetyLayer(PHASES, MATRIX, Limits(min_green_s=4)),
+        lambda: SafetyLayer(PHASES, faster(MATRIX, 1), LIMITS),
+        lambda: NeverForces(PHASES, MATRIX, LIMITS),
+        lambda: SkipsYellow(PHASES, MATRIX, LIMITS),
+        lambda: ForgetsTheChange(PHASES, MATRIX, LIMITS),
+        lambda: ShowsBothGreens(PHASES, MATRIX, LIMITS),
     ],
     ids=["short green", "short intergreen", "starves", "no yellow", "breaks off", "both green"],
 )
@@ -95,7 +94,7 @@ def test_a_broken_layer_is_found_out(broken: Callable[[], SafetyLayer]) -> None:
 
 
 def test_the_bound_is_reached_and_not_passed() -> None:
-    layer = SafetyLayer(CROSSING.phases, MATRIX, LIMITS)
+    layer = SafetyLayer(PHASES, MATRIX, LIMITS)
     judged(layer, "always the same")
     lower = Bounds(LIMITS.min_green_s, LIMITS.max_red_s - 20)
     with pytest.raises(AssertionError, match="waited for"):

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from models.junctions import JUNCTIONS
-from models.signal_states import MIN_GREEN_S, YELLOW_S
+from models.networks.shipped import JUNCTIONS
 from models.signals.clock_plan import (
     DAY_S,
     SHIPPED_PLAN,
@@ -19,6 +18,7 @@ from models.signals.clock_plan import (
     plan_as_json,
     read_plan,
 )
+from models.signals.states import MIN_GREEN_S, YELLOW_S
 
 CENTER, MILL = "joinedS_265580996_300839357", "300839359"
 

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from models.simulation.broken_detectors import BrokenDetectors, WithBrokenDetectors
 from models.simulation.observation import Observation
 

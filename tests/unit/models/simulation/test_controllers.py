@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from models.policy.network import RecurrentPolicy
 from models.simulation.controllers import (
     KeepPhase,

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from models.signals.clock_plan import read_plan
 from models.simulation.observation import Observation
 from models.simulation.outages import AlwaysRed, ByClock, WithLosses, WithOutage

@@ -6,10 +6,10 @@ from itertools import pairwise
 
 import pytest
 
-from models.junctions import JUNCTIONS, Junction
-from models.shipped.layout import EDGES, SPEED_LIMIT
-from models.signal_states import yellow_state
-from models.simulation.road_network import RoadNetwork, read_network
+from models.networks.network import Junction
+from models.networks.shipped import JUNCTIONS
+from models.signals.states import yellow_state
+from models.simulation.road_network import SPEED_LIMIT, RoadNetwork, read_network
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +43,6 @@ def test_no_yellow_would_show_between_equal_phases(network: RoadNetwork) -> None
     for layout in network.junctions.values():
         for state in layout.phases:
             assert yellow_state(state, state) == state
-
-
-def test_built_edges_are_those_of_the_layout(network: RoadNetwork) -> None:
-    assert network.edge_lengths_m.keys() == {edge.id for edge in EDGES}
 
 
 def test_every_exit_is_reached_from_every_entry_but_across_one_way_streets(

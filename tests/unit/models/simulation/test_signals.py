@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.signal_states import MIN_GREEN_S, YELLOW_S, yellow_state
+from models.signals.states import MIN_GREEN_S, YELLOW_S, yellow_state
 from models.simulation.signals import Signal
 
 PHASES = ("GGrr", "rrGG", "rGrG")

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from models.shipped.layout import EDGES
+from models.simulation.breakdown import WIDE
 from models.simulation.demand import HOUR_S
 from models.training.forecasts.days import WEEKEND, draw_day, is_weekend
 
@@ -18,7 +18,7 @@ def test_two_days_of_seven_are_weekend() -> None:
 
 
 def test_breakdowns_leave_a_lane_open() -> None:
-    lanes = {edge.id: edge.lanes for edge in EDGES}
+    lanes = dict(WIDE)
     breakdowns = [each for number in range(100) for each in draw_day(number).breakdowns]
     assert len(breakdowns) > 30
     for breakdown in breakdowns:

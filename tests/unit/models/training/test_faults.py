@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from models.simulation.metrics import Metrics
 from models.simulation.observation import Observation
 from models.training.faults import NONE, Faults, draw_faults

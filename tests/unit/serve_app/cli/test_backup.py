@@ -1,3 +1,5 @@
+"""``greenwave backup`` and ``greenwave restore``."""
+
 from __future__ import annotations
 
 import sqlite3
@@ -8,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from serve_app.cli.backup import BackupError, copy, replace
+from serve_app.cli.backup import copy, replace
 from serve_app.cli.main import main
-from serve_app.processes.process_tags import MARK
+from serve_app.errors import CommandError
+from serve_app.processes.process_tags import INSTANCE_TAG
 from tests.unit.serve_app.cli.test_records import contents, filled
 
 
@@ -46,7 +49,7 @@ def test_no_restore_overwrites_the_store_that_another_has_put_aside(
     for kept in ("greenwave.db.before", "greenwave.db.before-2", "greenwave.db.before-3"):
         capsys.readouterr()
         assert main(["restore", str(tmp_path / "copy.db")]) == 0
-        assert f"the one before is in {store.with_name(kept)}." in capsys.readouterr().err
+        assert f"The store before is in {store.with_name(kept)}." in capsys.readouterr().err
         filled(url(store), range(4354439000, 4354439005))
     assert contents(url(store.with_name("greenwave.db.before"))) == live
 
@@ -94,7 +97,7 @@ def test_a_backup_is_for_its_owner_alone_and_takes_nobodys_place(
 def test_what_is_no_backup_changes_nothing(store: Path, tmp_path: Path, content: bytes) -> None:
     before = contents(url(store))
     (tmp_path / "bad.db").write_bytes(content)
-    with pytest.raises(BackupError, match="Nothing was changed"):
+    with pytest.raises(CommandError, match="Nothing was changed"):
         replace(store, tmp_path / "bad.db")
     assert contents(url(store)) == before
 
@@ -106,7 +109,7 @@ def test_nothing_is_restored_under_a_running_system(
     program = "import sys; print('up', flush=True); sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", program],
-        env={MARK: str(store.parent.resolve())},
+        env={INSTANCE_TAG: str(store.parent.resolve())},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as running:

@@ -1,4 +1,4 @@
-"""What ``greenwave canary`` takes, deploys and says."""
+"""``greenwave canary``: its arguments, what it deploys and prints."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]
     monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))
     deployed: list[dict[str, Any]] = []
     monkeypatch.setattr(canary_command, "running", lambda options: instance_of(options.port_base))
-    monkeypatch.setattr(canary_command, "print_doubts", lambda instance, config: None)
-    monkeypatch.setattr(canary_command, "pages_of", lambda metrics_port, ray_dir, report: [])
-    monkeypatch.setattr(rollout, "deploy", lambda url, config: deployed.append(config))
+    monkeypatch.setattr(canary_command, "print_problems", lambda instance, config: None)
+    monkeypatch.setattr(canary_command, "scrape_nodes", lambda metrics_port, ray_dir, report: [])
+    monkeypatch.setattr(rollout, "deploy", lambda dashboard, config: deployed.append(config))
     monkeypatch.setattr(rollout, "wait_until_running", lambda *how: None)
-    monkeypatch.setattr(rollout, "serves", lambda url, config: True)
+    monkeypatch.setattr(rollout, "serves", lambda dashboard, config: True)
     return deployed
 
 
@@ -70,7 +70,7 @@ def test_each_change_is_a_release_that_can_be_rolled_back(releases, sent, file, 
 
 
 def test_the_code_of_a_release_stays_what_it_is(releases, file):
-    """A trial restarts nothing, though the code on the disk may be newer than what runs."""
+    """A canary restarts nothing, even if the code on the disk is newer than what runs."""
     before = releases.current()["applications"]
     assert main(["canary", "start", file, "--shadow"]) == 0
     now = releases.current()["applications"]
@@ -102,7 +102,7 @@ def test_a_revision_is_a_name(releases, file, capsys):
 @pytest.mark.parametrize("words", [["promote"], ["drop"], ["share", "5%"]])
 def test_without_a_candidate_nothing_is_deployed(releases, sent, words, capsys):
     assert main(["canary", *words]) == 1
-    assert capsys.readouterr().err.startswith("There is no candidate")
+    assert capsys.readouterr().err.startswith("There is no canary")
     assert sent == []
 
 

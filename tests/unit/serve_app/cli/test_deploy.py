@@ -9,6 +9,7 @@ from load_tests.harness.shipped import shipped_application, shipped_config
 from serve_app.cli import deploy as deploy_command
 from serve_app.cli.main import main
 from serve_app.processes.installation import instance_of
+from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.rollout import Rollout
 
 
@@ -74,20 +75,20 @@ def test_a_cluster_that_nobody_here_keeps_is_named_by_its_dashboard(tmp_path, mo
         assert main([command, "--cluster", "http://10.1.2.3:8265/"]) == 0
     said = capsys.readouterr().out
     undo = f"DATA_DIR={tmp_path} greenwave rollback --cluster http://10.1.2.3:8265/"
-    assert f"`{undo}` undoes it" in said
+    assert f"Undo it with `{undo}`" in said
     assert len(rollouts) == 2
     for rollout in rollouts:
-        assert rollout.dashboard_url == "http://10.1.2.3:8265"
+        assert rollout.dashboard == RayDashboard("http://10.1.2.3:8265")
         assert rollout.front is None
-        rollout.releases.try_out({})
-        assert rollout.releases.trial.is_relative_to(tmp_path / "clusters" / "10.1.2.3-8265")
+        rollout.releases.set_pending({})
+        assert rollout.releases.pending.is_relative_to(tmp_path / "clusters" / "10.1.2.3-8265")
 
 
 @pytest.mark.parametrize(
     ("is_new", "said"),
     [
-        (True, "Deployed. `DATA_DIR={} make rollback` undoes it."),
-        (False, "Nothing has changed: config and code are those of the newest release."),
+        (True, "Deployed. Undo it with `DATA_DIR={} make rollback`."),
+        (False, "Nothing has changed: config and code are those of the current release."),
     ],
 )
 def test_only_what_is_new_can_be_undone(is_new, said, monkeypatch, capsys, tmp_path):
@@ -95,6 +96,6 @@ def test_only_what_is_new_can_be_undone(is_new, said, monkeypatch, capsys, tmp_p
     monkeypatch.setattr(deploy_command, "read", lambda options: {"applications": []})
     monkeypatch.setattr(deploy_command, "running", lambda options: instance_of(options.port_base))
     monkeypatch.setattr(Rollout, "deploy", lambda self, config: is_new)
-    monkeypatch.setattr(deploy_command, "print_doubts", lambda instance, config: None)
+    monkeypatch.setattr(deploy_command, "print_problems", lambda instance, config: None)
     assert main(["deploy"]) == 0
     assert capsys.readouterr().out.strip() == said.format(tmp_path)

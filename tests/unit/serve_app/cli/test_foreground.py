@@ -13,7 +13,7 @@ import pytest
 
 from serve_app.cli import foreground
 from serve_app.cli.foreground import exit_on_sigterm, stay
-from serve_app.processes.instance import InstanceError
+from serve_app.errors import InstanceError
 
 
 class FakeInstance:
@@ -38,7 +38,7 @@ class FakeSupervisor:
 
 @pytest.fixture
 def instance(monkeypatch):
-    monkeypatch.setattr(foreground, "_LOOK_S", 0.0)
+    monkeypatch.setattr(foreground, "_POLL_S", 0.0)
     return FakeInstance()
 
 
@@ -52,7 +52,7 @@ def test_whoever_is_told_to_end_stops_everything_and_ends_in_order(instance):
 
 
 def test_where_nobody_keeps_the_rest_it_is_stopped_and_told(instance):
-    with pytest.raises(InstanceError, match="The supervisor has died"):
+    with pytest.raises(InstanceError, match="supervisord has died"):
         stay(instance, FakeSupervisor(2))  # type: ignore[arg-type]
     assert instance.stopped == 1
 

@@ -39,9 +39,9 @@ def test_up_says_how_to_change_the_password_of_this_instance(tmp_path, monkeypat
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     for name in ("STORE_URL", "JWT_AUTH_USERNAME", "JWT_AUTH_PASSWORD"):
         monkeypatch.delenv(name, raising=False)
-    up._introduce_first_user(argparse.Namespace(port_base=31000))
+    up._print_first_user(argparse.Namespace(port_base=31000))
     said = capsys.readouterr().out
-    change = f"DATA_DIR={tmp_path} .venv/bin/greenwave users passwd --port-base 31000 operator"
+    change = f"DATA_DIR={tmp_path} .venv/bin/greenwave users passwd operator --port-base 31000"
     assert change in said
     assert main(["audit", "--port-base", "31000"]) == 0
     assert "user added" in capsys.readouterr().out

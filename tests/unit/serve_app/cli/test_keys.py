@@ -1,4 +1,4 @@
-"""``greenwave keys`` as a user types it, and what its keys then do."""
+"""``greenwave keys``, and what the keys then verify."""
 
 from __future__ import annotations
 
@@ -14,22 +14,16 @@ from deployments.access.keys import Keys
 from deployments.access.tokens import Tokens
 from deployments.http.errors import UnauthorizedError
 from serve_app.cli.main import main
-from serve_app.identity.key_ring import ConfiguredKeys
+from serve_app.identity.keys import ConfiguredKeys
 from serve_app.settings import Settings
-
-SECRET = "0123456789abcdef0123456789abcdef"
+from tests.unit.serve_app.cli.conftest import SECRET
 
 
 @pytest.fixture
-def keys(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("DATA_DIR", str(tmp_path))
-    monkeypatch.setenv("JWT_SECRET", SECRET)
-    monkeypatch.delenv("JWT_KEYS_FILE", raising=False)
-
-    def run(*arguments: str) -> tuple[int, str]:
-        code = main(["keys", *arguments])
-        captured = capsys.readouterr()
-        return code, captured.out + captured.err
+def keys(greenwave):
+    def run(*words: str) -> tuple[int, str]:
+        result = greenwave("keys", *words)
+        return result.code, result.text
 
     return run
 
@@ -41,7 +35,7 @@ class Clock:
         return time.time() + self.ahead_s
 
 
-def test_a_rotation_costs_nobody_a_login(keys):
+def test_a_rotation_invalidates_no_token(keys):
     clock, read = Clock(), ConfiguredKeys(Settings())
     tokens = Tokens(read(), 3600, 5, clock)
     before = tokens.issue("ann")
@@ -58,23 +52,23 @@ def test_a_rotation_costs_nobody_a_login(keys):
         tokens.verify(after)
 
 
-def test_keys_are_listed_with_what_they_do(keys):
+def test_keys_are_listed_with_their_state(keys):
     assert re.fullmatch(r"\S{16}  HS256  signs\n", keys("list")[1])
     code, output = keys("rotate", "--algorithm", "EdDSA", "--after", "600")
-    assert (code, "copy it to every node before that" in output) == (0, True)
+    assert (code, "to every node before that" in output) == (0, True)
     listed = keys("list")[1].splitlines()
     assert re.search(r"HS256  signs$", listed[0])
     assert re.search(r"EdDSA  signs from 20\S+ \S+ UTC on$", listed[1])
     assert SECRET not in str(listed)
 
 
-def test_the_next_key_is_of_the_same_algorithm_unless_told_otherwise(keys):
+def test_the_next_key_has_the_same_algorithm_by_default(keys):
     keys("rotate", "--algorithm", "EdDSA", "--after", "0")
     keys("rotate", "--after", "0")
     assert [line.split()[1] for line in keys("list")[1].splitlines()] == ["HS256", "EdDSA", "EdDSA"]
 
 
-def test_a_key_that_waits_is_dropped_when_another_one_signs_before(keys):
+def test_a_waiting_key_is_dropped_when_a_later_one_signs_before(keys):
     keys("rotate", "--after", "600")
     waiting = keys("list")[1].splitlines()[1].split()[0]
     keys("rotate", "--after", "0")
@@ -83,7 +77,7 @@ def test_a_key_that_waits_is_dropped_when_another_one_signs_before(keys):
     assert [line.endswith("  signs") for line in listed] == [False, True]
 
 
-def test_a_key_that_others_know_is_retired_once_another_one_signs(keys):
+def test_a_key_is_retired_once_another_one_signs(keys):
     old = keys("list")[1].split()[0]
     token = Tokens(ConfiguredKeys(Settings())(), 3600, 5).issue("ann")
     keys("rotate", "--after", "600")
@@ -97,21 +91,21 @@ def test_a_key_that_others_know_is_retired_once_another_one_signs(keys):
 
 
 @pytest.mark.parametrize("after", ["0", "600"])
-def test_the_successor_of_a_key_that_ends_is_not_retired_without_another(keys, after):
+def test_the_successor_of_an_expiring_key_needs_a_successor_to_be_retired(keys, after):
     keys("rotate", "--after", after)
     newest = keys("list")[1].splitlines()[-1].split()[0]
     code, output = keys("retire", newest)
-    assert (code, output.startswith("No other key signs now and goes on to")) == (1, True)
+    assert (code, output.startswith("No other key signs now and continues to")) == (1, True)
     keys("rotate", "--after", "0")
-    if newest in keys("list")[1]:  # one that has not signed yet is gone by itself
+    if newest in keys("list")[1]:  # one that has not signed yet is gone
         assert keys("retire", newest)[0] == 0
     in_a_year = time.time() + 365 * 24 * 3600
     assert ConfiguredKeys(Settings())().signing(in_a_year).kid != newest
 
 
-def test_mistakes_end_in_one_sentence_and_change_nothing(keys, tmp_path):
+def test_mistakes_end_in_one_sentence_and_change_nothing(keys, data_dir):
     assert keys("retire", "nothing") == (1, "There is no key 'nothing'.\n")
-    assert not list(tmp_path.iterdir())
+    assert not list(data_dir.iterdir())
 
 
 @pytest.mark.parametrize("after", ["-1", "soon", "nan", "1e9"])
@@ -120,24 +114,25 @@ def test_an_impossible_delay_is_refused(keys, after):
         keys("rotate", f"--after={after}")
 
 
-def test_of_two_rotations_at_once_neither_loses_the_others_key(keys):
+def test_concurrent_rotations_keep_both_keys(keys):
     rotate = ["keys", "rotate", "--algorithm", "RS256", "--after", "0"]  # which takes its time
     with ThreadPoolExecutor(2) as both:
         assert list(both.map(main, [rotate, rotate])) == [0, 0]
     assert [line.split()[1] for line in keys("list")[1].splitlines()[-3:]].count("RS256") == 2
 
 
-def test_a_change_gives_up_when_another_one_does_not_end(keys, tmp_path, monkeypatch):
-    monkeypatch.setattr("serve_app.identity.key_ring.PATIENCE_S", 0.1)
-    folder = os.open(tmp_path, os.O_RDONLY)
+def test_a_change_gives_up_while_another_one_is_in_progress(keys, data_dir, monkeypatch):
+    data_dir.mkdir()
+    monkeypatch.setattr("serve_app.identity.keys.LOCK_TIMEOUT_S", 0.1)
+    folder = os.open(data_dir, os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX)
     code, output = keys("rotate")
     os.close(folder)
-    assert (code, "somebody else changes" in output) == (1, True)
+    assert (code, "another process is changing" in output) == (1, True)
     assert len(keys("list")[1].splitlines()) == 1
 
 
-def test_a_configured_file_that_is_not_there_yet_is_made(keys, tmp_path, monkeypatch):
+def test_a_configured_file_is_created(keys, tmp_path, monkeypatch):
     path = tmp_path / "secrets" / "keys.json"
     monkeypatch.setenv("JWT_KEYS_FILE", str(path))
     before = Tokens(Keys.of_secret(SECRET.encode()), 3600, 5, Clock()).issue("ann")

@@ -119,7 +119,7 @@ def test_every_command_has_help(command, capsys):
 
 def test_up_starts_nothing_where_the_config_finds_no_place(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
-    monkeypatch.setattr(capacity, "this_machine", lambda: capacity.Node(0.5, 8000.0))
+    monkeypatch.setattr(capacity, "local_node", lambda: capacity.Node(0.5, 8000.0))
     assert main(["up", "--port-base", "31000"]) == 1
     said = capsys.readouterr().err
     assert "and the cluster has 0.5 (1 node)" in said

@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 from models.networks.file import read_network_file
-from models.shipped import NETWORK_FILE
+from models.networks.shipped import NET_FILE
 from serve_app.cli.main import main
 
 
 @pytest.fixture
 def city(tmp_path):
     path = tmp_path / "city.json"
-    assert main(["network", "import", str(NETWORK_FILE), "--output", str(path)]) == 0
+    assert main(["network", "import", str(NET_FILE), "--output", str(path)]) == 0
     return path
 
 
 def test_the_import_is_printed_unless_a_file_is_named(tmp_path, capsys, city):
-    assert main(["network", "import", str(NETWORK_FILE)]) == 0
+    assert main(["network", "import", str(NET_FILE)]) == 0
     printed = capsys.readouterr()
     assert printed.out == city.read_text()
     assert "N_AGENTS 5, N_ACTIONS 4, MAX_OBS 19; 34 incoming lanes" in printed.err
@@ -26,7 +26,7 @@ def test_the_import_is_printed_unless_a_file_is_named(tmp_path, capsys, city):
 def test_name_and_signals_can_be_given(tmp_path):
     path = tmp_path / "two.json"
     options = ["--name", "two", "--signals", "300839359,265580972", "--output", str(path)]
-    assert main(["network", "import", str(NETWORK_FILE), *options]) == 0
+    assert main(["network", "import", str(NET_FILE), *options]) == 0
     network = read_network_file(path)
     assert network.name == "two"
     assert {each.id for each in network.junctions} == {"300839359", "265580972"}
@@ -54,10 +54,13 @@ def test_show_draws_all_junctions_or_those_named(tmp_path, capsys, city, suffix)
     ("words", "sentence"),
     [
         (["import", "nowhere.net.xml"], "cannot be read: No such file"),
-        (["import", str(NETWORK_FILE), "--signals", "x"], "has no signal x."),
-        (["import", str(NETWORK_FILE), "--output", "/nowhere/city.json"], "No such file"),
+        (["import", str(NET_FILE), "--signals", "x"], "has no signal x."),
+        (["import", str(NET_FILE), "--output", "/nowhere/city.json"], "No such file"),
         (["show", "CITY", "--junctions", "x"], "has no junction x."),
-        (["show", "CITY", "--output", "city.txt"], "a picture is one of .png, .svg, .pdf"),
+        (
+            ["show", "CITY", "--output", "city.txt"],
+            "must end with one of .png, .svg, .pdf",
+        ),
     ],
 )
 def test_bad_input_ends_in_one_sentence(capsys, city, words, sentence):
@@ -70,5 +73,5 @@ def test_bad_input_ends_in_one_sentence(capsys, city, words, sentence):
 
 def test_an_empty_list_of_signals_is_told_as_such(capsys):
     with pytest.raises(SystemExit):
-        main(["network", "import", str(NETWORK_FILE), "--signals", ","])
+        main(["network", "import", str(NET_FILE), "--signals", ","])
     assert "--signals: names no signal" in capsys.readouterr().err

@@ -140,7 +140,7 @@ class TestImport:
         path = tmp_path / "records.jsonl"
         main(["export", str(path)])
         assert main(["import", str(path)]) == 0
-        assert "Imported 0 records; 9 were there already." in capsys.readouterr().err
+        assert "Imported 0 records; 9 existed already." in capsys.readouterr().err
         assert contents(store_url) == before
 
     @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ class TestImport:
             ({"mobileNumber": "1111111111"}, "548732457654"),  # the loan number is taken
         ],
     )
-    def test_a_conflict_is_left_out_and_named_and_the_others_come_in(
+    def test_a_conflict_is_reported_and_the_other_records_are_imported(
         self, store_url, tmp_path, capsys, changes, value
     ):
         main(["import", str(write_lines(tmp_path / "first", loan()))])
@@ -213,7 +213,7 @@ class TestImport:
         assert "unknown store URL scheme" in capsys.readouterr().err
 
 
-def test_an_instance_on_ports_of_its_own_has_a_store_of_its_own(tmp_path, monkeypatch, capsys):
+def test_each_instance_has_its_own_store(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("STORE_URL", raising=False)
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     path = write_lines(tmp_path / "f", loan())
@@ -223,7 +223,7 @@ def test_an_instance_on_ports_of_its_own_has_a_store_of_its_own(tmp_path, monkey
     assert "[second]" in capsys.readouterr().err
 
 
-def test_a_store_that_is_not_there_is_no_empty_one(tmp_path, monkeypatch, capsys):
+def test_a_missing_store_is_not_an_empty_one(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("STORE_URL", f"sqlite:///{tmp_path / 'mistyped' / 'store.db'}")
     assert main(["export", str(tmp_path / "f")]) == 1
     assert "There is no store at" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What ``greenwave status`` says of those who keep the system: real processes in their places."""
+"""``greenwave status`` on real processes in the place of supervisors and edge."""
 
 from __future__ import annotations
 
@@ -11,29 +11,28 @@ import pytest
 from serve_app.cli import status as status_command
 from serve_app.cli.main import main
 from serve_app.processes.installation import instance_of
-from serve_app.processes.process_tags import KEPT_BY, MARK, PART, Part
-from serve_app.processes.supervision.supervisor import MODULE
+from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, SUPERVISED_BY, Role
+from serve_app.processes.supervision.supervisord import MODULE
 
 Process = subprocess.Popen[bytes]
-ORPHAN = "nothing keeps it"
-NO_SUPERVISOR = "no supervisor: a keeper that dies stays dead; `{}` starts one"
+SUPERVISORS = (Role.RAY_SUPERVISOR, Role.EDGE)
 
 
 @pytest.fixture
-def play(tmp_path, monkeypatch) -> Iterator[Callable[..., Process]]:
-    """Let a process bear the marks of a part, and a keeper's command line."""
+def start(tmp_path, monkeypatch) -> Iterator[Callable[..., Process]]:
+    """Start a process with the tags of a role, and these words on its command line."""
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     monkeypatch.setattr(status_command, "running", lambda options: instance_of(None))
-    monkeypatch.setattr(status_command, "statuses", lambda url: {"probed": ("RUNNING", "")})
-    monkeypatch.setattr(status_command, "routes", lambda url: {"probed": "/probed"})
-    monkeypatch.setattr(status_command, "lacks", lambda url: [])
+    monkeypatch.setattr(status_command, "statuses", lambda dashboard: {"flow": ("RUNNING", "")})
+    monkeypatch.setattr(status_command, "routes", lambda dashboard: {"flow": "/flow"})
+    monkeypatch.setattr(status_command, "failing_checks", lambda url: [])
     started: list[Process] = []
 
-    def start(part: Part, *words: str, **marks: str) -> Process:
+    def start(role: Role, *words: str, **tags: str) -> Process:
         program = "print('up', flush=True); input()"
         process = subprocess.Popen(
             [sys.executable, "-c", program, *words],
-            env={MARK: str(tmp_path.resolve()), PART: str(part), **marks},
+            env={INSTANCE_TAG: str(tmp_path.resolve()), ROLE_TAG: str(role), **tags},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -50,7 +49,7 @@ def play(tmp_path, monkeypatch) -> Iterator[Callable[..., Process]]:
 
 @pytest.fixture
 def status(capsys) -> Callable[[], dict[str, str]]:
-    """Map the first word of each line to the line."""
+    """Return each line by its first word."""
 
     def run() -> dict[str, str]:
         assert main(["status"]) == 0
@@ -64,38 +63,43 @@ def end(process: Process) -> None:
     process.wait()
 
 
-def test_a_dead_supervisor_is_said(play, status, tmp_path):
-    supervisor = play(Part.SUPERVISOR)
-    for part in (Part.NODE, Part.EDGE):
-        play(part, MODULE)
-    assert "no" not in status()
-    end(supervisor)
+def test_a_dead_supervisord_is_reported(start, status, tmp_path):
+    supervisord = start(Role.SUPERVISORD)
+    for role in SUPERVISORS:
+        start(role, MODULE)
+    assert "supervisord" not in status()
+    end(supervisord)
     lines = status()
-    assert lines["no"] == NO_SUPERVISOR.format(f"DATA_DIR={tmp_path} make up")
-    assert ORPHAN not in lines["edge"] + lines["Ray"]
+    up = f"(start it with `DATA_DIR={tmp_path} make up`)"
+    assert lines["supervisord"].split(maxsplit=2)[1:] == ["STOPPED", up]
+    assert "not supervised" not in lines["edge"] + lines["Ray"]
 
 
-def test_a_service_that_runs_and_is_not_ready_says_what_is_missing(play, status, monkeypatch):
-    assert status()["probed"].split() == ["probed", "RUNNING"]
-    missing = {"/probed": "The store does not serve."}
-    monkeypatch.setattr(
-        status_command, "lacks", lambda url: [said for path, said in missing.items() if path in url]
-    )
-    assert status()["probed"].endswith("RUNNING (not ready: The store does not serve.)")
+def test_a_service_that_is_not_ready_is_reported_with_the_reason(start, status, monkeypatch):
+    assert status()["flow"].split() == ["flow", "RUNNING"]
+
+    def failing(url: str) -> list[str]:
+        return ["The store does not serve."] if url.endswith("/flow") else []
+
+    monkeypatch.setattr(status_command, "failing_checks", failing)
+    assert status()["flow"].endswith("RUNNING (not ready: The store does not serve.)")
 
 
-@pytest.mark.parametrize(("part", "name"), [(Part.NODE, "Ray"), (Part.EDGE, "edge")])
-def test_a_dead_keeper_is_said_although_what_it_kept_bears_its_mark(play, status, part, name):
-    play(Part.SUPERVISOR)
-    play(part, "haproxy")
-    keeper = play(part, MODULE)
-    assert ORPHAN not in status()[name]
-    end(keeper)
-    assert ORPHAN in status()[name]
+@pytest.mark.parametrize(("role", "name"), [(Role.RAY_SUPERVISOR, "Ray"), (Role.EDGE, "edge")])
+def test_a_dead_supervisor_is_reported_even_if_its_process_has_the_same_tags(
+    start, status, role, name
+):
+    start(Role.SUPERVISORD)
+    start(role, "haproxy")
+    supervisor = start(role, MODULE)
+    assert "not supervised" not in status()[name]
+    end(supervisor)
+    assert "not supervised" in status()[name]
 
 
-def test_under_systemd_no_supervisor_is_missed_even_while_a_keeper_is_started_again(play, status):
-    keepers = [play(part, MODULE, **{KEPT_BY: "systemd"}) for part in (Part.NODE, Part.EDGE)]
-    assert "no" not in status()
-    end(keepers[0])
-    assert "no" not in status()
+def test_systemd_replaces_supervisord_even_while_it_restarts_a_supervisor(start, status):
+    systemd = {SUPERVISED_BY: "systemd"}
+    first, _ = (start(role, MODULE, **systemd) for role in SUPERVISORS)
+    assert "supervisord" not in status()
+    end(first)
+    assert "supervisord" not in status()

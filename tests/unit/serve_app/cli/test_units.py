@@ -1,4 +1,4 @@
-"""systemd's units: valid, and a keeper that dies takes nothing along."""
+"""The systemd units: valid, and nothing stops with a supervisor that dies."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import pytest
 
 from serve_app.cli.main import main
 from serve_app.cli.units import render
-from serve_app.processes.process_tags import Part
+from serve_app.processes.process_tags import Role
 
 
-def read(part: Part, port_base: int | None = None) -> configparser.SectionProxy:
+def read(role: Role, port_base: int | None = None) -> configparser.SectionProxy:
     parser = configparser.RawConfigParser(strict=False)
-    parser.read_string(render(part, port_base, "ann"))
+    parser.read_string(render(role, port_base, "ann"))
     return parser["Service"]
 
 
-@pytest.mark.parametrize("part", [Part.NODE, Part.EDGE])
-def test_a_keeper_is_always_started_again_and_takes_nothing_along(part):
-    unit = read(part)
+@pytest.mark.parametrize("role", [Role.RAY_SUPERVISOR, Role.EDGE])
+def test_a_supervisor_is_always_restarted_and_nothing_stops_with_it(role):
+    unit = read(role)
     assert unit["Restart"] == "always"
     assert unit["KillMode"] == "process"
     assert unit["OOMPolicy"] == "continue"
@@ -32,12 +32,12 @@ def test_a_second_instance_has_units_and_ports_of_its_own(tmp_path):
     assert main(["units", "--port-base", "23000", "--to", str(tmp_path)]) == 0
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"greenwave-23000.service", "greenwave-edge-23000.service"}
-    assert read(Part.EDGE, 23000)["ExecStart"].endswith('"edge" "--port-base" "23000"')
+    assert read(Role.EDGE, 23000)["ExecStart"].endswith('"edge" "--port-base" "23000"')
 
 
 def test_a_folder_with_special_signs_stays_what_it_is(monkeypatch, tmp_path):
     monkeypatch.setenv("DATA_DIR", str(tmp_path / '100% "$HOME'))
-    assert '/100%% \\"$$HOME"' in render(Part.NODE, None, "ann")
+    assert '/100%% \\"$$HOME"' in render(Role.RAY_SUPERVISOR, None, "ann")
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze here")

@@ -4,7 +4,7 @@ import json
 
 from greenwave.client import Client
 from greenwave.client.core.call import NoReply, Reply, Send
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from serve_app.demo.flow_forecasts import DAY_S, FlowForecasts
 from tests.unit.greenwave.client.play import REFUSED, answer
 from tests.unit.serve_app.demo.test_inference_controller import Service

@@ -13,7 +13,7 @@ import pytest
 from deployments.gateway.schemas import FALLBACK_STATUS
 from greenwave.client import Client, GreenwaveError
 from greenwave.client.core.call import NoReply, Reply, Send
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from models.simulation.observation import Observation
 from serve_app.demo.gateway_controller import GatewayController
 from serve_app.demo.outages import OutageLog

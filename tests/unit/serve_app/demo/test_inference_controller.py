@@ -10,7 +10,7 @@ import pytest
 
 from greenwave.client import Client, GreenwaveError, Retries
 from greenwave.client.core.call import NoReply, Reply, Send
-from models.junctions import JUNCTIONS
+from models.networks.shipped import JUNCTIONS
 from models.simulation.observation import Observation
 from serve_app.demo.inference_controller import InferenceController
 from serve_app.demo.outages import OutageLog

@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from models.junctions import SHIPPED
 from models.networks.form import NetworkFile
+from models.networks.shipped import SHIPPED
 from serve_app.demo.cli import parse_arguments
 from serve_app.demo.stage import OwnQueues, stage_of
 

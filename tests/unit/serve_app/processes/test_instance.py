@@ -16,9 +16,10 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from serve_app.processes.instance import Instance, InstanceError
+from serve_app.errors import InstanceError
+from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports
-from serve_app.processes.process_tags import MARK, PART, Part
+from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role
 
 
 def test_default_ports_leave_the_documents_ports_alone() -> None:
@@ -44,12 +45,14 @@ def test_the_port_that_clients_know_is_the_first_of_the_base_and_without_edge_th
 
 def test_what_runs_is_found_on_the_ports_that_it_was_started_with(tmp_path: Path) -> None:
     alone = Instance(tmp_path, Ports.from_base(27000).without_edge())
-    note = {"pid": 1, "boot_time": psutil.boot_time(), "ports": alone.ports.single()}
-    (tmp_path / "instance.json").write_text(json.dumps(note))
-    assert Instance(tmp_path, Ports.from_base(27000)).as_started() == alone
-    note["boot_time"] = 0.0
-    (tmp_path / "instance.json").write_text(json.dumps(note))
-    assert Instance(tmp_path, Ports.from_base(27000)).as_started().ports == Ports.from_base(27000)
+    record = {"pid": 1, "boot_time": psutil.boot_time(), "ports": alone.ports.single()}
+    (tmp_path / "instance.json").write_text(json.dumps(record))
+    assert Instance(tmp_path, Ports.from_base(27000)).with_recorded_ports() == alone
+    record["boot_time"] = 0.0
+    (tmp_path / "instance.json").write_text(json.dumps(record))
+    assert Instance(
+        tmp_path, Ports.from_base(27000)
+    ).with_recorded_ports().ports == Ports.from_base(27000)
 
 
 @pytest.fixture
@@ -75,23 +78,28 @@ def test_a_full_disk_is_told_before_anything_is_started(
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=5 << 20))
     instance = Instance(tmp_path)
-    with pytest.raises(InstanceError, match=r"Only 5 MB are free on the disk of .*; 1 GB is"):
+    with pytest.raises(
+        InstanceError, match=r"Only 5 MB are free on the disk of .*, and Ray needs 1 GB"
+    ):
         instance.start()
     assert instance.processes() == []
 
 
 def test_the_edge_and_the_keepers_outlive_ray(tmp_path: Path) -> None:
     instance = Instance(tmp_path)
-    parts = [Part.RAY, Part.EDGE, Part.NODE]
+    roles = [Role.RAY, Role.EDGE, Role.RAY_SUPERVISOR]
     sleepers = {
-        part: subprocess.Popen(
-            ["sleep", "60"], env=os.environ | {MARK: instance.mark, PART: str(part)}
+        role: subprocess.Popen(
+            ["sleep", "60"], env=os.environ | {INSTANCE_TAG: instance.tag, ROLE_TAG: str(role)}
         )
-        for part in parts
+        for role in roles
     }
     try:
-        instance.stop_ray(patience_s=0)
-        assert [part for part in parts if sleepers[part].poll() is None] == [Part.EDGE, Part.NODE]
+        instance.stop_ray(timeout_s=0)
+        assert [role for role in roles if sleepers[role].poll() is None] == [
+            Role.EDGE,
+            Role.RAY_SUPERVISOR,
+        ]
     finally:
         for sleeper in sleepers.values():
             sleeper.kill()
@@ -114,7 +122,10 @@ def test_only_marked_processes_are_found_and_stopped(tmp_path: Path) -> None:
         return process
 
     instance = Instance(tmp_path)
-    ours, other = start({MARK: str(tmp_path.resolve())}), start({MARK: str(tmp_path / "other")})
+    ours, other = (
+        start({INSTANCE_TAG: str(tmp_path.resolve())}),
+        start({INSTANCE_TAG: str(tmp_path / "other")}),
+    )
     try:
         assert [process.pid for process in instance.processes()] == [ours.pid]
         assert instance.stop() is True
@@ -129,6 +140,6 @@ def test_only_marked_processes_are_found_and_stopped(tmp_path: Path) -> None:
 
 def test_a_port_that_this_version_does_not_have_any_more_is_passed_over(tmp_path: Path) -> None:
     ports = Ports.from_base(27000)
-    note = {"pid": 1, "boot_time": psutil.boot_time(), "ports": ports.single() | {"former": 1}}
-    (tmp_path / "instance.json").write_text(json.dumps(note))
-    assert Instance(tmp_path).as_started().ports.single() == ports.single()
+    record = {"pid": 1, "boot_time": psutil.boot_time(), "ports": ports.single() | {"former": 1}}
+    (tmp_path / "instance.json").write_text(json.dumps(record))
+    assert Instance(tmp_path).with_recorded_ports().ports.single() == ports.single()

@@ -1,4 +1,4 @@
-"""Prometheus and Grafana beside an instance: with its ports, and gone when nobody looks."""
+"""Prometheus and Grafana beside an instance, with its ports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ import yaml
 from load_tests.harness.free_ports import free_port
 from serve_app.errors import CommandError
 from serve_app.processes.instance import Instance
-from serve_app.processes.monitoring import Watcher, grafana, prometheus, prometheus_config, started
+from serve_app.processes.monitoring import (
+    MonitoringTool,
+    grafana,
+    prometheus,
+    prometheus_config,
+    running_tools,
+)
 from serve_app.processes.ports import Ports, is_free
 from tools.dashboards.__main__ import FOLDER
 
@@ -45,31 +51,31 @@ def test_it_asks_the_ports_of_its_instance(instance: Instance, with_edge: bool) 
 
 
 def test_prometheus_serves_our_rules_and_is_gone_afterwards(instance: Instance, port: int) -> None:
-    watcher = prometheus(instance, port, 1.0)
-    if watcher is None:
+    tool = prometheus(instance, port, 1.0)
+    if tool is None:
         pytest.skip("no prometheus on PATH; Debian: apt install prometheus")
-    with started([watcher]) as (process,):
-        rules = httpx.get(f"{watcher.url}/api/v1/rules").json()["data"]["groups"]
+    with running_tools([tool]) as (process,):
+        rules = httpx.get(f"{tool.url}/api/v1/rules").json()["data"]["groups"]
         assert "greenwave" in {group["name"] for group in rules}
     assert not psutil.pid_exists(process.pid)
     assert is_free(port)
 
 
 def test_a_port_that_is_taken_is_named(instance: Instance, port: int) -> None:
-    taker = Watcher("Taker", serving(port), port, "/", instance.data_dir / "log")
+    taker = MonitoringTool("Taker", serving(port), port, "/", instance.data_dir / "log")
     with (
-        started([taker]),
+        running_tools([taker]),
         pytest.raises(CommandError, match=rf"^Port {port} \(Taker\) is taken by"),
-        started([taker]),
+        running_tools([taker]),
     ):
         pass
 
 
 def test_one_that_does_not_start_stops_the_others(instance: Instance, port: int) -> None:
     log = instance.data_dir / "log"
-    well = Watcher("Well", serving(port), port, "/", log)
-    ill = Watcher("Ill", [sys.executable, "-c", "raise SystemExit(3)"], port + 1, "/", log)
-    with pytest.raises(CommandError, match=r"^Ill does not start"), started([well, ill]):
+    well = MonitoringTool("Well", serving(port), port, "/", log)
+    ill = MonitoringTool("Ill", [sys.executable, "-c", "raise SystemExit(3)"], port + 1, "/", log)
+    with pytest.raises(CommandError, match=r"^Ill does not start"), running_tools([well, ill]):
         pass
     assert is_free(port)
 
@@ -97,9 +103,9 @@ def test_grafana_is_told_where_dashboards_and_prometheus_are(
     program = programs / "grafana"
     program.touch()
     program.chmod(stat.S_IRWXU)
-    watcher = grafana(instance, 3000, "http://127.0.0.1:9090")
-    assert watcher is not None
-    assert watcher.env["GREENWAVE_PROMETHEUS"] == "http://127.0.0.1:9090"
-    assert watcher.env["GREENWAVE_DASHBOARDS"] == str(FOLDER)
-    assert Path(watcher.env["GF_PATHS_PROVISIONING"], "dashboards", "greenwave.yml").exists()
-    assert watcher.env["GF_SERVER_HTTP_ADDR"] == "127.0.0.1"
+    tool = grafana(instance, 3000, "http://127.0.0.1:9090")
+    assert tool is not None
+    assert tool.env["GREENWAVE_PROMETHEUS"] == "http://127.0.0.1:9090"
+    assert tool.env["GREENWAVE_DASHBOARDS"] == str(FOLDER)
+    assert Path(tool.env["GF_PATHS_PROVISIONING"], "dashboards", "greenwave.yml").exists()
+    assert tool.env["GF_SERVER_HTTP_ADDR"] == "127.0.0.1"

@@ -1,4 +1,4 @@
-"""The marks by which the processes of an instance are known."""
+"""Tags of the processes of an instance."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import psutil
 import pytest
 
-from serve_app.processes.process_tags import MARK, read_command, read_mark
+from serve_app.processes.process_tags import INSTANCE_TAG, read_command, read_tag
 
 EXECUTE_ANEW = """
 [ -e "$1" ] || exec sh "$0" "$1"
@@ -21,24 +21,26 @@ def restless(tmp_path):
     """Start a process that executes itself anew all the time, as HAProxy's master does once."""
     script, enough = tmp_path / "again", tmp_path / "enough"
     script.write_text(EXECUTE_ANEW)
-    started = subprocess.Popen(["sh", str(script), str(enough)], env=os.environ | {MARK: "here"})
+    started = subprocess.Popen(
+        ["sh", str(script), str(enough)], env=os.environ | {INSTANCE_TAG: "here"}
+    )
     yield psutil.Process(started.pid)
     enough.touch()
     started.wait()
 
 
-def test_a_process_keeps_its_mark_and_command_while_it_executes_a_program(restless):
+def test_a_process_keeps_its_tag_and_command_while_it_executes_a_program(restless):
     for _ in range(LOOKS):
-        assert read_mark(restless, MARK) == "here"
+        assert read_tag(restless, INSTANCE_TAG) == "here"
         assert read_command(restless)[0] == "sh"
 
 
-def test_what_is_not_in_the_environment_is_no_mark(restless):
-    assert read_mark(restless, "GREENWAVE_NOT_THERE") is None
+def test_a_missing_variable_is_no_tag(restless):
+    assert read_tag(restless, "GREENWAVE_NOT_THERE") is None
 
 
-def test_a_process_that_has_ended_bears_no_mark():
-    ended = subprocess.Popen(["true"], env=os.environ | {MARK: "here"})
+def test_an_ended_process_has_no_tag():
+    ended = subprocess.Popen(["true"], env=os.environ | {INSTANCE_TAG: "here"})
     os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
-    assert read_mark(psutil.Process(ended.pid), MARK) is None
+    assert read_tag(psutil.Process(ended.pid), INSTANCE_TAG) is None
     ended.wait()

@@ -1,4 +1,4 @@
-"""What is told of a trial is what the nodes export."""
+"""The metrics of a canary, from what the nodes export."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from rich.console import Console
 
-from serve_app.rollout.canary_metrics import comparison, figures_of, pages_of
+from serve_app.rollout.canary_metrics import comparison_table, read_metrics, scrape_nodes
 
 PAGE = """\
 # HELP ray_inference_predictions_total Predictions made
@@ -35,8 +35,8 @@ ray_inference_entropy_sum{OURS,policy="candidate",states="new"} 1.0
 USER_CONFIG = {"candidate": {"mode": "shadow", "states": "new"}}
 
 
-def test_the_nodes_are_added_up_and_the_policies_told_apart() -> None:
-    figures = figures_of([PAGE, PAGE], "inference")
+def test_nodes_are_added_up_by_policy() -> None:
+    figures = read_metrics([PAGE, PAGE], "inference")
     served, candidate = figures["primary", ""], figures["candidate", "new"]
     assert (served.decisions, candidate.decisions) == (80, 10)
     assert (served.entropy, candidate.entropy) == (None, 0.25)
@@ -45,10 +45,10 @@ def test_the_nodes_are_added_up_and_the_policies_told_apart() -> None:
     assert served.agreement is None
 
 
-def test_a_table_compares_them() -> None:
+def test_a_table_compares_the_policies() -> None:
     console = Console(width=100)
     with console.capture() as capture:
-        console.print(comparison(USER_CONFIG, figures_of([PAGE], "inference")))
+        console.print(comparison_table(USER_CONFIG, read_metrics([PAGE], "inference")))
     rows = [
         [cell.strip() for cell in line.split("│")[1:-1]]
         for line in capture.get().splitlines()
@@ -61,7 +61,7 @@ def test_a_table_compares_them() -> None:
 
 
 def test_a_table_of_nothing_has_a_column_for_what_is_in_service() -> None:
-    assert [str(each.header) for each in comparison({}, {}).columns][1:] == ["in service"]
+    assert [str(each.header) for each in comparison_table({}, {}).columns][1:] == ["in service"]
 
 
 class Exporter(http.server.BaseHTTPRequestHandler):
@@ -89,5 +89,5 @@ def test_every_node_of_our_cluster_is_asked_and_one_that_is_away_is_told(tmp_pat
     known = json.dumps([{"labels": {"job": "ray"}, "targets": targets}])
     (tmp_path / "prom_metrics_service_discovery.json").write_text(known)
     troubles: list[str] = []
-    assert list(pages_of(port, tmp_path, troubles.append)) == [PAGE]
+    assert list(scrape_nodes(port, tmp_path, troubles.append)) == [PAGE]
     assert len(troubles) == others

@@ -1,27 +1,144 @@
-"""What finds no place in a cluster is told in one sentence."""
+"""What a config needs, counted as Serve counts it, and whether a cluster has it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import httpx
 import pytest
+import yaml
+from ray.serve._private.config import DeploymentConfig
 
-from serve_app import ray_dashboard
-from serve_app.rollout.capacity import Node, limit, misfit, nodes_of, this_machine
-from serve_app.rollout.resources import HEAD_MB, NODE_MB, REPLICA_MB
+from load_tests.harness.shipped import ROOT, shipped_config
+from serve_app.ray_dashboard import RayDashboard
+from serve_app.rollout import capacity
+from serve_app.rollout.capacity import (
+    HEAD_MB,
+    NODE_MB,
+    REPLICA_MB,
+    Need,
+    Node,
+    Scale,
+    describe_needs,
+    growth_limit,
+    least,
+    local_node,
+    most,
+    nodes_of,
+    scales,
+    shortfall,
+    surge,
+)
 
 ROOMY = Node(4.0, 8000.0)
 
 
-def config(**deployment: object) -> dict[str, Any]:
+def config(*deployments: dict[str, Any], **inference: object) -> dict[str, Any]:
+    applications: list[dict[str, Any]] = [
+        {"name": f"a{number}", "import_path": "elsewhere:build", "deployments": [deployment]}
+        for number, deployment in enumerate(deployments)
+    ]
+    if inference:
+        built = {"name": "inference", "import_path": "serve_app.inference:build"}
+        few = [{"num_replicas": 0}]
+        applications.append(built | {"args": inference, "deployments": few})
+    return {"applications": applications}
+
+
+def scale(**deployment: object) -> Scale:
+    (only,) = scales(config(deployment))
+    return only
+
+
+def test_what_is_not_said_is_serves_default():
+    default = DeploymentConfig()
+    expected = Scale("a0", 1.0, default.num_replicas, default.num_replicas, 0, None)
+    assert scale() == expected
+    assert default.max_surge_percent == 0
+    assert list(scales({"applications": [{"name": "a0"}]})) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("deployment", "bounds"),
+    [
+        ({"num_replicas": 3}, (3, 3)),
+        ({"num_replicas": "auto"}, (1, 100)),
+        ({"autoscaling_config": {"min_replicas": 2, "max_replicas": 5}}, (2, 5)),
+        ({"autoscaling_config": {}}, (1, 1)),
+    ],
+)
+def test_replicas_are_fixed_or_within_the_bounds_of_autoscaling(deployment, bounds):
+    assert scale(**deployment)[2:4] == bounds
+
+
+def test_the_default_bounds_are_those_of_serve():
+    from ray.serve._private.config import handle_num_replicas_auto
+
+    _, auto = handle_num_replicas_auto(None, None)
+    assert {key: getattr(auto, key) for key in capacity._AUTO} == capacity._AUTO
+
+
+def test_a_surge_is_rounded_up_as_serve_does():
+    assert scale(num_replicas=3, max_surge_percent=50).surge == 2
+
+
+def test_replicas_of_which_a_node_takes_few_need_several_nodes():
+    assert scale(num_replicas=3, max_replicas_per_node=2).nodes(3) == 2
+    assert scale(num_replicas=3).nodes(3) == 1
+
+
+def test_all_replicas_count_and_state_actors_take_memory_alone():
+    half = {"ray_actor_options": {"num_cpus": 0.5}}
+    growing = half | {"autoscaling_config": {"min_replicas": 2, "max_replicas": 4}}
+    both = config(half, growing, shards=3)
+    actors = 3 * capacity.STATE_ACTOR_MB
+    assert least(both) == Need(1.5, 3 * capacity.REPLICA_MB + actors)
+    assert most(both) == Need(2.5, 5 * capacity.REPLICA_MB + actors)
+
+
+def test_one_application_changes_at_a_time_so_the_largest_surge_is_needed():
+    small = {"num_replicas": 4, "max_surge_percent": 50, "ray_actor_options": {"num_cpus": 0.1}}
+    large = {"num_replicas": 1, "max_surge_percent": 50, "ray_actor_options": {"num_cpus": 0.5}}
+    assert surge(config(small, large)) == Need(0.5, 2 * capacity.REPLICA_MB)
+
+
+def test_the_shipped_config_fits_into_two_cores_and_the_memory_that_was_measured():
+    shipped = shipped_config()
+    assert least(shipped).cpus + surge(shipped).cpus <= 2
+    assert most(shipped).cpus <= 2
+    measured = 2550
+    assert least(shipped).megabytes + capacity.megabytes_of_ray(1) == pytest.approx(measured, 0.1)
+
+
+def test_the_config_of_a_cluster_says_what_it_needs():
+    path = ROOT / "configs" / "cluster.yaml"
+    cluster = yaml.safe_load(path.read_text())
+    at_least = round(least(cluster).cpus + surge(cluster).cpus, 3)
+    said = f"It needs {at_least:g} CPUs at least, two nodes of two cores"
+    assert said in path.read_text()
+    assert at_least <= 4
+    assert f"can grow to {most(cluster).cpus:g};" in path.read_text()
+
+
+def test_in_a_cluster_no_application_finds_place_for_all_of_its_replicas_on_one_node():
+    cluster = yaml.safe_load((ROOT / "configs" / "cluster.yaml").read_text())
+    nodes = {scale.application: scale.nodes(scale.least) for scale in capacity.scales(cluster)}
+    assert nodes.pop("console") == 1, "only who looks on feels its death"
+    assert set(nodes.values()) == {2}
+
+
+def test_it_is_said_in_one_line():
+    text = describe_needs(config({"num_replicas": 2, "max_surge_percent": 50}))
+    assert text == "needs 3 CPUs and 1.3 GB, can grow to 2 and 1.2 GB"
+
+
+def one(**deployment: object) -> dict[str, Any]:
     application = {"name": "flow", "import_path": "elsewhere:build", "deployments": [deployment]}
     return {"applications": [application]}
 
 
 def test_what_fits_is_not_remarked_upon():
-    assert misfit(config(num_replicas=4), [ROOMY]) is None
-    assert limit(config(num_replicas=4), [ROOMY]) is None
+    assert shortfall(one(num_replicas=4), [ROOMY]) is None
+    assert growth_limit(one(num_replicas=4), [ROOMY]) is None
 
 
 @pytest.mark.parametrize(
@@ -62,33 +179,33 @@ def test_what_fits_is_not_remarked_upon():
     ids=["cpus", "surge", "one replica", "spread", "memory"],
 )
 def test_what_does_not_fit_is_told_in_one_sentence(deployment, nodes, sentence):
-    assert misfit(config(**deployment), nodes) == sentence
+    assert shortfall(one(**deployment), nodes) == sentence
 
 
 def test_exactly_enough_is_enough():
     enough = HEAD_MB + 2 * NODE_MB + 4 * REPLICA_MB
     exact = [Node(2.0, enough / 2), Node(2.0, enough / 2)]
-    assert misfit(config(num_replicas=4), exact) is None
-    assert limit(config(num_replicas=4), exact) is None
-    assert misfit(config(num_replicas=4), [exact[0], Node(2.0, enough / 2 - 1)]) is not None
+    assert shortfall(one(num_replicas=4), exact) is None
+    assert growth_limit(one(num_replicas=4), exact) is None
+    assert shortfall(one(num_replicas=4), [exact[0], Node(2.0, enough / 2 - 1)]) is not None
 
 
 def test_tenths_of_cpus_add_up():
-    tenths = config(num_replicas=3, ray_actor_options={"num_cpus": 0.1})
-    assert misfit(tenths, [Node(0.3, 8000.0)]) is None
+    tenths = one(num_replicas=3, ray_actor_options={"num_cpus": 0.1})
+    assert shortfall(tenths, [Node(0.3, 8000.0)]) is None
 
 
 def test_room_for_fewer_replicas_than_autoscaling_may_want_is_told():
-    growing = config(autoscaling_config={"min_replicas": 1, "max_replicas": 9})
-    assert misfit(growing, [ROOMY]) is None
-    assert limit(growing, [ROOMY]) == (
+    growing = one(autoscaling_config={"min_replicas": 1, "max_replicas": 9})
+    assert shortfall(growing, [ROOMY]) is None
+    assert growth_limit(growing, [ROOMY]) == (
         "The config can grow to 9 CPUs and 1.9 GB of memory, and the cluster has 4 (1 node) and"
-        " 8.0 GB: replicas beyond that wait for more nodes."
+        " 8.0 GB: further replicas wait for more nodes."
     )
-    assert limit(growing, [Node(9.0, 1000.0)]) is not None
-    spread = config(autoscaling_config={"max_replicas": 4}, max_replicas_per_node=2)
-    assert limit(spread, [ROOMY, ROOMY]) is None
-    assert "of memory over 2 nodes, and" in str(limit(spread, [ROOMY]))
+    assert growth_limit(growing, [Node(9.0, 1000.0)]) is not None
+    spread = one(autoscaling_config={"max_replicas": 4}, max_replicas_per_node=2)
+    assert growth_limit(spread, [ROOMY, ROOMY]) is None
+    assert "of memory over 2 nodes, and" in str(growth_limit(spread, [ROOMY]))
 
 
 def test_living_nodes_count_with_what_ray_counts_out(monkeypatch):
@@ -97,17 +214,11 @@ def test_living_nodes_count_with_what_ray_counts_out(monkeypatch):
         {"state": "ALIVE", "resources_total": {"memory": 2 << 30}},
         {"state": "DEAD", "resources_total": {"CPU": 64.0, "memory": 64 << 30}},
     ]
-    body = {"data": {"result": {"result": rows}}}
-
-    def get(url: str, path: str, timeout_s: float) -> httpx.Response:
-        assert path.startswith("/api/v0/nodes")
-        return httpx.Response(200, json=body, request=httpx.Request("GET", url))
-
-    monkeypatch.setattr(ray_dashboard, "get", get)
-    assert nodes_of("http://nowhere") == [Node(2.0, 1024.0), Node(0.0, 2048.0)]
+    monkeypatch.setattr(RayDashboard, "nodes", lambda dashboard: rows)
+    assert nodes_of(RayDashboard("http://nowhere")) == [Node(2.0, 1024.0), Node(0.0, 2048.0)]
 
 
 def test_a_machine_without_ray_has_what_ray_would_find():
-    machine = this_machine()
+    machine = local_node()
     assert machine.cpus >= 1
     assert machine.megabytes > 100

@@ -169,7 +169,7 @@ def test_a_file_that_is_no_config_is_refused_with_a_sentence(tmp_path: Path, tex
 
 
 def test_a_missing_file_is_refused_with_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(InvalidServeConfigError, match="cannot be read"):
+    with pytest.raises(InvalidServeConfigError, match="Cannot read"):
         read_config(tmp_path / "none.yaml")
 
 

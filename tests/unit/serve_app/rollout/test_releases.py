@@ -23,7 +23,7 @@ def add(releases: Releases, number: int) -> None:
     releases.add(releases.stage(config(number)))
 
 
-def test_at_first_there_is_none(releases):
+def test_an_empty_folder_has_no_release(releases):
     assert releases.current() is releases.previous() is releases.wanted() is None
 
 
@@ -41,17 +41,17 @@ def test_ten_are_kept(releases, tmp_path):
     assert releases.current() == config(24)
 
 
-def test_a_config_on_trial_is_wanted_until_it_has_proved_bad(releases):
+def test_a_pending_config_is_wanted_until_it_is_discarded(releases):
     add(releases, 1)
-    releases.try_out(config(2))
+    releases.set_pending(config(2))
     assert releases.wanted() == config(2)
-    releases.end_trial()
+    releases.discard_pending()
     assert releases.wanted() == config(1)
 
 
-def test_a_config_that_has_proved_good_is_no_longer_on_trial(releases):
-    releases.try_out(config(2))
-    releases.add(releases.trial)
+def test_an_added_config_is_no_longer_pending(releases):
+    releases.set_pending(config(2))
+    releases.add(releases.pending)
     assert releases.current() == config(2)
     add(releases, 3)
     assert releases.wanted() == config(3)
@@ -66,13 +66,13 @@ def test_undo_makes_the_one_before_current_and_can_be_repeated(releases):
     assert (releases.current(), releases.previous()) == (config(1), None)
 
 
-def test_a_file_that_is_cut_off_counts_as_none(releases, tmp_path):
+def test_a_truncated_file_is_ignored(releases, tmp_path):
     add(releases, 1)
     (tmp_path / "releases" / "000001.json").write_text('{"applic')
     assert releases.current() is None
 
 
-def test_what_is_staged_is_wanted_by_nobody(releases):
+def test_a_staged_config_is_not_wanted(releases):
     add(releases, 1)
     releases.stage(config(2))
     assert releases.current() == releases.wanted() == config(1)
@@ -80,9 +80,9 @@ def test_what_is_staged_is_wanted_by_nobody(releases):
 
 def test_a_rollout_that_ends_in_time_is_waited_for(releases, monkeypatch):
     with contextlib.ExitStack() as other:
-        other.enter_context(releases.rollout())
+        other.enter_context(releases.rollout_lock())
         monkeypatch.setattr(time, "sleep", lambda seconds: other.close())
-        with releases.rollout():
+        with releases.rollout_lock():
             pass
 
 

@@ -1,4 +1,4 @@
-"""A config that does not run changes nothing: the release before it is put back."""
+"""A config that does not run changes nothing: the current release is restored."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Any
 import httpx
 import pytest
 
+from serve_app.errors import DeployError
+from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout import releases as releases_module
 from serve_app.rollout import rollout as rollout_module
 from serve_app.rollout.capacity import Node
-from serve_app.rollout.code_version import stamp
-from serve_app.rollout.deploy import DeployError
 from serve_app.rollout.releases import Releases
 from serve_app.rollout.rollout import Rollout
 
 Config = dict[str, Any]
+DASHBOARD = RayDashboard("http://nowhere")
 
 
 def config(name: str) -> Config:
@@ -26,7 +27,7 @@ def config(name: str) -> Config:
 
 
 class FakeCluster:
-    """Runs what it is sent, but for what is named bad, which runs in one config at most."""
+    """Runs every config, except for an application named bad, which runs in ``good`` only."""
 
     def __init__(self) -> None:
         self.sent: list[Config] = []
@@ -35,23 +36,34 @@ class FakeCluster:
         self.interrupts = 0
         self.nodes = [Node(cpus=4.0, megabytes=8000.0)]
 
-    def nodes_of(self, url: str) -> list[Node]:
+    def nodes_of(self, dashboard: RayDashboard) -> list[Node]:
         if self.away:
             raise httpx.ConnectError("connection refused")
         return self.nodes
 
-    def deploy(self, url: str, config: Config) -> None:
+    def deploy(self, dashboard: RayDashboard, config: Config) -> None:
         self.sent.append(config)
         if self.interrupts:
             self.interrupts -= 1
             raise KeyboardInterrupt
 
-    def serves(self, url: str, config: Config) -> bool:
+    def serves(self, dashboard: RayDashboard, config: Config) -> bool:
         return not self.restarted
 
-    def wait(self, url: str, names: list[str], *how: object) -> None:
+    def wait(self, dashboard: RayDashboard, names: list[str], *how: object) -> None:
         if "bad" in names and self.sent[-1:] != [self.good]:
             raise DeployError("Application bad is DEPLOY_FAILED: no module named x.")
+
+
+def arguments(way: str) -> list[Config]:
+    return [] if way == "roll_back" else [config("third")]
+
+
+@pytest.fixture
+def two_releases(rollout, cluster):
+    for name in ("first", "second"):
+        rollout.deploy(config(name))
+    cluster.sent.clear()
 
 
 @pytest.fixture
@@ -66,13 +78,13 @@ def cluster(monkeypatch):
 
 @pytest.fixture
 def releases(tmp_path, monkeypatch):
-    monkeypatch.setattr(releases_module, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(releases_module, "LOCK_TIMEOUT_S", 0.0)
     return Releases(tmp_path)
 
 
 @pytest.fixture
 def rollout(releases, cluster):
-    return Rollout("http://nowhere", 8100, releases, timeout_s=1)
+    return Rollout(DASHBOARD, 8100, releases, timeout_s=1)
 
 
 def test_a_good_config_becomes_the_current_release(rollout, releases):
@@ -86,18 +98,14 @@ def test_the_current_release_is_sent_again_and_is_no_change(rollout, cluster):
     assert len(cluster.sent) == 4
 
 
-def test_after_a_bad_one_the_release_before_is_put_back_and_the_reason_told(
-    rollout, releases, cluster
-):
+def test_after_a_bad_config_the_current_release_is_restored(rollout, releases, cluster):
     rollout.deploy(config("good"))
-    with pytest.raises(DeployError, match=r"no module named x. The release before it serves on"):
+    with pytest.raises(DeployError, match=r"no module named x. The previous release still serves"):
         rollout.deploy(config("bad"))
     assert cluster.sent[-1] == releases.current() == config("good")
 
 
-def test_what_was_deployed_before_the_bad_one_of_several_is_put_back_step_by_step(
-    rollout, releases, cluster
-):
+def test_several_applications_are_restored_one_after_the_other(rollout, releases, cluster):
     def versions(a: int, bad: int, c: int) -> Config:
         numbers = {"a": a, "bad": bad, "c": c}
         applications = [
@@ -108,7 +116,7 @@ def test_what_was_deployed_before_the_bad_one_of_several_is_put_back_step_by_ste
 
     cluster.good = versions(1, 1, 1)
     releases.add(releases.stage(cluster.good))
-    with pytest.raises(DeployError, match="The release before it serves on"):
+    with pytest.raises(DeployError, match="The previous release still serves"):
         rollout.deploy(versions(2, 2, 2))
     sent = [versions(2, 1, 1), versions(2, 2, 1), versions(1, 2, 1), versions(1, 1, 1)]
     assert cluster.sent == sent
@@ -116,23 +124,21 @@ def test_what_was_deployed_before_the_bad_one_of_several_is_put_back_step_by_ste
 
 
 @pytest.mark.parametrize("way", ["deploy", "roll_back"])
-def test_after_ctrl_c_the_release_before_is_put_back_and_that_is_told(
-    way, rollout, releases, cluster
-):
+def test_after_ctrl_c_the_current_release_is_restored(way, rollout, releases, cluster):
     for name in ("first", "second"):
         rollout.deploy(config(name))
-    said: list[str] = []
-    rollout.say = said.append
+    warnings: list[str] = []
+    rollout.warn = warnings.append
     cluster.interrupts = 1
-    with pytest.raises(KeyboardInterrupt, match=r"Interrupted. The release before it serves on"):
-        getattr(rollout, way)(*[] if way == "roll_back" else [config("third")])
+    with pytest.raises(KeyboardInterrupt, match=r"Interrupted. The previous release still serves"):
+        getattr(rollout, way)(*arguments(way))
     assert cluster.sent[-1] == releases.current() == config("second")
     assert releases.previous() == config("first")
-    assert len(said) == 1
-    assert "is put back" in said[0]
+    assert len(warnings) == 1
+    assert "restoring the previous release" in warnings[0]
 
 
-def test_a_second_ctrl_c_ends_at_once_and_says_what_to_do(rollout, releases, cluster):
+def test_a_second_ctrl_c_ends_at_once_with_advice(rollout, releases, cluster):
     rollout.deploy(config("first"))
     cluster.interrupts = 2
     with pytest.raises(KeyboardInterrupt, match="Run `make deploy` or `make rollback`"):
@@ -141,9 +147,9 @@ def test_a_second_ctrl_c_ends_at_once_and_says_what_to_do(rollout, releases, clu
     assert releases.current() == config("first")
 
 
-def test_ctrl_c_while_ray_starts_is_left_to_who_started_it(rollout, cluster, monkeypatch):
+def test_ctrl_c_while_ray_starts_restores_nothing(rollout, cluster, monkeypatch):
     rollout.deploy(config("first"))
-    rollout.announce(config("second"))
+    rollout.prepare_start(config("second"))
 
     def wait(*arguments: object) -> None:
         raise KeyboardInterrupt
@@ -158,26 +164,21 @@ def full_disk(descriptor: int) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-@pytest.mark.parametrize("way", ["deploy", "roll_back", "announce"])
-def test_on_a_full_disk_nothing_is_sent_and_the_reason_is_told(
-    way, rollout, releases, cluster, monkeypatch
-):
-    for name in ("first", "second"):
-        rollout.deploy(config(name))
-    cluster.sent.clear()
+@pytest.mark.parametrize("way", ["deploy", "roll_back", "prepare_start"])
+def test_on_a_full_disk_nothing_is_sent(way, rollout, releases, cluster, two_releases, monkeypatch):
     monkeypatch.setattr(os, "fsync", full_disk)
     with pytest.raises(DeployError, match=r"No space left on device. Nothing has been changed"):
-        getattr(rollout, way)(*[] if way == "roll_back" else [config("third")])
+        getattr(rollout, way)(*arguments(way))
     assert cluster.sent == []
     assert releases.wanted() == config("second")
 
 
-def test_a_disk_that_is_full_once_the_cluster_was_sent_a_config_does_not_matter(
+def test_a_disk_that_fills_up_during_a_deploy_does_not_matter(
     rollout, releases, cluster, monkeypatch
 ):
-    def deploy(url: str, config: Config) -> None:
+    def deploy(dashboard: RayDashboard, config: Config) -> None:
         monkeypatch.setattr(os, "fsync", full_disk)
-        cluster.deploy(url, config)
+        cluster.deploy(dashboard, config)
 
     monkeypatch.setattr(rollout_module, "deploy", deploy)
     rollout.deploy(config("good"))
@@ -185,68 +186,65 @@ def test_a_disk_that_is_full_once_the_cluster_was_sent_a_config_does_not_matter(
 
 
 @pytest.mark.parametrize("way", ["deploy", "roll_back"])
-def test_where_there_is_no_room_nothing_is_sent(way, rollout, releases, cluster):
-    for name in ("first", "second"):
-        rollout.deploy(config(name))
-    cluster.sent.clear()
+def test_without_room_nothing_is_sent(way, rollout, releases, cluster, two_releases):
     cluster.nodes = [Node(cpus=0.5, megabytes=8000.0)]
     with pytest.raises(DeployError, match=r"needs 1 CPUs, .* has 0.5 .* Nothing has been changed"):
-        getattr(rollout, way)(*[] if way == "roll_back" else [config("third")])
+        getattr(rollout, way)(*arguments(way))
     assert cluster.sent == []
     assert releases.wanted() == config("second")
 
 
-def test_what_is_put_back_is_sent_wherever_it_served_before(rollout, releases, cluster):
+def test_a_restored_release_needs_no_room(rollout, releases, cluster):
     rollout.deploy(config("good"))
     cluster.nodes = [Node(cpus=0.5, megabytes=8000.0)]
     small = config("bad")
     small["applications"][0]["deployments"] = [{"ray_actor_options": {"num_cpus": 0.1}}]
-    with pytest.raises(DeployError, match="The release before it serves on"):
+    with pytest.raises(DeployError, match="The previous release still serves"):
         rollout.deploy(small)
     assert cluster.sent[-1] == config("good")
 
 
-def test_a_config_that_can_outgrow_its_cluster_is_told(rollout, cluster):
-    said: list[str] = []
-    rollout.say = said.append
+def test_a_config_that_can_outgrow_its_cluster_warns(rollout, cluster):
+    warnings: list[str] = []
+    rollout.warn = warnings.append
     growing = config("good")
     growing["applications"][0]["deployments"] = [{"autoscaling_config": {"max_replicas": 9}}]
     rollout.deploy(growing)
-    assert len(said) == 1
-    assert "can grow to 9 CPUs" in said[0]
+    assert len(warnings) == 1
+    assert "can grow to 9 CPUs" in warnings[0]
     assert cluster.sent == [growing]
 
 
-def test_the_first_release_of_all_has_none_before_it(rollout, releases):
-    with pytest.raises(DeployError, match="no release before it"):
+def test_the_first_config_has_no_previous_release(rollout, releases):
+    with pytest.raises(DeployError, match="no previous release to restore"):
         rollout.deploy(config("bad"))
     assert releases.current() is None
 
 
-def test_a_bad_announced_config_is_not_wanted_any_more(rollout, releases):
+def test_a_bad_pending_config_is_discarded(rollout, releases):
     rollout.deploy(config("good"))
-    rollout.announce(config("bad"))
+    rollout.prepare_start(config("bad"))
     with pytest.raises(DeployError):
         rollout.finish_start(config("bad"))
     assert releases.wanted() == config("good")
 
 
-def test_an_announced_config_is_sent_by_the_node_alone(rollout, releases, cluster):
-    rollout.announce(config("good"))
+def test_a_pending_config_is_not_sent_by_the_rollout(rollout, releases, cluster):
+    rollout.prepare_start(config("good"))
     rollout.finish_start(config("good"))
     assert cluster.sent == []
     assert releases.current() == config("good")
 
 
-def test_a_restart_of_ray_in_between_is_no_success(rollout, releases, cluster):
+def test_a_deploy_fails_if_ray_restarts_with_another_release(rollout, releases, cluster):
     rollout.deploy(config("first"))
     cluster.restarted = True
-    with pytest.raises(DeployError, match="Ray was started again meanwhile"):
+    with pytest.raises(DeployError, match="Ray was restarted meanwhile"):
         rollout.deploy(config("second"))
     assert releases.current() == config("first")
 
 
-def test_a_cluster_that_does_not_answer_is_told_in_a_sentence(rollout, cluster):
+def test_a_cluster_that_does_not_answer_is_reported(rollout, cluster):
     cluster.away = True
     with pytest.raises(DeployError, match="does not answer: connection refused"):
         rollout.deploy(config("good"))
@@ -255,11 +253,11 @@ def test_a_cluster_that_does_not_answer_is_told_in_a_sentence(rollout, cluster):
 @pytest.mark.parametrize(
     ("status", "reason"), [(401, "refuses Ray's token"), (403, "refuses Ray's token"), (500, "500")]
 )
-def test_a_cluster_that_refuses_is_told_in_a_sentence(
+def test_a_cluster_that_refuses_is_reported_in_one_line(
     status, reason, rollout, cluster, monkeypatch
 ):
-    def nodes_of(url: str) -> list[Node]:
-        request = httpx.Request("GET", url)
+    def nodes_of(dashboard: RayDashboard) -> list[Node]:
+        request = httpx.Request("GET", dashboard.url)
         response = httpx.Response(status, request=request)
         raise httpx.HTTPStatusError("two\nlines", request=request, response=response)
 
@@ -271,41 +269,38 @@ def test_a_cluster_that_refuses_is_told_in_a_sentence(
 
 
 @pytest.mark.parametrize("way", ["deploy", "roll_back", "finish_start"])
-def test_a_second_rollout_is_refused_and_changes_nothing(way, rollout, releases, cluster):
-    for name in ("first", "second"):
-        rollout.deploy(config(name))
-    cluster.sent.clear()
-    with releases.rollout(), pytest.raises(DeployError, match="Another deploy is under way"):
-        getattr(rollout, way)(*[] if way == "roll_back" else [config("third")])
+def test_a_second_rollout_is_refused(way, rollout, releases, cluster, two_releases):
+    with releases.rollout_lock(), pytest.raises(DeployError, match="Another deploy is in progress"):
+        getattr(rollout, way)(*arguments(way))
     assert cluster.sent == []
     assert releases.wanted() == config("second")
 
 
-def test_nobody_else_may_deploy_until_a_bad_config_is_replaced(
+def test_other_rollouts_are_excluded_until_a_bad_config_is_replaced(
     rollout, releases, cluster, monkeypatch
 ):
     rollout.deploy(config("good"))
     refusals: list[str] = []
 
-    def wait(url: str, names: list[str], *how: object) -> None:
-        with pytest.raises(DeployError) as refusal, releases.rollout():
+    def wait(dashboard: RayDashboard, names: list[str], *how: object) -> None:
+        with pytest.raises(DeployError) as refusal, releases.rollout_lock():
             pytest.fail("two deploy at once")
         refusals.append(str(refusal.value))
-        cluster.wait(url, names, *how)
+        cluster.wait(dashboard, names, *how)
 
     monkeypatch.setattr(rollout_module, "wait_until_running", wait)
     with pytest.raises(DeployError):
         rollout.deploy(config("bad"))
-    assert refusals == ["Another deploy is under way."] * 2
+    assert refusals == ["Another deploy is in progress."] * 2
 
 
-def test_the_keeper_of_ray_gets_its_turn_while_a_rollout_waits(
+def test_the_supervisor_of_ray_may_deploy_while_a_rollout_waits(
     rollout, releases, cluster, monkeypatch
 ):
     turns: list[str] = []
 
-    def wait(url: str, names: list[str], *how: object) -> None:
-        with releases.turn():  # would block for ever
+    def wait(dashboard: RayDashboard, names: list[str], *how: object) -> None:
+        with releases.deploy_lock():  # would block indefinitely
             turns.extend(names)
 
     monkeypatch.setattr(rollout_module, "wait_until_running", wait)
@@ -320,14 +315,14 @@ def test_rolling_back_deploys_the_one_before(rollout, releases, cluster):
     assert cluster.sent[-1] == releases.current() == config("first")
 
 
-def test_there_is_no_way_back_from_the_first(rollout, cluster):
+def test_the_first_release_cannot_be_rolled_back(rollout, cluster):
     rollout.deploy(config("first"))
     with pytest.raises(DeployError, match="no release before the current one"):
         rollout.roll_back()
     assert len(cluster.sent) == 1
 
 
-def test_a_release_that_does_not_run_any_more_leaves_the_present_one(rollout, releases):
+def test_a_failed_rollback_keeps_the_current_release(rollout, releases):
     releases.add(releases.stage(config("bad")))
     rollout.deploy(config("good"))
     with pytest.raises(DeployError):
@@ -335,18 +330,12 @@ def test_a_release_that_does_not_run_any_more_leaves_the_present_one(rollout, re
     assert releases.current() == config("good")
 
 
-def test_serve_listens_where_it_listened_before(rollout, cluster):
+def test_an_instance_keeps_serves_port(rollout, cluster):
     rollout.deploy(config("good") | {"http_options": {"host": "127.0.0.1", "port": 8000}})
     assert cluster.sent[0]["http_options"] == {"host": "127.0.0.1", "port": 8100}
 
 
-def test_serve_listens_where_the_config_says_on_a_cluster_of_ones_own(releases, cluster):
+def test_a_cluster_uses_the_port_of_the_config(releases, cluster):
     wanted = config("good") | {"http_options": {"host": "0.0.0.0", "port": 8000}}
-    Rollout("http://nowhere", None, releases, timeout_s=1).deploy(wanted)
+    Rollout(DASHBOARD, None, releases, timeout_s=1).deploy(wanted)
     assert cluster.sent[0]["http_options"] == {"host": "0.0.0.0", "port": 8000}
-
-
-def test_every_application_of_ours_bears_the_version_of_its_code():
-    stamped = stamp({"applications": [{"name": "flow", "import_path": "serve_app.flow:build"}]})
-    (application,) = stamped["applications"]
-    assert len(application["runtime_env"]["env_vars"]["GREENWAVE_VERSION"]) == 16

@@ -1,4 +1,4 @@
-"""What `up` says of a system that runs, but not as its config asks."""
+"""Problems of a system that runs, but not as its config asks."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from models.junctions import SHIPPED
+from models.networks.shipped import SHIPPED
+from serve_app.configured_network import network_at_root
+from serve_app.errors import DeployError
 from serve_app.rollout import smoke_test
-from serve_app.rollout.deploy import DeployError
-from serve_app.rollout.networks import network_at_root
-from serve_app.rollout.smoke_test import doubts, make_first_prediction
+from serve_app.rollout.smoke_test import find_problems, predict_once
 from tests.cities import small_city
 
 Answers = dict[str, tuple[int, object]]
@@ -51,29 +51,31 @@ def system() -> Iterator[tuple[str, Answers]]:
         serving.join()
 
 
-def test_a_system_that_is_as_asked_raises_no_doubt(system):
+def test_a_system_that_runs_as_configured_has_no_problems(system):
     url, answers = system
     answers["/health"] = (200, {"status": "healthy"})
     answers["/api/traffic/health"] = (200, {"status": "healthy"})
-    assert list(doubts(url, [INFERENCE, GATEWAY, OTHER])) == []
+    assert list(find_problems(url, [INFERENCE, GATEWAY, OTHER])) == []
 
 
-def test_a_policy_file_that_is_not_served_is_told(system):
+def test_a_policy_file_that_is_not_served_is_reported(system):
     url, answers = system
     answers["/health"] = (200, {"status": "healthy", "detail": "new.th: not a policy"})
-    assert list(doubts(url, [INFERENCE])) == ["the inference service says: new.th: not a policy"]
+    assert list(find_problems(url, [INFERENCE])) == [
+        "the inference service reports: new.th: not a policy"
+    ]
 
 
-def test_who_is_not_ready_is_told_with_what_is_missing(system):
+def test_a_service_that_is_not_ready_is_reported_with_the_reason(system):
     url, answers = system
     checks = {"model": "No model is loaded.", "store": "ok"}
     answers["/flow/readyz"] = (503, {"status": "not ready", "checks": checks})
-    assert list(doubts(url, [OTHER], 0)) == ["/flow is not ready: No model is loaded."]
+    assert list(find_problems(url, [OTHER], 0)) == ["/flow is not ready: No model is loaded."]
     answers["/flow/readyz"] = (200, {"status": "ready", "checks": {"model": "ok"}})
-    assert list(doubts(url, [OTHER], 0)) == []
+    assert list(find_problems(url, [OTHER], 0)) == []
 
 
-def test_who_becomes_ready_a_moment_later_is_not_told(system, monkeypatch):
+def test_a_service_that_becomes_ready_a_moment_later_is_not_reported(system, monkeypatch):
     url, answers = system
     answers["/console/readyz"] = (503, {"checks": {"feed": "The feed does not answer."}})
 
@@ -81,25 +83,25 @@ def test_who_becomes_ready_a_moment_later_is_not_told(system, monkeypatch):
         answers["/console/readyz"] = (200, {"checks": {"feed": "ok"}})
 
     monkeypatch.setattr("serve_app.rollout.smoke_test.time.sleep", becomes_ready)
-    assert list(doubts(url, [OTHER | {"route_prefix": "/console"}])) == []
+    assert list(find_problems(url, [OTHER | {"route_prefix": "/console"}])) == []
 
 
 @pytest.mark.parametrize("answer", [(503, {"status": "degraded"}), (404, []), (200, "healthy")])
-def test_a_gateway_without_inference_is_told(system, answer):
+def test_a_gateway_without_inference_is_reported(system, answer):
     url, answers = system
     answers["/api/traffic/health"] = answer
-    (doubt,) = doubts(url, [GATEWAY], patience_s=0)
-    assert "inference_app" in doubt
+    (problem,) = find_problems(url, [GATEWAY], timeout_s=0)
+    assert "inference_app" in problem
 
 
-def test_the_first_prediction_is_returned_and_a_lasting_failure_says_why(system, monkeypatch):
+def test_the_prediction_is_returned_and_a_lasting_failure_is_reported(system, monkeypatch):
     url, answers = system
     answers["/predict_action"] = (200, {"action": 1})
-    assert json.loads(make_first_prediction(url)) == {"action": 1}
+    assert json.loads(predict_once(url)) == {"action": 1}
     monkeypatch.setattr(smoke_test, "TIMEOUT_S", 0.0)
     answers["/predict_action"] = (503, {"detail": "Model not loaded"})
     with pytest.raises(DeployError, match=r"503.*Model not loaded"):
-        make_first_prediction(url)
+        predict_once(url)
 
 
 def test_the_first_prediction_is_for_a_junction_of_the_network_that_is_served():
@@ -117,8 +119,8 @@ def test_the_network_at_the_root_is_that_of_the_application_there(tmp_path):
     assert network_at_root({"applications": [at_root]}).name == "harbour"
 
 
-def test_a_token_that_is_missing_or_another_is_told_at_once(system):
+def test_a_missing_or_wrong_token_is_reported_at_once(system):
     url, answers = system
     answers["/predict_action"] = (401, {"detail": "A bearer token is required"})
-    with pytest.raises(DeployError, match="set INFERENCE_TOKEN"):
-        make_first_prediction(url)
+    with pytest.raises(DeployError, match="Set INFERENCE_TOKEN"):
+        predict_once(url)

@@ -9,7 +9,7 @@ import pytest
 
 from models.networks.file import InvalidNetworkError, network_as_json
 from models.networks.form import NetworkFile
-from models.shipped import NETWORK_FILE
+from models.networks.shipped import NET_FILE
 from models.simulation.city.options import add_scenario, scenario_of
 from models.simulation.city.scenario import CityScenario, InvalidScenarioError
 from tests.cities import entry
@@ -23,7 +23,7 @@ def files(tmp_path: Path) -> Path:
     (tmp_path / "city.json").write_text(network_as_json(network))
     (tmp_path / "trips.rou.xml").write_text("<routes/>")
     (tmp_path / "city.sumocfg").write_text(
-        f'<configuration><net-file value="{NETWORK_FILE}"/><route-files value="trips.rou.xml"/>'
+        f'<configuration><net-file value="{NET_FILE}"/><route-files value="trips.rou.xml"/>'
         '<begin value="60"/><end value="600"/></configuration>'
     )
     return tmp_path
@@ -38,14 +38,14 @@ def parse(*arguments: object) -> CityScenario:
 def test_a_configuration_says_net_routes_and_times(files: Path) -> None:
     scenario = parse("--network", files / "city.json", "--sumocfg", files / "city.sumocfg")
     assert scenario.network.name == "harbour"
-    assert (scenario.net, scenario.routes) == (NETWORK_FILE, (files / "trips.rou.xml",))
+    assert (scenario.net, scenario.routes) == (NET_FILE, (files / "trips.rou.xml",))
     assert (scenario.begin_s, scenario.end_s) == (60, 600)
     assert (scenario.decision_s, scenario.yellow_s, scenario.all_red_s) == (10, 3, 0)
 
 
 def test_options_say_them_instead_and_the_rules_with_them(files: Path) -> None:
     scenario = parse(
-        *("--network", files / "city.json", "--net", NETWORK_FILE),
+        *("--network", files / "city.json", "--net", NET_FILE),
         *("--routes", files / "trips.rou.xml", "--end", 300),
         *("--decision", 5, "--yellow", 2, "--all-red", 1, "--min-green", 6),
     )
@@ -64,8 +64,8 @@ def test_times_beside_a_configuration_replace_its_own(files: Path) -> None:
     ("arguments", "sentence"),
     [
         ([], "Say --sumocfg, or --net, --routes and --end."),
-        (["--net", NETWORK_FILE], "Say --sumocfg, or --net, --routes and --end."),
-        (["--sumocfg", "here", "--net", NETWORK_FILE], "Say either --sumocfg"),
+        (["--net", NET_FILE], "Say --sumocfg, or --net, --routes and --end."),
+        (["--sumocfg", "here", "--net", NET_FILE], "Say either --sumocfg"),
     ],
 )
 def test_what_is_missing_or_said_twice_is_told(

@@ -7,9 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from models.cities.importing import import_network
-from models.cities.sumo_reading import read_sumo_net
-from models.shipped import NETWORK_FILE
+from models.networks.shipped import NET_FILE
 from models.simulation.city.programs import (
     LONGEST_S,
     MAX_GREEN_S,
@@ -18,9 +16,11 @@ from models.simulation.city.programs import (
     green_times_s,
     webster,
 )
+from models.sumo.importing import import_network
+from models.sumo.net import read_sumo_net
 
-NET = read_sumo_net(NETWORK_FILE)
-NETWORK = import_network(NETWORK_FILE)[0]
+NET = read_sumo_net(NET_FILE)
+NETWORK = import_network(NET_FILE)[0]
 STATION = "265580972"
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from models.cities.importing import import_network
 from models.networks.file import InvalidNetworkError
-from models.shipped import NETWORK_FILE
+from models.networks.shipped import NET_FILE
 from models.simulation.city.scenario import CityScenario, InvalidScenarioError, read_sumocfg
+from models.sumo.importing import import_network
 
 CONFIG = (
     "<configuration><input><net-file value='a.net.xml'/><route-files value='b.rou.xml,c.rou.xml'/>"
@@ -48,11 +48,11 @@ def test_a_configuration_that_lacks_something_is_refused(tmp_path, text, sentenc
         ({"decision_s": 0}, "Decisions take a second at least"),
         ({"min_green_s": -1}, "no time is negative"),
         ({"all_red_s": 7}, "must be shorter than a decision"),
-        ({"routes": (NETWORK_FILE.with_name("none.rou.xml"),)}, r"none\.rou\.xml is not there"),
+        ({"routes": (NET_FILE.with_name("none.rou.xml"),)}, r"none\.rou\.xml is not there"),
     ],
 )
 def test_a_scenario_that_cannot_be_is_refused(changed, sentence):
-    network, _ = import_network(NETWORK_FILE)
-    scenario = CityScenario(network, NETWORK_FILE, (NETWORK_FILE,), 0, 3600)
+    network, _ = import_network(NET_FILE)
+    scenario = CityScenario(network, NET_FILE, (NET_FILE,), 0, 3600)
     with pytest.raises(InvalidScenarioError, match=sentence):
         replace(scenario, **changed)

@@ -12,7 +12,7 @@ import torch
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from models.junctions import JUNCTIONS, N_ACTIONS, N_AGENTS, SHIPPED
+from models.networks.shipped import JUNCTIONS, N_ACTIONS, N_AGENTS, SHIPPED
 from models.policy.form import HIDDEN_DIM, INPUT_DIM, InvalidPolicyFileError
 from models.policy.network import read_state_dict
 from models.simulation.metrics import Metrics

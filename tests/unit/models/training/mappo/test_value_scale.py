@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from models.junctions import N_AGENTS
+from models.networks.shipped import N_AGENTS
 from models.training.mappo.value_scale import ValueScale
 
 

@@ -1,4 +1,4 @@
-"""The form of what the keepers write to ``logs/``."""
+"""The form of the supervisors' lines in ``logs/``."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 
 PROGRAM = """
 from serve_app.processes.supervision.__main__ import _log_to_stderr
-from serve_app.processes.supervision.restarts import logger
-from serve_app.processes.process_tags import Part
+from serve_app.processes.supervision.managed_process import logger
+from serve_app.processes.process_tags import Role
 
-_log_to_stderr(Part.EDGE)
+_log_to_stderr(Role.EDGE)
 for n in range(1000):
     logger.warning("%s", f"The edge has ended, {n}.")
 """
@@ -26,7 +26,7 @@ def form(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_they_are_text_or_json_and_a_crash_loop_makes_few(form: str) -> None:
+def test_lines_are_text_or_json_and_a_crash_loop_writes_few(form: str) -> None:
     env = os.environ | {"LOG_FORMAT": form}
     ran = subprocess.run(
         [sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True, check=True
@@ -35,7 +35,7 @@ def test_they_are_text_or_json_and_a_crash_loop_makes_few(form: str) -> None:
     assert 1 <= len(lines) <= 20
     if form == "json":
         first = json.loads(lines[0])
-        assert first["component_name"] == "keeper_edge"
+        assert first["component_name"] == "supervisor_edge"
         assert (first["levelname"], first["message"]) == ("WARNING", "The edge has ended, 0.")
     else:
         assert re.fullmatch(r"[-\d]+ [:\d,]+ WARNING The edge has ended, 0\.", lines[0])

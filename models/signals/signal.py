@@ -1,0 +1,51 @@
+"""The signal of one junction, as its network file describes it: what guarding it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from models.networks.form import JunctionEntry
+from models.networks.network import Network
+
+Matrix = tuple[tuple[int | None, ...], ...]
+
+
+class Signal(NamedTuple):
+    """One junction's signal.
+
+    Attributes:
+        phases: state string of each green phase.
+        intergreen: seconds from the end of green at a letter of the states (row) to the beginning
+            at another (column), None where the two do not meet.
+        conflicts: pairs of letters whose vehicles can meet, as the junction's network has them;
+            None if the file does not contain them.
+    """
+
+    phases: tuple[str, ...]
+    intergreen: Matrix
+    conflicts: tuple[tuple[int, int], ...] | None = None
+
+
+def read_signals(network: Network) -> Mapping[str, Signal]:
+    """Return the signal of each junction.
+
+    Raises:
+        ValueError: the network file lacks the states or the intergreen times of a junction, or has
+            states of other letters than ``r``, ``g`` and ``G``.
+    """
+    if network.file is None:
+        raise ValueError(f"the network {network.name} was read without its signals")
+    return {each.id: _signal(each, network.name) for each in network.file.junctions}
+
+
+def _signal(junction: JunctionEntry, network: str) -> Signal:
+    where = f"junction {junction.id} of the network {network}"
+    states = tuple(phase.state for phase in junction.phases if phase.state is not None)
+    if not states:
+        raise ValueError(f"{where} has no states of its phases")
+    if junction.intergreen_s is None:
+        raise ValueError(f"{where} has no intergreen_s")
+    if strange := set("".join(states)) - set("rgG"):
+        raise ValueError(f"{where} has {min(strange)!r} in a state, which nobody can guard")
+    return Signal(states, junction.intergreen_s, junction.conflicts)

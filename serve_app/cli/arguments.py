@@ -1,0 +1,41 @@
+"""Arguments that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from serve_app.errors import ROOT
+from serve_app.processes.ports import add_port_base
+
+DEFAULT_CONFIG = ROOT / "serve_config.yaml"
+CLUSTER_CONFIG = ROOT / "configs" / "cluster.yaml"
+
+Run = Callable[[argparse.Namespace], None]
+
+
+def add_action(actions: Any, name: str, run: Run, help: str) -> argparse.ArgumentParser:
+    """Add an action of a command, on the instance of its ``--port-base``."""
+    action: argparse.ArgumentParser = actions.add_parser(name, help=help, description=help)
+    add_port_base(action)
+    action.set_defaults(run=run)
+    return action
+
+
+def add_file(command: argparse.ArgumentParser, run: Run, help: str) -> None:
+    """Add the one file that a command reads or writes, and the instance."""
+    add_port_base(command)
+    command.add_argument("file", type=Path, help=help)
+    command.set_defaults(run=run)
+
+
+def add_config(parser: argparse.ArgumentParser, default: Path = DEFAULT_CONFIG) -> None:
+    help = f"serve config (default: {default.relative_to(ROOT)})"
+    parser.add_argument("config", nargs="?", type=Path, default=default, help=help)
+
+
+def add_timeout(parser: argparse.ArgumentParser) -> None:
+    help = "seconds that each application may take until it runs (default: 180)"
+    parser.add_argument("--timeout", type=float, default=180.0, help=help)

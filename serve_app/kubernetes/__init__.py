@@ -1,1 +1,0 @@
-"""What KubeRay runs in place of ``greenwave up``: manifests made from a serve config."""

@@ -1,0 +1,65 @@
+"""The edge under supervision: HAProxy with the configuration that ``greenwave up`` writes."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+
+import psutil
+
+from serve_app.errors import EdgeError
+from serve_app.processes.edge import Edge, check_ports
+from serve_app.processes.haproxy import forward_log
+from serve_app.processes.supervision.managed_process import CannotStartError, logger
+
+POLL_S = 0.2
+STOP_TIMEOUT_S = 2.0
+
+
+class ManagedEdge:
+    """The edge as a managed process. It does not start before its configuration is written."""
+
+    def __init__(self, edge: Edge, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._edge = edge
+        self._sleep = sleep
+        self._master: psutil.Process | None = None
+
+    def start_or_adopt(self) -> float:
+        while not self._edge.config.exists():
+            self._sleep(POLL_S)
+        self._master = self._edge.master() or self._start()
+        return self._master.create_time()
+
+    def _start(self) -> psutil.Process:
+        self._edge.stop()  # a worker may outlive its master for a moment
+        try:
+            check_ports(self._edge.config.read_text(encoding="utf-8"))
+            haproxy = subprocess.Popen(
+                self._edge.command(),
+                stdin=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+            threading.Thread(
+                target=forward_log, args=[haproxy.stderr, logger], name="haproxy", daemon=True
+            ).start()
+            return psutil.Process(haproxy.pid)
+        except (EdgeError, OSError, psutil.NoSuchProcess) as error:
+            raise CannotStartError(str(error)) from error
+
+    def wait(self) -> str:
+        if self._master:
+            self._master.wait()
+        return "The edge has ended."
+
+    def stop(self) -> None:
+        """Give requests in progress a moment to end."""
+        if self._master:
+            with contextlib.suppress(psutil.Error):
+                self._master.send_signal(signal.SIGUSR1)
+                self._master.wait(STOP_TIMEOUT_S)
+        self._edge.stop()

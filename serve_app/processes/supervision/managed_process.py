@@ -1,0 +1,73 @@
+"""The loop of a supervisor."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import NoReturn, Protocol
+
+from serve_app.processes.status_file import StatusFile
+
+logger = logging.getLogger("greenwave.supervision")
+
+STABLE_S = 10.0  # a process that ran for longer is not in a crash loop
+FIRST_BACKOFF_S = 0.1
+MAX_BACKOFF_S = 5.0
+
+
+class CannotStartError(RuntimeError):
+    """The process cannot start now; the message is one sentence."""
+
+
+class Stopped(BaseException):
+    """The supervisor received a signal to stop."""
+
+
+class ManagedProcess(Protocol):
+    """A process under supervision."""
+
+    def start_or_adopt(self) -> float:
+        """Start it unless it runs; return when it started, in seconds of Unix time.
+
+        Raises:
+            CannotStartError: it cannot start now.
+        """
+
+    def wait(self) -> str:
+        """Return when it has ended; say how in one sentence."""
+
+    def stop(self) -> None:
+        """Stop it gracefully."""
+
+
+def supervise(
+    process: ManagedProcess,
+    status_file: StatusFile,
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> NoReturn:
+    """Restart the process whenever it ends: at once, or with backoff in a crash loop.
+
+    Raises:
+        Stopped: from the signal handler; the process has been stopped.
+    """
+    backoff_s = 0.0
+    try:
+        while True:
+            started = clock()
+            try:
+                status_file.record_start(process.start_or_adopt())
+                error = process.wait()
+            except CannotStartError as refusal:
+                error = str(refusal)
+            logger.warning("%s", error)
+            status_file.record_end(error)
+            was_stable = clock() - started > STABLE_S
+            backoff_s = (
+                0.0 if was_stable else min(max(2 * backoff_s, FIRST_BACKOFF_S), MAX_BACKOFF_S)
+            )
+            sleep(backoff_s)
+    except Stopped:
+        process.stop()
+        raise

@@ -1,0 +1,207 @@
+"""Ray under supervision: its head, and the serve config that is deployed on it."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import psutil
+
+from serve_app.errors import DeployError, InstanceError
+from serve_app.processes.instance import Instance
+from serve_app.processes.supervision.managed_process import CannotStartError, logger
+from serve_app.ray_dashboard import RayDashboard
+from serve_app.rollout.deploy import deploy, is_building, is_deploying
+from serve_app.rollout.releases import Releases
+from serve_app.rollout.stages import staged_startup
+
+POLL_S = 0.1
+DEPLOY_POLL_S = 0.3
+REFUSED_PAUSE_S = 5.0
+STAGE_S = 60.0  # an application without room deploys indefinitely, and would block other deploys
+KEPT_SESSIONS = 3
+# Ray ends when one of these ends, but takes seconds to notice.
+VITAL = ("gcs_server", "raylet")
+
+T = TypeVar("T")
+
+
+class RayDiedError(RuntimeError):
+    """A vital process of Ray has died."""
+
+
+class ManagedRay:
+    """Ray on this machine as a managed process.
+
+    Args:
+        find_instance: returns the instance to start: its ports depend on the config.
+    """
+
+    def __init__(
+        self,
+        find_instance: Callable[[], Instance],
+        releases: Releases,
+        sessions: RaySessions,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._find_instance = find_instance
+        self._instance = find_instance()
+        self._releases = releases
+        self._sessions = sessions
+        self._sleep = sleep
+        self._vital: dict[str, psutil.Process] = {}
+
+    def start_or_adopt(self) -> float:
+        instance = self._instance = self._find_instance()
+        head = instance.head()
+        try:
+            if head:
+                adopted = head
+                instance.wait_until_started(lambda: None if _is_alive(adopted) else 1)
+            else:
+                instance.stop_ray(timeout_s=0)  # a front that outlives Ray answers 500
+                self._sessions.remove_old()
+                instance.start()
+                head = instance.head()
+            return self._watch(head)
+        except InstanceError as error:
+            raise CannotStartError(str(error)) from error
+        except (psutil.Error, KeyError) as error:
+            raise CannotStartError("Ray ended while it started.") from error
+
+    def _watch(self, head: psutil.Process | None) -> float:
+        if not head:
+            raise psutil.NoSuchProcess(0)
+        self._sessions.add(head.pid)
+        children = {child.name(): child for child in head.children()}
+        self._vital = {"its head": head} | {name: children[name] for name in VITAL}
+        return head.create_time()
+
+    def wait(self) -> str:
+        try:
+            self._deploy_wanted()
+            while True:
+                self._check_alive()
+                self._sleep(POLL_S)
+        except RayDiedError as death:
+            self._instance.stop_ray(timeout_s=0)  # the other processes would follow within seconds
+            return str(death)
+
+    def stop(self) -> None:
+        self._instance.stop_ray()
+
+    def _deploy_wanted(self) -> None:
+        """Deploy the wanted config, unless Ray has all of it or other applications.
+
+        A config that is refused is sent again after a pause, in which another one may be deployed.
+
+        Raises:
+            RayDiedError: Ray has died meanwhile.
+        """
+        while (config := self._releases.wanted()) and self._lacks(config):
+            try:
+                with self._releases.deploy_lock():
+                    self._deploy_in_stages(config)
+                return
+            except DeployError as error:
+                logger.error("%s", error)
+                self._sleep(REFUSED_PAUSE_S)
+
+    def _lacks(self, config: dict[str, Any]) -> bool:
+        """Return whether applications of the config are missing, and there are no others."""
+        deployed = self._ask(RayDashboard.applications)
+        return deployed.keys() < {each["name"] for each in config["applications"]}
+
+    def _deploy_in_stages(self, config: dict[str, Any]) -> None:
+        """Deploy the stages of a config, each as soon as the one before is far enough.
+
+        The first stage only has to be built, the others have to run. After a stage that takes too
+        long, the whole config follows at once.
+        """
+        *beginning, whole = staged_startup(config)
+        is_busy = is_building
+        for stage in beginning:
+            self._send(stage)
+            if not self._wait_while(is_busy):
+                logger.warning(
+                    "Not all applications run after %.0f s; deploying the rest.", STAGE_S
+                )
+                break
+            is_busy = is_deploying
+        self._send(whole)
+
+    def _send(self, config: dict[str, Any]) -> None:
+        self._ask(lambda dashboard: deploy(dashboard, config))
+
+    def _wait_while(self, is_busy: Callable[[RayDashboard], bool]) -> bool:
+        """Return True as soon as the cluster is not busy, and False when that takes too long."""
+        for _ in range(round(STAGE_S / DEPLOY_POLL_S)):
+            if not self._ask(is_busy):
+                return True
+            self._sleep(DEPLOY_POLL_S)
+        return False
+
+    def _ask(self, call: Callable[[RayDashboard], T]) -> T:
+        """Repeat a call of the dashboard until it is answered.
+
+        Raises:
+            RayDiedError: Ray has died instead.
+        """
+        while True:
+            self._check_alive()
+            try:
+                return call(self._instance.dashboard)
+            except httpx.HTTPError as error:
+                logger.warning("Ray does not answer yet: %s", error)
+                self._sleep(DEPLOY_POLL_S)
+
+    def _check_alive(self) -> None:
+        for name, process in self._vital.items():
+            if not _is_alive(process):
+                raise RayDiedError(f"Ray has ended: {name} died.")
+
+
+class RaySessions:
+    """The session folders of an instance, in which each start of Ray leaves its logs.
+
+    Args:
+        record: file with their paths, oldest first: another Ray may use the same ``temp_dir``.
+        temp_dir: Ray's.
+    """
+
+    def __init__(self, record: Path, temp_dir: Path) -> None:
+        self._record = record
+        self._temp_dir = temp_dir
+
+    def add(self, head_pid: int) -> None:
+        """Record the session of a head; the process id ends the name of its folder."""
+        folders = self._read()
+        found = [str(path) for path in self._temp_dir.glob(f"session_*_{head_pid}")]
+        self._write([*(each for each in folders if each not in found), *found])
+
+    def remove_old(self) -> None:
+        """Remove all but the newest few."""
+        folders = self._read()
+        for folder in folders[:-KEPT_SESSIONS]:
+            shutil.rmtree(folder, ignore_errors=True)
+        self._write(folders[-KEPT_SESSIONS:])
+
+    def _read(self) -> list[str]:
+        try:
+            return self._record.read_text(encoding="utf-8").splitlines()
+        except OSError:
+            return []
+
+    def _write(self, folders: list[str]) -> None:
+        self._record.write_text("".join(f"{each}\n" for each in folders), encoding="utf-8")
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,111 @@
+"""Signals of any network: guarded by what its file says, and refused where it does not say it."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.networks.network import Network, network_of, read_network
+from models.networks.shipped import SHIPPED
+from models.signals.monitor import ConflictError, ConflictMonitor, make_monitors
+from models.signals.safety import Limits, Shown, read_layers
+from models.signals.signal import read_signals
+from tests.cities import city_of, entry
+
+HARBOUR = read_network(Path(__file__).parents[4] / "configs" / "harbour.json")
+
+
+def pier(**changes: Any) -> Network:
+    junction: dict[str, Any] = entry("pier", 0, n_lanes=2) | {
+        "phases": [{"state": "Gr"}, {"state": "rG"}],
+        "intergreen_s": [[None, 4], [6, None]],
+    }
+    return city_of({**junction, **changes}, name="harbour")
+
+
+def test_a_change_waits_for_the_intergreen_time_of_the_file() -> None:
+    layer = read_layers(Limits(), pier())["pier"]
+    there = layer.decide(Shown(0, 60.0, (0.0, 60.0)), asked=1)
+    assert [step.after_s for step in there.steps] == [0, 3, 4]
+    back = layer.decide(Shown(1, 60.0, (60.0, 0.0)), asked=0)
+    assert [(step.after_s, step.state) for step in back.steps] == [(0, "ry"), (3, "rr"), (6, "Gr")]
+
+
+def test_the_monitor_passes_whatever_the_layer_answers_and_refuses_conflicts() -> None:
+    layers, monitors = read_layers(Limits(), HARBOUR), make_monitors(HARBOUR)
+    draw = random.Random(1)
+    for name, layer in layers.items():
+        n = len(layer.phases)
+        for _ in range(300):
+            red = tuple(draw.uniform(0, 100) for _ in range(n))
+            shown = Shown(draw.randrange(n), draw.uniform(-3, 90), red)
+            for step in layer.decide(shown, draw.randrange(n)).steps:
+                monitors[name].check(step.state)
+        with pytest.raises(ConflictError, match="conflict in"):
+            monitors[name].check("G" * len(layer.phases[0]))
+
+
+def test_links_that_a_phase_lets_give_way_may_be_green_together() -> None:
+    times = [[None, 5, None], [5, None, None], [None, None, None]]
+    phases = [{"state": "Ggr"}, {"state": "rrG"}]
+    monitor = make_monitors(pier(phases=phases, intergreen_s=times))["pier"]
+    monitor.check("Ggr")
+    monitor.check("yyr")
+    with pytest.raises(ConflictError, match="links 0 and 1 conflict"):
+        monitor.check("GGr")
+
+
+def test_links_that_merge_into_lanes_of_their_own_conflict_with_others_only() -> None:
+    times = [[None, 5, 6], [5, None, 6], [5, 5, None]]
+    phases = [{"state": "GGr"}, {"state": "rrG"}]
+    monitor = make_monitors(pier(phases=phases, intergreen_s=times))["pier"]
+    monitor.check("GGr")
+    with pytest.raises(ConflictError, match="links 0 and 2 conflict"):
+        monitor.check("GrG")
+
+
+@pytest.mark.parametrize("declared", [True, False], ids=["declared", "from intergreen times"])
+def test_the_monitor_refuses_exactly_the_mixtures_of_two_phases(declared: bool) -> None:
+    file = SHIPPED.file
+    assert file is not None
+    if not declared:
+        junctions = tuple(each.model_copy(update={"conflicts": None}) for each in file.junctions)
+        file = file.model_copy(update={"junctions": junctions})
+    signals = read_signals(network_of(file))
+    for name, monitor in make_monitors(network_of(file)).items():
+        for one, other in product(signals[name].phases, repeat=2):
+            mixed = "".join(a if a != "r" else b for a, b in zip(one, other, strict=True))
+            assert refuses(monitor, mixed) == (one != other)
+
+
+def refuses(monitor: ConflictMonitor, state: str) -> bool:
+    try:
+        monitor.check(state)
+    except ConflictError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"phases": [{}, {}], "links": None, "intergreen_s": None}, "has no states of its phases"),
+        ({"intergreen_s": None}, "has no intergreen_s"),
+        ({"phases": [{"state": "Gs"}, {"state": "rG"}]}, "has 's' in a state"),
+    ],
+)
+def test_what_a_file_leaves_out_is_told_with_its_junction(
+    changes: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^junction pier of the network harbour {sentence}"):
+        read_layers(Limits(), pier(**changes))
+
+
+def test_a_network_without_its_file_is_refused() -> None:
+    with pytest.raises(ValueError, match="harbour was read without its signals"):
+        read_signals(replace(HARBOUR, file=None))

@@ -1,0 +1,169 @@
+"""What becomes of a SUMO network's signals, and what is said of it."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from models.networks.file import InvalidNetworkError, network_as_json, read_network_file
+from models.networks.form import JunctionEntry
+from models.networks.shipped import NET_FILE
+from models.sumo.importing import SHOWN_OF_A_KIND, Remarks, import_network
+from tests.unit.models.sumo.sumo_nets import (
+    LINKS,
+    NODE,
+    PROGRAM,
+    ROADS,
+    lane,
+    link,
+    program,
+    write_net,
+)
+
+
+def said(folder: Path, *parts: str) -> tuple[list[str], JunctionEntry]:
+    network, remarks = import_network(write_net(folder, *parts))
+    return list(remarks.sentences()), network.junctions[0]
+
+
+def test_an_ordinary_signal_is_imported_without_a_remark(tmp_path):
+    network, remarks = import_network(write_net(tmp_path, ROADS, NODE, program(PROGRAM), LINKS))
+    (junction,) = network.junctions
+    assert list(remarks.sentences()) == []
+    assert (network.name, junction.id, junction.position) == ("town", "a", (0, 0))
+    assert [phase.state for phase in junction.phases] == ["Gr", "rG"]
+    assert [phase.name for phase in junction.phases] == ["west", "north"]
+    assert [(each.id, each.capacity) for each in junction.lanes] == [
+        ("west_0", 10),
+        ("north_0", 10),
+    ]
+    assert junction.lanes[0].shape == ((-80, 0), (-5, 0))
+    assert junction.intergreen_s is not None
+    assert junction.intergreen_s[0][0] is None
+    assert (junction.intergreen_s[0][1] or 0) >= 3
+
+
+def test_what_is_imported_can_be_read_as_a_file(tmp_path):
+    network, _ = import_network(NET_FILE, name="other")
+    path = tmp_path / "city.json"
+    path.write_text(network_as_json(network))
+    assert read_network_file(path) == network
+    assert network.name == "other"
+
+
+def test_a_packed_net_is_the_same_net(tmp_path):
+    plain = write_net(tmp_path, ROADS, NODE, program(PROGRAM), LINKS)
+    packed = tmp_path / "town.net.xml.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert import_network(packed)[0] == import_network(plain)[0]
+
+
+@pytest.mark.parametrize(
+    ("states", "remark", "phases"),
+    [
+        (("Gr", "rr", "rG"), "red for all", ["Gr", "rG"]),
+        (("Gr", "yr", "rG", "Gr"), "more than once", ["Gr", "rG"]),
+        (("Gr", "ur", "rG"), None, ["Gr", "rG"]),
+        (("Gs", "ys", "rG"), "right turns on red", ["Gs", "rG"]),
+    ],
+    ids=["all red", "twice", "red and yellow", "right on red"],
+)
+def test_phases_are_what_shows_green_and_no_yellow(tmp_path, states, remark, phases):
+    sentences, junction = said(tmp_path, ROADS, NODE, program(states), LINKS)
+    assert [phase.state for phase in junction.phases] == phases
+    assert len(sentences) == (remark is not None)
+    assert remark is None or remark in sentences[0]
+
+
+def test_of_several_programs_the_last_is_taken_as_sumo_does(tmp_path):
+    programs = program(("Gr", "rr"), name="night") + program(PROGRAM, name="day")
+    sentences, junction = said(tmp_path, ROADS, NODE, programs, LINKS)
+    assert sentences == ["a has several programs; the last, day, is taken."]
+    assert [phase.state for phase in junction.phases] == ["Gr", "rG"]
+
+
+def test_a_signal_with_one_phase_is_left_out_and_indices_have_no_gap(tmp_path):
+    single = program(("G", "y"), "first") + link("west", "east", 0, "first")
+    sentences, junction = said(tmp_path, ROADS, NODE, single, program(PROGRAM), LINKS)
+    assert sentences == ["first is left out: it has one green phase, and nothing to decide."]
+    assert (junction.id, junction.agent_index) == ("a", 0)
+
+
+def test_a_crossing_is_a_link_without_a_lane_of_the_observation(tmp_path):
+    walked = lane(":a_w0", "9,9 9,-9", "walkingarea") + lane(":a_c0", "9,9 9,-9", "crossing")
+    parts = program(("Grr", "yrr", "rGG")), LINKS, link(":a_w0", ":a_c0", 2)
+    sentences, junction = said(tmp_path, ROADS, walked, NODE, *parts)
+    assert [each.id for each in junction.lanes] == ["west_0", "north_0"]
+    assert [each.lane for each in junction.links or ()] == ["west_0", "north_0", ":a_w0_0"]
+    assert junction.intergreen_s is None
+    assert len(sentences) == 2
+    assert "1 pedestrian crossings" in " ".join(sentences)
+
+
+def test_links_may_share_letters_and_letters_may_have_no_link(tmp_path):
+    parts = program(("Grr", "rrG")), link("west", "east", 0), link("north", "south", 2)
+    sentences, junction = said(tmp_path, ROADS, NODE, *parts, link("west", "south", 0))
+    assert [each.index for each in junction.links or ()] == [0, 0, 2]
+    assert any("share a letter" in each for each in sentences)
+
+
+def test_lanes_that_are_unknown_or_never_get_green_are_left_out(tmp_path):
+    parts = program(("Grrr", "rGrr")), LINKS, link("nowhere", "south", 2), link("east", "west", 3)
+    sentences, junction = said(tmp_path, ROADS, NODE, *parts)
+    assert [each.id for each in junction.lanes] == ["west_0", "north_0"]
+    assert any("nowhere_0, which is no lane" in each for each in sentences)
+    assert any("east_0 never gets green" in each for each in sentences)
+
+
+def test_a_joined_signal_is_one_agent_in_the_middle_of_its_stop_lines(tmp_path):
+    parts = program(PROGRAM), link("west", "east", 0, extra='via=":b_0_0"'), LINKS
+    sentences, junction = said(tmp_path, ROADS, *parts)
+    assert any("a joined signal, of several junctions, is one agent" in each for each in sentences)
+    assert junction.position == (-2.5, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("parts", "sentence"),
+    [
+        ((ROADS,), "has no signals."),
+        ((ROADS, program(("G",)), link("west", "east", 0)), "has no signal to control."),
+        (("<broken>",), "is no SUMO network: mismatched tag"),
+        (('<tlLogic type="static"/>',), "is no SUMO network: an element has no 'id'"),
+        (
+            (ROADS.replace("north", "nörd"), program(PROGRAM), LINKS.replace("north", "nörd")),
+            "nörd",
+        ),
+    ],
+    ids=["no signals", "one phase alone", "broken", "no id", "an id that is not allowed"],
+)
+def test_a_net_that_cannot_be_imported_is_refused_in_a_sentence(tmp_path, parts, sentence):
+    with pytest.raises(InvalidNetworkError, match=r"town\.net\.xml") as refused:
+        import_network(write_net(tmp_path, *parts))
+    assert sentence in str(refused.value)
+
+
+def test_other_xml_and_missing_files_are_no_networks(tmp_path):
+    routes = tmp_path / "town.rou.xml"
+    routes.write_text("<routes/>")
+    with pytest.raises(InvalidNetworkError, match="begins with <routes>, not with <net>"):
+        import_network(routes)
+    with pytest.raises(InvalidNetworkError, match="cannot be read: No such file"):
+        import_network(tmp_path / "nowhere.net.xml")
+
+
+def test_signals_can_be_chosen_and_an_unknown_one_is_refused():
+    network, _ = import_network(NET_FILE, signals=("300839359", "265580972"))
+    assert [each.id for each in network.junctions] == ["265580972", "300839359"]
+    with pytest.raises(InvalidNetworkError, match="has no signal elsewhere"):
+        import_network(NET_FILE, signals=("elsewhere",))
+
+
+def test_many_remarks_of_one_kind_are_counted_and_not_told():
+    remarks = Remarks()
+    for number in range(10_000):
+        remarks.add("left out", f"{number} is left out.")
+    sentences = list(remarks.sentences())
+    assert len(sentences) == SHOWN_OF_A_KIND + 1
+    assert sentences[-1] == f"... and {10_000 - SHOWN_OF_A_KIND} more remarks like that."

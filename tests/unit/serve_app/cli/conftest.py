@@ -1,0 +1,56 @@
+"""Commands as an operator types them, on a data folder of their own."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from serve_app.cli.main import main
+
+SECRET = "0123456789abcdef0123456789abcdef"
+
+
+class Result(NamedTuple):
+    """What a command returned and printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def text(self) -> str:
+        return self.out + self.err
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+
+Greenwave = Callable[..., Result]
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("JWT_SECRET", SECRET)
+    for name in ("STORE_URL", "RAY_REDIS_ADDRESS", "JWT_KEYS_FILE", "JWT_AUTH_USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def greenwave(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Greenwave:
+    """Run a command with what is typed on its standard input."""
+
+    def run(*words: str, typed: str = "") -> Result:
+        monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+        capsys.readouterr()
+        return Result(main(words), *capsys.readouterr())
+
+    return run

@@ -1,0 +1,157 @@
+"""Where the signing key and the first user come from."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from pydantic import ValidationError
+
+from deployments.gateway.users import Users
+from deployments.store import open_store
+from serve_app.identity.first_user import FILE_NAME as USER_FILE_NAME
+from serve_app.identity.first_user import (
+    FIRST_USER,
+    configured_users,
+    create_first_user,
+    known_credentials,
+)
+from serve_app.identity.keys import SECRET_FILE_NAME, signing_key
+from serve_app.settings import InsecureSettingsError, Settings
+
+LONG = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch):
+    for name in (
+        "JWT_SECRET",
+        "JWT_AUTH_USERNAME",
+        "JWT_AUTH_PASSWORD",
+        "ENVIRONMENT",
+        "STORE_URL",
+    ):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return Settings(data_dir=tmp_path / "data")
+
+
+def test_a_given_secret_is_used_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("JWT_SECRET", LONG)
+    assert signing_key(Settings(data_dir=tmp_path)) == LONG.encode()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_short_secret_is_refused_with_its_length(tmp_path, monkeypatch):
+    monkeypatch.setenv("JWT_SECRET", LONG[:-1])
+    with pytest.raises(InsecureSettingsError, match=r"JWT_SECRET has 31 bytes; .* at least 32"):
+        signing_key(Settings(data_dir=tmp_path))
+
+
+def test_the_length_counts_bytes(tmp_path, monkeypatch):
+    monkeypatch.setenv("JWT_SECRET", "ä" * 16)
+    assert len(signing_key(Settings(data_dir=tmp_path))) == 32
+
+
+def test_a_generated_key_is_kept_for_the_owner_alone(settings):
+    key = signing_key(settings)
+    path = settings.data_dir / SECRET_FILE_NAME
+    assert len(key) >= 32
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert signing_key(settings) == key
+    assert [each.name for each in settings.data_dir.iterdir()] == [SECRET_FILE_NAME]
+
+
+def test_processes_that_start_at_once_get_one_key(settings):
+    with ThreadPoolExecutor(16) as threads:
+        keys = set(threads.map(lambda _: signing_key(settings), range(64)))
+    assert len(keys) == 1
+
+
+def test_a_kept_key_that_was_cut_short_is_refused(settings):
+    signing_key(settings)
+    (settings.data_dir / SECRET_FILE_NAME).write_text("short")
+    with pytest.raises(InsecureSettingsError, match="has 5 bytes"):
+        signing_key(settings)
+
+
+def test_production_needs_a_secret_of_its_own(settings, monkeypatch):
+    signing_key(settings)
+    monkeypatch.setenv("ENVIRONMENT", "production")
+    production = Settings(data_dir=settings.data_dir)
+    with pytest.raises(InsecureSettingsError, match="JWT_SECRET must be set"):
+        signing_key(production)
+    monkeypatch.setenv("JWT_SECRET", LONG)
+    assert signing_key(Settings(data_dir=settings.data_dir)) == LONG.encode()
+
+
+def test_settings_do_not_show_their_secrets(monkeypatch):
+    monkeypatch.setenv("JWT_SECRET", LONG)
+    monkeypatch.setenv("JWT_AUTH_PASSWORD", "some password")
+    shown = repr(Settings())
+    assert LONG not in shown
+    assert "some password" not in shown
+
+
+def test_a_lifetime_of_zero_is_refused(monkeypatch):
+    monkeypatch.setenv("JWT_EXPIRATION_MINUTES", "0")
+    with pytest.raises(ValidationError, match="jwt_expiration_minutes"):
+        Settings()
+
+
+def test_the_environment_can_name_a_user(monkeypatch):
+    monkeypatch.setenv("JWT_AUTH_USERNAME", "ann")
+    monkeypatch.setenv("JWT_AUTH_PASSWORD", "some password")
+    users = configured_users(Settings())
+    assert list(users) == ["ann"]
+    assert "some password" not in users["ann"]
+
+
+@pytest.mark.parametrize("name", ["JWT_AUTH_USERNAME", "JWT_AUTH_PASSWORD"])
+def test_half_a_user_is_refused(monkeypatch, name):
+    monkeypatch.setenv(name, "something")
+    with pytest.raises(InsecureSettingsError, match="must be set together"):
+        configured_users(Settings())
+
+
+async def test_the_first_user_is_made_once_and_the_store_has_only_the_hash(settings):
+    credentials = await asyncio.to_thread(create_first_user, settings)
+    assert credentials is not None
+    assert credentials.username == FIRST_USER
+    assert len(credentials.password) >= 16
+    assert await asyncio.to_thread(create_first_user, settings) is None
+    store = open_store(settings.resolved_store_url)
+    assert await Users(store).names() == [FIRST_USER]
+    await store.close()
+    kept = settings.data_dir / USER_FILE_NAME
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert known_credentials(settings) == credentials
+    for path in set(settings.data_dir.iterdir()) - {kept}:
+        assert credentials.password.encode() not in path.read_bytes()
+
+
+def test_no_user_is_made_where_the_environment_names_one(settings, monkeypatch):
+    monkeypatch.setenv("JWT_AUTH_USERNAME", "ann")
+    monkeypatch.setenv("JWT_AUTH_PASSWORD", "some password")
+    assert create_first_user(Settings(data_dir=settings.data_dir)) is None
+
+
+def test_an_empty_secret_is_no_unset_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("JWT_SECRET", "")
+    with pytest.raises(InsecureSettingsError, match="JWT_SECRET is empty"):
+        signing_key(Settings(data_dir=tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_replica_makes_no_key_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    with pytest.raises(InsecureSettingsError, match="on every node"):
+        signing_key(Settings(), create=False)
+    assert not list(tmp_path.iterdir())
+    created = signing_key(Settings())
+    assert signing_key(Settings(), create=False) == created

@@ -1,0 +1,121 @@
+"""The edge under supervision: a real HAProxy without servers."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+import psutil
+import pytest
+
+from load_tests.harness.free_ports import free_ports
+from serve_app.processes.edge import Edge, EdgePorts
+from serve_app.processes.instance import Instance
+from serve_app.processes.ports import Ports
+from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role
+from serve_app.processes.status_file import StatusFile
+from serve_app.processes.supervision.managed_edge import ManagedEdge
+from serve_app.processes.supervision.managed_process import CannotStartError
+
+
+@pytest.fixture
+def edge(tmp_path, monkeypatch):
+    """Return an edge on free ports; what starts it inherits the tags of this environment."""
+    http, front, metrics, *others = free_ports(7)
+    instance = Instance(tmp_path, Ports(http=http, front=front, edge_metrics=metrics))
+    monkeypatch.setenv(INSTANCE_TAG, instance.tag)
+    monkeypatch.setenv(ROLE_TAG, str(Role.EDGE))
+    edge = Edge(instance, EdgePorts(*others))
+    yield edge
+    edge.stop()
+
+
+@pytest.fixture
+def status_file(tmp_path):
+    return StatusFile(tmp_path / "edge.json")
+
+
+def in_background(work: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def notices(caplog) -> list[logging.LogRecord]:
+    return [each for each in caplog.records if each.getMessage().startswith("HAProxy: [NOTICE]")]
+
+
+def test_the_edge_does_not_start_before_its_configuration_is_written(edge, status_file):
+    managed = ManagedEdge(edge)
+    began = in_background(managed.start_or_adopt)
+    began.join(0.2)
+    assert began.is_alive()
+    assert not edge.is_running()
+    edge.apply(status_file)
+    began.join()
+    assert edge.answers()
+
+
+def test_a_killed_edge_is_noticed_and_started_again(edge):
+    edge.check()
+    managed = ManagedEdge(edge)
+    managed.start_or_adopt()
+    master = edge.master()
+    master.kill()
+    assert managed.wait() == "The edge has ended."
+    managed.start_or_adopt()
+    assert edge.master() != master
+
+
+def test_haproxys_lines_are_logged(edge, caplog):
+    caplog.set_level(logging.INFO, logger="greenwave.supervision")
+    edge.check()
+    managed = ManagedEdge(edge)
+    managed.start_or_adopt()
+    deadline = time.monotonic() + 30
+    while not notices(caplog) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert {each.levelname for each in notices(caplog)} == {"INFO"}
+
+
+def test_a_running_edge_is_adopted(edge, status_file):
+    edge.check()
+    ManagedEdge(edge).start_or_adopt()
+    master = edge.master()
+    assert ManagedEdge(edge).start_or_adopt() == master.create_time()
+    assert edge.master() == master
+
+
+def test_a_taken_port_is_reported_with_its_holder(edge):
+    edge.check()
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", edge.ports.loans))
+        holder.listen()
+        taken = f"port {edge.ports.loans} is taken by .* \\(process"
+        with pytest.raises(CannotStartError, match=taken):
+            ManagedEdge(edge).start_or_adopt()
+
+
+def test_only_another_configuration_reloads_the_edge(edge, status_file):
+    edge.check()
+    ManagedEdge(edge).start_or_adopt()
+    edge.apply(status_file)
+    (worker,) = edge.master().children()
+    edge.apply(status_file)
+    assert edge.master().children() == [worker]
+    another = Edge(edge.instance, edge.ports, host="0.0.0.0")
+    another.apply(status_file)
+    psutil.wait_procs([worker], timeout=10)
+    assert not worker.is_running()
+    assert another.answers()
+
+
+def test_a_stopped_supervisor_stops_the_edge(edge):
+    edge.check()
+    managed = ManagedEdge(edge)
+    managed.start_or_adopt()
+    managed.stop()
+    assert not edge.is_running()

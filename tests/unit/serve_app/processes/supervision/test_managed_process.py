@@ -1,0 +1,102 @@
+"""A supervisor restarts its process at once after a long life, and with backoff in a crash loop."""
+
+from __future__ import annotations
+
+import pytest
+
+from serve_app.processes.status_file import Status, StatusFile
+from serve_app.processes.supervision.managed_process import (
+    FIRST_BACKOFF_S,
+    MAX_BACKOFF_S,
+    CannotStartError,
+    Stopped,
+    supervise,
+)
+
+
+class FakeProcess:
+    """Runs for each of some times, or refuses to start; the supervisor is stopped afterwards."""
+
+    def __init__(self, lives: list[float | str]) -> None:
+        self.lives = lives
+        self.now = 0.0
+        self.stopped = False
+        self.pauses: list[float] = []
+
+    def start_or_adopt(self) -> float:
+        if not self.lives:
+            raise Stopped
+        if isinstance(self.lives[0], str):
+            raise CannotStartError(str(self.lives.pop(0)))
+        return 1000.0 + self.now
+
+    def wait(self) -> str:
+        self.now += float(self.lives.pop(0))
+        return "It has died.\nIts log ends with:"
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+
+@pytest.fixture
+def status_file(tmp_path):
+    return StatusFile(tmp_path / "node.json")
+
+
+@pytest.fixture
+def run(status_file):
+    def run(*lives: float | str) -> FakeProcess:
+        process = FakeProcess(list(lives))
+        with pytest.raises(Stopped):
+            supervise(process, status_file, sleep=process.sleep, clock=lambda: process.now)
+        return process
+
+    return run
+
+
+def test_after_a_long_life_it_restarts_at_once(run):
+    assert run(3600, 3600).pauses == [0, 0]
+
+
+def test_a_crash_loop_backs_off_and_never_gives_up(run):
+    pauses = run(*[0.0] * 20).pauses
+    assert pauses[0] == FIRST_BACKOFF_S
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == MAX_BACKOFF_S
+    assert len(pauses) == 20
+
+
+def test_a_long_life_ends_a_crash_loop(run):
+    assert run(0.0, 0.0, 3600, 0.0).pauses[2:] == [0, FIRST_BACKOFF_S]
+
+
+def test_a_supervisor_that_is_stopped_stops_its_process(run):
+    assert run().stopped
+
+
+@pytest.mark.parametrize(
+    ("lives", "status"),
+    [
+        ([5, "Port 8000 is taken.", "Port 8000 is taken.", 5], Status(None, 2, "It has died.")),
+        (["Port 8000 is taken."], Status(None, 0, "Port 8000 is taken.")),
+    ],
+)
+def test_the_status_has_the_restarts_and_the_last_error_in_one_line(
+    run, status_file, lives, status
+):
+    run(*lives)
+    assert status_file.read() == status
+
+
+def test_the_status_of_an_adopted_process_has_its_own_start(status_file):
+    status_file.record_start(since=17.0)
+    assert status_file.read().since == 17.0
+
+
+def test_a_status_that_cannot_be_written_stops_nothing(tmp_path):
+    status_file = StatusFile(tmp_path / "missing" / "node.json")
+    status_file.record_start(since=17.0)
+    assert status_file.read() == Status()

@@ -1,0 +1,265 @@
+"""Ray under supervision: started or adopted, with the wanted config deployed on it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from serve_app.errors import DeployError, InstanceError
+from serve_app.processes.supervision import managed_ray
+from serve_app.processes.supervision.managed_process import CannotStartError
+from serve_app.processes.supervision.managed_ray import (
+    DEPLOY_POLL_S,
+    KEPT_SESSIONS,
+    REFUSED_PAUSE_S,
+    STAGE_S,
+    VITAL,
+    ManagedRay,
+    RaySessions,
+)
+from serve_app.ray_dashboard import RayDashboard
+from serve_app.rollout.releases import Releases
+
+# A "head" with two children that have the names of Ray's vital processes.
+HEAD = """
+import ctypes, os, sys
+for name in sys.argv[1:]:
+    if os.fork() == 0:
+        ctypes.CDLL(None).prctl(15, name.encode())
+        os.write(1, b"up" + bytes([10]))
+        sys.stdin.read()
+        os._exit(0)
+sys.stdin.read()
+"""
+
+
+class FakeInstance:
+    """Starts the head above instead of Ray."""
+
+    dashboard = RayDashboard("http://nowhere")
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.refusal: str | None = None
+        self.process: subprocess.Popen[str] | None = None
+
+    def head(self) -> psutil.Process | None:
+        lives = self.process and self.process.poll() is None
+        return psutil.Process(self.process.pid) if self.process and lives else None
+
+    def start(self) -> None:
+        self.calls.append("start")
+        if self.refusal:
+            raise InstanceError(self.refusal)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", HEAD, *VITAL],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout
+        assert [self.process.stdout.readline() for _ in VITAL] == ["up\n"] * len(VITAL)
+
+    def wait_until_started(self, ended: object) -> None:
+        self.calls.append("adopt")
+
+    def stop_ray(self, timeout_s: float = 15.0) -> None:
+        self.calls.append(f"stop within {timeout_s:.0f} s")
+
+
+@pytest.fixture
+def instance() -> Iterator[FakeInstance]:
+    fake = FakeInstance()
+    yield fake
+    if fake.process:
+        for child in psutil.Process(fake.process.pid).children():
+            child.kill()
+        fake.process.kill()
+        fake.process.communicate()
+
+
+@pytest.fixture
+def releases(tmp_path: Path) -> Releases:
+    return Releases(tmp_path / "releases")
+
+
+@pytest.fixture
+def pauses() -> list[float]:
+    return []
+
+
+@pytest.fixture
+def ray(
+    instance: FakeInstance, releases: Releases, tmp_path: Path, pauses: list[float]
+) -> ManagedRay:
+    sessions = RaySessions(tmp_path / "sessions", tmp_path)
+    return ManagedRay(lambda: instance, releases, sessions, pauses.append)  # type: ignore[arg-type,return-value]
+
+
+class FakeCluster:
+    """Takes every config; Ray dies after the last call that a test needs."""
+
+    def __init__(self) -> None:
+        self.applications: dict[str, Any] = {}
+        self.deployed: list[dict[str, Any]] = []
+        self.whole: Callable[[], dict[str, Any] | None] = lambda: None
+        self.partly_deployed = False
+        self.errors: list[Exception] = []
+        self.refusals: list[DeployError] = []
+        self.after: Callable[[], None] = lambda: None
+
+    def find_applications(self, dashboard: RayDashboard) -> dict[str, Any]:
+        if self.errors:
+            raise self.errors.pop(0)
+        if self.applications and not self.partly_deployed:
+            self.after()
+        return self.applications
+
+    def deploy(self, dashboard: RayDashboard, config: dict[str, Any]) -> None:
+        self.deployed.append(config)
+        if self.refusals:
+            raise self.refusals.pop()
+        if config == self.whole():
+            self.after()
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch, releases: Releases) -> FakeCluster:
+    fake = FakeCluster()
+    fake.whole = releases.wanted
+    monkeypatch.setattr(RayDashboard, "applications", fake.find_applications)
+    monkeypatch.setattr(managed_ray, "deploy", fake.deploy)
+    monkeypatch.setattr(managed_ray, "is_building", lambda dashboard: False)
+    monkeypatch.setattr(managed_ray, "is_deploying", lambda dashboard: False)
+    return fake
+
+
+def kill_vital(instance: FakeInstance, name: str) -> None:
+    head = instance.head()
+    assert head
+    (victim,) = [child for child in head.children() if child.name() == name]
+    victim.kill()
+
+
+def test_leftovers_are_killed_before_ray_starts(ray, instance):
+    ray.start_or_adopt()
+    assert instance.calls == ["stop within 0 s", "start"]
+
+
+def test_a_running_ray_is_adopted(ray, instance):
+    began = ray.start_or_adopt()
+    instance.calls.clear()
+    assert ray.start_or_adopt() == pytest.approx(began)
+    assert instance.calls == ["adopt"]
+
+
+def test_a_refused_start_is_reported(ray, instance):
+    instance.refusal = "Port 8000 (for http) is taken by nginx (process 7)."
+    with pytest.raises(CannotStartError, match="taken by nginx"):
+        ray.start_or_adopt()
+
+
+@pytest.mark.parametrize("name", VITAL)
+def test_the_death_of_a_vital_process_ends_ray(name, ray, instance, cluster):
+    ray.start_or_adopt()
+    kill_vital(instance, name)
+    assert ray.wait() == f"Ray has ended: {name} died."
+    assert instance.calls[-1] == "stop within 0 s"
+
+
+FIRST = {"name": "inference", "import_path": "serve_app.inference:build"}
+
+
+def config(**deployment: object) -> dict[str, Any]:
+    flow = {"name": "flow", "import_path": "serve_app.flow:build"}
+    return {"applications": [FIRST, {**flow, "deployments": [{"name": "Flow", **deployment}]}]}
+
+
+@pytest.fixture
+def mortal(ray: ManagedRay, instance: FakeInstance, cluster: FakeCluster) -> ManagedRay:
+    """Start a Ray that dies once the config is deployed."""
+    ray.start_or_adopt()
+    cluster.after = lambda: kill_vital(instance, "raylet")
+    return ray
+
+
+def test_a_new_ray_gets_the_wanted_config_in_stages(mortal, releases, cluster):
+    releases.add(releases.stage(config(num_replicas=2)))
+    cluster.errors = [httpx.ConnectError("not yet")]
+    mortal.wait()
+    assert cluster.deployed == [
+        {"applications": [FIRST]},
+        config(num_replicas=1),
+        config(num_replicas=2),
+    ]
+
+
+def test_a_stage_that_does_not_run_delays_the_rest_for_a_while(
+    mortal, releases, cluster, pauses, monkeypatch
+):
+    whole = config(num_replicas=2)
+    loans = {"import_path": "serve_app.customers:build", "deployments": [{"num_replicas": 2}]}
+    whole["applications"].append({"name": "loans", **loans})
+    releases.add(releases.stage(whole))
+    monkeypatch.setattr(managed_ray, "is_deploying", lambda dashboard: True)
+    mortal.wait()
+    assert len(cluster.deployed) == 3
+    assert cluster.deployed[-1] == whole
+    assert pauses.count(DEPLOY_POLL_S) == round(STAGE_S / DEPLOY_POLL_S)
+
+
+def test_a_partly_deployed_config_is_completed(mortal, releases, cluster):
+    releases.add(releases.stage(config()))
+    cluster.applications = {"inference": ("RUNNING", "")}
+    cluster.partly_deployed = True
+    mortal.wait()
+    assert cluster.deployed[-1] == config()
+
+
+@pytest.mark.parametrize(
+    "applications",
+    [
+        {"inference": ("RUNNING", ""), "flow": ("UNHEALTHY", "")},
+        {"somebody-elses": ("RUNNING", "")},
+    ],
+)
+def test_a_ray_with_all_or_other_applications_is_left_alone(
+    mortal, releases, cluster, applications
+):
+    releases.add(releases.stage(config()))
+    cluster.applications = applications
+    mortal.wait()
+    assert cluster.deployed == []
+
+
+def test_a_refused_config_is_sent_again_after_a_pause(mortal, releases, cluster, pauses):
+    releases.add(releases.stage(config()))
+    cluster.refusals = [DeployError("The cluster refused the config: no such module")] * 2
+    mortal.wait()
+    assert len(cluster.deployed) == 2 + 2
+    assert pauses.count(REFUSED_PAUSE_S) == 2
+
+
+def test_the_newest_sessions_stay_and_those_of_others(tmp_path):
+    sessions = RaySessions(tmp_path / "sessions", tmp_path)
+    (tmp_path / "session_2026-01-01_999").mkdir()  # of another cluster
+    for head in range(1, 7):
+        folder = tmp_path / f"session_2026-01-0{head}_{head}"
+        (folder / "logs").mkdir(parents=True)
+        sessions.add(head)
+        sessions.add(head)  # a supervisor that adopts Ray records it again
+    sessions.remove_old()
+    left = sorted(path.name for path in tmp_path.glob("session_*"))
+    assert left == ["session_2026-01-01_999", *(f"session_2026-01-0{n}_{n}" for n in (4, 5, 6))]
+    assert len(left) == KEPT_SESSIONS + 1
+
+
+def test_the_first_start_has_no_old_sessions(tmp_path):
+    RaySessions(tmp_path / "sessions", tmp_path).remove_old()

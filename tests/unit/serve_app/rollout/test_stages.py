@@ -1,0 +1,106 @@
+"""Stages of a start of Ray, and steps of a rolling update."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from load_tests.harness.shipped import shipped_config
+from serve_app.rollout.stages import Config, minimal, rolling_update, staged_startup
+
+
+def config(**deployment: object) -> dict[str, Any]:
+    flow = {"name": "flow", "import_path": "serve_app.flow:build"}
+    return {"applications": [{**flow, "deployments": [{"name": "Flow", **deployment}]}]}
+
+
+@pytest.mark.parametrize(
+    ("shipped", "smallest"),
+    [
+        ({"num_replicas": 3}, {"num_replicas": 1}),
+        ({"num_replicas": 0}, {"num_replicas": 0}),
+        (
+            {"autoscaling_config": {"min_replicas": 2, "initial_replicas": 3, "max_replicas": 4}},
+            {"autoscaling_config": {"min_replicas": 1, "max_replicas": 4}},
+        ),
+        ({"autoscaling_config": {"min_replicas": 0}}, {"autoscaling_config": {"min_replicas": 0}}),
+        ({"num_replicas": "auto"}, {"num_replicas": "auto"}),
+        ({}, {}),
+    ],
+)
+def test_the_soonest_config_has_one_replica_of_each(shipped, smallest):
+    before = config(**shipped)
+    assert minimal(before) == config(**smallest)
+    assert before == config(**shipped)
+
+
+def test_a_second_path_to_an_application_comes_later():
+    names = [each["name"] for each in shipped_config()["applications"]]
+    assert "accounts-alias" in names
+    first = [each["name"] for each in minimal(shipped_config())["applications"]]
+    assert first == [name for name in names if name != "accounts-alias"]
+
+
+def test_a_config_grows_from_the_first_application_to_the_whole():
+    """One replica of each as soon as possible, and then more of one application at a time."""
+    shipped = shipped_config()
+    (first, smallest, *steps) = list(staged_startup(shipped))
+    assert [each["name"] for each in first["applications"]] == ["inference"]
+    assert smallest == minimal(shipped)
+    before = smallest
+    for step in steps:
+        changed = [each for each in step["applications"] if each not in before["applications"]]
+        assert len(changed) == 1
+        before = step
+    assert before == shipped
+    alone = [each for each in shipped["applications"] if each in smallest["applications"]]
+    assert [each["name"] for each in alone] == ["console"]
+    assert len(steps) == len(shipped["applications"]) - len(alone)
+
+
+def test_a_config_of_one_replica_is_deployed_once_it_is_complete():
+    assert list(staged_startup(config(num_replicas=1))) == [config(num_replicas=1)] * 2
+
+
+def versioned(front: int = 8100, **versions: int) -> Config:
+    applications = [{"name": name, "args": {"version": n}} for name, n in versions.items()]
+    return {"applications": applications, "http_options": {"port": front}}
+
+
+def versions(config: Config) -> dict[str, Any]:
+    return {each["name"]: each["args"]["version"] for each in config["applications"]}
+
+
+def test_each_changed_application_is_a_step():
+    before, after = versioned(a=1, b=1, c=1, d=1), versioned(front=8200, a=2, b=1, c=2, d=2)
+    way = list(rolling_update(before, after))
+    assert [(name, versions(step)) for name, step in way] == [
+        ("a", {"a": 2, "b": 1, "c": 1, "d": 1}),
+        ("c", {"a": 2, "b": 1, "c": 2, "d": 1}),
+        (None, versions(after)),
+    ]
+    assert way[-1][1] == after
+    assert {step["http_options"]["port"] for _, step in way} == {8200}
+    assert (before, after) == (
+        versioned(a=1, b=1, c=1, d=1),
+        versioned(front=8200, a=2, b=1, c=2, d=2),
+    )
+
+
+@pytest.mark.parametrize(
+    "before",
+    [None, versioned(a=2, b=2), versioned(a=1, b=2), versioned(a=1), versioned(a=1, b=1, c=1)],
+    ids=["nothing", "the same", "one changed", "one added", "one removed"],
+)
+def test_any_other_change_is_one_step(before):
+    after = versioned(a=2, b=2)
+    assert list(rolling_update(before, after)) == [(None, after)]
+
+
+def test_routes_change_in_one_step():
+    before, after = versioned(a=1, b=1), versioned(a=2, b=2)
+    crossed = zip(before["applications"], reversed(after["applications"]), strict=True)
+    for route, (one, other) in enumerate(crossed):
+        one["route_prefix"] = other["route_prefix"] = f"/{route}"
+    assert list(rolling_update(before, after)) == [(None, after)]

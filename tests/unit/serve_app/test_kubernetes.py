@@ -1,0 +1,234 @@
+"""What KubeRay is given is the serve config, confined, sized by it, and without a secret in it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import ray
+import yaml
+
+from serve_app.cli.main import main
+from serve_app.kubernetes import USER
+from serve_app.rollout.capacity import least, most, scales, surge
+from serve_app.rollout.config import find_faults
+
+ROOT = Path(__file__).resolve().parents[3]
+CONFIG = ROOT / "configs" / "cluster.yaml"
+CRD = "KUBERAY_RAYSERVICE_CRD"
+
+Document = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def printed() -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        words: list[str] = []
+        patch.setattr("sys.stdout.write", words.append)
+        assert main(["manifest", str(CONFIG)]) == 0
+    return "".join(words)
+
+
+@pytest.fixture(scope="module")
+def documents(printed: str) -> list[Document]:
+    return list(yaml.safe_load_all(printed))
+
+
+@pytest.fixture(scope="module")
+def services(documents: list[Document]) -> dict[str, Document]:
+    return {each["metadata"]["name"]: each for each in documents if each["kind"] == "RayService"}
+
+
+def serve_config(service: Document) -> Document:
+    config: Document = yaml.safe_load(service["spec"]["serveConfigV2"])
+    return config
+
+
+def groups(service: Document) -> list[Document]:
+    cluster = service["spec"]["rayClusterConfig"]
+    return [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
+
+
+def pod(group: Document) -> Document:
+    spec: Document = group["template"]["spec"]
+    return spec
+
+
+def environment(group: Document) -> dict[str, Any]:
+    (container,) = pod(group)["containers"]
+    return {each["name"]: each.get("value", each.get("valueFrom")) for each in container["env"]}
+
+
+def test_the_serve_configs_together_are_the_one_they_are_made_from(services):
+    whole = yaml.safe_load(CONFIG.read_text())
+    parts = [serve_config(each) for each in services.values()]
+    assert [app for part in parts for app in part["applications"]] == whole["applications"]
+    for part in parts:
+        assert part | {"applications": whole["applications"]} == whole
+        assert list(find_faults(part)) == []
+
+
+def test_the_serve_config_is_readable(printed):
+    assert "serveConfigV2: |\n" in printed
+    assert "&id" not in printed
+
+
+def test_hidden_states_are_never_in_two_clusters_at_once(services):
+    """A second cluster beside the first would step the same states, and each have half of them."""
+    inference, others = services["greenwave-inference"], services["greenwave"]
+    assert [app["name"] for app in serve_config(inference)["applications"]] == ["inference"]
+    assert inference["spec"]["upgradeStrategy"] == {"type": "None"}
+    assert others["spec"]["upgradeStrategy"]["type"] == "NewClusterWithIncrementalUpgrade"
+    assert others["spec"]["rayClusterConfig"]["enableInTreeAutoscaling"]  # it needs that
+
+
+def test_the_gateway_finds_the_inference_in_the_other_cluster(services):
+    name = services["greenwave-inference"]["metadata"]["name"]
+    expected = f"http://{name}-serve-svc:8000/predict_action"
+    for group in groups(services["greenwave"]):
+        assert environment(group)["RL_INFERENCE_SERVICE_URL"] == expected
+    for group in groups(services["greenwave-inference"]):
+        assert "RL_INFERENCE_SERVICE_URL" not in environment(group)
+
+
+def test_the_gcs_outlives_its_head_under_a_name_that_each_cluster_has_of_its_own(services):
+    for service in services.values():
+        options = service["spec"]["rayClusterConfig"]["gcsFaultToleranceOptions"]
+        assert options["redisAddress"] == "redis:6379"
+        secret = {"name": "greenwave", "key": "redis-password"}
+        assert options["redisPassword"] == {"valueFrom": {"secretKeyRef": secret}}
+        assert "externalStorageNamespace" not in options  # two clusters would share it
+
+
+def test_every_node_has_serves_variables_and_the_secrets_by_reference(services):
+    config = yaml.safe_load(CONFIG.read_text())
+    variables = config["controller_options"]["runtime_env"]["env_vars"]
+    for service in services.values():
+        assert service["spec"]["rayClusterConfig"]["authOptions"] == {"mode": "token"}
+        for group in groups(service):
+            assert variables.items() <= environment(group).items()
+            for name, key in (("STORE_URL", "store-url"), ("JWT_SECRET", "jwt-secret")):
+                secret = {"name": "greenwave", "key": key}
+                assert environment(group)[name] == {"secretKeyRef": secret}
+
+
+def test_the_inference_asks_for_a_token_if_there_is_one(services):
+    secret = {"name": "greenwave", "key": "inference-token", "optional": True}
+    for service in services.values():
+        for group in groups(service):
+            assert environment(group)["INFERENCE_TOKEN"] == {"secretKeyRef": secret}
+            assert "JWT_KEYS_FILE" not in environment(group)
+
+
+def test_signing_keys_are_mounted_where_they_are_asked_for(capsys):
+    assert main(["manifest", str(CONFIG), "--signing-keys", "keys"]) == 0
+    documents = yaml.safe_load_all(capsys.readouterr().out)
+    for service in (each for each in documents if each["kind"] == "RayService"):
+        for group in groups(service):
+            (container,) = pod(group)["containers"]
+            (mount,) = [each for each in container["volumeMounts"] if each["name"] != "tmp"]
+            (volume,) = [each for each in pod(group)["volumes"] if each["name"] == mount["name"]]
+            assert environment(group)["JWT_KEYS_FILE"] == f"{mount['mountPath']}/jwt-keys.json"
+            assert mount["readOnly"] is True
+            # 0o007 would be refused; the group is that of the pod
+            assert volume["secret"] == {"secretName": "keys", "defaultMode": 0o440}
+            assert pod(group)["securityContext"]["fsGroup"] == USER
+
+
+def test_nobody_is_root_and_nothing_but_tmp_is_written_to(services):
+    for service in services.values():
+        for group in groups(service):
+            assert pod(group)["securityContext"]["runAsNonRoot"]
+            assert pod(group)["securityContext"]["runAsUser"] == USER
+            (container,) = pod(group)["containers"]
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "capabilities": {"drop": ["ALL"]},
+                "readOnlyRootFilesystem": True,
+            }
+            assert [each["mountPath"] for each in container["volumeMounts"]] == ["/tmp"]
+    assert f"USER {USER}:{USER}" in (ROOT / "Containerfile").read_text()
+
+
+def test_a_worker_is_ready_when_serve_is_and_alive_while_ray_is(services):
+    for service in services.values():
+        head, worker = (pod(group)["containers"][0] for group in groups(service))
+        assert head["readinessProbe"]["httpGet"] == {"path": "/api/gcs_healthz", "port": 8265}
+        assert worker["readinessProbe"]["httpGet"] == {"path": "/-/healthz", "port": 8000}
+        for container in (head, worker):
+            alive = {"path": "/api/local_raylet_healthz", "port": 52365}
+            assert container["livenessProbe"]["httpGet"] == alive
+            assert container["lifecycle"]["preStop"]
+
+
+def test_the_workers_have_room_for_the_least_and_the_largest_number_of_replicas(services):
+    for service in services.values():
+        config = serve_config(service)
+        (workers,) = service["spec"]["rayClusterConfig"]["workerGroupSpecs"]
+        (container,) = pod(workers)["containers"]
+        cpus = int(container["resources"]["limits"]["cpu"])
+        needed = least(config).cpus + surge(config).cpus
+        assert workers["replicas"] == workers["minReplicas"]
+        assert workers["minReplicas"] >= 2
+        assert workers["minReplicas"] * cpus >= needed
+        assert workers["maxReplicas"] * cpus >= most(config).cpus
+        for scale in scales(config):
+            assert workers["minReplicas"] >= scale.nodes(scale.least)
+            assert workers["maxReplicas"] >= scale.nodes(scale.most)
+        assert container["resources"]["requests"] == container["resources"]["limits"]
+        memory = int(container["resources"]["limits"]["memory"].removesuffix("Mi")) << 20
+        assert workers["maxReplicas"] * memory > most(config).megabytes * 1e6
+
+
+def test_one_worker_at_a_time_may_be_evicted(documents):
+    budgets = [each for each in documents if each["kind"] == "PodDisruptionBudget"]
+    services = [each for each in documents if each["kind"] == "RayService"]
+    for budget, service in zip(budgets, services, strict=True):
+        assert budget["spec"]["maxUnavailable"] == 1
+        _, workers = groups(service)
+        labels = workers["template"]["metadata"]["labels"]
+        assert budget["spec"]["selector"]["matchLabels"] == labels
+
+
+def test_the_version_of_ray_is_the_installed_one(services):
+    for service in services.values():
+        assert service["spec"]["rayClusterConfig"]["rayVersion"] == ray.__version__
+
+
+def test_a_replica_that_is_larger_than_a_worker_is_refused(capsys, tmp_path):
+    config = yaml.safe_load(CONFIG.read_text())
+    config["applications"][0]["deployments"][0]["ray_actor_options"]["num_cpus"] = 3
+    path = tmp_path / "large.yaml"
+    path.write_text(yaml.safe_dump(config))
+    assert main(["manifest", str(path)]) == 1
+    assert "Each replica of inference needs 3 CPUs, and a worker has 2" in capsys.readouterr().err
+    assert main(["manifest", "--worker-cpus", "4", str(path)]) == 0
+
+
+def strict(schema: Any) -> Any:
+    """Refuse unknown keys wherever the API server would drop them."""
+    if isinstance(schema, list):
+        return [strict(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    rest = {key: strict(value) for key, value in schema.items()}
+    open_ = rest.get("x-kubernetes-preserve-unknown-fields") or "additionalProperties" in rest
+    if "properties" in rest and not open_:
+        rest["additionalProperties"] = False
+    return rest
+
+
+@pytest.mark.skipif(CRD not in os.environ, reason=f"{CRD} names no file of KubeRay's RayService")
+def test_it_is_valid_by_kuberays_own_schema(services):
+    definition = yaml.safe_load(Path(os.environ[CRD]).read_text())
+    (version,) = [each for each in definition["spec"]["versions"] if each["name"] == "v1"]
+    schema = strict(version["schema"]["openAPIV3Schema"])
+    schema["properties"]["metadata"] = {"type": "object"}  # the API server's own
+    validator = jsonschema.Draft202012Validator(schema)
+    for service in services.values():
+        assert [each.message for each in validator.iter_errors(service)] == []
+    misspelt: Document = {"spec": {"rayClusterConfig": {"gcsFaultToleranceOption": {}}}}
+    assert any("gcsFaultToleranceOption" in e.message for e in validator.iter_errors(misspelt))
