@@ -1,4 +1,4 @@
-"""A whole system of one's own, started and stopped by the commands that users have."""
+"""A whole system, started, changed and stopped by the commands that users have."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,30 +21,34 @@ import yaml
 from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.shipped import ROOT, Config, shipped_config
 from load_tests.harness.system import System, free_port_base
+from load_tests.harness.waiting import wait_until
 from serve_app.identity.first_user import FILE_NAME
 from serve_app.processes.edge import Edge, EdgePorts
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports
 from serve_app.rollout.code_version import ROOTS
 
-WHOLE_S = 90.0  # for everything to be there again after a fault
+WHOLE_S = 90.0  # for everything to run again after a fault
 _UP_S = 300.0
 
 
-class Mishap(RuntimeError):
-    """Something could not be done to a system, or did not do what it should; says what."""
+class FaultInjectionError(RuntimeError):
+    """A fault could not be injected, or did not have the effect that it must have."""
 
 
 @dataclass(frozen=True)
-class House:
-    """A serve config on ports, folders, a Redis and a copy of the code of its own.
+class SystemUnderTest:
+    """A serve config with its own ports, folders, Redis and copy of the code.
+
+    It is started, changed and stopped by the commands that users have.
 
     Attributes:
-        system: for its processes; nothing is deployed through it.
-        code: where the copy is.
-        env: of every command.
-        served: the configs that were deployed, the present one last.
+        system: finds its processes; nothing is deployed through it.
+        code: the folder of the copy.
+        env: environment variables of every command.
+        served: the configs that were deployed, the current one last.
         said: what the commands wrote.
+        moments: at which faults were injected.
     """
 
     system: System
@@ -57,6 +59,7 @@ class House:
     env: dict[str, str]
     served: list[Config] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
+    moments: list[float] = field(default_factory=list)
 
     @property
     def instance(self) -> Instance:
@@ -69,7 +72,7 @@ class House:
             given: on its standard input.
 
         Raises:
-            Mishap: it failed; with what it said.
+            FaultInjectionError: it failed; with what it wrote.
         """
         program = str(Path(sys.executable).with_name("greenwave"))
         done = subprocess.run(
@@ -83,11 +86,12 @@ class House:
         )
         self.said.append(done.stderr)
         if done.returncode:
-            raise Mishap(f"{command[0]}: {done.stderr.strip() or done.stdout.strip()}")
+            wrote = done.stderr.strip() or done.stdout.strip()
+            raise FaultInjectionError(f"greenwave {command[0]} failed: {wrote}")
         return done.stdout
 
     def deploy(self, config: Config, command: str = "deploy") -> None:
-        """Deploy a config, and the code as it is."""
+        """Deploy a config with the present code."""
         path = self.code / "config.yaml"
         path.write_text(yaml.safe_dump(config))
         self.run(command, str(path))
@@ -97,37 +101,45 @@ class House:
         self.run("rollback")
         self.served.pop()
 
-    def furnish(self, config: Config) -> None:
-        """Deploy a config unless it is there, and wait until everything is."""
+    def prepare(self, config: Config) -> None:
+        """Deploy a config unless it is served, and wait until everything runs.
+
+        Raises:
+            FaultInjectionError: something does not run in time.
+        """
         if self.served[-1:] != [config]:
             self.deploy(config)
         if not self.wait_until_whole():
-            raise Mishap("not everything was there beforehand")
+            raise FaultInjectionError("Not every application ran before the fault.")
 
     def append(self, file: Path, line: str) -> None:
-        """Change the code."""
+        """Add a line to a file of the code."""
         with (self.code / file).open("a") as code:
             code.write(f"\n{line}\n")
 
-    def find(self, title: str) -> list[psutil.Process]:
-        """Return this system's processes with this title or in whose command line it stands."""
+    def processes(self, title: str) -> list[psutil.Process]:
+        """Return the processes whose title is this one or whose command line contains it."""
         if title.startswith("ray::"):
             return self.system.processes(title)
         return [p for p in self.instance.processes() if title in " ".join(_command_line(p))]
 
     def replicas(self, application: str) -> list[psutil.Process]:
-        return self.find(f"ray::ServeReplica:{application}:")
+        return self.system.replicas(application)
 
     def is_whole(self) -> bool:
-        """Tell whether every application runs with all of its replicas, and none starts or ends."""
+        """Return whether every application runs, and no replica starts or ends."""
         try:
             applications = self.instance.dashboard.applications().values()
         except httpx.HTTPError:
             return False
-        return bool(applications) and all(map(_runs, applications))
+        return bool(applications) and all(map(is_running, applications))
 
     def wait_until_whole(self, timeout_s: float = WHOLE_S) -> bool:
-        return _wait(self.is_whole, timeout_s)
+        """Wait until everything runs; return whether it does in time."""
+        with contextlib.suppress(TimeoutError):
+            wait_until(self.is_whole, timeout_s, "every application runs")
+            return True
+        return False
 
     def log_in(self) -> str:
         """Return a token of the first user."""
@@ -138,29 +150,17 @@ class House:
         return token
 
 
-def _runs(application: dict[str, Any]) -> bool:
+def is_running(application: Mapping[str, Any]) -> bool:
+    """Return whether an application and all its replicas run, as Ray's dashboard has them."""
     deployments = application["deployments"].values()
     replicas = [replica["state"] for each in deployments for replica in each["replicas"]]
     return {application["status"], *replicas} == {"RUNNING"}
 
 
-def _command_line(process: psutil.Process) -> list[str]:
-    with contextlib.suppress(psutil.Error):
-        return process.cmdline()
-    return []
-
-
-def _wait(condition: Callable[[], bool], timeout_s: float) -> bool:
-    end = time.monotonic() + timeout_s
-    while not (there := condition()) and time.monotonic() < end:
-        time.sleep(0.2)
-    return there
-
-
 @contextlib.contextmanager
-def open_house(
+def system_under_test(
     settings: Mapping[str, str] | None = None, redis: RedisServer | None = None
-) -> Iterator[House]:
+) -> Iterator[SystemUnderTest]:
     """Start a system as `make up` does, and stop it.
 
     Args:
@@ -168,7 +168,7 @@ def open_house(
         redis: in place of one without a password.
 
     Raises:
-        Mishap: it does not start; with what it said.
+        FaultInjectionError: it does not start; with what the command wrote.
     """
     folder = Path(tempfile.mkdtemp(prefix="gwd-", dir="/tmp"))
     base, code = free_port_base(), folder / "code"
@@ -178,31 +178,24 @@ def open_house(
     data_dir = folder / "data" / f"ports-{base}"  # as Settings.of_instance has it
     instance = Instance(data_dir, Ports.from_base(base), Path(f"/tmp/greenwave-{base}"))
     edge = Edge(instance, EdgePorts.from_base(base))
-    house = House(System(instance), edge, redis, base, code, env)
+    sut = SystemUnderTest(System(instance), edge, redis, base, code, env)
     try:
         for name in (*ROOTS, "configs"):
             shutil.copytree(ROOT / name, code / name)
         redis.start()
-        house.deploy(shipped_config(), "up")
-        house.furnish(shipped_config())
-        yield house
+        sut.deploy(shipped_config(), "up")
+        sut.prepare(shipped_config())
+        yield sut
     finally:
-        with contextlib.suppress(subprocess.TimeoutExpired, Mishap):
-            house.run("down")
+        with contextlib.suppress(subprocess.TimeoutExpired, FaultInjectionError):
+            sut.run("down")
         instance.stop()
         redis.stop()
         shutil.rmtree(folder, ignore_errors=True)
         shutil.rmtree(instance.temp_dir or folder, ignore_errors=True)
 
 
-def kill(processes: Sequence[psutil.Process]) -> None:
-    """Kill with -9, whoever is still there.
-
-    Raises:
-        Mishap: there is none.
-    """
-    if not processes:
-        raise Mishap("there is no process for this to happen to")
-    for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.send_signal(signal.SIGKILL)
+def _command_line(process: psutil.Process) -> list[str]:
+    with contextlib.suppress(psutil.Error):
+        return process.cmdline()
+    return []

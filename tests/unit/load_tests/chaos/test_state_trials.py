@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from deployments.inference.protocol import Key
-from load_tests.chaos.faults import FAULTS
-from load_tests.chaos.history import Asked, History
-from load_tests.chaos.lineage import Finding, Harm, Verdict
-from load_tests.chaos.trial import Result
+from load_tests.chaos.checker import Finding, Harm, Verdict
+from load_tests.chaos.history import Asked, History, Key
+from load_tests.chaos.state_faults import FAULTS, ApplicationUnderTest
+from load_tests.chaos.state_trials import StateResult, run_trial
+from load_tests.harness.system import System
+from serve_app.errors import DeployError
+from serve_app.processes.instance import Instance
 
 ANSWER = Asked(Key("run", "junction"), 0.0, 1.0)
 
 
-def result(fault: str, mode: str, *findings: Finding, silent: int = 0) -> Result:
-    return Result(FAULTS[fault], mode, History(), Verdict(findings), silent)
+def result(fault: str, mode: str, *findings: Finding, silent: int = 0) -> StateResult:
+    return StateResult(FAULTS[fault], mode, History(), Verdict(findings), silent)
 
 
 def lost(seconds: float) -> Finding:
@@ -59,8 +63,8 @@ def test_slack_is_for_what_may_be_lost_at_all() -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("harm", [Harm.DOUBLED, Harm.REVIVED])
-def test_nothing_may_ever_be_doubled_or_revived(fault: str, harm: Harm) -> None:
+@pytest.mark.parametrize("harm", [Harm.DOUBLED, Harm.REVIVED, Harm.WRONG])
+def test_no_step_may_be_doubled_or_revived_or_wrong(fault: str, harm: Harm) -> None:
     assert result(fault, "default", Finding(harm, ANSWER)).broken() == [
         f"1 steps were {harm.value}"
     ]
@@ -68,3 +72,14 @@ def test_nothing_may_ever_be_doubled_or_revived(fault: str, harm: Harm) -> None:
 
 def test_a_state_that_is_never_answered_for_again_breaks_the_promise() -> None:
     assert result("replica", "default", silent=2).broken() != []
+
+
+async def test_a_trial_that_cannot_begin_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = ApplicationUnderTest(System(Instance(Path("/nowhere"))), "app")
+
+    def deploy(self: ApplicationUnderTest, replicas: int) -> None:
+        raise DeployError("it does not run")
+
+    monkeypatch.setattr(ApplicationUnderTest, "deploy", deploy)
+    (complaint,) = (await run_trial(app, FAULTS["none"], "default", 0.0)).broken()
+    assert "it does not run" in complaint

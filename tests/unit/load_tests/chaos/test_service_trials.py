@@ -7,12 +7,12 @@ import aiohttp
 import pytest
 
 from load_tests.chaos import history
-from load_tests.chaos.services.events import EVENTS
-from load_tests.chaos.services.requests import ANSWERED, FALLBACK, Record, Seen, _send, predictions
-from load_tests.chaos.services.trial import Outcome
+from load_tests.chaos.requests import ANSWERED, FALLBACK, Record, Seen, _send, predictions
+from load_tests.chaos.service_faults import FAULTS
+from load_tests.chaos.service_trials import ServiceResult
 
 
-def outcome(event: str, **changed: Any) -> Outcome:
+def result(fault: str, **changed: Any) -> ServiceResult:
     values: dict[str, Any] = {
         "away_s": {"inference": 0.2, "loans": 0.2},
         "slowest_s": 0.3,
@@ -21,11 +21,11 @@ def outcome(event: str, **changed: Any) -> Outcome:
         "missing": 0,
         "whole": True,
     }
-    return Outcome(EVENTS[event], **values | changed)
+    return ServiceResult(FAULTS[fault], **values | changed)
 
 
 @pytest.mark.parametrize(
-    ("event", "changed"),
+    ("fault", "changed"),
     [
         ("gateway", {}),
         ("gateway", {"away_s": {"inference": 1.9}}),
@@ -38,14 +38,14 @@ def outcome(event: str, **changed: Any) -> Outcome:
         ("code", {"away_s": {"inference": 1.9}}),
     ],
 )
-def test_what_an_event_may_cost_is_no_reason_to_complain(
-    event: str, changed: dict[str, Any]
+def test_what_a_fault_may_cost_is_no_reason_to_complain(
+    fault: str, changed: dict[str, Any]
 ) -> None:
-    assert outcome(event, **changed).complaints() == []
+    assert result(fault, **changed).complaints() == []
 
 
 @pytest.mark.parametrize(
-    ("event", "changed", "complaint"),
+    ("fault", "changed", "complaint"),
     [
         ("gateway", {"away_s": {"inference": 2.1}}, "inference was away for 2.1 s, not 2"),
         ("front", {"away_s": {"inference": 1.1}}, "away for 1.1 s, not 1"),
@@ -59,15 +59,15 @@ def test_what_an_event_may_cost_is_no_reason_to_complain(
         ("front", {"kinds": Counter({"connection broken": 1})}, "clients saw connection broken"),
         ("states", {"lost": 1}, "1 answered steps"),
         ("ray", {"missing": 2}, "2 acknowledged records are missing"),
-        ("gateway", {"whole": False}, "not everything"),
-        ("gateway", {"mishap": "there is no process"}, "there is no process"),
+        ("gateway", {"whole": False}, "not become whole"),
+        ("gateway", {"failure": "there is no process"}, "there is no process"),
         ("code", {"kinds": Counter({ANSWERED: 9, FALLBACK: 3})}, "3 requests were not answered"),
         ("rollback", {"kinds": Counter({"503": 1})}, "1 requests were not answered"),
         ("weights", {"lost": 1}, "1 answered steps"),
     ],
 )
-def test_what_is_worse_is_told(event: str, changed: dict[str, Any], complaint: str) -> None:
-    (told,) = outcome(event, **changed).complaints()
+def test_what_is_worse_is_reported(fault: str, changed: dict[str, Any], complaint: str) -> None:
+    (told,) = result(fault, **changed).complaints()
     assert complaint in told
 
 

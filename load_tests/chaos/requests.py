@@ -1,4 +1,4 @@
-"""Requests of every service, at a constant rate, and a record of what came back."""
+"""Requests of every service at a constant rate, and a record of their outcomes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import aiohttp
 
 from deployments.http.messages import RUN_HEADER
-from deployments.inference.protocol import Key
-from load_tests.chaos.history import Asked, History, Outcome
+from load_tests.chaos.history import Asked, History, Key, Outcome
 from models.networks.shipped import JUNCTIONS
 
 TIMEOUT_S = 10.0
@@ -38,8 +37,8 @@ class Request(NamedTuple):
 
     Attributes:
         status: of a good answer.
-        note: told of a good answer with its times, body and headers.
-        miss: told of any other end with its times.
+        note: called with the times, body and headers of a good answer; returns its kind.
+        miss: called with the times of any other outcome.
     """
 
     method: str
@@ -53,10 +52,10 @@ class Request(NamedTuple):
 
 @dataclass
 class Record:
-    """All that clients saw.
+    """Everything that clients saw.
 
     Attributes:
-        history: of the hidden states, for the judge of their lineage.
+        history: of the hidden states, for the checker.
         created: service and path of each record whose creation was acknowledged.
     """
 
@@ -68,7 +67,7 @@ class Record:
         return Counter(each.what for each in self.seen if each.service == service)
 
     def away_s(self, service: str, since: float, until: float) -> float:
-        """Return the longest time in which a service answered nobody."""
+        """Return the longest time without an answer of a service."""
         good = (ANSWERED, FALLBACK)
         done = [e.done for e in self.seen if e.service == service and e.what in good]
         times = sorted([since, *(moment for moment in done if since < moment < until), until])
@@ -78,7 +77,7 @@ class Record:
         return max(each.done - each.sent for each in self.seen if each.service == service)
 
 
-async def send_for_ever(
+async def send_periodically(
     session: aiohttp.ClientSession,
     service: str,
     url: str,
@@ -87,7 +86,7 @@ async def send_for_ever(
     period_s: float,
     stop: asyncio.Event,
 ) -> None:
-    """Send a request each period, whether or not the ones before were answered."""
+    """Send a request each period until ``stop``, whether or not earlier ones were answered."""
     async with asyncio.TaskGroup() as group:
         due = time.monotonic()
         while not stop.is_set():
@@ -124,7 +123,7 @@ async def _send(
 
 
 def predictions(run: str, record: Record) -> Iterator[Request]:
-    """Ask for steps, and note them for the judge of their lineage."""
+    """Ask for steps, and record them for the checker."""
     for junction in cycle(JUNCTIONS):
         key = Key(run, junction)
 
@@ -167,7 +166,7 @@ def flow_forecasts() -> Iterator[Request]:
 
 
 def new_records(kind: str, first: int, record: Record) -> Iterator[Request]:
-    """Create loans or cards under numbers that nobody has, and note those acknowledged."""
+    """Create loans or cards under new numbers, and record those that are acknowledged."""
     for number in map(str, count(first)):
 
         def note(*answer: Any, number: str = number) -> str:
