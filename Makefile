@@ -111,7 +111,7 @@ bench-%: $(VENV)/.dev
 	@$(BIN)/python -m load_tests.bench $* $(ARGS)
 
 load: $(VENV)/.load  ## load the running system with scenarios, and judge them by gates (ARGS="--help" for all)
-	@$(BIN)/python -m load_tests.run $(ARGS)
+	@$(BIN)/python -m load_tests.scenarios $(ARGS)
 
 chaos: $(VENV)/.dev  ## kill, pause and change parts of a system under load, and count what it costs
 	@$(BIN)/python -m load_tests.chaos $(ARGS)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from load_tests.run.growth import fitted_growth, judge_growth
+from load_tests.scenarios.memory import fitted_growth, judge_growth
 
 MB = 1_000_000
 MINUTES = 30

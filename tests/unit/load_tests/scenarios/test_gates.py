@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from load_tests.harness.shipped import ROOT
-from load_tests.run.command import SCENARIOS
-from load_tests.run.errors import LoadTestError
-from load_tests.run.gates import ScenarioGates, Verdict, judge, read_gates
-from load_tests.run.results import ALL, Row
+from load_tests.scenarios.__main__ import GATES
+from load_tests.scenarios.gates import LoadTestError, ScenarioGates, Verdict, judge, read_gates
+from load_tests.scenarios.results import ALL, Row
+from load_tests.scenarios.scenarios import SCENARIOS
 
-SHIPPED = ROOT / "load_tests" / "gates.toml"
 LOGIN = "POST /api/auth/login"
 
 
@@ -29,13 +27,13 @@ def verdicts(rows: list[Row], **gates: object) -> dict[tuple[str, str], bool]:
 
 
 def test_every_scenario_has_gates_and_every_gate_a_scenario():
-    gates = read_gates(SHIPPED)
+    gates = read_gates(GATES)
     assert gates.keys() == SCENARIOS.keys()
     assert all(each.error_rate is not None for each in gates.values())
 
 
 def test_the_soak_alone_samples_memory():
-    gates = read_gates(SHIPPED)
+    gates = read_gates(GATES)
     assert [name for name, each in gates.items() if each.growth_mb] == ["soak"]
 
 
@@ -62,9 +60,9 @@ def test_a_gate_that_nothing_was_measured_for_is_missed(rows):
     assert set(verdicts(rows, routes=routes).values()) == {False}
 
 
-def test_what_is_missed_is_told_with_by_how_much():
-    told = str(Verdict(LOGIN, "p95_ms", 250, 310.5))
-    assert told == f"{LOGIN}: 310.5 ms at the 95th percentile, 250 ms allowed: 60.5 ms too much"
+def test_what_is_missed_is_reported_with_by_how_much():
+    text = str(Verdict(LOGIN, "p95_ms", 250, 310.5))
+    assert text == f"{LOGIN}: 310.5 ms at the 95th percentile, 250 ms allowed: 60.5 ms too much"
     assert str(Verdict(ALL, "error_rate", 0, 0.012)).endswith("0.000% allowed: 1.200% too much")
     assert "nothing was measured" in str(Verdict(LOGIN, "p95_ms", 250, None))
     assert "too much" not in str(Verdict(LOGIN, "p95_ms", 250, 250))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from load_tests.run.results import ALL, Row, read_failures, read_rows
+from load_tests.scenarios.results import ALL, Row, read_failures, read_rows
 
 
 def entry(method: str, name: str, failures: int, took: dict[str, int]) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The gates of load tests: what has to hold, and whether it did."""
+"""The gates of load tests: bounds of figures, and whether they were met."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from load_tests.run.errors import LoadTestError
-from load_tests.run.results import ALL, Row
+from load_tests.scenarios.results import ALL, Row
 
 _FORMS = {
     "p95_ms": ("{:.4g} ms", "at the 95th percentile"),
@@ -20,8 +19,12 @@ _FORMS = {
 }
 
 
+class LoadTestError(Exception):
+    """A load test is not possible; the message says why and what to do."""
+
+
 class Bounds(BaseModel):
-    """What figures may be at most."""
+    """The greatest values that figures may have."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -34,9 +37,9 @@ class ScenarioGates(Bounds):
     """Bounds of all requests together, and of single routes.
 
     Attributes:
-        growth_mb: of every process' memory, fitted over the second half; it is sampled if this is
-            set.
-        routes: by method and path. One that nobody asked is a gate that was missed.
+        growth_mb: of the memory of every process, fitted over the second half; memory is sampled
+            only if this is set.
+        routes: by method and path. A route without requests misses its gates.
     """
 
     growth_mb: float | None = Field(None, gt=0)
@@ -54,7 +57,7 @@ class Verdict:
     """One gate.
 
     Attributes:
-        measured: None if there was nothing to measure.
+        measured: None without anything to measure.
     """
 
     what: str
@@ -85,20 +88,20 @@ def read_gates(path: Path) -> Gates:
     """Read the gates of every scenario.
 
     Raises:
-        LoadTestError: the file cannot be read, or says what no gate is.
+        LoadTestError: the file cannot be read, or has something that is not a gate.
     """
     try:
         return _GATES.validate_python(tomllib.loads(path.read_text()))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise LoadTestError(f"{path} cannot be read: {error}") from error
+        raise LoadTestError(f"{path} cannot be read: {error}.") from error
     except ValidationError as error:
         first = error.errors()[0]
         where = " > ".join(map(str, first["loc"]))
-        raise LoadTestError(f"{path}, {where}: {first['msg']}") from error
+        raise LoadTestError(f"{path}, {where}: {first['msg']}.") from error
 
 
 def judge(gates: ScenarioGates, rows: Sequence[Row]) -> Iterator[Verdict]:
-    """Compare what was measured with every gate but that of growth."""
+    """Compare the rows with every gate except that of growth."""
     by_route = {row.route: row for row in rows}
     for route, bounds in {ALL: gates, **gates.routes}.items():
         row = by_route.get(route)

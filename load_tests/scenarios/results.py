@@ -1,4 +1,4 @@
-"""What a load test has measured, as Locust writes it down."""
+"""The statistics of a load test: how each outcome is counted, and how Locust writes them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from greenwave.client.core.call import NoReply, Reply
 
 ALL = "all requests"
+REFUSED = " refused"
+"""Ends the name of a route in the statistics of the requests that it has refused."""
 
 
 @dataclass
@@ -19,7 +23,7 @@ class Row:
 
     Attributes:
         route: method and path, or ``ALL``.
-        took: how many requests took so many milliseconds.
+        took: the number of requests by their milliseconds.
     """
 
     route: str
@@ -29,7 +33,7 @@ class Row:
 
     @property
     def error_rate(self) -> float | None:
-        """Failures as a share of the requests; None where there was no request."""
+        """The share of requests that failed; None without a request."""
         return self.failures / self.requests if self.requests else None
 
     @property
@@ -45,13 +49,13 @@ class Row:
         return self._within(0.99)
 
     def add(self, other: Row) -> None:
-        """Count the requests of another route as well."""
+        """Add the requests of another route."""
         self.requests += other.requests
         self.failures += other.failures
         self.took += other.took
 
     def _within(self, share: float) -> float | None:
-        """Return the time in which this share of the requests was over; None if there was none."""
+        """Return the time within which this share of the requests ended; None without a request."""
         left = share * self.took.total()
         for milliseconds, times in sorted(self.took.items()):
             left -= times
@@ -70,7 +74,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def read_failures(path: Path) -> list[str]:
-    """Read what failed how often, from what Locust has written with ``--csv``."""
+    """Read which failures occurred how often, from what Locust has written with ``--csv``."""
     with path.open(newline="") as file:
         failures = sorted(csv.DictReader(file), key=lambda each: -int(each["Occurrences"]))
     return [
@@ -83,3 +87,35 @@ def _row(entry: Mapping[str, Any]) -> Row:
     took = Counter({float(time): number for time, number in entry["response_times"].items()})
     route = f"{entry['method']} {entry['name']}"
     return Row(route, entry["num_requests"], entry["num_failures"], took)
+
+
+class Classified(NamedTuple):
+    """How the statistics count an outcome.
+
+    Attributes:
+        suffix: of the route's name.
+        failure: None for an answer as it must be.
+    """
+
+    suffix: str = ""
+    failure: Exception | None = None
+
+
+def classify(outcome: Reply | NoReply, may_be_refused: bool) -> Classified:
+    """Distinguish answers, refusals and failures.
+
+    Args:
+        may_be_refused: whether a refusal for load is no failure, if it is a 503 with the code
+            ``overloaded`` and a Retry-After.
+    """
+    if isinstance(outcome, NoReply):
+        return Classified(failure=ConnectionError(outcome.reason))
+    if outcome.status < 400:
+        return Classified()
+    code = outcome.headers.get("x-error-code", "")
+    is_overload = outcome.status == 503 and code == "overloaded"
+    has_delay = outcome.headers.get("retry-after", "").isdecimal()
+    if is_overload and has_delay and may_be_refused:
+        return Classified(suffix=REFUSED)
+    missing = " without Retry-After" if is_overload and not has_delay else ""
+    return Classified(failure=RuntimeError(f"status {outcome.status} {code}".strip() + missing))

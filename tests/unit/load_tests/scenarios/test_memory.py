@@ -13,8 +13,7 @@ import psutil
 import pytest
 from matplotlib.lines import Line2D
 
-from load_tests.run.memory import MemoryWatch, name_of, write_memory
-from load_tests.run.memory_plot import draw, save
+from load_tests.scenarios.memory import MemoryWatch, draw, name_of, save, write_memory
 
 
 @pytest.mark.parametrize(
@@ -48,17 +47,17 @@ def test_each_process_is_sampled_while_it_lives():
     with sleeper() as child:
         processes = [psutil.Process(), psutil.Process(child.pid)]
         watch = MemoryWatch(lambda: processes, 1)
-        watch.look()
+        watch.sample()
         child.kill()
         child.wait()
-        watch.look()
+        watch.sample()
     own, of_child = sorted(watch.points.values(), key=len, reverse=True)
     assert (len(own), len(of_child)) == (2, 1)
     assert min(size for _, size in own + of_child) > 100_000
     assert own[0][0] < own[1][0]
 
 
-def test_a_watch_looks_until_it_is_over():
+def test_a_watch_samples_until_it_is_left():
     looked = threading.Semaphore(0)
 
     def processes() -> list[psutil.Process]:

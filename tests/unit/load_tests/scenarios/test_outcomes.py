@@ -1,11 +1,11 @@
-"""A refusal for load is told from a failure, and is one where it is not expected."""
+"""A refusal for load is distinguished from a failure, and is one where it is not expected."""
 
 from __future__ import annotations
 
 import pytest
 
 from greenwave.client.core.call import NoReply, Reply
-from load_tests.run.outcomes import REFUSED, tell
+from load_tests.scenarios.results import REFUSED, classify
 
 OVERLOADED = Reply(503, {"x-error-code": "overloaded", "retry-after": "2"}, b"")
 NEVER = Reply(503, {"x-error-code": "overloaded"}, b"")
@@ -14,7 +14,7 @@ AWAY = NoReply(False, "No connection")
 
 
 def test_a_proper_refusal_is_a_route_of_its_own_where_it_may_be():
-    assert tell(OVERLOADED, may_be_refused=True) == (REFUSED, None)
+    assert classify(OVERLOADED, may_be_refused=True) == (REFUSED, None)
 
 
 @pytest.mark.parametrize(
@@ -29,9 +29,9 @@ def test_a_proper_refusal_is_a_route_of_its_own_where_it_may_be():
     ],
 )
 def test_anything_else_is_a_failure_that_says_why(outcome, may_be_refused, reason):
-    told = tell(outcome, may_be_refused)
-    assert (told.suffix, str(told.failure)) == ("", reason)
+    classified = classify(outcome, may_be_refused)
+    assert (classified.suffix, str(classified.failure)) == ("", reason)
 
 
 def test_an_answer_is_no_failure():
-    assert tell(Reply(201, {}, b""), may_be_refused=False) == ("", None)
+    assert classify(Reply(201, {}, b""), may_be_refused=False) == ("", None)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from load_tests.run.errors import LoadTestError
-from load_tests.run.target import LoadTarget, find_target
+from load_tests.scenarios.gates import LoadTestError
+from load_tests.scenarios.target import LoadTarget, find_target
 from serve_app.processes.instance import Instance
 
 
@@ -84,7 +84,7 @@ def test_a_folder_without_a_password_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     for name in ("JWT_AUTH_USERNAME", "JWT_AUTH_PASSWORD"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(LoadTestError, match=f"{tmp_path}/ports-23000 keeps no password"):
+    with pytest.raises(LoadTestError, match=f"{tmp_path}/ports-23000 has none"):
         find_target(23000, None)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from greenwave.client import Client, GreenwaveError, InvalidInputError, UnauthorizedError
-from load_tests.run.errors import LoadTestError
+from load_tests.scenarios.gates import LoadTestError
 from serve_app.cli.hints import make_command
 from serve_app.identity.first_user import known_credentials
 from serve_app.processes.installation import instance_of
@@ -15,10 +15,10 @@ from serve_app.settings import Settings
 
 @dataclass(frozen=True)
 class LoadTarget:
-    """Where a system is, and who logs in there.
+    """The URL of a system, and the user who logs in there.
 
     Attributes:
-        instance: whose processes are looked at, if they are on this machine.
+        instance: whose processes are sampled, if they are on this machine.
     """
 
     url: str
@@ -28,11 +28,11 @@ class LoadTarget:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What users of load tests find in their environment."""
+        """The environment variables for the users of load tests."""
         return {"JWT_AUTH_USERNAME": self.username, "JWT_AUTH_PASSWORD": self.password}
 
     def check(self) -> None:
-        """Return if the system answers, and lets this user in.
+        """Check that the system answers, and accepts this user.
 
         Raises:
             LoadTestError: it does not.
@@ -51,16 +51,16 @@ class LoadTarget:
             raise LoadTestError(f"No system is ready at {self.url}: {error}.") from error
 
     def check_processes(self) -> None:
-        """Return if the system's processes are on this machine.
+        """Check that the system's processes are on this machine.
 
         Raises:
             LoadTestError: none of them is.
         """
         if not self.instance.processes():
             raise LoadTestError(
-                "Memory can be sampled only where the system runs, and no process of it is here:"
-                f" name the --port-base or the DATA_DIR of the one at {self.url}, not"
-                f" {self.instance.data_dir}."
+                "Memory can be sampled only on the machine of the system, and no process of it is"
+                f" here. Set --port-base or DATA_DIR to those of the system at {self.url};"
+                f" {self.instance.data_dir} is of another one."
             )
 
 
@@ -68,13 +68,13 @@ def find_target(port_base: int | None, url: str | None) -> LoadTarget:
     """Find the system that ``make up`` has started, or the one at a URL.
 
     Raises:
-        LoadTestError: nobody knows who logs in there.
+        LoadTestError: no user name and password are known.
     """
     instance = instance_of(port_base)
     credentials = known_credentials(Settings.of_instance(port_base))
     if credentials is None:
         raise LoadTestError(
-            f"Who logs in? {instance.data_dir} keeps no password: start a system with"
+            f"No password is known: {instance.data_dir} has none. Start a system with"
             f" `{make_command('up', port_base)}`, or set JWT_AUTH_USERNAME and JWT_AUTH_PASSWORD."
         )
     return LoadTarget(url or instance.base_url, *credentials, instance)
