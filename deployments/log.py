@@ -1,8 +1,8 @@
-"""Log lines: what they are about, their form, and how few there are.
+"""Log lines: their context, their form and their rate limits.
 
-Serve writes the lines of this logger into the file of the replica, whose name has the application,
-the deployment and the replica; :func:`deployments.ray_private.serve.prepare_log` adds the request.
-A state actor has a file of its own beside these, and so have the keepers of the launcher.
+Serve writes the lines of this logger to the file of the replica, whose name has the application,
+the deployment and the replica. :func:`deployments.ray_private.serve.prepare_log` adds the request.
+State actors and the launcher's supervision have separate files.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _NOT_TRACED = NOT_TRACED.encode()
 request_headers: ContextVar[Iterable[tuple[bytes, bytes]]] = ContextVar(
     "request_headers", default=()
 )
-"""Of the request at work, as ASGI has them; they are not looked at before a line is written."""
+"""Headers of the current request, as ASGI has them; read only when a line is written."""
 
 
 def about(**context: str | None) -> dict[str, dict[str, str]]:
-    """Return what a line is about, as the ``extra`` of a logger's method."""
+    """Return the context of a line, as the ``extra`` of a logger's method."""
     return {"about": {name: value for name, value in context.items() if value is not None}}
 
 
 def trace_id() -> str | None:
-    """Return the id of the trace that is recorded here, or else of the client's, in hexadecimal."""
+    """Return the id of the recorded trace, or else of the client's trace, in hexadecimal."""
     trace = CURRENT.get()
     if trace is None:
         sent = _sent(RAW_HEADER) or b""
@@ -47,7 +47,7 @@ def trace_id() -> str | None:
 
 
 def request_id() -> str | None:
-    """Return the id that the request at work came with."""
+    """Return the id of the current request."""
     sent = _sent(REQUEST_ID_HEADER)
     return None if sent is None else sent.decode("latin-1")
 
@@ -63,12 +63,12 @@ MOST = 10
 
 
 class RateLimitedLogger:
-    """Writes the first warning of a kind at once, and then how many more there were in a period.
+    """Writes the first warning of a kind at once, and then the number of others in a period.
 
-    To be used in an event loop.
+    It needs an event loop.
 
     Args:
-        what: is counted; the summaries begin with it.
+        what: begins the summaries.
     """
 
     def __init__(self, what: str, period_s: float = PERIOD_S) -> None:
@@ -80,16 +80,16 @@ class RateLimitedLogger:
         """Write a warning, unless there was one of this kind in the period.
 
         Args:
-            kind: one of few.
+            kind: one of a few.
             message, args: as of ``logging``.
-            context: what the line is about.
+            context: of the line.
         """
         if kind in self._left_out:
             self._left_out[kind] += 1
             return
         self._left_out[kind] = 0
         logger.warning(message, *args, extra=about(**context), stacklevel=2)
-        # The summary belongs to no request.
+        # the summary belongs to no request
         asyncio.get_running_loop().call_later(
             self._period_s, self._summarize, kind, context=contextvars.Context()
         )
@@ -103,13 +103,12 @@ class RateLimitedLogger:
 
 
 class Outages:
-    """Writes one line when something stops serving, and one when it serves again.
+    """Writes one line when something fails, and one when it works again.
 
-    Of several outages within a period only the first has lines: a server that comes and goes must
-    not fill the disk.
+    Of several outages within a period, only the first gets lines.
 
     Args:
-        what: the name of the thing.
+        what: its name.
         clock: monotonic, in seconds.
     """
 
@@ -125,7 +124,7 @@ class Outages:
         self._unmentioned = 0
 
     def failed(self, error: Exception) -> None:
-        """Note that it did not serve."""
+        """Note a failure."""
         self._failures += 1
         if self._began is not None:
             return
@@ -139,7 +138,7 @@ class Outages:
         logger.warning(line, self._what, earlier, error, stacklevel=2)
 
     def served(self) -> None:
-        """Note that it did."""
+        """Note a success."""
         if self._began is None:
             return
         began, self._began = self._began, None
@@ -157,7 +156,7 @@ class Outages:
 
 @dataclass
 class _Place:
-    """The lines of one place in the code in a period."""
+    """The lines of a place in the code in a period."""
 
     began: float
     written: int = 0
@@ -165,11 +164,10 @@ class _Place:
 
 
 class RateLimitFilter(logging.Filter):
-    """Lets few warnings and errors of one place in the code pass in a period.
+    """Limits the warnings and errors of each place in the code in a period.
 
-    The net below what is written seldom anyway: no outage that nobody thought of, and no defect
-    that every request meets, fills the disk. What was left out is told by the next line that
-    passes.
+    So an unforeseen outage, or a defect that every request meets, does not fill the disk. The next
+    line that passes counts those left out.
 
     Args:
         most: lines of a place in a period.
@@ -211,13 +209,13 @@ _STANDARD = vars(logging.makeLogRecord({})).keys() | {"message", "asctime", "_ra
 
 
 class Fields(logging.Filter):
-    """Adds to each line what it is about, and its trace: as fields of JSON, or at the end of text.
+    """Adds context and trace to each line: as fields of JSON, or at the end of text.
 
-    The id of a request is a field in both: Serve begins a line of text with it.
+    The request id is a field in both: Serve begins a line of text with it.
 
     Args:
         is_json: whether lines are JSON now; Serve may change that while a replica runs.
-        fields: of every line, in JSON alone: the name of a file says the same of text.
+        fields: of every line, in JSON only: the name of a text file has them.
     """
 
     def __init__(self, is_json: Callable[[], bool], **fields: str) -> None:
@@ -226,22 +224,22 @@ class Fields(logging.Filter):
         self._fields = fields
 
     def filter(self, record: logging.LogRecord) -> bool:
-        told: dict[str, str] = record.__dict__.pop("about", {})
+        context: dict[str, str] = record.__dict__.pop("about", {})
         if (request := request_id()) is not None:
             record.__dict__.setdefault("request_id", request)
         if (trace := trace_id()) is not None:
-            told = {**told, "trace_id": trace}
+            context = {**context, "trace_id": trace}
         if self._is_json():
-            for name, value in {**self._fields, **told}.items():
+            for name, value in {**self._fields, **context}.items():
                 record.__dict__.setdefault(name, value)
-        elif told:
-            words = " ".join(f"{name}={value}" for name, value in told.items())
+        elif context:
+            words = " ".join(f"{name}={value}" for name, value in context.items())
             record.msg, record.args = f"{record.getMessage()} [{words}]", ()
         return True
 
 
 class JsonLines(logging.Formatter):
-    """One object a line, its names those of Serve's own lines of JSON."""
+    """One JSON object per line, with the names of Serve's own JSON lines."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -260,11 +258,11 @@ class JsonLines(logging.Formatter):
 
 
 def line_handler(handler: logging.Handler, text: str, is_json: bool, **fields: str) -> None:
-    """Give a handler the form of its lines, in a process that is no replica of Serve.
+    """Set the form of a handler's lines, in a process that is not a replica of Serve.
 
     Args:
-        text: the format of a line where it is not JSON.
-        fields: of every line where it is.
+        text: format of lines that are not JSON.
+        fields: of every JSON line.
     """
     handler.setFormatter(JsonLines() if is_json else logging.Formatter(text))
     handler.addFilter(RateLimitFilter())
@@ -272,11 +270,11 @@ def line_handler(handler: logging.Handler, text: str, is_json: bool, **fields: s
 
 
 def write_to(path: Path, name: str, is_json: bool = False, **fields: str) -> None:
-    """Write the lines of this process to a file, in a process that is no replica of Serve.
+    """Write the lines of this process, which is not a replica of Serve, to a file.
 
     Args:
-        name: of what writes, for each line of text.
-        fields: for each line of JSON.
+        name: of the process, for each line of text.
+        fields: of every JSON line.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handler = RotatingFileHandler(path, maxBytes=MAX_FILE_BYTES, backupCount=1, delay=True)

@@ -1,4 +1,4 @@
-"""The model that is being served, and how another takes its place while replicas run."""
+"""The model in service, and its replacement while replicas run."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class ModelSlot(Generic[Model]):
     """Holds the model in service; a file that cannot be served leaves it in place.
 
     Args:
-        kind: what the log and ``problem`` call the model.
+        kind: name of the model in the log and in ``problem``.
         read: reads a file.
-        refusal: raised by ``read`` when the file cannot be served; its message says why.
+        refusal: raised by ``read`` when the file cannot be served.
 
     Attributes:
-        model: None until a first file was good.
-        problem: why the newest file is not served, None if it is.
+        model: None until a file could be served.
+        problem: why the newest file is not served; None if it is.
     """
 
     def __init__(self, kind: str, read: Callable[[Path], Model], refusal: type[Exception]) -> None:
@@ -36,7 +36,7 @@ class ModelSlot(Generic[Model]):
         self.problem: str | None = f"no {kind} file has been read yet"
 
     async def load(self, path: str | Path) -> None:
-        """Read a file off the event loop and put its model in service."""
+        """Read a file in a thread, and put its model in service."""
         try:
             model = await asyncio.to_thread(self._read, Path(path))
         except self._refusal as error:
@@ -64,7 +64,7 @@ class UserConfig(BaseModel):
 
 
 class ConfiguredModel:
-    """Loads a slot from the path that it was started with, or from that of ``user_config``."""
+    """Loads a slot from a default path, or from that of ``user_config``."""
 
     def __init__(self, slot: ModelSlot[Any], path: str, config: type[UserConfig]) -> None:
         self._slot = slot
@@ -76,7 +76,7 @@ class ConfiguredModel:
         await self._slot.load(self._path)
 
     async def reconfigure(self, user_config: Mapping[str, Any]) -> None:
-        """Swap the model, unless the configuration is the one that is loaded.
+        """Swap the model, unless the configuration is loaded already.
 
         Raises:
             ValidationError: an unknown key, or a value of a wrong type.

@@ -1,7 +1,7 @@
-"""How long the requests of a service take, by route and status, counted where all of them pass.
+"""Histograms of request durations, by route and status.
 
-Ray's exporter works through every single value of its histograms again. So the buckets are counted
-here, for some 0.3 µs a request, and published once a second.
+Ray's exporter processes every value of its histograms again. So the buckets are counted here, for
+some 0.3 µs a request, and published once a second.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ BOUNDS_MS = (
     2e3,
     4e3,
 )
-"""From what one step takes to the deadlines; the most at a few milliseconds, where a load is."""
+"""From the duration of one step to the deadlines; finest at a few milliseconds."""
 
 CLIENT_GONE = 499
-"""Stands for the status of a request that its client has given up, as in other servers' logs."""
+"""Status of a request whose client has disconnected, as in nginx."""
 
 OTHER_ROUTES = "other"
 
@@ -56,11 +56,11 @@ class RouteTimes:
         counts[bisect_left(_BOUNDS_S, seconds)] += 1
 
     def totals(self) -> list[int]:
-        """Return how many there were in each bucket, whatever the status."""
+        """Return the count of each bucket, over all statuses."""
         return [sum(counts) for counts in zip(*self._counts.values(), strict=True)]
 
     def cumulative(self) -> Iterator[tuple[int, float, int]]:
-        """Yield status, upper bound in milliseconds, and how many took no longer than that."""
+        """Yield status, upper bound in milliseconds, and the count of requests up to it."""
         for status, counts in self._counts.items():
             for bound, count in zip((*BOUNDS_MS, inf), accumulate(counts), strict=True):
                 yield status, bound, count
@@ -70,8 +70,8 @@ class RequestTimes:
     """The durations of a service's requests since its start.
 
     Attributes:
-        at_work: requests that are being worked on.
-        routes: by method and path. Both are of the table of routes, never what a client has sent.
+        at_work: requests at work.
+        routes: by method and path, both from the table of routes, never from a client.
     """
 
     def __init__(self) -> None:
@@ -82,5 +82,5 @@ class RequestTimes:
         return self.routes.setdefault((method, path), RouteTimes())
 
     def of_others(self) -> RouteTimes:
-        """Return those of all routes outside the table: status, documentation, and what is none."""
+        """Return those of all other routes: status, documentation and unknown paths."""
         return self.of("", OTHER_ROUTES)

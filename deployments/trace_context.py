@@ -1,7 +1,4 @@
-"""Which trace the work at hand belongs to, and how that is told to the next process.
-
-The header is that of the W3C recommendation "Trace Context", level 1.
-"""
+"""The current trace, and its header between processes: W3C Trace Context, level 1."""
 
 from __future__ import annotations
 
@@ -14,16 +11,16 @@ HEADER = "traceparent"
 RAW_HEADER = HEADER.encode()  # as ASGI gives it
 
 NOT_TRACED = f"00-{'f' * 32}-{'f' * 16}-00"
-"""Tells the next process not to begin a trace of its own."""
+"""Has the next process begin no trace."""
 
 MOST_LINKED = 32
-"""Traces that one piece of shared work is linked to."""
+"""Traces that shared work is linked to, at most."""
 
 _FORM = re.compile("([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 
 
 class Trace(NamedTuple):
-    """A span of a trace that is recorded: work that follows from it belongs to it.
+    """A span of a recorded trace, the parent of further spans.
 
     Attributes:
         trace_id: 128 bits, not 0.
@@ -42,14 +39,14 @@ CURRENT: ContextVar[Trace | None] = ContextVar("trace", default=None)
 
 
 class Sender(NamedTuple):
-    """What a header says of whoever sent a request."""
+    """The sender's span, and whether the sender records it."""
 
     trace: Trace
     records: bool
 
 
 def sender_of(traceparent: str) -> Sender | None:
-    """Read a header; None when it is not of the form, which the recommendation has ignored."""
+    """Read a header; return None for an invalid one, which the recommendation has ignored."""
     found = _FORM.fullmatch(traceparent)
     if found is None:
         return None

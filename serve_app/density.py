@@ -5,7 +5,7 @@ Without postponed annotations: Ray reads the class of ``args`` from the builder'
 
 from ray.serve import Application
 
-from deployments.density.service import DENSITY
+from deployments.density.service import DensityService
 from deployments.forecast.deployment import bind
 from deployments.forecast.options import ForecastOptions
 from serve_app.configured_observability import configured_observability
@@ -15,4 +15,4 @@ from serve_app.settings import Settings
 def build(args: ForecastOptions) -> Application:
     """Build the application; ``import_path`` in the serve config names this function."""
     settings = Settings()
-    return bind(DENSITY, settings.density_model_path, configured_observability(settings))
+    return bind(DensityService, settings.density_model_path, configured_observability(settings))

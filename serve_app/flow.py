@@ -5,7 +5,7 @@ Without postponed annotations: Ray reads the class of ``args`` from the builder'
 
 from ray.serve import Application
 
-from deployments.flow.service import FLOW
+from deployments.flow.service import FlowService
 from deployments.forecast.deployment import bind
 from deployments.forecast.options import ForecastOptions
 from serve_app.configured_observability import configured_observability
@@ -15,4 +15,4 @@ from serve_app.settings import Settings
 def build(args: ForecastOptions) -> Application:
     """Build the application; ``import_path`` in the serve config names this function."""
     settings = Settings()
-    return bind(FLOW, settings.flow_model_path, configured_observability(settings))
+    return bind(FlowService, settings.flow_model_path, configured_observability(settings))

@@ -1,1 +1,1 @@
-"""The live console: what the system does, as it does it, in a browser."""
+"""The live console: the state of the system in a browser."""

@@ -74,7 +74,7 @@ def create_app(service: ConsoleService, probes: Probes | None = None) -> FastAPI
 
 
 class _Stream(Response):
-    """The events of one open console, which has its place before the answer begins."""
+    """The event stream of one open console."""
 
     def __init__(
         self, service: ConsoleService, run: str | None, authenticate: Callable[[], None]
@@ -89,14 +89,14 @@ class _Stream(Response):
 
             async def following() -> bytes:
                 event = await self._service.next_event(client)
-                self._authenticate()  # may have been revoked meanwhile
+                self._authenticate()  # the token may have been revoked
                 return event
 
             await write_events(receive, send, following)
 
 
 class _Guarded:
-    """Adds the headers that keep a browser to this page's own files."""
+    """Adds the headers that restrict a browser to the files of this page."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -110,7 +110,7 @@ class _Guarded:
             await send(message)
 
         prefix = scope.get("root_path", "")
-        if scope["type"] == "http" and scope["path"] == prefix:  # its files lie below
+        if scope["type"] == "http" and scope["path"] == prefix:  # its files are below
             app: ASGIApp = RedirectResponse(prefix.rpartition("/")[2] + "/")
             await app(scope, receive, send_guarded)
             return

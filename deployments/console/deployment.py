@@ -1,4 +1,4 @@
-"""The console's deployment: wires the service into a Serve replica."""
+"""The console deployment: wires the service into a Serve replica."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from models.networks.shipped import SHIPPED
 @serve.deployment(name="Console")
 @serve.ingress()
 class Console(ReplicaBase):
-    """One replica: shows browsers what the services report to the feed, which it keeps alive.
+    """One replica: shows browsers what the services report to the feed, which it owns.
 
     Args:
-        open_keys: returns what reads the keys of the gateway's tokens, to be called where they are
-            used: Ray keeps what is bound to a deployment.
-        users: those of the gateway's configuration, with what is kept of their passwords.
-        open_store: opens the store, which has the others.
-        network: with what its file says of drawing.
+        open_keys: returns the function that reads the signing keys, in the replica: Ray stores what
+            is bound to a deployment.
+        users: names and password hashes from the configuration; the others are in the store.
+        open_store: opens the store.
+        network: that is shown.
     """
 
     async def __init__(  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""How the replicas are: what Serve says of them, and who has fallen silent."""
+"""The replicas of the system: their rates, latencies and states."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from deployments.feed.messages import Contents, Report, Source
 from deployments.request_times import BOUNDS_MS
 
 WINDOW_S = 3.0
-SILENT_S = 4.0  # replicas give a sign of life every two seconds
+SILENT_S = 4.0  # replicas report at least every two seconds
 MAX_SOURCES = 500
 
 
 class _Replica:
-    """The reports of one replica within the window, by the replica's own clock."""
+    """The reports of one replica within the window, by the replica's clock."""
 
     def __init__(self) -> None:
         self._reports: deque[tuple[float, Contents]] = deque()
-        self.heard = 0.0
+        self.seen = 0.0
 
     def add(self, report: Report, now: float) -> None:
-        self.heard = now
+        self.seen = now
         self._reports.append((report.at, report.contents))
         while report.at - self._reports[0][0] > WINDOW_S:
             self._reports.popleft()
@@ -56,27 +56,27 @@ class Rates:
         self._replicas: dict[Source, _Replica] = {}
 
     def add(self, report: Report, now: float) -> None:
-        """Take a report that has come at ``now``, in seconds of a monotonic clock."""
-        for source in [s for s, r in self._replicas.items() if now - r.heard > 5 * SILENT_S]:
+        """Add a report that arrived at ``now``, in seconds of a monotonic clock."""
+        for source in [s for s, r in self._replicas.items() if now - r.seen > 5 * SILENT_S]:
             del self._replicas[source]
         if report.source in self._replicas or len(self._replicas) < MAX_SOURCES:
             self._replicas.setdefault(report.source, _Replica()).add(report, now)
 
     def silence_s(self, replica: str, now: float) -> float | None:
-        """Return for how long a replica has told nothing; None when it never did."""
-        heard = [r.heard for source, r in self._replicas.items() if source.replica == replica]
-        return now - heard[0] if heard else None
+        """Return the time since a replica's last report; None without one."""
+        seen = [r.seen for source, r in self._replicas.items() if source.replica == replica]
+        return now - seen[0] if seen else None
 
     def reporting(self, now: float) -> set[str]:
-        """Return the replicas that have told something lately."""
-        return {source.replica for source, _ in self._speaking(now)}
+        """Return the replicas that have reported recently."""
+        return {source.replica for source, _ in self._recent(now)}
 
     def summary(self, now: float) -> dict[str, Any]:
-        """Return what is drawn: requests and latencies by deployment, fallbacks by cause."""
+        """Return requests and latencies by deployment, fallbacks by cause, and gauges."""
         requests: defaultdict[str, float] = defaultdict(float)
         latencies: defaultdict[str, Counter[int]] = defaultdict(Counter)
         fallbacks: Counter[str] = Counter()
-        for source, replica in self._speaking(now):
+        for source, replica in self._recent(now):
             requests[source.deployment] += replica.requests_per_s
             latencies[source.deployment].update(dict(enumerate(replica.latencies)))
             fallbacks += replica.fallbacks
@@ -92,24 +92,23 @@ class Rates:
             "breaker": self._worst("breaker", now),
         }
 
-    def _speaking(self, now: float) -> Iterator[tuple[Source, _Replica]]:
-        return ((s, r) for s, r in self._replicas.items() if now - r.heard < SILENT_S)
+    def _recent(self, now: float) -> Iterator[tuple[Source, _Replica]]:
+        return ((s, r) for s, r in self._replicas.items() if now - r.seen < SILENT_S)
 
     def _worst(self, gauge: str, now: float) -> float | None:
         values = [
             replica.latest.gauges[gauge]
-            for _, replica in self._speaking(now)
+            for _, replica in self._recent(now)
             if gauge in replica.latest.gauges
         ]
         return round(max(values), 2) if values else None
 
 
 def quantile_ms(counts: Mapping[int, int], share: float) -> float:
-    """Return the latency that a share of requests did not exceed.
+    """Return a quantile of latencies, with even distributions within buckets.
 
     Args:
-        counts: by the place of a bucket of RouteTimes, within which they are taken to be even; one
-            is above zero.
+        counts: by bucket of RouteTimes; at least one is above zero.
     """
     wanted, below, low = share * sum(counts.values()), 0, 0.0
     for bucket, high in enumerate(BOUNDS_MS):
@@ -134,14 +133,14 @@ class Replica(NamedTuple):
 
 
 class Replicas:
-    """Remembers those that have gone, for a while."""
+    """The replicas that Serve has, and for a while those that have ended."""
 
     def __init__(self) -> None:
         self._known: dict[Replica, float] = {}  # when it was last there
         self._updated: float | None = None
 
     def update(self, replicas: Iterable[Replica], now: float) -> None:
-        """Take what Serve says, at ``now`` in seconds of a monotonic clock."""
+        """Take Serve's list of replicas, at ``now`` in seconds of a monotonic clock."""
         here = {replica.id: replica for replica in replicas}
         gone = {r: seen for r, seen in self._known.items() if r.id not in here}
         self._known = {r: seen for r, seen in gone.items() if now - seen < GONE_S}
@@ -149,20 +148,20 @@ class Replicas:
         self._updated = now
 
     def age_s(self, now: float) -> float:
-        """Return for how long Serve has told nothing."""
+        """Return the age of Serve's list."""
         return math.inf if self._updated is None else now - self._updated
 
     def are_settled(self, rates: Rates, now: float) -> bool:
-        """Return whether all that report are known, and all that are known run and report."""
+        """Return whether all reporting replicas are known, and all known ones run and report."""
         return rates.reporting(now) <= {replica.id for replica in self._known} and all(
             self._state(replica, rates, now) == "RUNNING" for replica in self._known
         )
 
     def described(self, rates: Rates, now: float) -> list[dict[str, Any]] | None:
-        """Return each replica with its state; None while Serve has told nothing.
+        """Return each replica with its state; None without a list of Serve.
 
-        Beside Serve's own states: ``SILENT`` is one that runs, but tells nothing any more, and
-        ``GONE`` one that was there until lately.
+        Besides Serve's states, ``SILENT`` is a running replica that has stopped reporting, and
+        ``GONE`` one that has recently ended.
         """
         if self._updated is None:
             return None

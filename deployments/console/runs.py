@@ -1,4 +1,4 @@
-"""The runs that drive, and the latest decisions of those that somebody looks at."""
+"""The active runs, and the latest decisions of those that are watched."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class _Run:
 
 
 class Runs:
-    """Keeps at most MAX_RUNS runs, those that were active last.
+    """The MAX_RUNS most recently active runs.
 
     Args:
-        drawn: the junctions on the map.
+        drawn: junctions on the map.
     """
 
     def __init__(self, drawn: Collection[str]) -> None:
@@ -62,7 +62,7 @@ class Runs:
             del self._runs[name]
 
     def followed(self, now: float) -> str | None:
-        """Return the run that is shown to who chose none: it stays until it drives no more."""
+        """Return the run that is shown by default: the newest, for as long as it is active."""
         current = self._runs.get(self._followed or "")
         if current is None or now - current.seen > ACTIVE_S:
             active = [name for name, run in self._runs.items() if now - run.seen <= ACTIVE_S]
@@ -71,7 +71,7 @@ class Runs:
         return self._followed
 
     def listed(self, now: float) -> list[dict[str, Any]]:
-        """Return the runs, those first that were active last."""
+        """Return the runs, the most recently active first."""
         ordered = sorted(self._runs.items(), key=lambda each: -each[1].seen)
         return [
             {
@@ -83,9 +83,9 @@ class Runs:
         ]
 
     def decisions(self, name: str, after: int) -> list[dict[str, Any]]:
-        """Return the decisions of a run behind a number, the oldest first.
+        """Return the decisions of a run after a number, the oldest first.
 
-        Those for junctions that are not on the map, as of another network, are left out.
+        Decisions for junctions that are not on the map, as of another network, are left out.
         """
         run = self._runs.get(name)
         if run is None:

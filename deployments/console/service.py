@@ -1,4 +1,4 @@
-"""The console without HTTP and without Ray: who looks, and what they are shown."""
+"""The console without HTTP and Ray: watches the feed while a browser is open."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from typing import Any, Protocol
 
 from deployments.access.audit import AuditBuffer
 from deployments.access.tokens import Tokens
-from deployments.console.errors import NoDecisionError
 from deployments.console.replicas import Replica
 from deployments.console.stream import Audience, Client
 from deployments.console.view import View
-from deployments.console.what_if import WhatIf
+from deployments.console.what_if import NoDecisionError, WhatIf
 from deployments.feed.messages import Report
 from deployments.http.errors import ForbiddenError, UnauthorizedError
 from deployments.http.probes import Check
@@ -27,7 +26,7 @@ from models.networks.shipped import SHIPPED
 
 PAUSE_S = 0.1  # between two calls of the feed
 SHOW_S = 0.3
-CROWD_SHOW_S = 0.5  # a report is shown within a second still
+CROWD_SHOW_S = 0.5  # a report is still shown within a second
 CROWD = 20  # browsers
 UNSHOWN_S = 1.0  # where there is no news
 LOOK_S = 1.0
@@ -46,13 +45,13 @@ class WatchedFeed(Protocol):
 
 
 class ConsoleService:
-    """Watches while somebody looks, and for LINGER_S longer: a page that is loaded anew comes back.
+    """Watches while a console is open, and for LINGER_S longer: a reloaded page returns.
 
     Args:
-        tokens: verifies those of the gateway's users; None where no login is asked for.
-        open_feed: returns the feed, creating it when there is none.
+        tokens: of the gateway's users; None without a login.
+        open_feed: returns the feed, after creating it if there is none.
         read_replicas: asks Serve for its replicas.
-        audit: where refused tokens are noted.
+        audit: of refused tokens.
         network: that is shown.
         max_clients: consoles that may be open at once.
     """
@@ -81,15 +80,14 @@ class ConsoleService:
         self._name = uuid.uuid4().hex  # to the feed
         self._news = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
-        self._looked = 0.0
+        self._last_open = 0.0
 
     async def start(self) -> None:
-        """Open the feed, so that it is there when the first browser comes."""
+        """Open the feed, so that it is ready for the first browser."""
         await self._hold_feed()
 
     async def _hold_feed(self) -> WatchedFeed:
-        """Open the feed, and hold it also while nobody looks: it lives as long as its creator's
-        handle."""
+        """Open the feed, and hold it while no console is open: it lives as long as its handle."""
         self._feed = await self._open_feed()
         return self._feed
 
@@ -98,14 +96,14 @@ class ConsoleService:
         return asyncio.get_running_loop().time()
 
     def authenticate(self, authorization: str | None, where: str = "") -> None:
-        """Check the token of a request, where one is needed.
+        """Check the token of a request, unless the console has no login.
 
         Args:
-            where: the address that it comes from.
+            where: address of the client.
 
         Raises:
-            UnauthorizedError: there is none, or it is not valid now.
-            ForbiddenError: it does not allow to watch.
+            UnauthorizedError: there is no token, or it is not valid now.
+            ForbiddenError: it lacks the scope ``read``.
         """
         if self._tokens is None:
             return
@@ -117,18 +115,18 @@ class ConsoleService:
             raise
 
     async def next_event(self, client: Client) -> bytes:
-        """Wait for what a client is to be shown next."""
+        """Wait for a client's next event."""
         self._watch()
         if client.fresh:
             self._news.set()
         return await client.next()
 
     async def what_if(self, run: str, junction: str, lane: int) -> dict[str, Any]:
-        """Return what the policy would do at the latest decision, over the length of one queue.
+        """Return the policy's latest decision for a junction, over the length of one queue.
 
         Raises:
-            NoDecisionError: none is known, or the junction has no such lane.
-            AnotherPolicyError: the policy that has decided is not to be had any more.
+            NoDecisionError: no decision is known, or the junction has no such lane.
+            AnotherPolicyError: the policy that has decided is not available any more.
         """
         decision = self.view.runs.latest(run, junction)
         if decision is None:
@@ -136,16 +134,16 @@ class ConsoleService:
         return await self._what_if.curve(decision, lane)
 
     def check_health(self) -> None:
-        """Raise when what watches has ended while somebody looks.
+        """Check the task that watches.
 
         Raises:
-            RuntimeError: nothing new is shown.
+            RuntimeError: it has failed.
         """
         task = self._watching
         if task is None or not task.done() or task.cancelled():
             return
         if (cause := task.exception()) is not None:
-            raise RuntimeError("the console shows nothing new") from cause
+            raise RuntimeError("The console: the background task has stopped") from cause
 
     @property
     def checks(self) -> dict[str, Check]:
@@ -153,23 +151,23 @@ class ConsoleService:
         return {"feed": Check(self._check_feed, "The feed of reports does not answer.")}
 
     async def _check_feed(self) -> None:
-        """Open the feed anew if it has died; raise when it cannot be asked."""
+        """Check the feed, after opening another if it has died."""
         await (await self._hold_feed()).check()
 
     def _watch(self) -> None:
-        """Start what watches, unless it does already; anew what has failed."""
-        self._looked = self._now()
+        """Start the task that watches, unless it runs."""
+        self._last_open = self._now()
         if self._watching is None or self._watching.done():
-            # in a context of its own: it belongs to no request
+            # in a new context: a cancelled request must not cancel it
             self._watching = asyncio.create_task(
-                self._watch_while_somebody_looks(), context=contextvars.Context()
+                self._watch_while_open(), context=contextvars.Context()
             )
 
-    async def _watch_while_somebody_looks(self) -> None:
+    async def _watch_while_open(self) -> None:
         loops = (self._follow_feed, self._follow_replicas, self._show)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._repeat(each)) for each in loops]
-            while self._is_looked_at():
+            while self._is_open():
                 await asyncio.sleep(LOOK_S)
             for task in tasks:
                 task.cancel()
@@ -178,15 +176,15 @@ class ConsoleService:
         while True:
             try:
                 await step()
-            except Exception as error:  # whatever Ray raises; the page says what it does not know
+            except Exception as error:  # whatever Ray raises; the page shows what is unknown
                 self._log.warning(step.__name__, "Nothing new can be shown: %r", error)
                 await asyncio.sleep(_RETRY_S)
 
-    def _is_looked_at(self) -> bool:
+    def _is_open(self) -> bool:
         now = self._now()
         if len(self.audience):
-            self._looked = now
-        return now - self._looked < LINGER_S
+            self._last_open = now
+        return now - self._last_open < LINGER_S
 
     async def _follow_feed(self) -> None:
         feed = await self._hold_feed()
@@ -201,7 +199,7 @@ class ConsoleService:
             await asyncio.sleep(PAUSE_S)
 
     async def _follow_replicas(self) -> None:
-        """Ask Serve for its replicas, seldom while all of them run and report."""
+        """Ask Serve for its replicas, rarely while all of them run and report."""
         replicas, now = self.view.replicas, self._now()
         if replicas.age_s(now) >= SETTLED_S or not replicas.are_settled(self.view.rates, now):
             async with asyncio.timeout(_DEADLINE_S):
@@ -212,7 +210,7 @@ class ConsoleService:
     async def _show(self) -> None:
         now = self._now()
         self.audience.show(self.view, time.time_ns() // 1_000_000, now)
-        # what comes meanwhile is shown together
+        # news in the pause is shown together
         pause_s = SHOW_S if len(self.audience) < CROWD else CROWD_SHOW_S
         await asyncio.sleep(pause_s)
         with contextlib.suppress(TimeoutError):

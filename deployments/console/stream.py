@@ -1,4 +1,4 @@
-"""Server-sent events over ASGI, with an end for who does not read them.
+"""Open consoles, and their server-sent events over ASGI.
 
 https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
@@ -14,17 +14,27 @@ from typing import Any
 
 from starlette.types import Receive, Send
 
-from deployments.console.errors import TooManyConsolesError
 from deployments.console.view import Mark, View
 from deployments.http.errors import RefusedError
 
 
+class TooManyConsolesError(RefusedError):
+    """As many browsers look as may."""
+
+    status = 503
+    retry_after_s = 5
+    code = "overloaded"
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"{most} consoles are open; close one, or wait")
+
+
 class Client:
-    """One open console.
+    """An open console.
 
     Attributes:
-        run: that it wants to see; None for one that drives.
-        fresh: it has got nothing yet.
+        run: to show; None for an active one.
+        fresh: whether it has received nothing yet.
     """
 
     def __init__(self, run: str | None) -> None:
@@ -34,7 +44,7 @@ class Client:
         self._news = asyncio.Event()
 
     def offer(self, event: bytes) -> None:
-        """Have an event for it, in place of one that it has not taken yet."""
+        """Replace the event that it receives next."""
         self._event = event
         self._news.set()
 
@@ -47,26 +57,26 @@ class Client:
 
 
 class Audience:
-    """All open consoles, and no more than may be.
+    """All open consoles.
 
     Args:
-        most: that may look at once.
+        most: that may be open at once.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._clients: set[Client] = set()
-        self._told = Mark()
+        self._shown = Mark()
 
     def __len__(self) -> int:
         return len(self._clients)
 
     @contextmanager
     def member(self, run: str | None) -> Iterator[Client]:
-        """Be one of them.
+        """Open a console, while the context is entered.
 
         Raises:
-            TooManyConsolesError: there is no place.
+            TooManyConsolesError: too many are open.
         """
         if len(self._clients) >= self._most:
             raise TooManyConsolesError(self._most)
@@ -78,27 +88,27 @@ class Audience:
             self._clients.discard(client)
 
     def runs(self, view: View, now: float) -> list[str]:
-        """Return the runs that are looked at."""
+        """Return the runs that are shown."""
         chosen = {client.run or view.runs.followed(now) for client in self._clients}
         return sorted(run for run in chosen if run)
 
     def show(self, view: View, at_ms: int, now: float) -> None:
-        """Offer everyone what is new; who comes new, all that is."""
+        """Offer each console the news; a fresh one, the whole state."""
         events: dict[tuple[str | None, bool], bytes] = {}
         for client in self._clients:
             kind = (client.run, client.fresh)
             if kind not in events:
-                told = Mark() if client.fresh else self._told
-                events[kind] = view.event(client.run, told, at_ms, now)
+                since = Mark() if client.fresh else self._shown
+                events[kind] = view.event(client.run, since, at_ms, now)
             client.offer(events[kind])
             client.fresh = False
-        self._told = view.mark
+        self._shown = view.mark
 
 
 logger = logging.getLogger("ray.serve")
 
 RETRY_MS = 1000
-HEARTBEAT_S = 3.0  # below the 8 s after which the edge takes a silent service for dead
+HEARTBEAT_S = 3.0  # below the 8 s after which the edge considers a silent service dead
 SEND_S = 5.0
 STREAM_S = 30.0
 
@@ -113,17 +123,17 @@ _HEADERS = [
 
 
 class UnreadError(Exception):
-    """The client takes nothing any more."""
+    """The client has stopped reading."""
 
 
 async def write_events(receive: Receive, send: Send, following: NextEvent) -> None:
-    """Send events until the client goes, does not read, or has had its time.
+    """Send events until the client disconnects or stops reading, for STREAM_S at most.
 
-    A stream lasts STREAM_S; the page then asks for the next one. So a replica that is to stop is
-    left by all soon, a token that has expired is asked for again, and what proxies hold is bounded.
+    The page then requests the next stream. So a stopping replica drains soon, expired tokens are
+    noticed, and buffers of proxies are bounded.
 
     Args:
-        following: returns the next event; one that refuses to, ends the stream.
+        following: returns the next event; a refusal ends the stream.
     """
     try:
         await _send(send, {"type": "http.response.start", "status": 200, "headers": _HEADERS})

@@ -1,4 +1,4 @@
-"""All that the console knows, and what of it a browser is shown."""
+"""The state that the console knows, and the events for browsers."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MAX_COUNTS = 120
 
 
 class Forecasts:
-    """Keeps, for each junction, the latest forecasts and the counts of two hours.
+    """Flow forecasts, beside the counts that later requests bring: of two hours, by junction.
 
     Args:
-        drawn: the junctions on the map.
+        drawn: junctions on the map.
 
     Attributes:
-        number: counts what has come.
+        number: of forecasts so far.
     """
 
     def __init__(self, drawn: Collection[str]) -> None:
@@ -34,7 +34,7 @@ class Forecasts:
         self._counts: dict[str, dict[int, float]] = {}
 
     def add(self, forecast: FlowForecast) -> None:
-        """Take a forecast; one of an earlier time begins another day, and the old one goes."""
+        """Add a forecast; one of an earlier time begins a new day, and removes the old one."""
         junction = forecast.junction
         if junction not in self._drawn:
             return
@@ -52,7 +52,7 @@ class Forecasts:
             del counts[old]
 
     def described(self) -> dict[str, Any]:
-        """Return for each junction the counts, and the forecasts with the mean that came."""
+        """Return for each junction the counts, and the forecasts with the actual mean."""
         return {junction: self._described(junction) for junction in self._made}
 
     def _described(self, junction: str) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class Forecasts:
 
 
 def _mean(counts: dict[int, float], forecast: FlowForecast) -> float | None:
-    """Return the mean of the minutes that were forecast, None before the last of them is told."""
+    """Return the mean of the forecast minutes; None until all of them are known."""
     ended = forecast.newest + forecast.horizon_s
     minutes = range(forecast.newest + MINUTE_S, ended + 1, MINUTE_S)
     if not all(minute in counts for minute in minutes):
@@ -83,17 +83,17 @@ def _mean(counts: dict[int, float], forecast: FlowForecast) -> float | None:
 
 @dataclass(frozen=True)
 class Mark:
-    """Up to where a browser has been told: numbers of decisions and of forecasts."""
+    """What a browser has received: numbers of the last decision and forecast."""
 
     decisions: int = 0
     forecasts: int = 0
 
 
 class View:
-    """Takes reports, and makes the events that browsers get.
+    """Collects reports, and makes the events for browsers.
 
     Args:
-        drawn: the junctions on the map.
+        drawn: junctions on the map.
     """
 
     def __init__(self, drawn: Collection[str]) -> None:
@@ -103,7 +103,7 @@ class View:
         self.replicas = Replicas()
 
     def add(self, report: Report, now: float) -> None:
-        """Take a report that has come at ``now``, in seconds of a monotonic clock."""
+        """Add a report that arrived at ``now``, in seconds of a monotonic clock."""
         self.rates.add(report, now)
         self.runs.add(report.contents, now)
         for forecast in report.contents.forecasts:
@@ -113,21 +113,21 @@ class View:
     def mark(self) -> Mark:
         return Mark(self.runs.newest, self.forecasts.number)
 
-    def event(self, wanted: str | None, told: Mark, at_ms: int, now: float) -> bytes:
-        """Return a server-sent event with what is, and what came behind a mark.
+    def event(self, wanted: str | None, since: Mark, at_ms: int, now: float) -> bytes:
+        """Return a server-sent event with the current state, and the news since a mark.
 
         Args:
-            wanted: the run to show; None for one that drives.
+            wanted: the run to show; None for an active one.
         """
         run = wanted or self.runs.followed(now)
         shown: dict[str, Any] = {
             "at_ms": at_ms,
             "run": run,
             "runs": self.runs.listed(now),
-            "decisions": self.runs.decisions(run, told.decisions) if run else [],
+            "decisions": self.runs.decisions(run, since.decisions) if run else [],
             "rates": self.rates.summary(now),
             "replicas": self.replicas.described(self.rates, now),
         }
-        if told.forecasts != self.forecasts.number:
+        if since.forecasts != self.forecasts.number:
             shown["forecasts"] = self.forecasts.described()
         return b"event: view\ndata: " + json.dumps(shown, separators=(",", ":")).encode() + b"\n\n"

@@ -1,4 +1,4 @@
-"""What the policy would do if one queue were longer: its own step, from the same hidden state."""
+"""What-if: the policy's decision over the length of one queue, from the same hidden state."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from deployments.console.errors import AnotherPolicyError, NoDecisionError
 from deployments.feed.messages import Decision
+from deployments.http.errors import RefusedError
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED
 from models.policy.form import InvalidPolicyFileError
@@ -17,14 +17,29 @@ from models.policy.inputs import InputLayout
 from models.policy.step import Floats, PolicyStep
 
 VALUES = np.linspace(0, 1, 41)  # filled share of the lane
-TOLERANCE = 2e-3  # of a probability that was told
+TOLERANCE = 2e-3  # of a reported probability
 MAX_POLICIES = 4
 
 _File = tuple[str, int, int]
 
 
+class NoDecisionError(RefusedError):
+    """There is nothing to ask what-if about."""
+
+    status = 404
+
+
+class AnotherPolicyError(RefusedError):
+    """The policy file has changed since the decision."""
+
+    status = 409
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} does not hold the policy that has made this decision any more")
+
+
 class WhatIf:
-    """Steps policies that it reads as they are asked for."""
+    """Steps policies, which it loads on demand."""
 
     def __init__(self, network: Network = SHIPPED) -> None:
         self._network = network

@@ -1,6 +1,6 @@
-"""Accounts, loans and cards: one module for each type of record, and what they share in `records`.
+"""Accounts, loans and cards: one module for each type of record, and a shared package `records`.
 
-A new type of record is a new module here whose `RECORD_TYPE` says what is special about it.
+A new type of record is a new module here with a `RECORD_TYPE`.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from deployments.customers.records.fields import (
+from deployments.customers.records.record_type import (
     Fields,
     Record,
+    RecordType,
     digits,
     email,
     integer_of_digits,
@@ -14,11 +15,10 @@ from deployments.customers.records.fields import (
     not_empty,
     present,
 )
-from deployments.customers.records.record_type import RecordType
 
 
 class Contact(Fields):
-    """Who the customer is."""
+    """The customer's name and e-mail address."""
 
     name: Annotated[
         str,
@@ -33,7 +33,7 @@ class Contact(Fields):
 
 
 class NewCustomer(Contact):
-    """The body of create; its message for the mobile number is written otherwise."""
+    """The body of create; the contract words its rule for the mobile number differently."""
 
     mobileNumber: Annotated[
         str,
@@ -74,7 +74,7 @@ def open_account(customer: NewCustomer, number: str) -> Customer:
 
 RECORD_TYPE = RecordType(
     base_path="/api/accounts",
-    # The second is below no other's prefix: it has an application of its own in the serve configs,
+    # the second has a separate application in the serve configs,
     # and a rule in configs/edge.cfg.tmpl.
     aliases=("/api/accounts/account", "/api/account"),
     record=Customer,

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from deployments.customers.records.fields import Record, at_least, digits, not_empty
-from deployments.customers.records.record_type import RecordType
+from deployments.customers.records.record_type import (
+    Record,
+    RecordType,
+    at_least,
+    digits,
+    not_empty,
+)
 
 NEW_CARD_LIMIT = 100_000
 

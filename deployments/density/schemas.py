@@ -21,7 +21,7 @@ _EXAMPLE = {
     ]
 }
 
-# What is read straight from the bytes; only the OpenAPI document needs it.
+# for the OpenAPI document only: requests are read straight from the bytes
 PREDICTION_REQUEST: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -86,7 +86,7 @@ def parse_densities(body: bytes) -> NDArray[np.float64]:
     """Read ``{"data": …}``.
 
     Raises:
-        InvalidRequestError: not JSON, no data, another shape, or not finite numbers.
+        InvalidRequestError: not JSON, no data, another shape, or numbers that are not finite.
     """
     try:
         request = from_json(body, allow_inf_nan=True)
@@ -109,7 +109,7 @@ def parse_densities(body: bytes) -> NDArray[np.float64]:
 
 
 def _shape_of(data: Any) -> tuple[int, ...] | None:
-    """Return the shape that NumPy would see, None when rows differ in length or depth."""
+    """Return the shape as NumPy's; None when rows differ in length or depth."""
     if not isinstance(data, list):
         return ()
     shapes = {_shape_of(each) for each in data} or {()}
@@ -118,7 +118,7 @@ def _shape_of(data: Any) -> tuple[int, ...] | None:
 
 
 def _is_finite_number(value: Any) -> bool:
-    # by type: a boolean is an int to Python, but no number in JSON
+    # by type: a boolean is an int in Python, but not a number in JSON
     if type(value) is float:
         return math.isfinite(value)
     return type(value) is int and abs(value) < 2**1000

@@ -1,4 +1,4 @@
-"""Variant A without HTTP and without Ray: what each route does."""
+"""Variant A without HTTP and Ray: what each route does."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from deployments.density.schemas import (
     parse_densities,
 )
 from deployments.forecast.api import declared_errors
-from deployments.forecast.service import ForecastService
-from deployments.forecast.variant import Variant
+from deployments.forecast.service import ForecastService, Variant
 from models.density.forecast import DensityForecaster
 
 _DESCRIPTION = (
@@ -39,10 +38,32 @@ class _Served(NamedTuple):
 class DensityService(ForecastService[_Served, Floats, Floats, list[list[float]]]):
     """Variant A: a question is an array of (3, 5) densities."""
 
+    variant = Variant(
+        name="density",
+        description="Traffic density of five road edges in the next hour, from three hourly"
+        " measurements.",
+        path="/predict",
+        max_body=64 * 1024,  # fifteen numbers
+        operation={
+            "name": "predict",
+            "summary": "Density of the next hour",
+            "description": "Forecast the next hour of five edges from their last three hours.",
+            "response_model": Prediction,
+            "responses": declared_errors(400, 408, 413, 500, 503),
+            "openapi_extra": PREDICTION_REQUEST,
+        },
+        health=Health,
+        info_path="/model-info",
+        info=ModelInfo,
+        info_description="The model's shapes, edges, and errors on held-out days.",
+        counted_by="edges",
+        drift_of="edge",
+    )
+
     @staticmethod
     def read(path: Path) -> _Served:
         forecaster = DensityForecaster.load(path)
-        # the first call of a process is slow; no request shall wait for it
+        # the first call of a process is slow; no request must wait for it
         forecaster(np.zeros((1, *SHAPE)))
         return _Served(forecaster, json.dumps(forecaster.edges))
 
@@ -91,27 +112,3 @@ class DensityService(ForecastService[_Served, Floats, Floats, list[list[float]]]
             test_loss=model.card.test_loss,
             test_mae=model.card.test_mae,
         )
-
-
-DENSITY = Variant(
-    name="density",
-    description="Traffic density of five road edges in the next hour, from three hourly"
-    " measurements.",
-    service=DensityService,
-    path="/predict",
-    max_body=64 * 1024,  # fifteen numbers
-    operation={
-        "name": "predict",
-        "summary": "Density of the next hour",
-        "description": "Forecast the next hour of five edges from their last three hours.",
-        "response_model": Prediction,
-        "responses": declared_errors(400, 408, 413, 500, 503),
-        "openapi_extra": PREDICTION_REQUEST,
-    },
-    health=Health,
-    info_path="/model-info",
-    info=ModelInfo,
-    info_description="The model's shapes, edges, and errors on held-out days.",
-    counted_by="edges",
-    drift_of="edge",
-)

@@ -1,1 +1,1 @@
-"""What replicas tell whoever watches the system: off the hot path, and lost before it delays."""
+"""Telemetry from replicas to open consoles, off the hot path."""

@@ -1,7 +1,7 @@
 """The feed as a named Ray actor.
 
-It belongs to the console's replica that has created it, and dies with it: where no console is
-deployed there is no feed, and replicas report to nobody.
+It belongs to the console's replica that created it, and ends with it. Without a console there is no
+feed, and replicas report nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class ConsoleFeed:
-    """The hub in a process of its own, so that replicas need not know who watches."""
+    """The hub as an actor."""
 
     def __init__(self) -> None:
         give_way()
@@ -94,7 +94,7 @@ async def find_feed() -> FeedHandle:
     """Return the feed, asking Ray for it in a thread.
 
     Raises:
-        NoFeedError: there is none.
+        NoFeedError: there is no feed.
     """
     try:
         return FeedHandle(await asyncio.to_thread(ray.get_actor, NAME, NAMESPACE))
@@ -103,7 +103,7 @@ async def find_feed() -> FeedHandle:
 
 
 async def create_feed() -> FeedHandle:
-    """Return the feed; when there is none, create one that lives as long as this process."""
+    """Return the feed, after creating one if necessary; it lives as long as this process."""
     return FeedHandle(await asyncio.to_thread(_create))
 
 
@@ -123,7 +123,7 @@ def _create() -> ActorHandle:
 
 
 def give_way() -> None:
-    """Give this process the lowest priority, with all its threads: Linux ranks each by itself."""
+    """Give all threads of this process the lowest priority."""
     for thread in Path("/proc/self/task").iterdir():
         with contextlib.suppress(ProcessLookupError):
             os.setpriority(os.PRIO_PROCESS, int(thread.name), _LOWEST_PRIORITY)

@@ -1,4 +1,4 @@
-"""Where the reports of replicas meet the consoles that watch. It keeps no history."""
+"""The hub between the reports of replicas and the consoles that watch; it has no history."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Watcher:
 
 
 class Hub:
-    """Keeps each report until all who watch have collected it, and tells replicas the demand."""
+    """Queues each report for all watchers, and returns their demand to replicas."""
 
     def __init__(self) -> None:
         self._watchers: dict[str, _Watcher] = {}
@@ -34,7 +34,7 @@ class Hub:
         self._changed = asyncio.Event()
 
     def report(self, report: Report) -> Demand:
-        """Take the report of a replica; return what is asked for now."""
+        """Queue the report of a replica; return the current demand."""
         self._forget_silent()
         for watcher in self._watchers.values():
             watcher.reports.append(report)
@@ -42,7 +42,7 @@ class Hub:
         return self._demand
 
     async def listen(self, known: Demand) -> Demand:
-        """Return what is asked for once that is not what the replica knows, or after LISTEN_S."""
+        """Return the demand as soon as it differs from the known one, or after LISTEN_S."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LISTEN_S):
                 while self._demand == known:

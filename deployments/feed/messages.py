@@ -1,4 +1,4 @@
-"""What passes between replicas, the feed and who watches."""
+"""Messages between replicas, the feed and consoles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 class Demand(NamedTuple):
-    """What is asked for: nothing, or counts and the decisions of some runs."""
+    """What consoles ask for: nothing, or counts and the decisions of some runs."""
 
     watched: bool
     runs: frozenset[str] = frozenset()
@@ -30,16 +30,16 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was answered for a junction of a run that is watched.
+    """A decision for a junction of a watched run.
 
     Attributes:
         at: seconds since the epoch.
-        observation: as the policy saw it, without the padding.
-        step: of the hidden state, from 1; 0 where the policy was not asked.
-        probabilities: of the four actions; empty where the policy was not asked.
-        hidden: (128,) before the step; None where a later step of the junction is told, too.
-        policy: the file that it was read from.
-        fallback: why the policy was not asked; empty where it was.
+        observation: as the policy saw it, without padding.
+        step: of the hidden state, from 1; 0 for a fallback.
+        probabilities: of the actions; empty for a fallback.
+        hidden: (128,) before the step; None if a later step of the junction is reported, too.
+        policy: file of the policy.
+        fallback: cause of a fallback; empty for a decision of the policy.
     """
 
     at: float
@@ -59,9 +59,9 @@ class FlowForecast:
     """A forecast of the flow at a junction, in vehicles per minute.
 
     Attributes:
-        newest: seconds since the epoch of the last count; the forecast is of the time behind it.
-        counts: vehicles in each of the minutes up to ``newest``, as far back as they were told.
-        horizon_s: for which the mean flow is forecast.
+        newest: seconds since the epoch of the last count; the forecast is of the time after it.
+        counts: vehicles in each of the known minutes up to ``newest``.
+        horizon_s: of the forecast, a mean.
         confidence: 0 to 1.
     """
 
@@ -75,7 +75,7 @@ class FlowForecast:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a replica has to tell.
+    """The contents of a report.
 
     Attributes:
         requests: since its start.
@@ -95,12 +95,12 @@ class Contents:
 
     @property
     def events(self) -> bool:
-        """Whether anything was noted."""
+        """Whether there are events."""
         return bool(self.runs or self.decisions or self.forecasts)
 
     @property
     def totals(self) -> tuple[object, ...]:
-        """What is told again and again, and is news when it has changed."""
+        """What is reported repeatedly, and is news when it has changed."""
         return self.requests, self.gauges, self.fallbacks
 
 

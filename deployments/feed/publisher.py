@@ -11,7 +11,7 @@ from deployments.feed.hub import LISTEN_S
 from deployments.feed.messages import NOBODY, Contents, Demand, Report, Source
 
 PERIOD_S = 0.4
-ALIVE_S = 2.0  # a sign of life, where there is no news
+ALIVE_S = 2.0  # between two reports without news
 MISSING_S = 3.0
 DEADLINE_S = 1.0
 
@@ -45,13 +45,13 @@ class SilentFeedError(Exception):
 
 
 class Publisher:
-    """Reports to the feed what is asked for.
+    """Reports to the feed what consoles ask for.
 
-    While nothing is, it waits for a call that returns when that changes. No request ever waits for
-    it, and nothing is noted for a feed that hangs.
+    While no console is open, it waits in a long poll. No request waits for it, and nothing is noted
+    for a feed that hangs.
 
     Args:
-        source: whose reports these are.
+        source: of the reports.
         find: returns the feed without blocking the event loop; raises NoFeedError.
     """
 
@@ -71,7 +71,7 @@ class Publisher:
 
         Raises:
             SilentFeedError: the feed hangs. Whatever Ray or the reporter raises passes as well.
-                The next step looks for the feed anew.
+                The next step looks for the feed again.
         """
         try:
             if self._feed is None:
@@ -92,7 +92,7 @@ class Publisher:
             raise SilentFeedError(f"no answer within {LISTEN_S + DEADLINE_S:g} s") from None
 
     async def _report(self, feed: Feed) -> Demand:
-        """Report what is new, or give a sign of life when it is time for one."""
+        """Report the news, or at least every ALIVE_S that this replica is alive."""
         contents, now = self._reporter.take(), asyncio.get_running_loop().time()
         is_new = contents.events or contents.totals != self._totals
         if not is_new and now - self._reported_at < ALIVE_S:

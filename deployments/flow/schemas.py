@@ -103,17 +103,17 @@ class ModelInfo(BaseModel):
     trained_on_junctions: list[str]
 
 
-CLOCK_SKEW_S = 300  # how far ahead of ours the clock of a controller may be
+CLOCK_SKEW_S = 300  # by which the clock of a controller may be ahead
 
 _REQUEST = TypeAdapter(ForecastRequest)
 
 
 @dataclass(frozen=True, slots=True)
 class FlowQuestion:
-    """One valid request.
+    """A valid request.
 
     Attributes:
-        newest: timestamp of the newest sample, seconds.
+        newest: timestamp of the newest sample, in seconds.
     """
 
     junction_id: str
@@ -128,9 +128,9 @@ def parse_question(body: bytes, now_s: float) -> FlowQuestion:
         now_s: seconds since the epoch.
 
     Raises:
-        InvalidRequestError: not JSON, of another form, no samples, timestamps out of order or in
+        InvalidRequestError: not JSON, another form, no samples, or timestamps out of order or in
             the future.
-        UnknownJunctionError: not one of the five.
+        UnknownJunctionError: not one of the five junctions.
     """
     try:
         request = _REQUEST.validate_json(body)

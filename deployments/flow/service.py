@@ -1,4 +1,4 @@
-"""Variant B without HTTP and without Ray: what each route does."""
+"""Variant B without HTTP and Ray: what each route does."""
 
 from __future__ import annotations
 
@@ -22,10 +22,16 @@ from deployments.flow.schemas import (
     parse_question,
 )
 from deployments.forecast.api import declared_errors
-from deployments.forecast.service import MAX_FORECASTS, ForecastService
-from deployments.forecast.variant import Variant
+from deployments.forecast.service import MAX_FORECASTS, ForecastService, Variant
 from models.flow.forecast import FlowForecaster, FlowForecasts
 from models.flow.window import FEATURES, HORIZON, MINUTE_S, WINDOW
+
+
+def _request_body() -> dict[str, Any]:
+    schema = TypeAdapter(ForecastRequest).json_schema()
+    sample = schema.pop("$defs")["Sample"]
+    schema["properties"]["historical_data"]["items"] = sample
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 class _Inputs(NamedTuple):
@@ -37,10 +43,34 @@ class _Inputs(NamedTuple):
 class FlowService(ForecastService[FlowForecaster, FlowQuestion, _Inputs, FlowForecasts]):
     """Variant B: a question is a window of one-minute samples at a junction."""
 
+    variant = Variant(
+        name="flow",
+        description="Vehicle flow at a junction in the next 15 minutes, from one-minute "
+        "measurements.\n\nTimestamps may be of any past time, as those of a simulation, but not of "
+        "the future.",
+        path="/forecast",
+        max_body=1024 * 1024,  # a week of samples fits, a million do not
+        operation={
+            "name": "forecast",
+            "summary": "Flow of the next 15 minutes",
+            "description": "Forecast a junction's mean flow; gaps and short histories lower the "
+            "confidence.",
+            "response_model": Forecast,
+            "responses": declared_errors(400, 404, 408, 413, 500, 503),
+            "openapi_extra": _request_body(),
+        },
+        health=Health,
+        info_path="/model_info",
+        info=ModelInfo,
+        info_description="The model's version, windows, junctions and accuracy.",
+        counted_by="junction",
+        drift_of="feature",
+    )
+
     @staticmethod
     def read(path: Path) -> FlowForecaster:
         forecaster = FlowForecaster.load(path)
-        # the first call of a process is slow; no request shall wait for it
+        # the first call of a process is slow; no request must wait for it
         empty = np.zeros((1, WINDOW, len(FEATURES)))
         forecaster(empty, np.array([0]), np.array([WINDOW]))
         return forecaster
@@ -63,8 +93,8 @@ class FlowService(ForecastService[FlowForecaster, FlowQuestion, _Inputs, FlowFor
     ) -> list[bytes]:
         flows, confidences = outputs.flows.tolist(), outputs.confidences.round(4).tolist()
         if self.watched.watched:
-            for told in list(zip(questions, flows, confidences, strict=True))[-MAX_FORECASTS:]:
-                self.watched.note(_told(*told))
+            for made in list(zip(questions, flows, confidences, strict=True))[-MAX_FORECASTS:]:
+                self.watched.note(_reported(*made))
         return [
             json.dumps(
                 {
@@ -108,7 +138,7 @@ class FlowService(ForecastService[FlowForecaster, FlowQuestion, _Inputs, FlowFor
         )
 
 
-def _told(question: FlowQuestion, flow: float, confidence: float) -> FlowForecast:
+def _reported(question: FlowQuestion, flow: float, confidence: float) -> FlowForecast:
     counts = question.window.features[WINDOW - question.window.observed :, 0].tolist()
     horizon_s = HORIZON * MINUTE_S
     return FlowForecast(question.junction_id, question.newest, counts, flow, horizon_s, confidence)
@@ -116,36 +146,3 @@ def _told(question: FlowQuestion, flow: float, confidence: float) -> FlowForecas
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _request_body() -> dict[str, Any]:
-    schema = TypeAdapter(ForecastRequest).json_schema()
-    sample = schema.pop("$defs")["Sample"]
-    schema["properties"]["historical_data"]["items"] = sample
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
-
-
-FLOW = Variant(
-    name="flow",
-    description="""Vehicle flow at a junction in the next 15 minutes, from one-minute measurements.
-
-Timestamps may be of any past time, as those of a simulation, but not of the future.""",
-    service=FlowService,
-    path="/forecast",
-    max_body=1024 * 1024,  # a week of samples fits, a million do not
-    operation={
-        "name": "forecast",
-        "summary": "Flow of the next 15 minutes",
-        "description": "Forecast a junction's mean flow; gaps and short histories lower the "
-        "confidence.",
-        "response_model": Forecast,
-        "responses": declared_errors(400, 404, 408, 413, 500, 503),
-        "openapi_extra": _request_body(),
-    },
-    health=Health,
-    info_path="/model_info",
-    info=ModelInfo,
-    info_description="The model's version, windows, junctions and accuracy.",
-    counted_by="junction",
-    drift_of="feature",
-)

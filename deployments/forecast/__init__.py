@@ -1,1 +1,1 @@
-"""What the two forecast services share: batching, routes, metrics, the deployment itself."""
+"""What the two forecast services share: batching, routes, metrics and the deployment."""

@@ -13,7 +13,6 @@ from starlette.types import Scope
 
 from deployments.forecast.errors import PredictionFailedError
 from deployments.forecast.service import ForecastService
-from deployments.forecast.variant import Variant
 from deployments.http.access_log import AccessLog
 from deployments.http.docs import add_docs
 from deployments.http.errors import RefusedError, declared_detail_errors, render_error
@@ -28,7 +27,7 @@ Forecast = Callable[[bytes], Awaitable[bytes]]
 
 
 def prediction(forecast: Forecast) -> Handle:
-    """Make the handler of a route that predicts; a defect in there is told as the contract says.
+    """Make the handler of a route that predicts; defects are answered as the contract says.
 
     Args:
         forecast: from the body of a request to the body of its answer.
@@ -59,12 +58,12 @@ def declared_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def create_app(
-    variant: Variant,
     service: ForecastService[Any, Any, Any, Any],
     probes: Probes | None = None,
     access_log: AccessLog | None = None,
 ) -> FastAPI:
-    """Build the ASGI application around a service of the variant."""
+    """Build the ASGI application around a service."""
+    variant = service.variant
     app = FastAPI(
         title=f"{variant.name.title()} predictor",
         version="2.0.0",
@@ -92,7 +91,7 @@ def create_app(
         tags=["status"],
     )
     async def health() -> BaseModel:
-        """Tell whether a model is loaded and ready, and of a swap that failed; always 200."""
+        """Return whether a model is loaded and ready, and why a swap has failed; always 200."""
         return service.health()
 
     @app.get(

@@ -1,8 +1,7 @@
-"""Batches the forecasts that wait.
+"""Batches forecasts.
 
-The first request of an event-loop turn schedules the batch for the end of that turn; all that
-arrive in the same turn join it. There is no waiting for a fuller batch: a forecast costs less
-than any wait.
+The first request of an event-loop turn schedules a batch for the end of the turn, and all requests
+of the turn join it. The batcher never waits for more: a forecast costs less than any wait.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class Batcher(Generic[Item, Result]):
     """Collects items and runs them together.
 
     Args:
-        run: maps a list of items to as many results, in their order. It runs on the event loop.
+        run: returns a result for each item, in their order, on the event loop.
     """
 
     def __init__(self, run: Callable[[list[Item]], Sequence[Result]]) -> None:

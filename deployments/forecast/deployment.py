@@ -1,4 +1,4 @@
-"""The deployment of both forecasts: wires a variant's service into a Serve replica."""
+"""The deployment of both forecasts: wires a service into a Serve replica."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from ray.serve import Application, Deployment
 
 from deployments.forecast.api import create_app
 from deployments.forecast.options import ForecastUserConfig
+from deployments.forecast.service import ForecastService
 from deployments.forecast.telemetry import ForecastMetrics, ForecastReporter
-from deployments.forecast.variant import Variant
 from deployments.http.probes import Check
 from deployments.model_slot import ConfiguredModel
 from deployments.replica import Observability, ReplicaBase
+
+Service = ForecastService[Any, Any, Any, Any]
 
 
 @serve.deployment(name="Forecast")
 @serve.ingress()
 class ForecastReplica(ReplicaBase):
-    """One replica: serves a variant's model over HTTP.
+    """One replica: serves a model over HTTP.
 
     Args:
         model_path: the model's file, unless ``user_config`` names another.
@@ -29,13 +31,12 @@ class ForecastReplica(ReplicaBase):
 
     async def __init__(  # type: ignore[misc]
         self,
-        variant: Variant,
+        service: type[Service],
         model_path: Path,
         observability: Observability | None = None,
     ) -> None:
         super().__init__(observability)
-        self._variant = variant
-        self._service = variant.service()
+        self._service = service()
         self._model = ConfiguredModel(self._service.slot, str(model_path), ForecastUserConfig)
         self.checks["model"] = Check(
             lambda: self._service.slot.model is not None, "No model is loaded."
@@ -43,10 +44,8 @@ class ForecastReplica(ReplicaBase):
         await self._model.start()
 
     def __serve_build_asgi_app__(self) -> FastAPI:
-        service, variant = self._service, self._variant
-        app = create_app(variant, service, self.probes, self.access_log)
-        metrics = ForecastMetrics(service.counts, variant)
-        reporter = ForecastReporter(service.counts, service.watched)
+        app = create_app(self._service, self.probes, self.access_log)
+        metrics, reporter = ForecastMetrics(self._service), ForecastReporter(self._service)
         return self.instrument(app, metrics.publish, reporter)
 
     async def reconfigure(self, user_config: dict[str, Any]) -> None:
@@ -55,14 +54,9 @@ class ForecastReplica(ReplicaBase):
 
 
 def bind(
-    variant: Variant,
-    model_path: Path,
-    observability: Observability | None = None,
+    service: type[Service], model_path: Path, observability: Observability | None = None
 ) -> Application:
-    """Make the application of a variant.
-
-    Args:
-        model_path: the model's file, unless ``user_config`` names another.
-    """
+    """Make the application of a forecast."""
     deployment: Deployment = ForecastReplica
-    return deployment.options(name=variant.deployment).bind(variant, model_path, observability)
+    name = service.variant.deployment
+    return deployment.options(name=name).bind(service, model_path, observability)

@@ -1,4 +1,4 @@
-"""What a forecast can be refused for. ``str(error)`` is the answer's ``detail``.
+"""Refusals of forecasts; ``str(error)`` is the ``detail`` of the response.
 
 ForecastError
 ├── InvalidRequestError         400

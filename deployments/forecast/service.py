@@ -1,4 +1,4 @@
-"""A forecast service without HTTP and without Ray: what is the same for every model."""
+"""A forecast service without HTTP and Ray: what is the same for every model."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel
 
@@ -26,11 +27,50 @@ Outputs = TypeVar("Outputs")
 MAX_FORECASTS = 20
 
 
-class ForecastService(ABC, Generic[Model, Question, Inputs, Outputs]):
-    """Reads requests, forecasts in batches, and tells about itself.
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """Declaration of one forecast application."""
 
-    A subclass says how a request is read, what the model makes of a batch, and how it is answered.
+    name: str
+    """The first part of its metrics' names; as a title, the name of its deployment."""
+
+    description: str
+
+    path: str
+    """Of the route that predicts."""
+
+    max_body: int
+    """Bytes of its request's body."""
+
+    operation: Mapping[str, Any]
+    """What the document says of that route: further arguments of ``FastRoutes.add``."""
+
+    health: type[BaseModel]
+
+    info_path: str
+    """Of the route that describes the model."""
+
+    info: type[BaseModel]
+    info_description: str
+
+    counted_by: str
+    """Metric tag of a prediction's target."""
+
+    drift_of: str
+    """Metric tag of an input's column."""
+
+    @property
+    def deployment(self) -> str:
+        return self.name.title()
+
+
+class ForecastService(ABC, Generic[Model, Question, Inputs, Outputs]):
+    """Reads requests, forecasts in batches, and describes its model.
+
+    A subclass reads a request, runs the model on a batch, and writes the answers.
     """
+
+    variant: ClassVar[Variant]
 
     def __init__(self) -> None:
         self.slot: ModelSlot[Model] = ModelSlot("model", self.read, InvalidArtifactError)
@@ -76,11 +116,11 @@ class ForecastService(ABC, Generic[Model, Question, Inputs, Outputs]):
 
     @abstractmethod
     def parse(self, body: bytes) -> Question:
-        """Read a request; raise a ForecastError when it is not valid."""
+        """Read a request; raise a ForecastError if it is invalid."""
 
     @abstractmethod
     def stack(self, model: Model, questions: list[Question]) -> Inputs:
-        """Put the questions of a batch together."""
+        """Combine the questions of a batch."""
 
     @abstractmethod
     def forecast(self, model: Model, inputs: Inputs) -> Outputs:
@@ -92,7 +132,7 @@ class ForecastService(ABC, Generic[Model, Question, Inputs, Outputs]):
 
     @abstractmethod
     def target(self, question: Question) -> str:
-        """Return what the prediction is counted by."""
+        """Return the metric tag of a prediction's target."""
 
     @abstractmethod
     def drift(self, model: Model, inputs: list[Inputs]) -> Mapping[str, float]:
@@ -100,18 +140,18 @@ class ForecastService(ABC, Generic[Model, Question, Inputs, Outputs]):
 
     @abstractmethod
     def health(self) -> BaseModel:
-        """Tell whether a model is loaded and ready."""
+        """Return whether a model is loaded and ready."""
 
     @abstractmethod
     def model_info(self) -> BaseModel:
-        """Tell about the model in service."""
+        """Return the description of the model in service."""
 
 
 class ForecastCounts(Generic[Inputs]):
     """Totals since the start, and a sample of the batches.
 
     Args:
-        drift: of a sample of inputs, by column the share of values outside the training range.
+        drift: returns the share of input values outside the training range, by column.
     """
 
     def __init__(self, drift: Callable[[list[Inputs]], Mapping[str, float]]) -> None:
@@ -132,10 +172,10 @@ class ForecastCounts(Generic[Inputs]):
 
 
 class WatchedForecasts:
-    """Keeps the latest forecasts of what the console can draw.
+    """Keeps the latest forecasts that the console can draw.
 
     Attributes:
-        watched: whether anybody watches; while nobody does, nothing is to be noted.
+        watched: whether a console is open; otherwise nothing must be noted.
     """
 
     def __init__(self) -> None:

@@ -7,22 +7,17 @@ from typing import Any
 from ray.serve import metrics
 
 from deployments.feed.messages import Contents, Demand
-from deployments.forecast.service import ForecastCounts, WatchedForecasts
-from deployments.forecast.variant import Variant
+from deployments.forecast.service import ForecastService
 from deployments.metrics.exported import Total
 
 
 class ForecastMetrics:
-    """Ray metrics of one replica; to be created in the replica's constructor.
+    """Ray metrics of one replica; to be created in the replica."""
 
-    Args:
-        counts: of the service.
-        variant: says how the metrics and their tags are called.
-    """
-
-    def __init__(self, counts: ForecastCounts[Any], variant: Variant) -> None:
+    def __init__(self, service: ForecastService[Any, Any, Any, Any]) -> None:
+        variant = service.variant
         name = variant.name
-        self._counts, self._column = counts, variant.drift_of
+        self._counts, self._column = service.counts, variant.drift_of
         self._predictions = Total(f"{name}_predictions", "Predictions made", (variant.counted_by,))
         self._batch_size = metrics.Histogram(
             f"{name}_batch_size",
@@ -41,7 +36,7 @@ class ForecastMetrics:
         )
 
     def publish(self) -> None:
-        """Publish what has come since the last call."""
+        """Publish what was counted since the last call."""
         self._predictions.publish(self._counts.predictions)
         batches, drift = self._counts.take_batches()
         for size, seconds in batches:
@@ -54,9 +49,9 @@ class ForecastMetrics:
 class ForecastReporter:
     """Implements :class:`~deployments.feed.publisher.Reporter`."""
 
-    def __init__(self, counts: ForecastCounts[object], watched: WatchedForecasts) -> None:
-        self._counts = counts
-        self._watched = watched
+    def __init__(self, service: ForecastService[Any, Any, Any, Any]) -> None:
+        self._counts = service.counts
+        self._watched = service.watched
 
     def on_demand_changed(self, demand: Demand) -> None:
         self._watched.on_demand_changed(demand)

@@ -5,15 +5,57 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from deployments.access.tokens import Tokens
 from deployments.gateway.errors import BadRequestError, TooManyLoginsError, UnavailableError
 from deployments.gateway.known_addresses import Addresses, KnownAddresses, place_of
-from deployments.gateway.passwords import PasswordVerifier
-from deployments.gateway.users import Account, Users
+from deployments.gateway.users import Account, Users, hash_password, matches_hash
 from deployments.http.errors import RefusedError, UnauthorizedError
 from deployments.store import Store, StoreUnavailable
+
+
+class PasswordVerifier:
+    """Verifies passwords in threads.
+
+    Args:
+        concurrency: hashes computed at once.
+        max_waiting: logins at work or waiting; a quarter of the places is for known addresses.
+    """
+
+    def __init__(self, concurrency: int = 2, max_waiting: int = 32) -> None:
+        self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="passwords")
+        self._max_waiting = max_waiting
+        self._waiting = 0
+        self._unknown_hash = hash_password("of an unknown user")
+
+    async def verify(
+        self, password_hash: str | None, password: str, *, first: bool = False
+    ) -> bool:
+        """Return whether the password is right.
+
+        Args:
+            password_hash: None for an unknown user, which takes as long as a wrong password.
+            first: whether the login comes from a known address.
+
+        Raises:
+            UnavailableError: too many logins at once.
+        """
+        most = self._max_waiting if first else self._max_waiting - self._max_waiting // 4
+        if self._waiting >= most:
+            raise UnavailableError("Too many logins at once")
+        self._waiting += 1
+        try:
+            matches = await asyncio.get_running_loop().run_in_executor(
+                self._threads, matches_hash, password_hash or self._unknown_hash, password
+            )
+        finally:
+            self._waiting -= 1
+        return matches and password_hash is not None
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 class LoginLimits(NamedTuple):

@@ -11,7 +11,7 @@ from models.networks.shipped import JUNCTIONS, MAX_OBS, N_ACTIONS
 
 SignalState = Literal["RED", "YELLOW", "GREEN"]
 
-# The contract names no fourth state, so action 3 is green too; predictedAction tells them apart.
+# The contract has no fourth state, so action 3 is green, too; predictedAction differs.
 SIGNAL_OF_ACTION: tuple[SignalState, ...] = ("RED", "YELLOW", "GREEN", "GREEN")
 
 
@@ -83,7 +83,7 @@ class ActionRequest(BaseModel):
     )
     simulationTime: Annotated[float, Field(ge=0, le=MAX_SIMULATION_TIME_S)] | None = Field(
         None,
-        description="Seconds of the day, for a client with a clock of its own, such as a "
+        description="Seconds of the day, for a client with its own clock, such as a "
         "simulation: a fallback by plan then goes by it. 27000 is 7:30.",
     )
     shown: Shown | None = Field(

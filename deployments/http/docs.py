@@ -84,7 +84,7 @@ def methods_of(app: FastAPI, scope: Scope) -> list[str]:
     path = scope["path"].removeprefix(scope.get("root_path", ""))
     routes = [route for route in app.routes if isinstance(route, StarletteRoute)]
     methods = {method for route in routes if route.path == path for method in route.methods or ()}
-    return sorted(methods or {"GET", "HEAD"})  # the files of the docs page are no routes
+    return sorted(methods or {"GET", "HEAD"})  # for the files of the docs page
 
 
 # The package's files of Swagger UI 5 are all we use; swagger-ui-bundle stopped at version 4, which

@@ -8,8 +8,8 @@ RefusedError                the base of the services' own refusals, too
 ├── UncheckedError          503, with Retry-After
 └── OverloadedError         503, with Retry-After
 
-A code in a header tells programs why, where one status has several reasons: the form of the body is
-part of the contract. Codes that concern a client with an idempotency key are in the body as well.
+Where one status has several reasons, a code in a header names the reason for programs: the form of
+the body is part of the contract. Codes about idempotency keys are in the body as well.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from deployments.http.fast_routes import FastRoutes, Route
 from deployments.http.messages import Headers
 from deployments.log import REQUEST_ID_HEADER, logger, request_headers
 
-_PREFIX_OF_IDS = str(uuid.uuid4())[:-12].encode()  # a process has 2^48 ids of its own
+_PREFIX_OF_IDS = str(uuid.uuid4())[:-12].encode()  # with 2^48 ids for each process
 _LAST_OF_IDS = (1 << 48) - 1
 _numbers = itertools.count(random.getrandbits(48))
 

@@ -1,1 +1,1 @@
-"""Counts become Ray metrics once a second, off the hot path."""
+"""Counts, which become Ray metrics once a second, off the hot path."""

@@ -1,4 +1,4 @@
-"""A Ray counter that follows totals counted elsewhere."""
+"""Ray metrics of totals that are counted elsewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from deployments.request_times import RequestTimes
 
 
 class Total:
-    """To be created in the replica's constructor, like every metric of Serve.
+    """A Ray counter that follows a total; to be created in a replica.
 
     Args:
         tags: names for the values in the totals' keys: tuples, or for one tag plain values.
@@ -26,9 +26,9 @@ class Total:
         self._published: Counter[Any] = Counter()
 
     def publish(self, totals: Mapping[Any, int]) -> None:
-        """Add what has come since the last call; a key that is new is told at 0, too.
+        """Add what was counted since the last call; export a new key at 0 first.
 
-        So nothing that is counted is ever absent, and Prometheus sees the first rise.
+        So no series is ever absent, and Prometheus sees its first increase.
         """
         for key, total in list(totals.items()):
             new = total - self._published[key]
@@ -62,7 +62,7 @@ class RequestMetrics:
         )
 
     def publish(self) -> None:
-        """Publish what has come since the last call."""
+        """Publish what was counted since the last call."""
         for (method, path), route in self._times.routes.items():
             self._buckets.publish(
                 {

@@ -1,4 +1,4 @@
-"""A bounded sample of what happens between two publications of the metrics."""
+"""Counts without Ray: bounded samples, and labels of junctions."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from models.networks.network import Network
 
 Value = TypeVar("Value")
 
-SAMPLE = 20  # values a second: enough for a histogram, little enough to publish beside requests
+SAMPLE = 20  # values a second: enough for a histogram, and cheap to publish
 
 
 class Sampled(Generic[Value]):
-    """Keeps some of the values observed, each value as likely as any other.
+    """A uniform sample of the observed values.
 
     A reservoir: algorithm R of Vitter 1985, "Random Sampling with a Reservoir". Observing a value
-    here takes about 0.25 µs, which the hot path can afford; in a histogram of Ray it takes several
-    times as long.
+    takes about 0.25 µs; in a histogram of Ray it takes several times as long.
 
     Args:
-        size: values kept at most, 1 or more.
-        source: of the random numbers.
+        size: of the sample, 1 or more.
+        source: of random numbers.
     """
 
     def __init__(self, size: int = SAMPLE, source: random.Random | None = None) -> None:
@@ -31,7 +30,7 @@ class Sampled(Generic[Value]):
         self._kept: list[Value] = []
 
     def observe(self, value: Value) -> None:
-        """Keep the value, perhaps in place of another."""
+        """Observe a value, which may replace another in the sample."""
         self._seen += 1
         if self._seen <= self._size:
             self._kept.append(value)
@@ -41,7 +40,7 @@ class Sampled(Generic[Value]):
             self._kept[place] = value
 
     def take(self) -> list[Value]:
-        """Return the sample of all values since the last call, and begin anew."""
+        """Return the sample of all values since the last call."""
         kept, self._kept, self._seen = self._kept, [], 0
         return kept
 
@@ -50,7 +49,10 @@ MAX_LABELLED = 500
 
 
 def junction_labels(network: Network) -> tuple[str, ...]:
-    """Return the label of each agent: its junction, or one for all where there are too many."""
+    """Return the label of each agent: its junction, or one for all if there are too many.
+
+    Each label is a time series, and cities have thousands of junctions.
+    """
     if network.n_agents <= MAX_LABELLED:
         return network.ids
     return ("all",) * network.n_agents

@@ -1,6 +1,6 @@
-"""All that the project uses of Ray although Ray does not promise to keep it.
+"""Everything that the project uses of Ray's private API.
 
-Each was read in Ray's source of the version below. Whoever raises that version reads them again.
+Each use was checked in the source of the version below. Check them again when you raise it.
 """
 
 READ_IN = "2.60"

@@ -1,5 +1,4 @@
-"""Of Ray itself. Serve takes most of a second to import, and a restarted state actor is waited
-for."""
+"""Private API of Ray itself, without Serve: importing Serve takes most of a second."""
 
 from __future__ import annotations
 
@@ -11,14 +10,14 @@ from ray._private.utils import estimate_available_memory, get_num_cpus
 from ray.util.metrics import Counter
 
 SERVE_NAMESPACE = "serve"
-"""Replicas are actors of this namespace; only the name of one's own is public."""
+"""Namespace of the replicas' actors."""
 
 
 def read_actor_process(actor_id: str) -> tuple[str, int]:
-    """Return node id and process id that the GCS knows an actor by; blocks until it answers.
+    """Return node id and process id of an actor, as the GCS knows it; block until it answers.
 
-    An actor that it holds to be dead for good has no process: another one may bear its name.
-    The public state API asks the dashboard, which is not always there.
+    A dead actor has no process: another one may have its name. The public state API needs the
+    dashboard, which may not run.
     """
     actor = state.actor_table(actor_id)
     if actor["State"] == "DEAD":
@@ -27,18 +26,18 @@ def read_actor_process(actor_id: str) -> tuple[str, int]:
 
 
 def read_actor_places() -> dict[str, str]:
-    """Return the node id of each living named actor; blocks until the GCS answers."""
+    """Return the node id of each living named actor; block until the GCS answers."""
     actors = state.actor_table(None, actor_state_name="ALIVE").values()
     return {actor["Name"]: actor["Address"]["NodeID"] for actor in actors if actor["Name"]}
 
 
 def logs_folder() -> Path:
-    """Return the folder of this node's logs; Serve has its own in ``serve`` below it."""
+    """Return the folder of this node's logs; Serve's logs are in its folder ``serve``."""
     return Path(worker._global_node.get_logs_dir_path())
 
 
 def available_cpus() -> float:
-    """Return the CPUs that Ray finds on this machine: within a container, those of its limit."""
+    """Return the CPUs that Ray finds on this machine, within a container's limit."""
     return float(get_num_cpus(override_docker_cpu_warning=True))
 
 
@@ -48,5 +47,5 @@ def available_memory() -> int:
 
 
 def count_nothing(counter: Counter, tags: dict[str, str]) -> None:
-    """Have a counter exported at 0; its own ``inc`` refuses that."""
+    """Export a counter at 0, which its ``inc`` refuses."""
     counter._record(0.0, tags=tags)

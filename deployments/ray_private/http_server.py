@@ -1,4 +1,4 @@
-"""Of the HTTP server that Ray Serve runs in a replica."""
+"""Private API of the HTTP server that Serve runs in a replica."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from ray.serve._private.constants import (
 )
 
 ACCEPTED_AT_ONCE = 32
-BACKLOG = 2048  # as uvicorn's own: the latest call sets it for all copies
+BACKLOG = 2048  # as uvicorn's: the last call sets it for all copies
 
 logger = logging.getLogger("ray.serve")
 
 
 class ReplicaStats:
-    """What Serve's replica has to know of requests that do not pass its wrapper.
+    """Notifies Serve's replica of requests that bypass its wrapper.
 
-    It drains by how many there are, scales by that, and counts them for its metrics.
+    Serve needs their number for draining, autoscaling and metrics.
 
     Attributes:
-        own_headers: by which a request asks for what the wrapper alone does.
+        own_headers: of requests that need the wrapper.
     """
 
     own_headers = frozenset(
@@ -46,7 +46,7 @@ class ReplicaStats:
 
     @property
     def prefix(self) -> str:
-        """Of the paths of this application; it may change while a replica runs."""
+        """Route prefix of the application; it may change while a replica runs."""
         prefix: str = self._replica._route_prefix or ""
         return "" if prefix == "/" else prefix
 
@@ -57,7 +57,7 @@ class ReplicaStats:
         """Note the end of a request.
 
         Args:
-            failure: the exception that ended it.
+            failure: name of the exception that ended it.
         """
         self._metrics.dec_num_ongoing_requests(self._request)
         self._metrics.record_request_metrics(
@@ -72,12 +72,12 @@ MakeProtocol = Callable[..., asyncio.Protocol]
 
 
 def install_protocol(protocol: Callable[[ReplicaStats], MakeProtocol]) -> None:
-    """Have this replica's HTTP server, which does not run yet, speak by a protocol of ours.
+    """Install a protocol in this replica's HTTP server, before it starts.
 
-    Where Serve is configured for what its wrapper alone does, the server stays as it is.
+    The server stays as it is if Serve's configuration needs the wrapper.
 
     Args:
-        protocol: returns what uvicorn shall make for each connection.
+        protocol: returns uvicorn's factory of connections.
     """
     start = serve_replica.start_asgi_http_server
 
@@ -85,7 +85,7 @@ def install_protocol(protocol: Callable[[ReplicaStats], MakeProtocol]) -> None:
         task, server = await start(app, http_options, *args, **kwargs)
         replica = app.__self__
         reason = _needs_wrapper(replica, http_options)
-        server.accepting_more = asyncio.create_task(accept_more(server))  # held as long as it
+        server.accepting_more = asyncio.create_task(accept_more(server))  # keeps a reference
         if reason is None:
             server.config.http = protocol(ReplicaStats(replica))
             logger.info("Requests of fast routes pass Serve's wrapper by")
@@ -97,11 +97,11 @@ def install_protocol(protocol: Callable[[ReplicaStats], MakeProtocol]) -> None:
 
 
 async def accept_more(server: Any) -> None:
-    """Have a server of uvicorn, once it has started, accept several connections in a turn.
+    """Let uvicorn's server, once it has started, accept several connections in a turn.
 
-    uvloop accepts one in each turn of the event loop for each listener (libuv since 1.45), so that
-    under load, when turns are long, clients waited for seconds to be let in. Copies of the
-    listener take one each.
+    uvloop accepts one connection per listener in each turn of the event loop (libuv since 1.45).
+    Under load, when turns are long, clients waited for seconds. Copies of the listener accept one
+    each.
     """
     while not server.started:
         await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Of Ray Serve."""
+"""Private API of Ray Serve."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Front(NamedTuple):
 
 
 async def read_front() -> Front:
-    """Ask Serve where its HTTP fronts are.
+    """Ask Serve for its HTTP fronts.
 
-    ``serve.status`` tells neither address nor routes. The dashboard tells both, but a replica knows
-    neither where the dashboard is nor the token that it may ask for.
+    ``serve.status`` has neither address nor routes. The dashboard has both, but a replica knows
+    neither its address nor its token.
     """
     client = await asyncio.to_thread(_get_global_client)
     endpoints = await client._controller.get_all_endpoints.remote()
@@ -45,11 +45,10 @@ async def read_front() -> Front:
 
 
 def prepare_log() -> None:
-    """Have the lines of this replica's log name what they are about, and let none fail its writer.
+    """Add context and rate limits to this replica's log, and ignore errors of logging.
 
-    Serve itself names requests only where it logs every access, and an application only within a
-    request. And where a line cannot be written, as on a full disk, logging tells so on stderr,
-    which Serve writes to the same log, without end.
+    Serve names requests only with its access log, and applications only within a request. Errors of
+    logging, as on a full disk, would be written to stderr, which Serve writes to the log again.
     """
     logging.raiseExceptions = False
     logger = logging.getLogger(SERVE_LOGGER_NAME)
@@ -78,13 +77,13 @@ class ReplicaState(NamedTuple):
 
 
 async def read_replicas() -> list[ReplicaState]:
-    """Ask Serve's controller for each replica; ``serve.status`` only counts them."""
+    """Ask Serve's controller for all replicas; ``serve.status`` only counts them."""
     client = await asyncio.to_thread(_get_global_client)
     return replicas_of(await client._controller.get_serve_instance_details.remote())
 
 
 def replicas_of(details: Mapping[str, Any]) -> list[ReplicaState]:
-    """Return the replicas in what the controller tells of Serve."""
+    """Return the replicas in the controller's details of Serve."""
     return [
         ReplicaState(app, deployment, replica["replica_id"], State(replica["state"]).value)
         for app, application in details["applications"].items()
@@ -97,10 +96,10 @@ _EVERYWHERE = "[::]:0"
 
 
 def keep_calls_inside() -> None:
-    """Have this replica take calls at Ray's address of this node alone.
+    """Accept calls of this replica at Ray's address of this node only.
 
-    Serve would listen on every address, and unpickles what it is sent: that runs code, for anybody
-    where Ray asks for no token. To be called before the replica is initialized.
+    Serve would listen on every address and unpickle what it receives, which can run code; without
+    Ray's token, of every client. Call this before the replica is initialized.
     """
     listen = serve_replica.add_port_to_grpc_server
 

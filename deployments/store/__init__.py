@@ -32,10 +32,10 @@ SQLITE_PREFIX = "sqlite:///"
 
 
 def open_store(url: str) -> Store:
-    """Return the store that a URL names, not yet connected.
+    """Return the store of a URL, not yet connected.
 
     Args:
-        url: `sqlite:///PATH` (an absolute PATH makes four slashes; a relative one counts from the
+        url: `sqlite:///PATH` (four slashes for an absolute path, three for one relative to the
             working folder), `redis://[user:password@]host[:port][/db]`, or `rediss://` over TLS.
 
     Raises:
@@ -45,7 +45,7 @@ def open_store(url: str) -> Store:
     if url.startswith(SQLITE_PREFIX):
         return SqliteStore(url.removeprefix(SQLITE_PREFIX))
     if scheme in ("redis", "rediss"):
-        # Its client takes a tenth of a second to load, by which others start sooner.
+        # imported here: its client takes a tenth of a second to load
         from deployments.store.redis_store import RedisStore
 
         return RedisStore(url)

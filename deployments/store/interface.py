@@ -1,4 +1,4 @@
-"""The one interface of everything that is kept: customer records, users, hidden-state snapshots."""
+"""The interface of stores: of customer records, users, tokens and hidden-state snapshots."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class InvalidStoreUrl(StoreError, ValueError):
 
 
 class StoreUnavailable(StoreError):
-    """The store cannot serve now; a write that raises this may or may not have been applied."""
+    """The store cannot serve now; a write that raises this may have been applied."""
 
 
 class DocumentNotFound(StoreError):
@@ -63,25 +63,25 @@ class Document:
     key: str
     value: bytes
     index: str | None = None
-    """A second unique name to find the document by (not empty), or None."""
+    """A second unique name, not empty, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The condition of a change: what the table has under one key."""
+    """The condition of a change: the current value of one key."""
 
     key: str
     value: bytes | None
-    """The whole value, or None: no document has the key."""
+    """None: no document has the key."""
 
 
 class Store(Protocol):
-    """Tables of documents, and counters. A table exists as soon as something is in it.
+    """Tables of documents, and counters. A table exists as soon as it has a document.
 
-    Every method raises StoreUnavailable, within seconds, when the store cannot serve. A method that
-    returned is durable; one that raised wrote a document whole or not at all. Nothing connects
-    before the first call, and a pickled store arrives unconnected, so that a store can be made in
-    one process and used in another. One store object belongs to one event loop.
+    Every method raises StoreUnavailable, within seconds, when the store cannot serve. What a method
+    has written when it returns is durable; one that raises wrote each document whole or not at all.
+    A store connects with its first call and is pickled unconnected, so that it can be created in
+    one process and used in another. A store object belongs to one event loop.
     """
 
     async def create(self, table: str, document: Document) -> None:
@@ -95,7 +95,7 @@ class Store(Protocol):
     async def create_many(
         self, table: str, documents: Sequence[Document]
     ) -> list[DuplicateDocument | None]:
-        """Add many documents fast; return None for each that was created, else its refusal."""
+        """Add many documents; return None or an error for each."""
 
     async def get(self, table: str, key: str) -> bytes | None:
         """Return the value of the document with this key, or None."""
@@ -115,10 +115,10 @@ class Store(Protocol):
         """Delete the document with this index value; return False when there is none."""
 
     async def put_many(self, table: str, values: Mapping[str, bytes]) -> None:
-        """Write documents without an index, new or not; atomic per document, not as a whole."""
+        """Write documents without an index, atomically for each document."""
 
     async def delete_many(self, table: str, keys: Collection[str]) -> int:
-        """Delete the documents with these keys; return how many there were."""
+        """Delete the documents with these keys; return how many existed."""
 
     async def change(
         self,
@@ -128,30 +128,29 @@ class Store(Protocol):
         *,
         when: Expected,
     ) -> bool:
-        """Write and delete documents, all or none, if `when` holds; return whether it held.
+        """Write and delete documents in one transaction if `when` holds; return whether it held.
 
-        Everything happens at one moment, the look at the condition too. As with `put_many`, a
-        document that is written has no index, or keeps the one it had. A key that is both written
-        and deleted is written; one to be deleted need not exist. The store is held for all of it:
-        a change of thousands of documents is well, of hundreds of thousands is not.
+        A written document has no index, or keeps the one it had. A key that is both written and
+        deleted is written; a deleted one need not exist. The transaction blocks the store: change
+        thousands of documents, not hundreds of thousands.
 
-        A change that raised may have been made, or may be made later. A caller that must know gives
-        the document of the condition a new value with every change: once a later change has held,
-        the one that raised can no longer be made, and the value found meanwhile says if it was.
+        A change that raised may have been applied, or may be applied later. To find out, give the
+        document of the condition a new value with every change: once a later change has held, the
+        one that raised cannot be applied any more, and the value shows whether it was.
         """
 
     def scan(self, table: str) -> AsyncIterator[tuple[str, bytes]]:
-        """Yield key and value of every document, as the table was at one moment, in any order."""
+        """Yield key and value of every document of one moment, in any order."""
 
     async def increment(self, counter: str, lifetime_s: float) -> int:
-        """Add one to a counter that starts at 0 and is forgotten `lifetime_s` after its first step.
+        """Add one to a counter, which expires `lifetime_s` after its first step.
 
         Returns:
-            The count, this step included. Concurrent steps get different counts.
+            The new count. Concurrent steps get different counts.
         """
 
     async def reset(self, counter: str) -> None:
-        """Forget a counter."""
+        """Delete a counter."""
 
     async def close(self) -> None:
-        """Let go of threads and connections; the next call opens them again."""
+        """Close threads and connections; the next call opens them again."""

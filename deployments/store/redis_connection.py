@@ -1,4 +1,4 @@
-"""How this project talks to a Redis server: bounded, with a deadline, and never a write twice."""
+"""Calls of a Redis server: with bounds and deadlines, and no write sent twice."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ MAX_CONNECTIONS = 16
 
 
 class ReconnectingPool(BlockingConnectionPool):
-    """Tries again to connect, with backoff, but never to send a command.
+    """Retries connecting, with backoff, but never a command.
 
-    The client's own retry covers both, and a write whose answer was lost may have been applied: a
-    second create would then report its own first try as a duplicate.
+    The client's own retry covers both. But a write whose response was lost may have been applied: a
+    second create would then report the first as a duplicate.
     """
 
     async def ensure_connection(self, connection: AbstractConnection) -> None:
@@ -38,10 +38,10 @@ class ReconnectingPool(BlockingConnectionPool):
 
 
 class RedisConnection:
-    """A lazily connected client whose calls end within their deadline, well or in an error.
+    """A lazily connected client whose calls end within their deadline.
 
     Args:
-        prepare: called before the first call, again until it has succeeded.
+        prepare: called before the first call, until it has succeeded.
     """
 
     def __init__(self, url: str, prepare: Callable[[Redis], Awaitable[None]]) -> None:
@@ -54,7 +54,7 @@ class RedisConnection:
             pool = self._make_pool()
             pool.connection_class(**pool.connection_kwargs)  # checks the options, connects nowhere
         except (ValueError, TypeError):
-            # Without the cause's own words: they can quote a part of a badly escaped password.
+            # without the cause: its message can contain a part of a badly escaped password
             raise InvalidStoreUrl(
                 "ill-formed redis URL: expected redis://[user:password@]host[:port][/db] "
                 "with special characters percent-encoded"
@@ -104,7 +104,7 @@ class RedisConnection:
             max_connections=MAX_CONNECTIONS,
             timeout=DEADLINE_S,  # for a free connection
             socket_connect_timeout=CONNECT_TIMEOUT_S,
-            socket_timeout=None,  # every call has a deadline of its own
+            socket_timeout=None,  # every call has a deadline
             socket_keepalive=True,
             retry=Retry(NoBackoff(), 0),
             client_name="greenwave",

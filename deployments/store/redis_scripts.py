@@ -1,4 +1,4 @@
-"""The changes that Redis must make at once, as Lua: it runs one script at a time.
+"""Atomic changes as Lua scripts, which Redis runs one at a time.
 
 A table is three hashes: KEYS[1] key -> value, KEYS[2] index -> key, KEYS[3] key -> index.
 An absent index travels as the empty string.
@@ -81,7 +81,7 @@ return deleted
 
 # ARGV: key of the condition, 1 or 0 for whether it has a document, its value; the number of puts,
 # key and value of each; keys to delete. Returns whether the condition held.
-# The puts come first: a server without memory refuses a script's first write, and none after it.
+# Puts come first: a server without memory refuses only the first write of a script.
 CHANGE = f"""{_DELETE}
 local found = redis.call('HGET', KEYS[1], ARGV[1])
 if found ~= (ARGV[2] == '1' and ARGV[3]) then return 0 end
@@ -91,9 +91,9 @@ for i = deletes, #ARGV do delete(ARGV[i]) end
 return 1
 """
 
-# One Lua block per schema version after the first; one that was released never changes.
+# One Lua block per schema version after the first. A released one never changes.
 MIGRATIONS: tuple[str, ...] = (
-    # Copies of hidden states in a form that nothing reads any more.
+    # snapshots of hidden states in an obsolete form
     """
 redis.call('UNLINK', 'greenwave:{hidden_states}:documents', 'greenwave:{hidden_states}:keys',
   'greenwave:{hidden_states}:indexes')
@@ -102,11 +102,9 @@ redis.call('UNLINK', 'greenwave:{hidden_states}:documents', 'greenwave:{hidden_s
 
 
 def migrate(migrations: tuple[str, ...]) -> str:
-    """Build the script that migrates the data, or returns the version of those that are newer.
+    """Build the script that migrates the data, unless they are newer, and returns their version.
 
-    KEYS: the schema's version. ARGV: the newest version, which it returns after migrating.
-
-    Data without a version are those of the first, which did not write it.
+    KEYS: the schema's version. ARGV: the newest version. Data without a version are of the first.
     """
     steps = [
         f"if version <= {version} then\n{block}\nend"

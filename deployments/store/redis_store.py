@@ -1,4 +1,4 @@
-"""The store for many machines: one Redis server that every node of the cluster reaches.
+"""The store for several machines: a Redis server that every node reaches.
 
 Durable means an append-only file with `appendfsync always`; with `everysec` the last second can be
 lost. The server's user needs
@@ -35,11 +35,11 @@ ABANDONED_COPY_LIFETIME_MS = 600_000
 
 
 class RedisStore:
-    """Documents in Redis hashes; what must happen at once is a Lua script."""
+    """Documents in Redis hashes, changed by Lua scripts."""
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._redis = RedisConnection(url, _bring_forward)
+        self._redis = RedisConnection(url, _migrate)
 
     def __reduce__(self) -> tuple[type[RedisStore], tuple[str]]:
         return RedisStore, (self._url,)
@@ -103,8 +103,8 @@ class RedisStore:
         return bool(await self._script(scripts.CHANGE, table, arguments))
 
     async def scan(self, table: str) -> AsyncIterator[tuple[str, bytes]]:
-        # Redis has no snapshots to read page by page, but copies a hash at once; and the pages of
-        # a hash that nobody changes hold every field exactly once.
+        # Redis has no snapshots, but copies a hash atomically; pages of a hash that does not change
+        # contain every field exactly once.
         documents = _hashes(table)[0]
         copy = f"{documents}:copy:{uuid.uuid4().hex}"
         arguments = [ABANDONED_COPY_LIFETIME_MS]
@@ -139,17 +139,17 @@ class RedisStore:
         self, script: str, keys: Sequence[str], arguments: Sequence[Any], *deadline_s: float
     ) -> Any:
         async def call(redis: Redis) -> Any:
-            # Sends the script's hash, and the script itself only to a server that has not seen it.
+            # sends the script's hash, and the script itself to a server that does not know it
             return await redis.register_script(script)(keys=keys, args=arguments)
 
         return await self._redis.run(call, *deadline_s)
 
 
-async def _bring_forward(redis: Redis) -> None:
-    """Bring the server's data to this release's schema.
+async def _migrate(redis: Redis) -> None:
+    """Migrate the server's data to this release's schema.
 
     Raises:
-        StoreUnavailable: they are of a newer release.
+        StoreUnavailable: the data are of a newer release.
     """
     newest = len(scripts.MIGRATIONS) + 1
     script = redis.register_script(scripts.migrate(scripts.MIGRATIONS))
@@ -162,7 +162,7 @@ async def _bring_forward(redis: Redis) -> None:
 
 
 def _hashes(table: str) -> tuple[str, str, str]:
-    # The braces put the three on one shard of a Redis Cluster, where a script needs them.
+    # the braces put all three on one shard of a Redis Cluster, as scripts need it
     prefix = f"greenwave:{{{table}}}"
     return f"{prefix}:documents", f"{prefix}:keys", f"{prefix}:indexes"
 

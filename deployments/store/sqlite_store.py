@@ -1,4 +1,4 @@
-"""The embedded store: one SQLite file, shared by any number of processes of one machine.
+"""The embedded store: one SQLite file, shared by the processes of one machine.
 
 Write-ahead logging lets readers and one writer work at the same time (https://sqlite.org/wal.html);
 `synchronous=FULL` syncs the log at every commit, so that an acknowledged write survives power loss.
@@ -36,7 +36,7 @@ _DELETE = "DELETE FROM documents WHERE collection = ? AND key = ?"
 
 
 class SqliteStore:
-    """Documents in one file; writes and reads have a thread each: no read waits for a sync."""
+    """Documents in one file. Writes and reads have separate threads: no read waits for a sync."""
 
     def __init__(self, path: str) -> None:
         if not path or path == ":memory:" or "\0" in path:
@@ -106,7 +106,7 @@ class SqliteStore:
         return await self._writer.run(apply)
 
     async def scan(self, table: str) -> AsyncIterator[tuple[str, bytes]]:
-        # A thread and a connection of its own: the open read transaction is the snapshot.
+        # a separate connection, whose open read transaction is the snapshot
         worker = SqliteWorker(self._path, "for a scan")
         query = "SELECT key, value FROM documents WHERE collection = ?"
         try:
@@ -182,7 +182,7 @@ def _has_index(db: sqlite3.Connection, table: str, index: str) -> bool:
 
 def _increment(db: sqlite3.Connection, counter: str, now: float, lifetime_s: float) -> int:
     db.execute("DELETE FROM counters WHERE expires_at <= ?", (now,))
-    # One that would live longer than from now on was made before the clock was set back.
+    # one that expires later was created before the clock was set back
     db.execute(
         "UPDATE counters SET expires_at = min(expires_at, ?) WHERE name = ?",
         (now + lifetime_s, counter),

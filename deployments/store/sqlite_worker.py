@@ -1,4 +1,4 @@
-"""One thread with one SQLite connection, and the schema of the file."""
+"""A thread with a SQLite connection, and the schema of the file."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from deployments.tracing import process as tracing
 T = TypeVar("T")
 
 BUSY_TIMEOUT_S = 1.2
-DEADLINE_S = 1.8  # of a call, for the thread, its locks and the disk
-LATEST_CHANGE_S = 1.5  # nothing is changed for a caller later than this: it may soon be gone
+DEADLINE_S = 1.8  # of a call, with its waits for the thread, locks and the disk
+LATEST_CHANGE_S = 1.5  # after which no change is applied: its caller may soon be gone
 MAX_WAITING = 1000
-# Every commit empties the other connections' page caches; mapped pages stay, so that reads of a
+# Every commit empties the other connections' page caches, but not mapped pages. So reads of a
 # million records take as long as of a thousand (0.08 and 0.06 ms, instead of 0.22 and 0.06).
 MAPPED_BYTES = 1 << 30
 
-# One entry per schema version, applied in order; an entry that was released never changes.
+# One entry per schema version, applied in order. A released one never changes.
 Migrations = tuple[tuple[str, ...], ...]
 MIGRATIONS: Migrations = (
     (
@@ -37,13 +37,13 @@ MIGRATIONS: Migrations = (
         "expires_at REAL NOT NULL) WITHOUT ROWID",
         "CREATE INDEX counters_expires_at ON counters (expires_at)",
     ),
-    # Copies of hidden states in a form that nothing reads any more.
+    # snapshots of hidden states in an obsolete form
     ("DELETE FROM documents WHERE collection = 'hidden_states'",),
 )
 
 
 async def within_deadline(answer: Awaitable[T]) -> T:
-    """Return the awaited value; raise StoreUnavailable once it takes too long."""
+    """Return the awaited value; raise StoreUnavailable after the deadline."""
     try:
         return await asyncio.wait_for(answer, DEADLINE_S)
     except TimeoutError as error:
@@ -51,10 +51,10 @@ async def within_deadline(answer: Awaitable[T]) -> T:
 
 
 class SqliteWorker:
-    """Runs functions on one connection, one after the other, without blocking the event loop.
+    """Runs functions on one connection, one after the other, in a thread.
 
     Args:
-        what: what the connection is for; the log says it.
+        what: purpose of the connection, for the log.
     """
 
     def __init__(self, path: Path, what: str) -> None:
@@ -85,13 +85,13 @@ class SqliteWorker:
         return result
 
     async def close(self) -> None:
-        """Close the connection and let the thread end."""
+        """Close the connection, and end the thread."""
         if self._executor is None:
             return
         executor, self._executor = self._executor, None
         disconnected = asyncio.get_running_loop().run_in_executor(executor, self._disconnect)
         executor.shutdown(wait=False)
-        # a thread that waits for another process' lock cannot be stopped, only left alone
+        # a thread that waits for a lock of another process cannot be stopped
         await asyncio.wait([disconnected], timeout=DEADLINE_S)
 
     async def _submit(self, call: Callable[[], T]) -> T:
@@ -105,7 +105,7 @@ class SqliteWorker:
                 self._connection = connect(self._path)
             return work(self._connection)
         except (sqlite3.Error, OSError) as error:
-            # A fresh connection next time: the fault may lie in this one, or be mended by then.
+            # a new connection next time: the fault may be in this one
             self._disconnect()
             raise StoreUnavailable(f"sqlite: {error}") from error
 
@@ -116,12 +116,12 @@ class SqliteWorker:
 
 
 def connect(path: Path, migrations: Migrations = MIGRATIONS) -> sqlite3.Connection:
-    """Open the file, made and brought to the newest schema where needed."""
-    # Personal data and password hashes: for the owner alone. SQLite gives its log the file's mode.
+    """Open the file, after creating and migrating it if necessary."""
+    # personal data and password hashes: for the owner only; SQLite gives its log the same mode
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not path.exists():
         path.touch(mode=0o600)
-    # isolation_level None: transactions begin and end only where the code says so.
+    # isolation_level None: transactions are explicit
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     try:
         _switch_to_wal(connection)
@@ -136,9 +136,9 @@ def connect(path: Path, migrations: Migrations = MIGRATIONS) -> sqlite3.Connecti
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Make all of the block's changes or none of them, with the write lock taken at the start.
+    """Apply all of the block's changes or none, with the write lock from the start.
 
-    A lock taken later could not be waited for: SQLite refuses to upgrade a stale snapshot.
+    SQLite does not wait for a lock that is taken later: it refuses to upgrade a stale snapshot.
     """
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -151,7 +151,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:
-    # SQLite does not wait for its lock here, so processes that make the file at once must retry.
+    # SQLite does not wait for its lock here: processes that create the file at once must retry
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:

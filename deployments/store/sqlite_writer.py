@@ -1,4 +1,4 @@
-"""Group commit: changes that wait together share one transaction, and with it one sync."""
+"""Group commit: waiting changes share one transaction, and so one sync."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from deployments.tracing import process as tracing
 
 T = TypeVar("T")
 Change = Callable[[sqlite3.Connection], Any]
-TimedChange = tuple[Change, float]  # and the monotonic time after which it must not be made
+TimedChange = tuple[Change, float]  # with the monotonic time after which it must not be applied
 
 MAX_GROUP = 100
 
@@ -44,23 +44,22 @@ class SqliteWriter:
         """Return the result of `change(connection)`, once it is committed and synced.
 
         Raises:
-            StoreError: what the change raised; the others of its transaction are not affected.
-            StoreUnavailable: the transaction failed, and every change in it with it; or its turn
-                came too late, and it was not made.
+            StoreError: of the change; others in its transaction are not affected.
+            StoreUnavailable: the whole transaction failed, or the change was too late.
         """
         if len(self._waiting) >= MAX_WAITING:
             raise StoreUnavailable(f"sqlite: {MAX_WAITING} writes are waiting already")
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._waiting.append(((change, time.monotonic() + LATEST_CHANGE_S), answer))
         if self._committing is None:
-            # in no caller's context: it commits for others as well
+            # in no caller's context: it also commits for others
             context = contextvars.Context()
             self._committing = asyncio.create_task(self._commit_all(), context=context)
         with tracing.covering("sqlite commit", tracing.current(), "client"):
             return await within_deadline(answer)
 
     async def close(self) -> None:
-        """Finish what waits, close the connection and let the thread end."""
+        """Commit what waits, and close the connection."""
         if self._committing is not None:
             await self._committing
         await self._worker.close()
@@ -95,7 +94,7 @@ def _apply(lock_path: Path, changes: list[TimedChange], db: sqlite3.Connection) 
 
 
 def _outcome(change: Change, latest: float, db: sqlite3.Connection) -> Any:
-    # An error that was answered must stay true: nothing may be stored after it.
+    # nothing must be stored after its caller has got an error
     if time.monotonic() > latest:
         return StoreUnavailable("sqlite: the database was busy for too long")
     try:
@@ -106,9 +105,9 @@ def _outcome(change: Change, latest: float, db: sqlite3.Connection) -> Any:
 
 @contextmanager
 def _turn(lock_path: Path) -> Iterator[None]:
-    # SQLite's own waiters poll, and starve for seconds beside a busy writer. The kernel wakes who
-    # waits for a file lock, and takes the lock from a process that dies.
-    # Mode 0600, because whoever can open the file can hold the lock.
+    # SQLite's waiters poll, and starve for seconds beside a busy writer. The kernel wakes waiters
+    # of a file lock, and releases the lock of a dead process. Mode 0600: everyone who can open
+    # the file can hold the lock.
     with open(lock_path, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

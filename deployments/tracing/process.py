@@ -1,4 +1,4 @@
-"""The spans of this process, as whoever does the work uses them: nothing at all while off."""
+"""Spans of this process. While tracing is off, all functions do nothing."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class TracingOptions(NamedTuple):
-    """What a process needs to know to take part in traces.
+    """Settings of tracing.
 
     Attributes:
         endpoint: base URL of an OTLP receiver over HTTP.
-        share: of the requests that come without a trace of their sender, from 0 to 1.
+        share: of the requests without a trace of their sender, from 0 to 1.
     """
 
     endpoint: str
@@ -32,14 +32,14 @@ _spans: Spans | None = None
 
 
 def start(options: TracingOptions | None, service: str, instance: str) -> None:
-    """Turn tracing on, if it is asked for; once in a process.
+    """Turn tracing on, unless the options are None or it is on already.
 
     Args:
-        service, instance: what tells this process from others.
+        service, instance: identify this process.
     """
     if options is None or _spans is not None:
         return
-    # OpenTelemetry takes 13 MB and a tenth of a second, which only those pay who use it.
+    # imported here: OpenTelemetry takes 13 MB and a tenth of a second
     from deployments.tracing.spans import Sampler, Spans, to_collector
 
     named = {
@@ -57,7 +57,7 @@ def install(spans: Spans | None) -> None:
 
 
 def stop() -> None:
-    """Turn tracing off, and send what is left."""
+    """Turn tracing off, and send the remaining spans."""
     spans = _spans
     install(None)
     if spans is not None:
@@ -68,7 +68,7 @@ async def shut_down(patience_s: float = 3.0) -> None:
     """Turn tracing off, and wait for the last spans to be sent, but no longer than a while."""
     if not is_on():
         return
-    # not a thread of the pool: one that waits for a collector keeps no process from ending
+    # a daemon thread: waiting for a collector must not keep the process from ending
     sending = threading.Thread(target=stop, daemon=True)
     sending.start()
     await asyncio.to_thread(sending.join, patience_s)
@@ -79,10 +79,10 @@ def is_on() -> bool:
 
 
 def sample(traceparent: str | None) -> list[Trace] | None:
-    """Return whose trace a request is a part of, if any; None when it is not traced.
+    """Return the sender's span of a traced request, if any; None when it is not traced.
 
     Args:
-        traceparent: of whoever sends it.
+        traceparent: header of the request.
     """
     decision = _spans.sampler.decide(traceparent) if _spans is not None else False
     if decision is False:
@@ -93,11 +93,11 @@ def sample(traceparent: str | None) -> list[Trace] | None:
 def of_request(
     name: str, senders: Sequence[Trace], arrived_s: float | None
 ) -> AbstractContextManager[Any]:
-    """Cover the answer to a request that is traced.
+    """Cover a traced request with a span.
 
     Args:
-        senders: what :func:`sample` has returned.
-        arrived_s: when it reached the edge, in seconds since 1970, if that is known.
+        senders: the result of :func:`sample`.
+        arrived_s: when it reached the edge, in seconds since the epoch, if that is known.
     """
     return NOTHING if _spans is None else _spans.request(name, senders, arrived_s)
 
@@ -108,23 +108,20 @@ def covering(
     kind: str = "internal",
     attributes: Mapping[str, str | int] | None = None,
 ) -> AbstractContextManager[Any]:
-    """Cover work for traces, if there are any: a span of the first, linked to from the others.
-
-    Within it, that span is the current one.
-    """
+    """Cover work for traces, if there are any, with a span of the first, linked to the others."""
     if _spans is None or not traces:
         return NOTHING
     return _spans.cover(name, traces, kind, attributes)
 
 
 def current() -> list[Trace]:
-    """Return the trace of the work at hand, if it is traced."""
+    """Return the current trace, if there is one."""
     trace = CURRENT.get()
     return [] if trace is None else [trace]
 
 
 def headers() -> dict[str, str]:
-    """Return the headers by which another process takes part in the trace, or keeps out of it."""
+    """Return the headers that pass the current trace, or its absence, to another process."""
     if _spans is None:
         return {}
     trace = CURRENT.get()

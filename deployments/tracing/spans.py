@@ -28,14 +28,14 @@ from deployments.log import Outages
 from deployments.trace_context import CURRENT, NOT_TRACED, Trace, sender_of
 
 MOST_PER_S = 100
-"""Traces that a process begins or takes part in: clients must not be able to ask for more work."""
+"""Traces that a process records: clients must not be able to cause unlimited work."""
 
 
 class Sampler:
-    """Follows the sender's decision, and makes it for requests that come without one.
+    """Follows the sender's sampling decision, or makes it for requests without one.
 
     Args:
-        share: of those requests, from 0 to 1.
+        share: of requests without a decision, from 0 to 1.
         clock: monotonic, in seconds.
     """
 
@@ -49,8 +49,8 @@ class Sampler:
         self._filled_at = clock()
 
     def decide(self, traceparent: str | None) -> Trace | bool:
-        """Return the trace to take part in, or whether to begin one."""
-        if traceparent == NOT_TRACED:  # as the gateway tells for nearly all
+        """Return the trace to continue, or whether to begin one."""
+        if traceparent == NOT_TRACED:  # as the gateway sends for nearly all
             return False
         sender = sender_of(traceparent) if traceparent else None
         records = sender.records if sender else self._random() < self._share
@@ -72,18 +72,17 @@ TIMEOUT_S = 5.0
 
 
 def to_collector(endpoint: str) -> SpanExporter:
-    """Return what sends spans by OTLP over HTTP.
+    """Return an exporter over OTLP/HTTP.
 
     Args:
-        endpoint: base URL; headers and certificates come from the environment, by the names of
-            OpenTelemetry's specification.
+        endpoint: base URL. OpenTelemetry's variables set headers and certificates.
     """
-    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # a line for every attempt
+    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # it logs every attempt
     return TellingOutages(OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces", timeout=TIMEOUT_S))
 
 
 class TellingOutages(SpanExporter):
-    """Writes one line when spans are not taken any more, and one when they are again."""
+    """Logs the beginning and the end of an outage of the collector."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         self._exporter = exporter
@@ -93,7 +92,7 @@ class TellingOutages(SpanExporter):
         result = SpanExportResult.FAILURE
         try:
             result = self._exporter.export(spans)
-        except Exception as error:  # a collector that answers with rubbish, or a name without host
+        except Exception as error:  # such as an invalid response, or an unknown host
             self._outages.failed(error)
             return result
         if result is SpanExportResult.SUCCESS:
@@ -107,7 +106,7 @@ class TellingOutages(SpanExporter):
 
 
 QUEUED_SPANS = 2048
-PERIOD_MS = 5000  # an export costs as much as the spans of some traces
+PERIOD_MS = 5000  # an export costs as much as the spans of several traces
 EXPORT_TIMEOUT_MS = 5000
 OLDEST_ARRIVAL_S = 60.0
 
@@ -115,11 +114,10 @@ _KINDS = {"server": SpanKind.SERVER, "client": SpanKind.CLIENT, "internal": Span
 
 
 class Spans:
-    """Makes spans, and sends them while nobody waits: what is too much is dropped.
+    """Makes spans, and exports them in a background thread; excess spans are dropped.
 
     Args:
-        exporter: sends them.
-        resource: what tells this process from others.
+        resource: identifies this process.
     """
 
     def __init__(
@@ -147,12 +145,12 @@ class Spans:
     def request(
         self, name: str, senders: Sequence[Trace], arrived_s: float | None
     ) -> Iterator[Span]:
-        """Cover the answer to a request.
+        """Cover a request.
 
         Args:
-            senders: of whose trace it is a part, if any.
-            arrived_s: when it reached the edge, in seconds since 1970, if that is known: the way
-                from there has a span of its own then.
+            senders: the sender's span, if any.
+            arrived_s: when it reached the edge, in seconds since the epoch, if that is known; the
+                time since then gets a separate span.
         """
         if arrived_s is None or not 0 <= time.time() - arrived_s < OLDEST_ARRIVAL_S:
             with self.cover(name, senders, "server") as span:
@@ -174,10 +172,10 @@ class Spans:
         attributes: Mapping[str, str | int] | None = None,
         began_ns: int | None = None,
     ) -> Iterator[Span]:
-        """Cover work for several traces: a span of the first one, to which the others are linked.
+        """Cover work for traces with a span of the first, linked to the others.
 
         Args:
-            traces: what the work is done for; a new trace begins without any.
+            traces: if there are none, a new trace begins.
             kind: server, client or internal.
         """
         parent = set_span_in_context(NonRecordingSpan(_context_of(traces[0]))) if traces else None

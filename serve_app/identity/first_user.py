@@ -9,8 +9,7 @@ import secrets
 from pathlib import Path
 from typing import NamedTuple
 
-from deployments.gateway.passwords import hash_password
-from deployments.gateway.users import Users
+from deployments.gateway.users import Users, hash_password
 from deployments.store import open_store
 from serve_app.files import create_private
 from serve_app.settings import InsecureSettingsError, Settings

@@ -30,8 +30,8 @@ from deployments.console.service import ConsoleService
 from deployments.customers import record_types
 from deployments.customers.records import api as records
 from deployments.customers.records.service import RecordService
-from deployments.density.service import DENSITY, DensityService
-from deployments.flow.service import FLOW, FlowService
+from deployments.density.service import DensityService
+from deployments.flow.service import FlowService
 from deployments.forecast import api as forecast
 from deployments.gateway import api as gateway
 from deployments.gateway.fallbacks import Fallback
@@ -222,13 +222,13 @@ async def _console(tokens: Tokens) -> AsyncIterator[FastAPI]:
 async def _density(folder: Path) -> FastAPI:
     service = DensityService()
     await service.slot.load(str(write_density(folder)))
-    return forecast.create_app(DENSITY, service)
+    return forecast.create_app(service)
 
 
 async def _flow(folder: Path) -> FastAPI:
     service = FlowService()
     await service.slot.load(str(write_flow(folder)))
-    return forecast.create_app(FLOW, service)
+    return forecast.create_app(service)
 
 
 def _front(port: int, replicas: dict[str, int]) -> str:

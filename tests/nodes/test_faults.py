@@ -9,8 +9,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from load_tests.chaos.lineage import Harm
-from load_tests.nodes.cluster import Cluster, until
+from load_tests.chaos.checker import Harm
+from load_tests.harness.waiting import wait_until
+from load_tests.nodes.cluster import Cluster
 from load_tests.nodes.node import Node
 from load_tests.nodes.watch import PATHS, Watch, watched
 
@@ -35,7 +36,7 @@ async def clients_of(
 
 
 async def eventually(condition: Callable[[], bool], timeout_s: float = RECOVERY_S) -> None:
-    await asyncio.to_thread(until, condition, timeout_s, "as it was before")
+    await asyncio.to_thread(wait_until, condition, timeout_s, "as it was before")
 
 
 def check(watch: Watch, survivors: Collection[Node], away_s: float) -> None:

@@ -17,7 +17,7 @@ from fastapi import FastAPI
 from deployments.customers import record_types
 from deployments.customers.records.api import create_app as create_records
 from deployments.customers.records.service import RecordService
-from deployments.density.service import DENSITY, DensityService
+from deployments.density.service import DensityService
 from deployments.forecast.api import create_app as create_forecast
 from deployments.gateway.api import create_app as create_gateway
 from deployments.gateway.errors import InferenceUnavailableError
@@ -87,7 +87,7 @@ async def forecast(tmp_path: Path) -> AsyncIterator[FastAPI]:
     """Make one whose model fails."""
     service = DensityService()
     service.slot.model = SimpleNamespace()  # type: ignore[assignment]
-    yield create_forecast(DENSITY, service)
+    yield create_forecast(service)
 
 
 CASES: dict[str, tuple[Any, str, dict[str, Any], int]] = {

@@ -11,8 +11,8 @@ from fastapi import FastAPI
 from deployments.customers import record_types
 from deployments.customers.records.api import create_app as create_records
 from deployments.customers.records.service import RecordService
-from deployments.density.service import DENSITY
-from deployments.flow.service import FLOW
+from deployments.density.service import DensityService
+from deployments.flow.service import FlowService
 from deployments.forecast.api import create_app as create_forecast
 from deployments.gateway.api import create_app as create_gateway
 from deployments.inference.api import create_app as create_inference
@@ -40,7 +40,7 @@ def rendered(document: Document) -> str:
 def _apps() -> Iterator[tuple[str, FastAPI]]:
     yield "inference", create_inference(_NO_SERVICE, InferenceOptions())
     yield "gateway", create_gateway(_NO_SERVICE)
-    yield "density", create_forecast(DENSITY, DENSITY.service())
-    yield "flow", create_forecast(FLOW, FLOW.service())
+    yield "density", create_forecast(DensityService())
+    yield "flow", create_forecast(FlowService())
     for name, record_type in record_types().items():
         yield name, create_records(RecordService(record_type, _NO_SERVICE))

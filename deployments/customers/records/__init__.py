@@ -1,1 +1,1 @@
-"""What accounts, loans and cards have in common: rules, errors, the service and its routes."""
+"""What accounts, loans and cards share: rules, errors, the service and its routes."""

@@ -1,9 +1,7 @@
-"""The routes of one record service."""
+"""Routes of a record service, and their handlers."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from http import HTTPStatus
 
 from fastapi import FastAPI
@@ -37,7 +35,7 @@ from deployments.http.probes import Probes
 
 
 class Routes:
-    """Handlers around a service. Their docstrings stand in the OpenAPI document."""
+    """Handlers around a service. Their docstrings are those of the OpenAPI document."""
 
     def __init__(self, service: RecordService) -> None:
         self._service = service
@@ -45,7 +43,7 @@ class Routes:
         self._processed = _success(HTTPStatus.OK, "Request processed successfully")
 
     async def create(self, scope: Scope, body: bytes) -> Answer:
-        """Create the record of a customer who has none, with a number of its own."""
+        """Create the record of a customer who has none, with a new record number."""
         request_type = self._service.record_type.create_request
         if request_type is None:
             await self._service.create_for(_mobile_number(scope))
@@ -75,7 +73,7 @@ def _mobile_number(scope: Scope) -> str:
     values = QueryParams(scope["query_string"]).getlist("mobileNumber")
     if not values:
         raise MissingParameter("mobileNumber")
-    # Given twice it is not clear which record is meant; with the comma it is not a number at all.
+    # given twice, it is ambiguous; joined by a comma, it is not a number
     return ",".join(values)
 
 
@@ -86,10 +84,9 @@ def _success(status: HTTPStatus, message: str) -> Answer:
 
 
 class AbsolutePaths:
-    """Routes by the whole path of the URL, as the contract writes it, whatever the route prefix.
+    """Routes by the whole path of the URL, as the contract has it, whatever the route prefix.
 
-    Below a prefix, the base path itself would be the empty path, which FastAPI answers with a
-    redirect.
+    Below a prefix, the base path would be the empty path, which FastAPI redirects.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -105,11 +102,6 @@ def create_app(
     """Build the app of a record service: operations on its base path and aliases, and docs."""
     record_type = service.record_type
 
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
-        await service.close()
-
     app = FastAPI(
         title=f"{record_type.name.capitalize()} service",
         version="1.0.0",
@@ -117,7 +109,6 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        lifespan=lifespan,
     )
     add_docs(app)
     app.get(f"{record_type.base_path}/sayHello", summary="Liveness", tags=["liveness"])(say_hello)
@@ -129,9 +120,9 @@ def create_app(
         _add_update(fast, path, routes, record_type)
     probes = probes or Probes()
     probes.add_to(fast, record_type.base_path)
-    for path in record_type.aliases:  # an application may have one for its route prefix
+    for path in record_type.aliases:  # which may be route prefixes of applications
         probes.add_to(fast, path, documented=False)
-    app.add_middleware(AbsolutePaths)  # last, so that it comes before the table
+    app.add_middleware(AbsolutePaths)  # added last, it runs before the table
     return app
 
 

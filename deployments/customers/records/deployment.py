@@ -1,4 +1,4 @@
-"""The deployment of a record service: wires it into a Serve replica."""
+"""The deployment of the record services, with its options and metrics."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from deployments.replica import Observability, ReplicaBase
 from deployments.store import Store
 
 OPERATIONS = ("create", "fetch", "update", "delete")
-_EXPECTED = ("ok", RecordsUnavailable.outcome)  # sooner or later, and told of from the start
-SAMPLE = 200  # latencies a second; recording each would cost more than a look-up
+_EXPECTED = ("ok", RecordsUnavailable.outcome)  # exported at 0 from the start
+SAMPLE = 200  # latencies a second: recording each would cost more than a look-up
 LATENCY_BUCKETS_MS = [0.25, 0.5, 1, 2, 5, 10, 25, 50, 100, 250, 1000, 5000]
 
 
@@ -58,7 +58,7 @@ class RecordMetrics:
             self._sample.observe((operation, latency_ms))
 
     def publish(self) -> None:
-        """Publish what has come since the last call."""
+        """Publish what was counted since the last call."""
         self._operations.publish(self._counts)
         for operation, latency_ms in self._sample.take():
             self._latency_ms.observe(latency_ms, {"operation": operation})
@@ -84,7 +84,7 @@ class RecordOptions(Options):
 @serve.deployment(name="CustomerRecords")
 @serve.ingress()
 class CustomerRecords(ReplicaBase):
-    """One replica of one record service; all that it knows is in the store."""
+    """One replica of one record service; all its data is in the store."""
 
     async def __init__(  # type: ignore[misc]
         self,
@@ -97,6 +97,7 @@ class CustomerRecords(ReplicaBase):
         self._record_metrics = RecordMetrics(record_type.name)
         self._service = RecordService(record_type, store, self._record_metrics.observe)
         self.checks["store"] = store_check(store)
+        self.close_at_end(self._service.close)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         app = create_app(self._service, self.probes, self.access_log)

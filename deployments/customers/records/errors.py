@@ -1,4 +1,4 @@
-"""What a request can be answered besides success, in the three forms of the contract.
+"""Errors of record services, in the three forms of the contract.
 
 RecordError                  error response: apiPath, errorCode, errorMessage, errortime
 ├── AlreadyRegistered        400
@@ -57,7 +57,7 @@ class InvalidMobileNumber(RecordError):
 
 
 class RecordsUnavailable(RecordError):
-    """The store cannot serve now; what was to be written may be there or not."""
+    """The store cannot serve now; a write may have been applied or not."""
 
     status = HTTPStatus.SERVICE_UNAVAILABLE
     outcome = "unavailable"

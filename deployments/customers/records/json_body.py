@@ -1,4 +1,4 @@
-"""The body of a request, read strictly: what is not plainly one JSON object is refused."""
+"""Strict JSON bodies: everything but a plain JSON object is refused."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 
 def check_content_type(scope: Scope) -> None:
-    """Refuse a body that is declared as something else than JSON.
+    """Check that a body, if its type is declared, is declared as JSON.
 
     Raises:
-        UnsupportedContentType: it is.
+        UnsupportedContentType: it is not.
     """
     declared = header(scope, b"content-type")
     if declared is not None and not _is_json(declared):
@@ -29,8 +29,8 @@ def read_json_object(scope: Scope, body: bytes) -> dict[str, Any]:
     """Return the members of the JSON object that is a request's body.
 
     Raises:
-        UnsupportedContentType: there is a body, and it is not declared as anything.
-        MalformedBody: it is not a JSON object.
+        UnsupportedContentType: the body has no declared type.
+        MalformedBody: the body is not a JSON object.
     """
     if body and header(scope, b"content-type") is None:
         raise UnsupportedContentType("application/octet-stream")  # RFC 9110, section 8.3
@@ -40,11 +40,11 @@ def read_json_object(scope: Scope, body: bytes) -> dict[str, Any]:
 def parse_json_object(body: bytes) -> dict[str, Any]:
     """Read the members of a JSON object in UTF-8.
 
-    Beyond the grammar it refuses NaN and Infinity, integers beyond 64 bits, lone surrogates, a
-    member given twice (readers disagree about which counts), and nesting too deep to read.
+    Beyond the grammar, it refuses NaN and Infinity, integers beyond 64 bits, lone surrogates,
+    duplicate members (readers disagree about which counts) and too deep nesting.
 
     Raises:
-        MalformedBody: any of these.
+        MalformedBody: the text is not such an object.
     """
     try:
         value = json.loads(

@@ -1,4 +1,4 @@
-"""The bodies of answers, and what OpenAPI says of them."""
+"""Bodies of responses, how errors are rendered, and their OpenAPI declarations."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from deployments.customers.records.errors import InvalidFields, RecordError, UnexpectedError
-from deployments.customers.records.fields import Fields
 from deployments.customers.records.json_body import MAX_BODY_BYTES
-from deployments.customers.records.record_type import RecordType
+from deployments.customers.records.record_type import Fields, RecordType
 from deployments.http.errors import BodyTooLargeError, BodyTooSlowError, RefusedError
 from deployments.http.messages import JSON_HEADERS, Answer, Headers, RenderError
 
@@ -69,7 +68,7 @@ _INVALID_NUMBER = "Not 10 digits, or a defect."
 
 
 def _failures(description: str = "A defect.") -> Responses:
-    """Return what every operation can answer; it brings the schema that is referred to above."""
+    """Return the failures of every operation; they bring the schema that _ERROR refers to."""
     return {
         500: {"model": ErrorResponse, "description": description},
         503: {
@@ -90,7 +89,7 @@ def schema_of(fields: type[Fields]) -> dict[str, Any]:
 
 
 def create_responses(record_type: RecordType) -> Responses:
-    """Return the answers to create, which depend on whether it takes a body."""
+    """Return the responses to create, which depend on whether it takes a body."""
     if record_type.create_request is None:
         return {
             400: _answer("Already registered, or no mobileNumber.", _ERROR, problem=True),
@@ -111,7 +110,7 @@ def find_responses() -> Responses:
 
 
 def update_responses(record_type: RecordType) -> Responses:
-    """Return the answers to update; invalid fields share 200 with success if the type says so."""
+    """Return the responses to update; for some types, invalid fields share 200 with success."""
     success = {"$ref": "#/components/schemas/StatusResponse"}
     duplicate = "The mobile number belongs to another record, or the body is not a JSON object."
     if record_type.invalid_update_status == HTTPStatus.OK:
@@ -148,7 +147,7 @@ _PROBLEM_HEADERS: Headers = ((b"content-type", PROBLEM_JSON.encode()),)
 
 
 def error_renderer(record_type: RecordType) -> RenderError:
-    """Return what renders every error of a service, unknown paths and methods included."""
+    """Return the function that renders every error of a service."""
 
     def render_error(scope: Scope, error: Exception) -> Answer:
         match error:

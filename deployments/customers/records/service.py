@@ -18,8 +18,7 @@ from deployments.customers.records.errors import (
     RecordNotFound,
     RecordsUnavailable,
 )
-from deployments.customers.records.fields import Fields, Record
-from deployments.customers.records.record_type import RecordType
+from deployments.customers.records.record_type import Fields, Record, RecordType
 from deployments.store import (
     Document,
     DocumentNotFound,
@@ -35,7 +34,7 @@ MOBILE_NUMBER = re.compile(r"[0-9]{10}")
 MAX_DRAWS = 20
 
 Observe = Callable[[str, str, float], None]
-"""Called with operation, outcome, and its milliseconds: those of the store, all but a few µs."""
+"""Called with operation, outcome and duration in milliseconds."""
 
 
 def random_number(length: int) -> str:
@@ -45,7 +44,7 @@ def random_number(length: int) -> str:
 
 
 def document_of(record: Record) -> Document:
-    """Return a record as it is stored: its JSON, found by its number and by the mobile number."""
+    """Return the stored form of a record: JSON, under its number and the mobile number."""
     return Document(record.number, record.model_dump_json().encode(), record.mobileNumber)
 
 
@@ -65,24 +64,24 @@ class RecordService:
         self._draw_number = draw_number
 
     async def create_for(self, mobile: str) -> None:
-        """Create the record of this mobile number, of a type that needs to know nothing else.
+        """Create the record of a mobile number.
 
         Raises:
             InvalidMobileNumber: not ten digits.
             AlreadyRegistered: the mobile number has a record.
-            RecordsUnavailable: the store, or a free number, was not to be had.
+            RecordsUnavailable: the store cannot serve, or no free number was found.
         """
         with self._observed("create"):
             _check_mobile_number(mobile, "createAccount")
             await self._create(mobile)
 
     async def create_from(self, request_type: type[Fields], members: Mapping[str, Any]) -> None:
-        """Create the record of a customer who is described by the members of a body.
+        """Create the record of a customer from the members of a body.
 
         Raises:
-            MalformedBody, InvalidFields: the members are no such request.
+            MalformedBody, InvalidFields: the members are invalid.
             AlreadyRegistered: the mobile number has a record.
-            RecordsUnavailable: the store, or a free number, was not to be had.
+            RecordsUnavailable: the store cannot serve, or no free number was found.
         """
         with self._observed("create"):
             await self._create(request_type.read(members))
@@ -116,10 +115,10 @@ class RecordService:
             return value
 
     async def update(self, members: Mapping[str, Any]) -> None:
-        """Replace the record with the number that is in these members, all of it or nothing.
+        """Replace the record with the number in these members.
 
         Raises:
-            MalformedBody, InvalidFields: the members do not make a valid record.
+            MalformedBody, InvalidFields: the members are invalid.
             RecordNotFound: no record has the number.
             AlreadyRegistered: another record has the mobile number.
             RecordsUnavailable: the store cannot serve.
@@ -148,7 +147,7 @@ class RecordService:
                 raise self._mobile_unknown(mobile)
 
     async def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         await self._store.close()
 
     @contextmanager
@@ -179,7 +178,7 @@ class RecordService:
 
 
 def _check_findable(mobile: str, operation: str) -> None:
-    if mobile:  # an empty one passes the contract's pattern, and then finds nothing
+    if mobile:  # an empty number is valid by the contract's pattern, but finds nothing
         _check_mobile_number(mobile, operation)
 
 

@@ -1,7 +1,7 @@
-"""All records as JSON lines, out of a store and into one.
+"""Export and import of all records as JSON lines.
 
-A line is `{"service": "loans", "record": {…}}`, the record as fetch answers it. The records of one
-service are those of one moment.
+A line is `{"service": "loans", "record": {…}}`, the record as fetch returns it. The records of one
+service are of one moment.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from deployments.customers.records.errors import InvalidFields, MalformedBody
-from deployments.customers.records.fields import Record
 from deployments.customers.records.json_body import parse_json_object
-from deployments.customers.records.record_type import RecordType
+from deployments.customers.records.record_type import Record, RecordType
 from deployments.customers.records.service import document_of
 from deployments.store import DuplicateDocument, Store
 from deployments.store.interface import batches
@@ -23,12 +22,12 @@ RecordTypes = Mapping[str, RecordType]
 
 
 class InvalidLine(ValueError):
-    """A line does not hold a valid record; the message says why."""
+    """A line has no valid record; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A record of a file, and where it stands there."""
+    """A record of a file, with its line number."""
 
     number: int
     service: str
@@ -37,12 +36,12 @@ class Line:
 
 @dataclass(slots=True)
 class ImportResult:
-    """What became of the lines of an import."""
+    """The outcome of an import."""
 
     created: int = 0
     already_there: int = 0
     conflicts: list[str] = field(default_factory=list)
-    """A sentence for each record that was left out, since the store has another in its place."""
+    """A sentence for each record that was left out, because it conflicts with another."""
 
     @property
     def total(self) -> int:
@@ -79,10 +78,9 @@ def parse_line(number: int, line: bytes, record_types: RecordTypes) -> Line:
 
 
 async def import_lines(store: Store, lines: Iterable[Line]) -> AsyncIterator[ImportResult]:
-    """Create the records that the store does not have; yield the result so far after each batch.
+    """Create the records that the store does not have; yield the result after each batch.
 
-    A record is created whole or not at all, and one that is there already is left as it is: the
-    same import can be repeated, also after it broke off.
+    An import can be repeated, also after it has failed: existing records stay as they are.
     """
     result = ImportResult()
     for batch in batches(lines):

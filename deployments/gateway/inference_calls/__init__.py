@@ -1,1 +1,1 @@
-"""Calls of the inference service: one client over two transports, a breaker, shared calls."""
+"""Calls of the inference service: a client, a breaker, a batcher and connections."""

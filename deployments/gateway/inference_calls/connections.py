@@ -133,7 +133,7 @@ class _Connection(asyncio.Protocol):
             self._fail(f"the response is not HTTP: {error}")
 
     def eof_received(self) -> None:
-        """End a response whose length only the connection's end tells (RFC 9112, 6.3)."""
+        """End a response that is delimited by the end of the connection (RFC 9112, 6.3)."""
         framed = {"content-length", "transfer-encoding"} & self._headers.keys()
         if self._answer is not None and self._in_body and not framed:
             self.on_message_complete()

@@ -26,8 +26,8 @@ class HttpCalls:
     """Implements :class:`.client.Calls`.
 
     Args:
-        find_base: finds the service's base URL, anew while nothing or something else answers
-            there: it may start later, or move.
+        find_base: finds the service's base URL; called again after the service was not found
+            there.
         deadline_s: for finding it, connection, queue and answer together.
         token: that the service asks for, if it does.
         n_actions: of the network; the actions of an answer are below.
@@ -96,7 +96,7 @@ class HttpCalls:
         except BadRequestError:
             raise
         except InferenceUnavailableError as error:
-            if error.cause == "unusable":  # another service may be at its address
+            if error.cause == "unusable":  # another service may have its address
                 self._base = None
             raise
         except TimeoutError as error:

@@ -34,7 +34,7 @@ def make_load(
 ) -> subprocess.CompletedProcess[str]:
     gates = folder / "gates.toml"
     gates.write_text(GATES)
-    command = [sys.executable, "-m", "load_tests.run", *arguments, "--host", system.url]
+    command = [sys.executable, "-m", "load_tests.scenarios", *arguments, "--host", system.url]
     command += ["--users", "10", "--minutes", "0.1", "--folder", str(folder), "--gates", str(gates)]
     here = {"DATA_DIR": str(system.instance.data_dir), "JWT_AUTH_PASSWORD": password}
     return subprocess.run(

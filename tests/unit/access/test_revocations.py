@@ -11,8 +11,7 @@ from deployments.access.keys import Keys, new_key
 from deployments.access.revocations import STALE_S, Revocations, UserRule
 from deployments.access.tokens import Tokens
 from deployments.aio import PeriodicTask
-from deployments.gateway.passwords import hash_password
-from deployments.gateway.users import UserError, Users
+from deployments.gateway.users import UserError, Users, hash_password
 from deployments.http.errors import ForbiddenError, UnauthorizedError, UncheckedError
 from tests.support.virtual_time import virtual_time
 from tests.unit.access.memory_store import MemoryStore

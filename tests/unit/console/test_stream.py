@@ -7,8 +7,15 @@ from typing import Any
 
 import pytest
 
-from deployments.console.errors import TooManyConsolesError
-from deployments.console.stream import HEARTBEAT_S, SEND_S, STREAM_S, Audience, Client, write_events
+from deployments.console.stream import (
+    HEARTBEAT_S,
+    SEND_S,
+    STREAM_S,
+    Audience,
+    Client,
+    TooManyConsolesError,
+    write_events,
+)
 from deployments.console.view import View
 from deployments.http.errors import UnauthorizedError
 from models.networks.shipped import JUNCTIONS

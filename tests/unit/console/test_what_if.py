@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from deployments.console.errors import AnotherPolicyError, NoDecisionError
-from deployments.console.what_if import VALUES, WhatIf
+from deployments.console.what_if import VALUES, AnotherPolicyError, NoDecisionError, WhatIf
 from deployments.feed.messages import Decision
 from models.networks.shipped import JUNCTIONS
 from models.policy.inputs import UNAVAILABLE, InputLayout, encode

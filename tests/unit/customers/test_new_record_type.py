@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 from deployments.customers import record_types
-from deployments.customers.records.fields import Record, at_least, digits, not_empty
-from deployments.customers.records.record_type import RecordType
+from deployments.customers.records.record_type import (
+    Record,
+    RecordType,
+    at_least,
+    digits,
+    not_empty,
+)
 from tests.unit.customers.conftest import MakeService
 from tests.unit.customers.requests import MOBILE
 

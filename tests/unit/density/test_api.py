@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
-from deployments.density.service import DENSITY, DensityService
+from deployments.density.service import DensityService
 from deployments.forecast.api import create_app
 from models.density.forecast import DensityForecaster
 from tests.unit.forecasters import CARD, EDGES, write_density
@@ -27,14 +27,14 @@ async def service(tmp_path: Path) -> DensityService:
 
 @pytest.fixture
 async def client(service: DensityService) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(create_app(DENSITY, service))
+    transport = httpx.ASGITransport(create_app(service))
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         yield client
 
 
 @pytest.fixture
 async def client_without_model() -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(create_app(DENSITY, DensityService()))
+    transport = httpx.ASGITransport(create_app(DensityService()))
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         yield client
 

@@ -12,7 +12,7 @@ import pytest
 
 from deployments.feed.messages import NOBODY, Demand
 from deployments.flow.schemas import parse_question
-from deployments.flow.service import FLOW, FlowService
+from deployments.flow.service import FlowService
 from deployments.forecast.api import create_app
 from deployments.forecast.telemetry import ForecastReporter
 from models.networks.shipped import JUNCTIONS
@@ -30,14 +30,14 @@ async def service(tmp_path: Path) -> FlowService:
 
 @pytest.fixture
 async def client(service: FlowService) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(create_app(FLOW, service))
+    transport = httpx.ASGITransport(create_app(service))
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         yield client
 
 
 @pytest.fixture
 async def client_without_model() -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(create_app(FLOW, FlowService()))
+    transport = httpx.ASGITransport(create_app(FlowService()))
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         yield client
 
@@ -334,7 +334,7 @@ async def test_drift_is_the_share_of_values_outside_the_training_range(
 
 
 async def test_a_watched_forecast_is_told_with_the_counts_it_was_made_from(service, client):
-    reporter = ForecastReporter(service.counts, service.watched)
+    reporter = ForecastReporter(service)
     await client.post("/forecast", json=body())
     reporter.on_demand_changed(Demand(True))
     answer = (await client.post("/forecast", json=body(n_samples=10))).json()

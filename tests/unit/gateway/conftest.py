@@ -20,10 +20,9 @@ from deployments.gateway.fallbacks import Fallback
 from deployments.gateway.inference_calls.batcher import Step
 from deployments.gateway.inference_calls.client import InferenceClient
 from deployments.gateway.login import LoginLimits, Logins
-from deployments.gateway.passwords import hash_password
 from deployments.gateway.safety import SafetyGuard
 from deployments.gateway.service import GatewayCounts, GatewayService
-from deployments.gateway.users import Users
+from deployments.gateway.users import Users, hash_password
 from deployments.store import Store, open_store
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED

@@ -15,8 +15,7 @@ from deployments.gateway.api import create_app
 from deployments.gateway.errors import BadRequestError, InferenceUnavailableError, KeyReusedError
 from deployments.gateway.inference_calls.batcher import Step
 from deployments.gateway.inference_calls.client import InferenceClient
-from deployments.gateway.login import Logins
-from deployments.gateway.passwords import PasswordVerifier
+from deployments.gateway.login import Logins, PasswordVerifier
 from deployments.gateway.schemas import FALLBACK_STATUS
 from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.users import Users

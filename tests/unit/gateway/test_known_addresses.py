@@ -14,7 +14,7 @@ from deployments.gateway.known_addresses import (
     KnownAddresses,
     place_of,
 )
-from deployments.gateway.passwords import PasswordVerifier
+from deployments.gateway.login import PasswordVerifier
 from deployments.gateway.users import Users
 from tests.unit.access.memory_store import MemoryStore
 from tests.unit.gateway.conftest import LIMITS, PASSWORD, PASSWORD_HASH

@@ -8,7 +8,7 @@ import pytest
 
 from deployments.access.claims import SCOPES
 from deployments.gateway.errors import UnavailableError
-from deployments.gateway.passwords import PasswordVerifier
+from deployments.gateway.login import PasswordVerifier
 from deployments.gateway.users import Account, UserError, Users
 from tests.unit.gateway.conftest import PASSWORD, PASSWORD_HASH
 
@@ -119,7 +119,7 @@ async def test_an_unknown_user_costs_a_hash_as_well(verifier, monkeypatch):
         compared.append(pair)
         return True
 
-    monkeypatch.setattr("deployments.gateway.passwords._matches", matches)
+    monkeypatch.setattr("deployments.gateway.login.matches_hash", matches)
     assert not await verifier.verify(None, PASSWORD)
     ((password_hash, password),) = compared
     assert password_hash.split("$")[:4] == PASSWORD_HASH.split("$")[:4]  # same parameters

@@ -1,106 +1,21 @@
-"""The lane, on uvicorn's server as Serve runs it, by raw bytes where these matter."""
+"""The fast path on uvicorn's server as Serve runs it, by raw bytes where these matter."""
 
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
 import pytest
-import uvicorn
-from fastapi import FastAPI
-from starlette.types import Receive, Scope, Send
+from starlette.types import Scope
 
-from deployments.http import request as bodies
 from deployments.http import shedding
-from deployments.http.fast_path import fast_path_protocol
 from deployments.http.messages import JSON_HEADERS, Answer
 from deployments.log import request_headers
-from tests.unit.http.test_fast_routes import PATH, app_with
-
-STEP = b"POST /api/echo HTTP/1.1\r\nhost: x\r\n"
-HELLO = STEP + b"content-length: 5\r\n\r\nhello"
-
-
-class Book:
-    """What Serve is told.
-
-    Attributes:
-        at_work: requests now.
-        ended: the route of each that has ended, and what ended it.
-    """
-
-    own_headers = frozenset([b"x-own"])
-    prefix = "/api"
-
-    def __init__(self) -> None:
-        self.at_work = 0
-        self.ends: list[tuple[str, str | None]] = []
-
-    def began(self) -> None:
-        self.at_work += 1
-
-    def ended(self, route: str, seconds: float, failure: str | None) -> None:
-        self.at_work -= 1
-        self.ends.append((route, failure))
-
-
-class Place:
-    """A server with the lane, behind which every answer is marked."""
-
-    def __init__(self, port: int, book: Book) -> None:
-        self.port = port
-        self.book = book
-        self.url = f"http://127.0.0.1:{port}"
-
-    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_connection("127.0.0.1", self.port)
-
-
-@asynccontextmanager
-async def serving(app: FastAPI) -> AsyncIterator[Place]:
-    book = Book()
-
-    async def wrapper(scope: Scope, receive: Receive, send: Send) -> None:
-        async def marking(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], (b"x-wrapped", b"yes")]
-            await send(message)
-
-        await app({**scope, "root_path": book.prefix}, receive, marking)
-
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        protocol: Any = fast_path_protocol(app)(book)
-        config = uvicorn.Config(wrapper, http=protocol, lifespan="off", log_config=None)
-        server = uvicorn.Server(config)
-        task = asyncio.create_task(server.serve([listener]))
-        while not server.started:
-            await asyncio.sleep(0.005)
-        try:
-            yield Place(listener.getsockname()[1], book)
-        finally:
-            server.should_exit = True
-            await asyncio.wait_for(task, 10)
-
-
-async def answer_of(reader: asyncio.StreamReader) -> tuple[bytes, dict[bytes, bytes], bytes]:
-    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
-    status, *lines = head.rstrip().split(b"\r\n")
-    headers = dict(line.split(b": ", 1) for line in lines)
-    return status, headers, await reader.readexactly(int(headers[b"content-length"]))
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(5):
-        while not condition():
-            await asyncio.sleep(0.005)
+from tests.unit.http.apps import HELLO, PATH, STEP, answer_of, app_with, serving, until
 
 
 class TestPassing:
@@ -162,32 +77,6 @@ class TestPassing:
 
 
 class TestBodies:
-    async def test_a_body_in_pieces_is_read_whole(self):
-        async with serving(app_with()) as place:
-            reader, writer = await place.connect()
-            for part in (HELLO[:-5], HELLO[-5:-2], HELLO[-2:]):
-                writer.write(part)
-                await writer.drain()
-                await asyncio.sleep(0.02)
-            assert (await answer_of(reader))[2] == b"hello"
-            writer.close()
-
-    async def test_a_body_beyond_the_bound_is_refused_and_the_next_request_answered(self):
-        async with serving(app_with(max_body=4)) as place:
-            reader, writer = await place.connect()
-            writer.write(HELLO + STEP + b"content-length: 2\r\n\r\nok")
-            assert b"413" in (await answer_of(reader))[0]
-            assert (await answer_of(reader))[2] == b"ok"
-            writer.close()
-
-    async def test_a_body_that_does_not_come_is_given_up(self, monkeypatch):
-        monkeypatch.setattr(bodies, "BODY_TIMEOUT_S", 0.1)
-        async with serving(app_with()) as place:
-            reader, writer = await place.connect()
-            writer.write(HELLO[:-2])
-            assert b"408" in (await answer_of(reader))[0]
-            writer.close()
-
     async def test_who_waits_for_a_go_ahead_gets_it(self):
         async with serving(app_with()) as place:
             reader, writer = await place.connect()
@@ -208,7 +97,7 @@ class TestBodies:
 
 class TestOtherProtocols:
     @pytest.mark.parametrize("protocol", [b"websocket", b"h2c", b"else"])
-    @pytest.mark.parametrize("path", [b"/api/echo", b"/api/other"], ids=["lane", "wrapper"])
+    @pytest.mark.parametrize("path", [b"/api/echo", b"/api/other"], ids=["fast path", "wrapper"])
     async def test_who_asks_for_another_gets_one_answer_whatever_is_in_the_body(
         self, protocol, path
     ):

@@ -20,33 +20,8 @@ from deployments.http.fast_routes import FastRoutes
 from deployments.http.messages import JSON_HEADERS, Answer
 from deployments.trace_context import Trace
 from deployments.tracing import process as tracing
+from tests.unit.http.apps import PATH, app_with, client_of, echo
 from tests.unit.tracing.recorded import parent_of, recording, trace_of
-
-PATH = "/echo"
-
-
-async def echo(scope: Scope, body: bytes) -> Answer:
-    """Answer with the body."""
-    return 200, body, JSON_HEADERS
-
-
-def app_with(handle: Any = echo, method: str = "POST", **options: Any) -> FastAPI:
-    app = FastAPI(redirect_slashes=False)
-    options = {"max_body": 100, **options}
-    bounds = {name: options.pop(name) for name in ("counts_others",) if name in options}
-    routes = FastRoutes(app, render_error, options.pop("max_waiting", 2), **bounds)
-    routes.add(method, PATH, handle, **options)
-
-    @app.get("/status")
-    async def status() -> str:
-        return "ok"
-
-    return app
-
-
-def client_of(app: Any, root_path: str = "") -> httpx.AsyncClient:
-    transport = httpx.ASGITransport(app, root_path=root_path, raise_app_exceptions=False)
-    return httpx.AsyncClient(transport=transport, base_url="http://test")
 
 
 class Held:
@@ -80,13 +55,6 @@ class TestAnswers:
             "x-a": "b",
             "content-length": "5",
         }
-
-    async def test_a_body_in_parts_is_put_together(self):
-        async def parts() -> AsyncIterator[bytes]:
-            for part in (b"a", b"", b"bc"):
-                yield part
-
-        assert (await client_of(app_with()).post(PATH, content=parts())).content == b"abc"
 
     async def test_a_route_that_reads_no_body_does_not_wait_for_one(self):
         async def never() -> AsyncIterator[bytes]:
@@ -140,51 +108,6 @@ class TestWrongMethods:
         answer = await client_of(app_with()).post("/status")
         assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
         assert answer.json() == {"detail": "Method Not Allowed"}
-
-
-class TestBodies:
-    async def test_a_body_may_be_as_long_as_the_limit_and_no_longer(self):
-        client = client_of(app_with())
-        assert (await client.post(PATH, content=b"x" * 100)).status_code == 200
-        answer = await client.post(PATH, content=b"x" * 101)
-        assert answer.status_code == 413
-        assert answer.json() == {"detail": "The request body is larger than 100 bytes"}
-
-    async def test_a_body_that_does_not_end_is_refused_while_it_arrives(self):
-        async def endless() -> AsyncIterator[bytes]:
-            while True:
-                yield b"x" * 30
-
-        assert (await client_of(app_with()).post(PATH, content=endless())).status_code == 413
-
-    async def test_a_body_that_does_not_come_in_time_is_refused(self, monkeypatch):
-        monkeypatch.setattr("deployments.http.request.BODY_TIMEOUT_S", 0.01)
-
-        async def stuck() -> AsyncIterator[bytes]:
-            yield b"x"
-            await asyncio.Event().wait()
-
-        answer = await client_of(app_with()).post(PATH, content=stuck())
-        assert answer.status_code == 408
-        assert answer.json() == {"detail": "The request body did not arrive in time"}
-
-    async def test_a_client_that_goes_gets_no_answer_and_leaves_room_for_others(self):
-        app = app_with(max_waiting=1)
-        messages: list[dict[str, Any]] = [
-            {"type": "http.request", "more_body": True},
-            {"type": "http.disconnect"},
-        ]
-
-        async def receive() -> dict[str, Any]:
-            return messages.pop(0)
-
-        async def send(message: Any) -> None:
-            pytest.fail(f"answered: {message}")
-
-        scope = {"type": "http", "method": "POST", "path": PATH, "headers": []}
-        with pytest.raises(asyncio.CancelledError):
-            await app(scope, receive, send)
-        assert (await client_of(app).post(PATH, content=b"x")).status_code == 200
 
 
 class TestErrors:

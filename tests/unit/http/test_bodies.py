@@ -1,0 +1,101 @@
+"""Bodies of fast routes, whichever way a request takes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+from fastapi import FastAPI
+
+from tests.unit.http.apps import HELLO, PATH, answer_of, app_with, client_of, serving
+
+
+@pytest_asyncio.fixture(params=["ASGI", "fast path"])
+async def connect(request: Any) -> AsyncIterator[Callable[[FastAPI], Any]]:
+    """Return what makes a client of an application."""
+    async with AsyncExitStack() as stack:
+
+        async def connect(app: FastAPI) -> httpx.AsyncClient:
+            if request.param == "ASGI":
+                return client_of(app)
+            place = await stack.enter_async_context(serving(app))
+            return await stack.enter_async_context(
+                httpx.AsyncClient(base_url=f"{place.url}/api", timeout=5)
+            )
+
+        yield connect
+
+
+async def test_a_body_in_parts_is_put_together(connect):
+    async def parts() -> AsyncIterator[bytes]:
+        for part in (b"a", b"", b"bc"):
+            yield part
+            await asyncio.sleep(0.02)
+
+    client = await connect(app_with())
+    assert (await client.post(PATH, content=parts())).content == b"abc"
+
+
+async def test_a_body_may_be_as_long_as_the_limit_and_no_longer(connect):
+    client = await connect(app_with())
+    assert (await client.post(PATH, content=b"x" * 100)).status_code == 200
+    answer = await client.post(PATH, content=b"x" * 101)
+    assert answer.status_code == 413
+    assert answer.json() == {"detail": "The request body is larger than 100 bytes"}
+    assert (await client.post(PATH, content=b"next")).content == b"next"
+
+
+async def test_a_body_that_does_not_come_in_time_is_refused(connect, monkeypatch):
+    monkeypatch.setattr("deployments.http.request.BODY_TIMEOUT_S", 0.05)
+
+    async def stuck() -> AsyncIterator[bytes]:
+        yield b"x"
+        await asyncio.sleep(1)
+
+    client = await connect(app_with())
+    answer = await client.post(PATH, content=stuck())
+    assert answer.status_code == 408
+    assert answer.json() == {"detail": "The request body did not arrive in time"}
+
+
+async def test_a_body_that_does_not_end_is_refused_while_it_arrives():
+    async def endless() -> AsyncIterator[bytes]:
+        while True:
+            yield b"x" * 30
+
+    assert (await client_of(app_with()).post(PATH, content=endless())).status_code == 413
+
+
+async def test_the_end_of_a_body_may_come_byte_by_byte():
+    async with serving(app_with()) as place:
+        reader, writer = await place.connect()
+        for part in (HELLO[:-5], HELLO[-5:-2], HELLO[-2:]):
+            writer.write(part)
+            await writer.drain()
+            await asyncio.sleep(0.02)
+        assert (await answer_of(reader))[2] == b"hello"
+        writer.close()
+
+
+async def test_a_client_that_goes_gets_no_answer_and_leaves_room_for_others():
+    app = app_with(max_waiting=1)
+    messages: list[dict[str, Any]] = [
+        {"type": "http.request", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+
+    async def receive() -> dict[str, Any]:
+        return messages.pop(0)
+
+    async def send(message: Any) -> None:
+        pytest.fail(f"answered: {message}")
+
+    scope = {"type": "http", "method": "POST", "path": PATH, "headers": []}
+    with pytest.raises(asyncio.CancelledError):
+        await app(scope, receive, send)
+    assert (await client_of(app).post(PATH, content=b"x")).status_code == 200
