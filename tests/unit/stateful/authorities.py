@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
@@ -24,7 +24,7 @@ from deployments.stateful.protocol import (
     StateBatch,
     Version,
 )
-from deployments.store import Expected
+from tests.support.states import DictStore
 from tests.unit.stateful.simulation.cluster import TABLE as TABLE
 from tests.unit.stateful.simulation.loop import SimulatedLoop
 from tests.unit.stateful.simulation.network import Network
@@ -43,35 +43,6 @@ def options(**changes: Any) -> StateOptions:
 
 def now() -> float:
     return asyncio.get_running_loop().time()
-
-
-class FakeStore:
-    """A store in memory without faults, for any event loop."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, bytes] = {}
-
-    async def get(self, table: str, key: str) -> bytes | None:
-        return self.rows.get(key)
-
-    async def change(
-        self,
-        table: str,
-        puts: Mapping[str, bytes],
-        deletes: Collection[str] = (),
-        *,
-        when: Expected,
-    ) -> bool:
-        if self.rows.get(when.key) != when.value:
-            return False
-        for key in deletes:
-            self.rows.pop(key, None)
-        self.rows.update(puts)
-        return True
-
-    async def scan(self, table: str) -> AsyncIterator[tuple[str, bytes]]:
-        for row in list(self.rows.items()):
-            yield row
 
 
 class FaultyStore(StoreClient):
@@ -159,7 +130,7 @@ async def make_authority(
     on_end: Callable[[BaseException], None] = lambda error: None,
 ) -> NumberingAuthority:
     """Return an authority, which acquires its partition at the first call."""
-    store = store or FakeStore()
+    store = store or DictStore()
     if partition is None:
         partition = (await agree_on_layout(store, TABLE, options, "test")).partitions[0]
     cluster = cluster or FakeCluster()

@@ -14,7 +14,8 @@ from deployments.stateful.admission import (
     is_listening,
 )
 from deployments.store import Expected
-from tests.unit.stateful.authorities import TABLE, FakeStore, FaultyStore
+from tests.support.states import DictStore
+from tests.unit.stateful.authorities import TABLE, FaultyStore
 from tests.unit.stateful.simulation.scenario import simulated
 
 HERE, THERE = "10.0.0.1:6390", "10.0.0.2:6390"
@@ -40,7 +41,7 @@ async def test_a_cluster_that_is_alive_keeps_the_states_and_refuses_the_others_b
 
 
 async def test_the_states_of_a_dead_cluster_pass_to_the_next() -> None:
-    store = FakeStore()
+    store = DictStore()
     await claim_cluster(store, TABLE, HERE, alive)
     await claim_cluster(store, TABLE, THERE, dead)
     assert store.rows == {CLUSTER_ROW: THERE.encode()}
@@ -57,7 +58,7 @@ async def test_of_two_clusters_that_start_at_once_one_is_refused() -> None:
 
 
 async def test_a_cluster_that_claims_between_look_and_write_is_noticed() -> None:
-    class Late(FakeStore):
+    class Late(DictStore):
         async def change(self, table, puts, deletes=(), *, when):
             if not self.rows:
                 first = {CLUSTER_ROW: THERE.encode()}

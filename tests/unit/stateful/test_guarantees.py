@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import pytest
@@ -141,22 +140,6 @@ async def test_a_replica_that_closes_without_the_authority_waits_for_it_for_a_wh
         assert (await world.step(staying)).step == 6
 
 
-@scenario
-async def test_a_replica_that_slept_until_its_runs_expired_owns_nothing() -> None:
-    world = await start(2, run_ttl_s=0.5)
-    sleeper, other = world.replicas
-    await world.step(sleeper)
-    world.kill_actor()
-    await until(lambda: sleeper.engine.counts.sessions == 2)  # its state was kept by a claim
-    world.faults.stall_replica(sleeper)
-    await asyncio.sleep(2)
-    assert (await world.step(other)).step == 1
-    world.faults.heal()
-    await asyncio.sleep(0.1)
-    assert not sleeper.owns(KEY)
-    assert (await world.step(sleeper)).step == 2
-
-
 # The authority
 
 
@@ -180,55 +163,6 @@ async def test_without_the_authority_owners_step_on_and_responses_wait_from_the_
         assert (each.ended - each.sent < 0.002) is at_once
         assert at_once or killed + 0.1 < each.ended < killed + 0.1 + SOON_S
     assert owner.engine.counts.sessions == 2
-
-
-@pytest.mark.parametrize("other", ["claims", "is dead", "is silent"])
-@scenario
-async def test_a_new_term_grants_as_soon_as_no_other_claim_can_arrive(other: str) -> None:
-    world = await start(2, lease_s=1.0)
-    first, second = world.replicas
-    for replica in (second, first):
-        await world.step(replica)
-    await asyncio.sleep(COMMITTED_S)
-    if other == "is dead":
-        world.faults.kill_replica(second, 0.0)
-    elif other == "is silent":
-        world.faults.stall_replica(second)
-    world.kill_actor()
-    with takes(world, 1.3 if other == "is silent" else 0.15, 1.0 if other == "is silent" else 0.0):
-        assert (await world.step(first, Key("new", "1"))).step == 1
-    assert (await world.step(first)).step == 3
-
-
-@pytest.mark.parametrize("restores", [True, False])
-@scenario
-async def test_after_a_restart_of_everything_states_continue_only_if_configured(
-    restores: bool,
-) -> None:
-    world = await start(restore_after_restart=restores)
-    for _ in range(3):
-        await world.step(world.replicas[0])
-    await asyncio.sleep(WRITTEN_S)
-    (replica,) = await world.restart_everything()
-    assert (await world.step(replica)).step == (4 if restores else 1)
-    world.lost = {} if restores else {"everything restarted": 3}
-
-
-@scenario
-async def test_a_claim_may_take_longer_than_a_lease() -> None:
-    world = await start(2)
-    owner, other = world.replicas
-    keys = [Key(f"run-{n}", "1") for n in range(40)]
-    for key in keys:
-        await world.step(owner, key)
-    await asyncio.sleep(COMMITTED_S)
-    world.faults.slow_network((0.01, 0.01))
-    world.kill_actor()
-    with takes(world, 2.0, 2 * OPTIONS.lease_s):
-        await until(lambda: owner.engine.counts.sessions == 2)
-    assert all(owner.owns(key) for key in keys)
-    assert (await world.step(owner, keys[0])).step == 2
-    assert (await world.step(other, keys[-1])).step == 2
 
 
 # Resets
@@ -396,71 +330,4 @@ async def test_a_dead_authority_stops_only_the_states_of_its_shard() -> None:
         assert (await world.step(world.replicas[1], key)).step == 2
 
 
-@scenario
-async def test_states_stay_when_the_number_of_shards_changes_to_and_fro() -> None:
-    world = await start(2)
-    await step_all(world, world.replicas[0], 1)
-    for step, shards in ((2, 3), (3, 1), (4, 2)):
-        earlier = world.replicas[-2:]
-        newer = await world.lay_out(shards, 2)
-        await step_all(world, newer[0], step)
-        for replica in earlier:
-            await until(partial(getattr, replica, "is_dismissed"))
-
-
-@scenario
-async def test_a_later_layout_waits_for_the_lease_of_a_stalled_owner() -> None:
-    world = await start()
-    (stalled,) = world.replicas
-    await step_all(world, stalled, 1)
-    await asyncio.sleep(COMMITTED_S)
-    world.faults.stall_replica(stalled)
-    with takes(world, 1.0, OPTIONS.lease_s / 2):
-        (newer,) = await world.lay_out(3)
-    await step_all(world, newer, 2)
-    world.faults.heal()
-    await until(lambda: stalled.is_dismissed)
-
-
-@scenario
-async def test_an_owner_of_an_earlier_layout_does_not_bring_an_old_state_back() -> None:
-    """Epochs grow over layouts, however many terms an earlier one had."""
-    world = await start(snapshot_period_s=1000.0)
-    for _ in range(3):
-        world.kill_actor()
-        await world.step(world.replicas[0])
-    sleeper, other = await world.lay_out(2, 2)
-    assert (await world.step(sleeper)).step == 4
-    await asyncio.sleep(COMMITTED_S)
-    world.faults.stall_replica(sleeper)
-    for actor in world.present_actors:
-        world.faults.kill_actor(actor)
-    taken_over = await world.step(other)
-    await world.close(other)
-    world.faults.heal()
-    assert (await world.step(sleeper)).step == taken_over.step + 1
-    world.lost = {"the authority died, and the replica stalled": 1}
-
-
 # Receipts
-
-
-@pytest.mark.parametrize("event", ["a move", "a takeover", "a loss of the owner", "a new layout"])
-@scenario
-async def test_a_repeated_request_gets_its_first_result_after(event: str) -> None:
-    world = await start(2)
-    owner, other = world.replicas
-    first = await world.step(owner, request_id="once")
-    await world.step(owner)
-    await asyncio.sleep(WRITTEN_S)
-    if event == "a takeover":
-        world.kill_actor()
-    elif event == "a loss of the owner":
-        world.faults.kill_replica(owner)
-        world.kill_actor()
-    elif event == "a new layout":
-        (other,) = await world.lay_out(3)
-    again = world.ask(other, KEY, "once", [first])
-    await until(lambda: again.outcome is Outcome.ANSWERED)
-    assert (again.state, again.step) == (first.state, 1)
-    assert (await world.step(other)).step == 3

@@ -18,10 +18,10 @@ from deployments.stateful.protocol import (
     StateBatch,
     Version,
 )
+from tests.support.states import DictStore
 from tests.unit.stateful.authorities import (
     OPTIONS,
     TABLE,
-    FakeStore,
     FaultyStore,
     batch,
     claim,
@@ -258,7 +258,7 @@ async def test_no_snapshot_is_written_after_its_reset() -> None:
 @pytest.mark.parametrize("copy", ["owned", "released", "snapshot"])
 @simulated
 async def test_a_copy_from_before_a_reset_is_void_in_the_next_term(copy: str) -> None:
-    store = FakeStore()
+    store = DictStore()
     first = await make_authority(store=store)
     holder, other = [await join(first, name) for name in ("holder", "other")]
     version = Version((await first.checkout(holder, KEY)).version.epoch, 5)

@@ -22,12 +22,12 @@ from deployments.stateful.protocol import (
     StateBatch,
     Version,
 )
+from tests.support.states import DictStore
 from tests.unit.stateful.authorities import (
     OPTIONS,
     STATE_BYTES,
     TABLE,
     FakeCluster,
-    FakeStore,
     FaultyStore,
     NumberingAuthority,
     batch,
@@ -44,7 +44,7 @@ KEY, OTHER = Key("run", "300839359"), Key("run", "other")
 LONG = options(lease_s=2.0)
 
 
-async def second_term(store: FakeStore | FaultyStore, session: str = "first") -> NumberingAuthority:
+async def second_term(store: DictStore | FaultyStore, session: str = "first") -> NumberingAuthority:
     """Return an authority whose predecessor may still act."""
     return await make_authority(LONG, store, FakeCluster(session, "node/2/2"))
 
@@ -55,7 +55,7 @@ async def stepped_state(authority: NumberingAuthority, session: int, step: int =
     return batch(KEY, Version(granted.version.epoch, step))
 
 
-def step_in(store: FakeStore | FaultyStore, key: Key = KEY) -> int:
+def step_in(store: DictStore | FaultyStore, key: Key = KEY) -> int:
     snapshot = Snapshot.unpack(store.rows[snapshot_row(key)], STATE_BYTES)
     assert snapshot is not None
     return snapshot.version.step
@@ -66,7 +66,7 @@ def step_in(store: FakeStore | FaultyStore, key: Key = KEY) -> int:
 
 @simulated
 async def test_two_terms_never_act_at_the_same_time() -> None:
-    store, ended = FakeStore(), list[BaseException]()
+    store, ended = DictStore(), list[BaseException]()
     first = await make_authority(LONG, store, on_end=ended.append)
     await join(first, "a")
     second = await second_term(store)
@@ -83,7 +83,7 @@ async def test_two_terms_never_act_at_the_same_time() -> None:
 @pytest.mark.parametrize("before", ["may act", "has ended", "another cluster", "stepped down"])
 @simulated
 async def test_a_term_waits_for_the_leader_lease_of_a_predecessor_that_may_act(before: str) -> None:
-    store = FakeStore()
+    store = DictStore()
     first = await make_authority(LONG, store)
     await first.start()
     if before == "stepped down":
@@ -102,7 +102,7 @@ async def test_a_term_waits_for_the_leader_lease_of_a_predecessor_that_may_act(b
 
 @simulated
 async def test_a_process_that_the_cluster_has_replaced_does_not_acquire_the_partition() -> None:
-    store, cluster = FakeStore(), FakeCluster()
+    store, cluster = DictStore(), FakeCluster()
     cluster.current = False
     authority = await make_authority(store=store, cluster=cluster)
     rows = dict(store.rows)
@@ -124,7 +124,7 @@ async def test_a_failed_start_is_repeated_by_the_next_call() -> None:
 
 @simulated
 async def test_a_grant_has_a_higher_epoch_than_every_earlier_term() -> None:
-    store = FakeStore()
+    store = DictStore()
     first = await make_authority(store=store)
     session = await join(first, "a")
     epochs = [(await first.checkout(session, Key("run", str(n)))).version.epoch for n in range(9)]
@@ -210,7 +210,7 @@ async def test_a_superseded_term_writes_nothing_however_late_its_messages_arrive
 
 @simulated
 async def test_a_term_that_stepped_down_leaves_every_state_to_the_next_one() -> None:
-    store = FakeStore()
+    store = DictStore()
     first = await make_authority(LONG, store)
     session = await join(first, "a")
     await first.commit(session, await stepped_state(first, session), [KEY])
@@ -246,7 +246,7 @@ async def test_a_term_that_cannot_step_down_goes_on_unless_the_store_may_have_it
 
 @simulated
 async def test_a_partition_is_retired_for_good_with_everything_committed() -> None:
-    store, ended = FakeStore(), list[BaseException]()
+    store, ended = DictStore(), list[BaseException]()
     authority = await make_authority(store=store, on_end=ended.append)
     session = await join(authority, "a")
     stepped = await stepped_state(authority, session)
@@ -286,7 +286,7 @@ async def test_a_partition_is_retired_after_the_resets_that_have_begun() -> None
 
 @simulated
 async def test_a_partition_is_retired_after_the_members_of_the_earlier_term_have_claimed() -> None:
-    store = FakeStore()
+    store = DictStore()
     first = await make_authority(store=store)
     session, _ = [await join(first, name) for name in "ab"]
     stepped = await stepped_state(first, session)
@@ -352,7 +352,7 @@ async def test_a_partition_that_could_not_be_retired_is_retired_by_the_next_atte
 
 @simulated
 async def test_a_later_layout_acts_after_the_partitions_of_earlier_ones_are_retired() -> None:
-    store, two = FakeStore(), options(shards=2)
+    store, two = DictStore(), options(shards=2)
     first = await make_authority(store=store)
     session = await join(first, "a")
     stepped = await stepped_state(first, session)
@@ -376,7 +376,7 @@ async def test_a_later_layout_acts_after_the_partitions_of_earlier_ones_are_reti
 @simulated
 async def test_a_new_term_of_an_earlier_layout_does_not_wait_for_its_own_layout() -> None:
     """The later layout waits for it. If it waited for itself, neither would ever act."""
-    store, two = FakeStore(), options(shards=2)
+    store, two = DictStore(), options(shards=2)
     earlier = await agree_on_layout(store, TABLE, two, "test")
     layout = await agree_on_layout(store, TABLE, OPTIONS, "test")
     assert layout.earlier == tuple(earlier.partitions)
@@ -389,7 +389,7 @@ async def test_a_new_term_of_an_earlier_layout_does_not_wait_for_its_own_layout(
 
 @simulated
 async def test_partitions_of_another_start_of_the_cluster_are_removed() -> None:
-    store = FakeStore()
+    store = DictStore()
     await (await make_authority(store=store)).start()
     layout = await agree_on_layout(store, TABLE, options(shards=2), "test")
     cluster = FakeCluster(session="second")

@@ -19,11 +19,11 @@ from deployments.stateful.protocol import (
     StateBatch,
     Version,
 )
+from tests.support.states import DictStore
 from tests.unit.stateful.authorities import (
     OPTIONS,
     STATE_BYTES,
     FakeCluster,
-    FakeStore,
     FaultyStore,
     batch,
     claim,
@@ -48,7 +48,7 @@ class Restarted:
     """
 
     def __init__(self) -> None:
-        self.store, self.cluster = FakeStore(), FakeCluster(process="node/2/2")
+        self.store, self.cluster = DictStore(), FakeCluster(process="node/2/2")
         self.cluster.ended = {"node/1/1"}
         self.ended: list[BaseException] = []
 
@@ -218,7 +218,7 @@ async def test_a_released_state_is_restored_with_its_receipts_and_has_no_owner()
 
 @simulated
 async def test_of_an_outline_only_states_that_the_store_does_not_have_are_wanted() -> None:
-    store = FakeStore()
+    store = DictStore()
     first = await make_authority(store=store)
     session = await join(first, "owner")
     stored, newer, initial = (Key("run", name) for name in ("stored", "newer", "initial"))
@@ -307,7 +307,7 @@ async def test_a_step_that_is_claimed_after_the_next_owner_was_chosen_is_lost() 
 async def test_snapshots_of_another_start_of_the_cluster_are_restored_only_if_configured(
     restores: bool,
 ) -> None:
-    store = FakeStore()
+    store = DictStore()
     first = await make_authority(store=store)
     released = batch(KEY, Version(1, 3))
     await claim(first, "a", ClaimPart(released=released))
@@ -327,7 +327,7 @@ async def test_snapshots_of_another_start_of_the_cluster_are_restored_only_if_co
 
 @simulated
 async def test_the_snapshot_of_an_unowned_state_is_written_at_once() -> None:
-    store = FakeStore()
+    store = DictStore()
     authority = await make_authority(options(snapshot_period_s=1000.0), store)
     session = await join(authority, "a")
     for key in (KEY, OTHER):

@@ -18,9 +18,9 @@ from deployments.stateful.protocol import (
     StateBatch,
     Version,
 )
+from tests.support.states import DictStore
 from tests.unit.stateful.authorities import (
     OPTIONS,
-    FakeStore,
     NumberingAuthority,
     batch,
     join,
@@ -88,7 +88,7 @@ async def test_before_its_claim_a_session_may_not_do_anything_else_and_claims_on
 
 @simulated
 async def test_a_session_of_an_earlier_term_is_not_one_of_this_term() -> None:
-    store = FakeStore()
+    store = DictStore()
     stale = await join(await make_authority(store=store), "a")
     second = await next_term(store)
     await join(second, "a")
@@ -163,7 +163,7 @@ async def test_a_replica_of_another_layout_is_dismissed() -> None:
 async def test_a_new_member_replaces_those_without_a_session_but_none_that_may_still_claim() -> (
     None
 ):
-    store = FakeStore()
+    store = DictStore()
     first = await make_authority(store=store)
     for replica in ("gone", "silent"):
         session = await join(first, replica)

@@ -137,20 +137,6 @@ async def test_responses_wait_from_the_loss_bound_on_and_fail_when_no_commit_is_
 
 
 @scenario
-async def test_responses_that_waited_during_a_short_cut_are_sent_after_it() -> None:
-    world = await start(2)
-    owner, other = world.replicas
-    await world.step(owner)
-    world.faults.cut_replica(owner, for_s=0.06, silent=False)
-    for _ in range(40):
-        world.ask(owner, KEY)
-        await asyncio.sleep(0.001)
-    assert (await world.step(other)).step == 42
-    assert {each.outcome for each in world.history.requests} == {Outcome.ANSWERED}
-    assert owner.engine.counts.states_refused == 0
-
-
-@scenario
 async def test_where_responses_wait_for_commits_they_take_a_round_trip() -> None:
     world = await start(durability="actor")
     (owner,) = world.replicas
