@@ -18,8 +18,8 @@ def build(args: InferenceOptions) -> Application:
     """Build the application; ``import_path`` in the serve config names this function.
 
     Raises:
-        InsecureSettingsError: a token is asked for, and is not safe.
-        InvalidNetworkError: the network's file cannot be read or is no network.
+        InsecureSettingsError: the inference token is not safe.
+        InvalidNetworkError: the network's file cannot be read, or is not a network.
     """
     require_shared_store()
     settings = Settings()

@@ -1,4 +1,4 @@
-"""The OpenAPI document of each service, made without starting anything."""
+"""The OpenAPI document of each service, without starting it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from deployments.inference.options import InferenceOptions
 
 Document = dict[str, Any]
 
-# Routes are declared around a service that a document never asks for anything.
+# Routes are declared around a service, which a document never calls.
 _NO_SERVICE = cast(Any, None)
 
 
 def documents() -> dict[str, Document]:
-    """Return the documents by service, as the code declares them whatever the environment says.
+    """Return the documents by service, as the code declares them in any environment.
 
-    Paths are below the service's own prefix, as in the document that the service answers with.
+    Paths are relative to the service's prefix, as in the document that the service answers with.
     """
     return {name: app.openapi() for name, app in _apps()}
 
