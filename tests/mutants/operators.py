@@ -190,7 +190,9 @@ def _operands(slot: Slot) -> Iterator[Change]:
     if len(parts) < 2 or isinstance(slot.parent, (ast.Subscript, ast.ExceptHandler)):
         return
     for index, part in enumerate(parts):
-        change = partial(parts.__delitem__, index)
+        change: Callable[[], None] = partial(parts.__delitem__, index)
+        if isinstance(node, ast.BoolOp) and len(parts) == 2:
+            change = partial(slot.replace, parts[1 - index])
         yield Change(f"drop {what} {_shown(part)} of {_shown(node)}", change)
 
 

@@ -50,7 +50,7 @@ class TestRewrites:
     pytestmark = pytest.mark.usefixtures("house")
 
     def test_a_statement_is_dropped_whatever_its_layout(self):
-        assert "turn" not in changed(drop("await self.turn( min(self.angle,90) )"))
+        assert "self.turn" not in changed(drop("await self.turn( min(self.angle,90) )"))
 
     def test_a_compound_statement_is_named_by_its_first_line(self):
         first_line = "if self.locked and (key is None or not self.fits(key)):"
@@ -78,7 +78,7 @@ class TestRewrites:
         assert message in str(refused.value)
 
     def test_an_unknown_function_is_refused(self):
-        with pytest.raises(MutantError, match="0 functions or classes are called Door.shut"):
+        with pytest.raises(MutantError, match="are called Door\\.shut"):
             Mutant("a defect", "house:Door.shut", drop("pass")).tree()
 
 
@@ -105,7 +105,7 @@ def test_every_operator_finds_its_places_and_nothing_that_only_informs():
         "True for `return False`",
         "without `async with self.lock: …`",
         "drop `self.opened += 1`",
-        "`self.opened - 1` for `self.opened + 1`",
+        "`self.opened -= 1` for `self.opened += 1`",
         "2 for 1 in `self.opened += 1`",
         "0 for 1 in `self.opened += 1`",
         "False for `self.opened > 0`",
@@ -139,5 +139,6 @@ def test_every_mutant_has_a_name_of_its_own():
 
 def test_a_sample_is_repeated_by_its_seed():
     assert len(choose(50, 1, "")) == len(WRITTEN) + 50
-    assert choose(50, 1, "stateful") == choose(50, 1, "stateful")
+    first, again = ([str(m) for m in choose(50, 1, "stateful")] for _ in range(2))
+    assert first == again
     assert [str(m) for m in choose(50, 1, "")] != [str(m) for m in choose(50, 2, "")]

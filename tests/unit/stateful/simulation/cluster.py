@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from deployments.stateful.authority.authority import StateAuthority
 from deployments.stateful.authority.fenced_writer import PartitionRetiredError
@@ -14,9 +14,6 @@ from tests.unit.stateful.simulation.history import Fault
 from tests.unit.stateful.simulation.network import RAY, node_of
 from tests.unit.stateful.simulation.store import StoreClient
 from tests.unit.stateful.simulation.times import ANSWER_TIMEOUT_S, RETIRE_TIMEOUT_S
-
-if TYPE_CHECKING:
-    from tests.unit.stateful.simulation.world import World
 
 TABLE = "states:test"
 
@@ -30,7 +27,7 @@ class ActorProcess:
         pending: calls that fail when the process dies.
     """
 
-    def __init__(self, world: World, actor: Actor) -> None:
+    def __init__(self, world, actor: Actor) -> None:
         world.n_processes += 1
         self.session = world.session
         self.process = f"node/{world.n_processes}/0"
@@ -131,7 +128,7 @@ class Actor:
         retired: the partition was retired; a process is started only when another one asks for it.
     """
 
-    def __init__(self, world: World, partition: Partition) -> None:
+    def __init__(self, world, partition: Partition) -> None:
         self.partition = partition
         self.node = node_of(partition)
         self.processes: list[ActorProcess] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from deployments.stateful.protocol import (
     Authority,
@@ -23,9 +23,6 @@ from tests.unit.stateful.simulation.cluster import Actor, ActorProcess
 from tests.unit.stateful.simulation.history import ResetCall
 from tests.unit.stateful.simulation.loop import Process
 
-if TYPE_CHECKING:
-    from tests.unit.stateful.simulation.world import World
-
 RESET: ContextVar[ResetCall | None] = ContextVar("reset", default=None)
 """The reset that a call belongs to."""
 
@@ -37,7 +34,7 @@ class RemoteAuthority(Authority):
         left: the authority has confirmed the end of the session.
     """
 
-    def __init__(self, world: World, actor: Actor, process: Process) -> None:
+    def __init__(self, world, actor: Actor, process: Process) -> None:
         self._world, self._actor, self._process = world, actor, process
         self._target: ActorProcess | None = None
         self.left = False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from deployments.stateful.layout import agree_on_layout
 from deployments.stateful.protocol import (
@@ -21,9 +20,6 @@ from tests.unit.stateful.simulation.history import LineageModel
 from tests.unit.stateful.simulation.remote_authority import RemoteAuthority
 from tests.unit.stateful.simulation.store import StoreClient
 
-if TYPE_CHECKING:
-    from tests.unit.stateful.simulation.world import World
-
 
 class Replica:
     """A replica of Serve.
@@ -33,7 +29,7 @@ class Replica:
         closing, closed: it is being shut down, and has been.
     """
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world, name: str) -> None:
         self.name = name
         self.process = world.new_process(name)
         self.options = world.options
@@ -74,7 +70,7 @@ class Replica:
 
     @property
     def dead(self) -> bool:
-        return self.process.dead
+        return bool(self.process.dead)
 
     @property
     def serves(self) -> bool:
