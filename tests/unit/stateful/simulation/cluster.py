@@ -92,7 +92,7 @@ class ActorProcess:
         network = self._world.network
         cut = not network.passes(self.node, RAY)
         await asyncio.sleep(ANSWER_TIMEOUT_S if cut else network.delay())
-        return network.passes(self.node, RAY)
+        return bool(network.passes(self.node, RAY))
 
     async def retire(self, partition: Partition) -> None:
         reached = await self._reaches_ray()
