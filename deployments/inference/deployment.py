@@ -58,7 +58,6 @@ class Inference(ReplicaBase):
         network: Network = SHIPPED,
     ) -> None:
         super().__init__(observability)
-        self._options = options
         self._guard = open_tokens and BearerGuard(open_tokens())
         store, traces = open_store(), observability and observability.tracing
         try:
@@ -74,9 +73,7 @@ class Inference(ReplicaBase):
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         service = self._service
-        app = create_app(
-            service, self._options, self.probes, self.access_log, self._guard, service.network
-        )
+        app = create_app(service, self.probes, self.access_log, self._guard)
         times = app.state.request_times.of("POST", "/predict_action")
         reporter = InferenceReporter(service, times)
         return self.instrument(app, InferenceMetrics(service).publish, reporter)

@@ -19,6 +19,7 @@ class InferenceOptions(StateOptions):
     """Options of one inference application: its replicas, and the authority over its states."""
 
     removed: ClassVar = StateOptions.removed | {
+        "max_waiting": "Delete it: it is 1000, and fewer while requests wait longer than 80 ms.",
         "shared_patience_s": "Delete it: it is 1.5 s.",
     }
 
@@ -31,13 +32,6 @@ class InferenceOptions(StateOptions):
         None,
         description="File of the policy, instead of `MAPPO_AGENT_PATH`; the `agent_path` of the "
         "`user_config` takes precedence.",
-    )
-    max_waiting: int = Field(
-        1000,
-        ge=1,
-        description="Maximum number of requests that one replica works on at once; any further one "
-        "is answered 503. It accepts fewer while requests wait longer than 80 ms for their turns.",
-        json_schema_extra={"unit": "requests"},
     )
 
 

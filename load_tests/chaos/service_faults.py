@@ -73,7 +73,7 @@ def _new_version_of(file: Path) -> Inject:
 
 
 def _there_and_back(sut: SystemUnderTest) -> None:
-    other = shipped_config_but("inference", args={"max_waiting": 999})
+    other = shipped_config_but("inference", args={"run_ttl_s": 3599})
     _replace(sut, partial(sut.deploy, other))
     _replace(sut, sut.roll_back)
 

@@ -195,7 +195,7 @@ _ALL: Sequence[StateFault] = (
     StateFault(
         "rollout",
         "another code version on 2 replicas, and back",
-        _deploy_in_turn({"max_waiting": 999}, {"max_waiting": 1000}),
+        _deploy_in_turn({"run_ttl_s": 3599}, {"run_ttl_s": 3600}),
     ),
     StateFault(
         "reshard",

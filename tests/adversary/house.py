@@ -185,7 +185,7 @@ async def _inference(folder: Path) -> AsyncIterator[FastAPI]:
     service = InferenceService(await states.start_engine())
     torch.save(WEIGHTS, folder / "agent.th")
     await service.policies.primary.slot.load(str(folder / "agent.th"))
-    yield inference.create_app(service, options)
+    yield inference.create_app(service)
     await service.close()
     states.stop()
 

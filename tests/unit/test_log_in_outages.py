@@ -26,7 +26,6 @@ from deployments.gateway.login import Logins
 from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.users import Users
 from deployments.inference.api import create_app as create_inference
-from deployments.inference.options import InferenceOptions
 from deployments.log import MOST, RateLimitFilter
 from deployments.store import open_store
 from models.networks.shipped import SHIPPED
@@ -79,7 +78,7 @@ async def records(tmp_path: Path) -> AsyncIterator[FastAPI]:
 @asynccontextmanager
 async def inference(tmp_path: Path) -> AsyncIterator[FastAPI]:
     """Make one that fails at every step."""
-    yield create_inference(FakeService(RuntimeError("a defect")), InferenceOptions())
+    yield create_inference(FakeService(RuntimeError("a defect")))
 
 
 @asynccontextmanager

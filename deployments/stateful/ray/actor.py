@@ -22,7 +22,6 @@ from ray.util import metrics
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from deployments.aio import PeriodicTask
-from deployments.channel import Address
 from deployments.log import write_to
 from deployments.ray_private.core import logs_folder
 from deployments.stateful.authority.authority import StateAuthority
@@ -30,6 +29,7 @@ from deployments.stateful.authority.fenced_writer import PartitionRetiredError
 from deployments.stateful.layout import Partition, table_of
 from deployments.stateful.options import StateOptions
 from deployments.stateful.protocol import Hello, Key, OpenedSession, StateError
+from deployments.stateful.ray.channel import Address
 from deployments.stateful.ray.cluster import RayCluster
 from deployments.stateful.ray.commit_channel import CommitServer
 from deployments.stateful.ray.placement import (

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from deployments.channel import Address, Channel, Listener, connect
 from deployments.stateful.protocol import (
     Authority,
     AuthorityUnavailableError,
@@ -23,6 +22,7 @@ from deployments.stateful.protocol import (
     pack_frame,
     unpack_frame,
 )
+from deployments.stateful.ray.channel import Address, Channel, Listener, connect
 from deployments.trace_context import Trace
 from deployments.tracing import process as tracing
 

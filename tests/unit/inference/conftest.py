@@ -47,7 +47,7 @@ async def service(empty_service: InferenceService, policy_file: Path) -> Inferen
 
 @pytest.fixture
 async def client(service: InferenceService) -> AsyncIterator[httpx.AsyncClient]:
-    async with client_of(create_app(service, InferenceOptions())) as client:
+    async with client_of(create_app(service)) as client:
         yield client
 
 

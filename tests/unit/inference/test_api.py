@@ -313,7 +313,7 @@ class TestResetHidden:
         assert (await post_text(client, "/reset_hidden", b" " * 10_000_000)).status_code == 413
 
     async def test_without_a_model_it_is_200(self, empty_service):
-        async with client_of(create_app(empty_service, InferenceOptions())) as client:
+        async with client_of(create_app(empty_service)) as client:
             assert (await client.post("/reset_hidden")).status_code == 200
 
 
@@ -439,7 +439,7 @@ class TestStatus:
         )
 
     async def test_without_a_model_nothing_is_predicted_and_all_else_answers(self, empty_service):
-        async with client_of(create_app(empty_service, InferenceOptions())) as client:
+        async with client_of(create_app(empty_service)) as client:
             refused = await client.post("/predict_action", json=body_of())
             assert (refused.status_code, refused.json()) == (503, {"detail": "Model not loaded"})
             assert refused.headers["x-error-code"] == "model_not_loaded"
@@ -462,7 +462,7 @@ class TestStatus:
 
     async def test_who_has_a_policy_and_a_state_actor_is_ready(self, empty_service, policy_file):
         probes = Probes(checks=empty_service.checks())
-        async with client_of(create_app(empty_service, InferenceOptions(), probes)) as client:
+        async with client_of(create_app(empty_service, probes)) as client:
 
             async def checks() -> Any:
                 probes._readiness._looked_at = -math.inf
@@ -537,7 +537,7 @@ class TestLoad:
         assert (response.status_code, response.headers[STEP_HEADER]) == (200, "1")
 
     async def test_too_many_waiting_are_503_with_retry_after_and_make_no_step(self, service):
-        async with client_of(create_app(service, InferenceOptions(max_waiting=3))) as client:
+        async with client_of(create_app(service, max_waiting=3)) as client:
             responses = await asyncio.gather(
                 *(client.post("/predict_action", json=body_of()) for _ in range(10))
             )
@@ -553,7 +553,7 @@ class TestLoad:
         states = LocalStates(options, initial_state)
         service = InferenceService(await states.start_engine())
         await service.policies.start(str(policy_file))
-        async with client_of(create_app(service, options)) as client:
+        async with client_of(create_app(service)) as client:
             assert await steps_made(client, run="old") == 0
             refused = await client.post("/predict_action", json=body_of(run_id="new"))
             assert refused.status_code == 503
@@ -575,13 +575,11 @@ class TestLoad:
         states.stop()
 
     async def test_a_reset_passes_the_crowd(self, service):
-        async with client_of(
-            create_app(service, InferenceOptions().model_copy(update={"max_waiting": 0}))
-        ) as client:
+        async with client_of(create_app(service, max_waiting=0)) as client:
             assert (await client.post("/reset_hidden")).status_code == 200
 
     async def test_a_prefix_of_the_routes_changes_nothing(self, service):
-        app = create_app(service, InferenceOptions())
+        app = create_app(service)
         async with client_of(app, root_path="/inference") as client:
             response = await client.post("/inference/predict_action", json=body_of())
             assert response.status_code == 200
@@ -610,7 +608,7 @@ class TestSlowAndGoneClients:
             "query_string": b"",
             "headers": [],
         }
-        await create_app(service, InferenceOptions())(scope, receive, send)
+        await create_app(service)(scope, receive, send)
         return sent
 
     async def test_a_body_in_pieces_is_put_together(self, service):
@@ -650,7 +648,7 @@ class TestSlowAndGoneClients:
     )
     async def test_a_client_that_disconnects_before_its_steps_cancels_them_all(self, path, body):
         fake = FakeService(None)
-        async with client_of(create_app(fake, InferenceOptions())) as client:
+        async with client_of(create_app(fake)) as client:
             asked = asyncio.create_task(client.post(path, json=body))
             await until(lambda: bool(fake.steps))
             asked.cancel()

@@ -16,7 +16,6 @@ import pytest_asyncio
 from deployments.http.errors import CODE_HEADER
 from deployments.http.messages import KEY_HEADER
 from deployments.inference.api import create_app
-from deployments.inference.options import InferenceOptions
 from deployments.stateful.protocol import (
     AuthorityUnavailableError,
     CheckoutTimeoutError,
@@ -63,7 +62,7 @@ class TestOutcomes:
 
     @pytest_asyncio.fixture
     async def client(self, fake: FakeService) -> AsyncIterator[httpx.AsyncClient]:
-        app = create_app(fake, InferenceOptions())
+        app = create_app(fake)
         async with client_of(app, raise_app_exceptions=False) as client:
             yield client
 

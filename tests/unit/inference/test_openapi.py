@@ -15,7 +15,6 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from deployments.inference.api import create_app
-from deployments.inference.options import InferenceOptions
 from deployments.inference.policy_model import NonFiniteStateError
 from deployments.stateful.protocol import (
     CheckoutTimeoutError,
@@ -43,7 +42,7 @@ OUTCOMES: list[Outcome] = [
 
 
 def make_app(outcome: Outcome) -> Any:
-    return create_app(FakeService(outcome), InferenceOptions())
+    return create_app(FakeService(outcome))
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES, ids=lambda outcome: type(outcome).__name__)

@@ -10,7 +10,7 @@ from deployments.inference.options import InferenceOptions
 
 @pytest.mark.parametrize(
     "args",
-    [{"lease": 2.0}, {"shards": 0}, {"max_states": 0}, {"max_waiting": 0}, {"durability": "disk"}],
+    [{"lease": 2.0}, {"shards": 0}, {"max_states": 0}, {"durability": "disk"}],
     ids=str,
 )
 def test_an_unknown_key_or_a_value_out_of_range_is_refused_by_name(args: dict[str, float]) -> None:

@@ -31,7 +31,7 @@ CITY = small_city()
 async def serving(network: Network) -> AsyncIterator[tuple[InferenceService, httpx.AsyncClient]]:
     states = LocalStates(OPTIONS, initial_state)
     service = InferenceService(await states.start_engine(), network)
-    async with client_of(create_app(service, OPTIONS, network=network)) as client:
+    async with client_of(create_app(service)) as client:
         yield service, client
     await service.close()
     states.stop()

@@ -22,7 +22,6 @@ from tests.unit.inference.policies import (
     observations,
 )
 from tests.unit.inference.replicas import (
-    DEFAULT,
     HIGH,
     LOW,
     RUNS,
@@ -201,7 +200,7 @@ async def test_responses_never_name_the_states(policy_folder):
     async with running(1, policy_folder, InferenceOptions(max_states=1)) as replicas:
         (service,) = replicas.services
         await reconfigure(service, candidate=replicas.candidate(share=1, states="internal"))
-        async with client_of(create_app(service, DEFAULT)) as client:
+        async with client_of(create_app(service)) as client:
             for run in ("known", "one-too-many"):
                 body = {"junction_id": SMALL, "obs_data": [], "run_id": run}
                 response = await client.post("/predict_action", json=body)

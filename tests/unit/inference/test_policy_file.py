@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from deployments.inference.api import create_app
-from deployments.inference.options import InferenceOptions
 from deployments.stateful.protocol import Key
 from tests.reference import ReferencePolicy
 from tests.unit.inference.policies import SMALL, WEIGHTS
@@ -36,7 +35,7 @@ async def test_a_bad_first_file_leaves_no_model_and_a_good_one_repairs(
         path.write_text("not a policy")
     policies = empty_service.policies
     await policies.start(str(path))
-    async with client_of(create_app(empty_service, InferenceOptions())) as client:
+    async with client_of(create_app(empty_service)) as client:
         health = (await client.get("/health")).json()
         assert (health["status"], health["model_loaded"]) == ("no_model", False)
         assert str(path) in health["detail"]

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from deployments.channel import Address
+from deployments.stateful.ray.channel import Address
 from deployments.stateful.ray.commit_channel import CommitServer
 
 

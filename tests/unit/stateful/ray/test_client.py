@@ -11,7 +11,6 @@ import pytest
 import ray.exceptions
 from ray.actor import ActorHandle
 
-from deployments.channel import Address
 from deployments.stateful.authority.authority import StateAuthority
 from deployments.stateful.options import StateOptions
 from deployments.stateful.protocol import (
@@ -25,6 +24,7 @@ from deployments.stateful.protocol import (
     StateBatch,
     TooManyStatesError,
 )
+from deployments.stateful.ray.channel import Address
 from deployments.stateful.ray.client import RayAuthority
 from deployments.stateful.ray.commit_channel import CommitServer
 from deployments.stateful.replica.leases import StateLeases

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 import numpy as np
 import pytest
 
-from deployments.channel import Address
 from deployments.stateful.options import StateOptions
 from deployments.stateful.protocol import (
     AuthorityUnavailableError,
@@ -20,6 +19,7 @@ from deployments.stateful.protocol import (
     StateBatch,
     Version,
 )
+from deployments.stateful.ray.channel import Address
 from deployments.stateful.ray.commit_channel import (
     CommitChannel,
     CommitServer,

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from deployments.channel import Address, Channel, Listener, connect
+from deployments.stateful.ray.channel import Address, Channel, Listener, connect
 
 MAX_FRAME = 1000
 
