@@ -265,9 +265,9 @@ class StateAuthority:
 
         1. ``recovery.over``: claims are settled, and the table has the latest versions.
         2. ``ownership.take``: the session is the owner, or it ended and this raises.
-        3. The store has the state's receipts, which the next owner answers from: otherwise a
-           repeated request could be answered with a step that a crash undoes. On failure the state
-           goes to the next in the queue.
+        3. The store has the state, if commits reach it. The next owner counts every earlier step as
+           committed: otherwise its responses would leave although a crash undoes what they follow
+           from. On failure the state goes to the next in the queue.
         4. Only then the epoch begins, and nothing is awaited before the grant is returned.
         """
         self._sessions.renew(session).calls.accept(call)
@@ -280,7 +280,7 @@ class StateAuthority:
         self._table.use(record)
         await self._ownership.take([record], mine)
         try:
-            if record.receipts:
+            if record.state is not None:
                 await self._wait_for_store([key])
         except BaseException:
             if record.owner is mine:

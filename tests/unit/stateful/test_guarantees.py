@@ -279,6 +279,19 @@ async def test_with_durability_store_a_response_waits_for_the_store_and_survives
 
 
 @scenario
+async def test_with_durability_store_async_a_state_moves_only_when_the_store_has_it() -> None:
+    world = await without_store(durability="store_async")
+    other, owner = world.replicas
+    assert (await world.step(owner)).step == 3
+    request = world.ask(other, KEY)
+    await asyncio.sleep(OPTIONS.checkout_timeout_s / 2)
+    assert request.outcome is Outcome.PENDING
+    world.faults.heal()
+    await until(lambda: request.outcome is Outcome.ANSWERED)
+    assert request.step == 4
+
+
+@scenario
 async def test_a_closing_replica_waits_until_the_store_has_its_states() -> None:
     world = await without_store()
     leaving, other = world.replicas
