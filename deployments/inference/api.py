@@ -146,7 +146,7 @@ def _add_prediction_routes(fast: FastRoutes, routes: Routes) -> None:
         "/reset_hidden",
         routes.reset_hidden,
         max_body=MAX_BODY,
-        counted=False,  # it is rare, and must get through when predictions crowd
+        counted=False,  # it is rare, and must get through while predictions are refused
         takes={"run": (Run, None), "body": (Annotated[ResetRequest | None, Body()], None)},
         response_model=ResetResponse,
         responses=_errors(400, 408, 413),

@@ -1,6 +1,6 @@
 """The policy in service, and a candidate beside it, which may change while replicas run.
 
-Each has hidden states in a namespace of its own, and a batcher of its own. A digest of the run
+Each has its own namespace of hidden states and its own batcher. A digest of the run
 decides whether a canary answers it, so that all replicas with the same configuration agree. While
 replicas have different configurations, each steps the states of the policy that answers.
 """
@@ -52,7 +52,7 @@ class Role(NamedTuple):
 
 
 class Variant:
-    """One policy with hidden states of its own.
+    """One policy with its own hidden states.
 
     Attributes:
         states: the namespace.

@@ -107,7 +107,7 @@ async def claim_cluster(
     """Record that a cluster has the states of a table.
 
     Args:
-        is_alive: tells whether the cluster of an address is alive.
+        is_alive: returns whether the cluster of an address is alive.
 
     Raises:
         ClusterClaimedError: another one is, and nothing was changed.
@@ -120,7 +120,7 @@ async def claim_cluster(
         if present != address and await is_alive(present):
             raise ClusterClaimedError(
                 f"The Ray cluster at {present} has the hidden states of this application in the"
-                " same store. Give each cluster a database of its own (STORE_URL), or another name"
+                " same store. Give each cluster a separate database (STORE_URL), or another name"
                 " to the application, or stop that cluster."
             )
         if row == address.encode() or await store.change(

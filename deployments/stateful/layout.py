@@ -2,7 +2,7 @@
 
 Every key belongs to one of a fixed number of hash slots, and a partition is one authority's share
 of the slots. The layout in the store names the number of partitions. A change of it begins a new
-generation with partitions of its own; each of them waits until the partitions of the earlier
+generation with separate partitions; each of them waits until the partitions of the earlier
 generations have been retired (invariant 10 of :mod:`.protocol`).
 """
 

@@ -5,7 +5,7 @@ checks a state out once, and then steps its own copy in memory until another rep
 message is sent between a request and its response; commits are sent after the response.
 
 Terms
-    key: (run, entity), the name of one state. A model with states of its own beside those of
+    key: (run, entity), the name of one state. A model whose states are separate from those of
         another adds their namespace to the entity. A reset names a run only, so it clears all of
         them.
     partition: one authority's share of the keys in one layout (:mod:`.layout`).
@@ -243,7 +243,7 @@ class Hello:
     """A replica's request for a session.
 
     Attributes:
-        replica: the name by which the cluster tells whether this replica is alive.
+        replica: the name by which the cluster knows whether this replica is alive.
         generation: of the replica's layout.
     """
 

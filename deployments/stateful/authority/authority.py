@@ -55,7 +55,7 @@ class StateAuthority:
     Args:
         options: times and limits.
         store, table: where the record of the partition, resets and snapshots are.
-        cluster: tells which processes are alive.
+        cluster: knows which processes are alive.
         state_bytes: size of one state.
         on_end: called when this process must end: a later term has the partition, the partition
             was retired, or a background loop has failed.
@@ -183,7 +183,7 @@ class StateAuthority:
         self._eviction.expire(idle_since=self._clock() - self._options.run_ttl_s)
 
     async def retire(self) -> None:
-        """Take every state back, write it, and leave the partition to the next layout for good."""
+        """Take every state back, write it, and leave the partition to the next layout."""
         await self.start()
         if self._retiring is None or (self._retiring.done() and self._retiring.exception()):
             self._retiring = asyncio.create_task(self._retire())

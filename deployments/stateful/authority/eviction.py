@@ -201,7 +201,7 @@ class Eviction:
             self._expiring.discard(run)
 
     async def take_all(self) -> None:
-        """Take every state for good, after the evictions that are under way."""
+        """Take every state permanently, after the evictions that are under way."""
         while more := self._not_taken(self._table):
             async with asyncio.TaskGroup() as group:
                 for run in dict.fromkeys(record.key.run for record in more):

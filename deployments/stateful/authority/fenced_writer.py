@@ -28,7 +28,7 @@ class SupersededError(AuthorityUnavailableError):
 
 
 class PartitionRetiredError(DismissedError):
-    """The partition belongs to an earlier layout and was retired for good."""
+    """The partition belongs to an earlier layout and was retired."""
 
     def __init__(self, text: str = "The hidden states have moved to another layout") -> None:
         super().__init__(text)

@@ -264,7 +264,7 @@ class Leadership:
         await self.writer.step_down()
 
     async def retire(self, resets: list[str]) -> None:
-        """Leave the partition for good; every call is refused from here on.
+        """Leave the partition permanently; every call is refused from now on.
 
         Args:
             resets: rows that served this partition alone.

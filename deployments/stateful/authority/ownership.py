@@ -21,7 +21,7 @@ class Ownership:
     """Gives each record to one owner at a time, in the order of requests.
 
     Args:
-        cluster: tells whether an owner is alive that does not answer a recall. The lease of a
+        cluster: knows whether an owner is alive that does not answer a recall. The lease of a
             dead one is broken at once.
         may_act: whether anything may be granted now.
 

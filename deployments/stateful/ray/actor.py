@@ -236,7 +236,7 @@ def _restart(error: BaseException) -> None:
 
 
 def _leave(last_responses_s: float = _LAST_RESPONSES_S) -> None:
-    """End for good: the partition is retired, or the next actor will be on another node."""
+    """End permanently: the partition is retired, or the next actor will be on another node."""
     me = ray.get_runtime_context().current_actor
     loop = asyncio.get_running_loop()
     loop.call_later(last_responses_s, lambda: ray.kill(me, no_restart=True))

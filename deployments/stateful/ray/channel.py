@@ -1,8 +1,8 @@
-"""TCP connections between the processes of a cluster, for what is said all the time.
+"""TCP connections between the processes of a cluster, for frequent messages.
 
 A Ray actor call costs both sides milliseconds of CPU time. So an actor listens on a port of its
-node, and tells the port and a random token by an actor call: only who may call the actor can
-connect. Frames are a length (4 bytes, big endian) and a payload.
+node, and returns the port and a random token from an actor call: only a process that may call the
+actor can connect. A frame is a length (4 bytes, big endian) and a payload.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KEEPALIVE = {socket.TCP_KEEPIDLE: 10, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPC
 
 
 class Address(NamedTuple):
-    """Where an actor listens, and what it has to be told first."""
+    """Where an actor listens, and the token that a connection begins with."""
 
     host: str
     port: int
@@ -34,7 +34,7 @@ class Address(NamedTuple):
 
 
 class Channel:
-    """One end of a connection; the kernel notices when the machine of the other end has gone.
+    """One end of a connection. Keepalive probes find out when the other end's machine is down.
 
     Args:
         max_frame: bytes of the longest payload.
@@ -50,17 +50,12 @@ class Channel:
             own.setsockopt(socket.IPPROTO_TCP, option, value)
 
     def send(self, payload: bytes) -> None:
-        """Send a payload, as soon as the other end takes it."""
+        """Send a payload without waiting."""
         self._writer.write(_LENGTH.pack(len(payload)) + payload)
 
     async def drain(self) -> None:
-        """Wait while much of what was sent has not been taken."""
+        """Wait while the write buffer is full."""
         await self._writer.drain()
-
-    @property
-    def waiting(self) -> int:
-        """Bytes that the other end has not taken yet, beyond what the kernel holds for it."""
-        return self._writer.transport.get_write_buffer_size()
 
     async def receive(self) -> bytes:
         """Return the next payload.
@@ -78,16 +73,12 @@ class Channel:
             raise ConnectionResetError(str(error)) from error
 
     def close(self) -> None:
-        """Close the connection behind what was sent."""
+        """Close the connection after the payloads that were sent."""
         self._writer.close()
-
-    def abort(self) -> None:
-        """Close the connection, and lose what was not taken yet."""
-        self._writer.transport.abort()
 
 
 async def connect(address: Address, max_frame: int) -> Channel:
-    """Connect to where an actor listens.
+    """Connect to an actor.
 
     Raises:
         OSError: the address cannot be reached.
@@ -102,7 +93,8 @@ class Listener:
     """An actor's side: serves each connection that begins with the token.
 
     Args:
-        serve: returns or raises what :meth:`Channel.receive` does when a connection is to end.
+        serve: handles a connection. It is closed when this returns, or raises an error of
+            :meth:`Channel.receive`.
         purpose: of the connections, for the log.
     """
 
@@ -122,7 +114,7 @@ class Listener:
         return Address(host, port, self._token)
 
     def close(self) -> None:
-        """Take no new connections; those that are open end with their other ends."""
+        """Accept no new connections; open ones end with their other ends."""
         if self._server is not None:
             self._server.close()
 
@@ -133,7 +125,7 @@ class Listener:
             if hmac.compare_digest(token, self._token):
                 await self._serve(Channel(reader, writer, self._max_frame))
         except (asyncio.IncompleteReadError, OSError):
-            pass  # the other end has gone, or it was nobody of ours
+            pass  # the other end closed it, or is not one of our processes
         except ValueError as error:
             logger.error("A connection for %s is closed: %s", self._purpose, error)
         finally:

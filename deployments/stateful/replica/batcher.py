@@ -287,7 +287,7 @@ class Batcher:
             self._loop.call_later(request.timeout_s, self._time_out, request)
 
     def _time_out(self, request: Request) -> None:
-        # A step that was made waits for its commit, which has a deadline of its own.
+        # A step that was made waits for its commit, which has its own deadline.
         request.timed_out = True
         if not request.stepped and self._queues.is_parked(request.key):
             self._fail_checkout(request)

@@ -46,7 +46,7 @@ class StateLeases:
     """The states that one replica owns under one authority.
 
     Args:
-        replica: the name by which the cluster tells whether this replica is alive.
+        replica: the name by which the cluster knows whether this replica is alive.
         initial_state: returns the state of a key before its first step. Its shape and data type
             are those of all states.
         generation: of the replica's layout.

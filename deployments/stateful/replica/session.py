@@ -32,7 +32,7 @@ class Session:
     """The one session of a replica, replaced whenever it is in doubt.
 
     Args:
-        replica: the name by which the cluster tells whether this replica is alive.
+        replica: the name by which the cluster knows whether this replica is alive.
         generation: of the replica's layout.
         claims: names what the replica holds.
         open_timeout_s: after that, opening is tried again, perhaps with another process: one that
