@@ -75,7 +75,7 @@ mutants: $(VENV)/.dev  ## put single defects into the hidden states; each must m
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
 soak: $(VENV)/.dev  ## simulate faults of the hidden states until one breaks a promise (ARGS="--help" for options)
-	@$(BIN)/python -m tests.unit.inference.simulation $(ARGS)
+	@$(BIN)/python -m tests.unit.stateful.simulation $(ARGS)
 
 lint: $(VENV)/.dev  ## format check, lint, types, import rules
 	@$(BIN)/ruff format --check .
@@ -105,13 +105,13 @@ bench: $(VENV)/.dev  ## compare with FastAPI, LitServe, BentoML and bare Serve (
 bench-all: bench bench-gateway bench-forecasts-records bench-growth bench-replicas bench-hostile  ## measure every figure of docs/speed.md
 
 autoscaling: $(VENV)/.dev  ## drive load up and down, and watch replicas follow (a cluster of its own)
-	@$(BIN)/python -m load_tests.autoscaling.__main__ $(ARGS)
+	@$(BIN)/python -m load_tests.autoscaling $(ARGS)
 
 bench-%: $(VENV)/.dev
 	@$(BIN)/python -m load_tests.bench $* $(ARGS)
 
 load: $(VENV)/.load  ## load the running system with scenarios, and judge them by gates (ARGS="--help" for all)
-	@$(BIN)/python -m load_tests.run $(ARGS)
+	@$(BIN)/python -m load_tests.scenarios $(ARGS)
 
 chaos: $(VENV)/.dev  ## kill, pause and change parts of a system under load, and count what it costs
 	@$(BIN)/python -m load_tests.chaos $(ARGS)

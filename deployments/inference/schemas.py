@@ -48,7 +48,7 @@ class BatchRequest(BaseModel):
     )
 
     run_id: RunId = None
-    # An item that is wrong spoils no other, so each is validated by itself.
+    # An invalid item must not fail the others, so each is validated separately.
     items: Annotated[list[Any], Field(min_length=1, max_length=1000)]
 
 

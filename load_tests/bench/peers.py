@@ -198,11 +198,11 @@ CONTENDERS = {
         _RAY,
         _greenwave(),
     ),
-    "strict": Contender(
-        "Greenwave, strict",
-        "the same with `strict: true`: the state is committed before the answer",
+    "sync": Contender(
+        "Greenwave, sync",
+        "the same with `durability: actor`: the state is committed before the response",
         _RAY,
-        _greenwave(strict=True),
+        _greenwave(durability="actor"),
     ),
     "fastapi": Contender(
         "FastAPI, PyTorch",

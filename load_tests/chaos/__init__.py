@@ -1,1 +1,1 @@
-"""What a running system makes of faults: of the hidden states, and of every service."""
+"""Faults on a running system, and a check of what its clients saw meanwhile."""

@@ -1,7 +1,7 @@
-"""Lets things happen to systems of its own, under load, and tells what they cost.
+"""Injects faults into systems of its own, under load, and reports what they cost.
 
-    services   parts of a whole system are killed, versions change; for how long is who away?
-    states     replicas, state actors, the store are killed, paused, changed; is a step lost?
+    services   kills parts of a whole system, changes its version: how long is a service away?
+    states     kills, pauses and changes replicas, state actors and the store: is a step lost?
 
 Without a name, both, one after the other: some forty minutes.
 
@@ -10,25 +10,268 @@ Without a name, both, one after the other: some forty minutes.
 
 from __future__ import annotations
 
+import argparse
+import asyncio
+import contextlib
+import json
+import shutil
 import sys
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
-from load_tests.chaos import services_command, states_command
+import httpx
+from rich import box
+from rich.console import Console
+from rich.table import Table
 
-_PARTS = {"services": services_command.main, "states": states_command.main}
+from load_tests.chaos import service_faults, service_trials, state_faults, state_trials
+from load_tests.chaos.checker import Harm
+from load_tests.chaos.clients import LOADS
+from load_tests.chaos.history import Outcome
+from load_tests.chaos.requests import ANSWERED
+from load_tests.chaos.service_trials import ServiceResult
+from load_tests.chaos.state_faults import MODES, ApplicationUnderTest
+from load_tests.chaos.state_trials import StateResult
+from load_tests.harness.redis_server import RedisServer
+from load_tests.harness.shipped import ROOT
+from load_tests.harness.system import System, free_port_base, make_instance
+from load_tests.harness.system_under_test import system_under_test
+from serve_app.processes.ports import Ports
+
+SERVICES = """Kills the parts of a whole system one by one, and changes its version, well and badly,
+under the load of clients of every service.
+
+The system is started as `make up` does. The exit code is 1 when a service was away for longer than
+it may be, clients saw something undocumented, a request failed because of a change, or something
+acknowledged is gone.
+
+    make chaos ARGS="services --only front,edge,code,rollback --seconds 8"
+"""
+STATES = """Kills, pauses and changes parts of a system under load, and counts what it costs over
+HTTP: answered steps that were lost, steps that were made twice, states that survived a reset.
+
+The exit code is 1 when a promise of docs/hidden-states.md is broken.
+
+    make chaos ARGS="states --faults replica,actor --modes actor --seconds 12"
+"""
+_NAMES = ("fault", "mode")
+_FIGURES = (
+    *(*_NAMES, "requests", "answered", "refused", "unknown", "away_s"),
+    *("lost", "lost_ms", "doubled", "revived"),
+)
+
+console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
+    parts = {"services": run_services, "states": run_states}
     match arguments:
         case []:
-            return max(run([]) for run in _PARTS.values())
+            return max(run([]) for run in parts.values())
         case [("-h" | "--help"), *_]:
             sys.stdout.write(f"{__doc__}\n")
             return 0
-        case [name, *options] if name in _PARTS:
-            return _PARTS[name](options)
-    known = ", ".join(_PARTS)
-    sys.stderr.write(f"{arguments[0]!r} is not one of {known}; --help says more\n")
+        case [name, *options] if name in parts:
+            return parts[name](options)
+    known = ", ".join(parts)
+    sys.stderr.write(f"Unknown part {arguments[0]!r}; known: {known}.\n")
     return 2
+
+
+def run_services(arguments: Sequence[str]) -> int:
+    faults = service_faults.FAULTS
+    parser = _parser(SERVICES)
+    parser.add_argument("--only", type=_names_of(faults), default=list(faults), help=_BY_COMMA)
+    parser.add_argument("--seconds", type=float, default=10.0, help="shortest load of each")
+    options = parser.parse_args(arguments)
+    if options.list:
+        return _list((each.name, each.about) for each in faults.values())
+    results: list[ServiceResult] = []
+    console.print("Starting the whole system ...")
+    with _reported(), system_under_test() as sut:
+        for name in options.only:
+            console.print(f"{name}: {faults[name].about} ...", end=" ")
+            trial = service_trials.run_trial(sut, faults[name], options.seconds)
+            results.append(asyncio.run(trial))
+            _print_verdict("noticed", results[-1].complaints())
+    if results:
+        console.print(_services_table(results))
+    return _finish(options, [_service_row(each) for each in results], complete=len(options.only))
+
+
+def run_states(arguments: Sequence[str]) -> int:
+    faults = state_faults.FAULTS
+    parser = _parser(STATES)
+    parser.add_argument("--faults", type=_names_of(faults), default=list(faults), help=_BY_COMMA)
+    parser.add_argument(
+        "--modes", type=_names_of(MODES), default=list(MODES), help=f"by comma: {', '.join(MODES)}"
+    )
+    parser.add_argument(
+        "--load",
+        choices=LOADS,
+        default="mixed",
+        help="mixed: states that are stepped, left alone, reset; repeated: requests with"
+        " idempotency keys, a fifth of them repeated",
+    )
+    parser.add_argument("--seconds", type=float, default=12.0, help="shortest load of a trial")
+    parser.add_argument("--port-base", type=int, help="first of the system's 500 ports")
+    options = parser.parse_args(arguments)
+    if options.list:
+        return _list((each.name, each.about) for each in faults.values())
+    results: list[StateResult] = []
+    with _reported(), _system(options.port_base) as (system, redis):
+        for mode in options.modes:
+            args = {**MODES[mode], "restore_after_restart": True}
+            app = ApplicationUnderTest(system, mode, args, redis)
+            for name in options.faults:
+                console.print(f"{name}, {mode}: {faults[name].about} ...", end=" ")
+                load, seconds = LOADS[options.load], options.seconds
+                trial = state_trials.run_trial(app, faults[name], mode, seconds, load)
+                results.append(asyncio.run(trial))
+                _print_verdict("broken", results[-1].broken())
+                if results[-1].broken():
+                    for finding in results[-1].verdict.findings[:3]:
+                        console.print(f"      {finding}", markup=False, style="dim")
+    rows = [_state_row(each) for each in results]
+    if rows:
+        console.print(_states_table(rows))
+    return _finish(options, rows, complete=len(options.faults) * len(options.modes))
+
+
+_BY_COMMA = "by comma; all by default"
+
+
+def _parser(description: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="make chaos",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--list", action="store_true", help="list the faults, and stop")
+    return parser
+
+
+def _names_of(known: Collection[str]) -> Callable[[str], list[str]]:
+    """Return what reads some of the known names, separated by commas."""
+
+    def read(text: str) -> list[str]:
+        names = text.split(",")
+        if unknown := [name for name in names if name not in known]:
+            raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(known)}")
+        return names
+
+    return read
+
+
+def _list(faults: Iterator[tuple[str, str]]) -> int:
+    for name, about in faults:
+        console.print(f"{name:14} {about}")
+    return 0
+
+
+@contextlib.contextmanager
+def _reported() -> Iterator[None]:
+    """Report an error or an interruption; what was measured before is kept."""
+    try:
+        yield
+    except (RuntimeError, httpx.HTTPError) as error:
+        console.print(f"Stopped: {error}", style="red", markup=False)
+    except KeyboardInterrupt:
+        console.print("\nInterrupted; everything is stopped.", style="yellow")
+
+
+@contextlib.contextmanager
+def _system(port_base: int | None) -> Iterator[tuple[System, RedisServer]]:
+    temp_dir = Path(tempfile.mkdtemp(prefix="gwc-", dir="/tmp"))
+    redis = RedisServer(temp_dir / "redis")
+    ports = Ports.from_base(port_base or free_port_base())
+    env = {"PYTHONPATH": str(ROOT), "STORE_URL": redis.url}
+    instance = make_instance(temp_dir / "data", temp_dir, ports, **env)
+    system = System(instance)
+    try:
+        redis.start()
+        console.print("Starting Ray and Redis ...")
+        instance.start()
+        yield system, redis
+    finally:
+        system.kill_everything()  # nothing here is worth the time of an orderly end
+        instance.stop()
+        redis.stop()
+        shutil.rmtree(temp_dir, ignore_errors=True)
+
+
+def _print_verdict(otherwise: str, complaints: Sequence[str]) -> None:
+    console.print(f"[red]{otherwise}[/red]" if complaints else "[green]kept[/green]")
+    for sentence in complaints:
+        console.print(f"    {sentence}", markup=False)
+
+
+def _finish(options: argparse.Namespace, rows: list[dict[str, Any]], complete: int) -> int:
+    """Write the figures, and return 1 if a trial is missing or has complaints."""
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1))
+    complaints = any(row.get("complaints") or row.get("broken") for row in rows)
+    return 1 if complaints or len(rows) != complete else 0
+
+
+def _service_row(result: ServiceResult) -> dict[str, Any]:
+    return {
+        "event": result.fault.name,
+        "about": result.fault.about,
+        "away_s": {name: round(seconds, 2) for name, seconds in result.away_s.items()},
+        "slowest_s": round(result.slowest_s, 2),
+        "requests": dict(result.kinds),
+        "lost_steps": result.lost,
+        "missing_records": result.missing,
+        "complaints": result.complaints(),
+    }
+
+
+def _services_table(results: list[ServiceResult]) -> Table:
+    title = "longest time without an answer of a service, in seconds"
+    services = list(results[0].away_s)
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("fault")
+    for name in (*services, "slowest", "lost", "missing"):
+        table.add_column(name, justify="right")
+    table.add_column("requests")
+    for each in results:
+        figures = [f"{each.away_s[name]:.1f}" for name in services]
+        others = [f"{n} x {kind}" for kind, n in each.kinds.items() if kind != ANSWERED]
+        seen = ", ".join([f"{each.kinds[ANSWERED]} answered", *others])
+        counts = (f"{each.slowest_s:.1f}", str(each.lost), str(each.missing))
+        table.add_row(each.fault.about, *figures, *counts, seen)
+    return table
+
+
+def _state_row(result: StateResult) -> dict[str, Any]:
+    history, verdict = result.history, result.verdict
+    return {
+        "fault": result.fault.name,
+        "mode": result.mode,
+        "requests": len(history.asked),
+        **{outcome.value: history.count(outcome) for outcome in Outcome},
+        "away_s": round(history.away_s(), 2),
+        **{harm.value: verdict.steps(harm) for harm in Harm},
+        "lost_ms": round(1e3 * verdict.lost_s, 1),
+        "silent": result.silent,
+        "broken": result.broken(),
+    }
+
+
+def _states_table(rows: list[dict[str, Any]]) -> Table:
+    title = "steps lost, doubled, revived; away: longest time without an answer"
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for column in _FIGURES:
+        table.add_column(column.replace("_", " "), justify="left" if column in _NAMES else "right")
+    table.add_column("promise")
+    for row in rows:
+        figures = (str(row[name]) for name in _FIGURES)
+        table.add_row(*figures, "[red]broken[/red]" if row["broken"] else "[green]kept[/green]")
+    return table
 
 
 if __name__ == "__main__":

@@ -1,16 +1,23 @@
-"""What the clients of hidden states saw: every request with its times, every reset."""
+"""What HTTP clients of hidden states saw: each prediction and each reset, with its times."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
-
-from deployments.inference.protocol import Key
+from typing import NamedTuple
 
 LINGER_S = 10.0
-"""Time after which a request that nobody waits for any more changes nothing: a paused process that
-goes on may still serve what was sent to it, and a request waits for its state for some seconds."""
+"""Time after which an abandoned request has no effect: a paused process that goes on may still
+serve what was sent to it, and a request waits for its state for some seconds."""
+
+
+class Key(NamedTuple):
+    """The name of a hidden state."""
+
+    run: str
+    junction: str
 
 
 class Outcome(Enum):
@@ -21,12 +28,15 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class Asked:
-    """One prediction as its client saw it, times in seconds.
+    """One prediction as its client saw it; times in seconds of one clock.
 
     Attributes:
-        step: of the answer.
+        step: the number of steps since zeros, from the answer.
         request: the idempotency key, the same for every attempt at one step.
         body: of the answer to a request with such a key.
+        observation: what was sent.
+        action, confidence: from the answer.
+        error: why there is no answer.
     """
 
     key: Key
@@ -36,10 +46,14 @@ class Asked:
     step: int = 0
     request: str | None = None
     body: bytes = b""
+    observation: tuple[float, ...] = ()
+    action: int = 0
+    confidence: float = 0.0
+    error: str = ""
 
     @property
     def over(self) -> float:
-        """When it can no longer take effect."""
+        """When the request can no longer take effect."""
         return self.done + LINGER_S if self.outcome is Outcome.UNKNOWN else self.done
 
 
@@ -54,21 +68,36 @@ class Reset:
 
     @property
     def over(self) -> float:
-        """When it can no longer take effect."""
+        """When the reset can no longer take effect."""
         return self.done if self.confirmed else self.done + LINGER_S
 
 
 @dataclass
 class History:
-    """All that the clients of one trial did, in no order, by one clock."""
+    """Everything that the clients did, in no order."""
 
     asked: list[Asked] = field(default_factory=list)
     resets: list[Reset] = field(default_factory=list)
 
+    @property
+    def answers(self) -> list[Asked]:
+        return [each for each in self.asked if each.outcome is Outcome.ANSWERED]
+
+    @property
+    def failures(self) -> list[Asked]:
+        return [each for each in self.asked if each.outcome is not Outcome.ANSWERED]
+
     def count(self, outcome: Outcome) -> int:
         return sum(each.outcome is outcome for each in self.asked)
 
+    def by_key(self) -> Iterator[tuple[Key, list[Asked]]]:
+        """Yield each key with its predictions, in the order of their sending."""
+        by_key: dict[Key, list[Asked]] = {}
+        for each in sorted(self.asked, key=lambda each: each.sent):
+            by_key.setdefault(each.key, []).append(each)
+        yield from by_key.items()
+
     def away_s(self) -> float:
-        """Return the longest time in which nobody got an answer."""
-        times = sorted(each.done for each in self.asked if each.outcome is Outcome.ANSWERED)
+        """Return the longest time without an answer to any client."""
+        times = sorted(each.done for each in self.answers)
         return max((b - a for a, b in pairwise(times)), default=0.0)

@@ -1,4 +1,4 @@
-"""Several nodes with a Redis, as configs/cluster.yaml wants them."""
+"""A cluster of several nodes with a Redis, as configs/cluster.yaml describes it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import contextlib
 import copy
 import shutil
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import yaml
 
 from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.shipped import ROOT, Config
+from load_tests.harness.waiting import wait_until
 from load_tests.nodes.network import Network
 from load_tests.nodes.node import DASHBOARD_PORT, START_S, Node
 from serve_app.ray_dashboard import RayDashboard
@@ -75,15 +75,15 @@ class Cluster:
         return node
 
     def remove_node(self, node: Node) -> None:
-        """Take a machine away for good."""
+        """Remove a machine permanently."""
         node.kill()
         del self.nodes[node.number]
 
     def start(self, node: Node) -> None:
-        """Start Ray on a machine and return when the cluster knows it."""
+        """Start Ray on a machine, and return when the cluster has it."""
         node.start()
         node.wait_until_started()
-        until(lambda: node.number in self._numbers().values(), START_S, f"node {node.number}")
+        wait_until(lambda: node.number in self._numbers().values(), START_S, f"node {node.number}")
 
     def _numbers(self) -> dict[str, int]:
         """Return the number of each living node by its id."""
@@ -105,7 +105,7 @@ class Cluster:
         places: dict[str, list[int]] = {}
         for actor in self._list("actors"):
             kind, _, rest = actor["class_name"].partition(":")
-            if actor["state"] != "ALIVE" or kind not in ("ServeReplica", "HiddenStates"):
+            if actor["state"] != "ALIVE" or kind not in ("ServeReplica", "StateActor"):
                 continue
             name = rest.partition(":")[0] or actor["name"].split(":")[1] + SHARDS
             if actor["node_id"] in numbers:
@@ -113,8 +113,8 @@ class Cluster:
         return {name: sorted(found) for name, found in sorted(places.items())}
 
     def is_spread(self, *nodes: Node) -> bool:
-        """Tell whether every application, and its state actors, are on each of these nodes, and
-        their fronts lead there."""
+        """Return whether every application and its state actors are on each of these nodes, and
+        their fronts route there."""
         numbers = {node.number for node in nodes}
         places = self.places()
         wanted = {*self.deployed, *(name for name in places if name.endswith(SHARDS))}
@@ -128,7 +128,7 @@ class Cluster:
         return listed
 
     def is_serving(self, *nodes: Node) -> bool:
-        """Tell whether the fronts of these nodes lead to every application."""
+        """Return whether the fronts of these nodes route to every application."""
         try:
             for node in nodes:
                 httpx.get(f"{node.url}/-/healthz", timeout=5.0).raise_for_status()
@@ -142,7 +142,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def open_cluster(n_workers: int, **env: str) -> Iterator[Cluster]:
-    """Start a head that serves nothing and so many workers; remove them with all that they leave.
+    """Start a head that serves nothing and so many workers; remove them with all their files.
 
     Args:
         env: of ``ray start``, in addition.
@@ -175,24 +175,10 @@ def _environment(folder: Path, redis: RedisServer) -> dict[str, str]:
         "JWT_SECRET": "k" * 32,
         "JWT_AUTH_USERNAME": "operator",
         "JWT_AUTH_PASSWORD": "a password for tests",
-        # A head asks for a token as soon as its user has one, and other nodes do not bring it.
+        # A head requires a token as soon as its user has one, and other nodes do not send it.
         "RAY_AUTH_MODE": "disabled",
         # Two seconds of draining instead of thirty.
         "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "2",
-        # Workers that nobody would use; the machine has to carry several nodes.
+        # No idle workers: the machine carries several nodes.
         "RAY_prestart_worker_first_driver": "0",
     }
-
-
-def until(condition: Callable[[], bool], timeout_s: float, what: str) -> float:
-    """Wait for something, and return how long it took, in seconds.
-
-    Raises:
-        TimeoutError: it did not come.
-    """
-    started = time.monotonic()
-    while not condition():
-        if time.monotonic() - started > timeout_s:
-            raise TimeoutError(f"not within {timeout_s:.0f} s: {what}")
-        time.sleep(0.1)
-    return time.monotonic() - started

@@ -1,7 +1,7 @@
-"""A network on this machine: a bridge, and namespaces on it that stand for machines.
+"""A network on this machine: a bridge, and namespaces on it in place of machines.
 
-The names bear the process id of whoever made them, so that what a killed test leaves behind is
-known by it, and is removed by the next one.
+Names contain the process id of their maker. So what a killed test leaves behind is recognised, and
+removed by the next one.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _END_S = 10.0
 
 
 class NoNetworkError(RuntimeError):
-    """This machine gives no namespaces; the message is one plain sentence."""
+    """This machine has no network namespaces; the message says why."""
 
 
 def why_not() -> str | None:
-    """Say in a sentence why there can be no network here, None when there can."""
+    """Return why there can be no network here, as a sentence; None if there can."""
     if os.geteuid() != 0:
         return "Network namespaces need root."
     if not shutil.which("ip"):
@@ -41,7 +41,7 @@ def why_not() -> str | None:
         made = _try("ip", "netns", "add", probe)
         _try("ip", "netns", "del", probe)
     _try("ip", "link", "del", probe)
-    return made and f"This machine gives no network namespaces: {made}"
+    return made and f"This machine has no network namespaces: {made}"
 
 
 class Network:
@@ -84,7 +84,7 @@ class Network:
 
     @contextlib.contextmanager
     def cut(self, number: int, others: Sequence[int]) -> Iterator[None]:
-        """Let no packet pass between a host and others; all else is as before."""
+        """Drop all packets between a host and others meanwhile."""
         routes = [(number, other) for other in others] + [(other, number) for other in others]
         for at, to in routes:
             run("ip", "-n", self.namespace(at), "route", "add", "blackhole", self.address(to))
@@ -99,7 +99,7 @@ class Network:
 
 
 def remove_leftovers() -> None:
-    """Remove the networks of processes that live no more."""
+    """Remove the networks of processes that have ended."""
     for name in {*_links(), *_namespaces()}:
         if (owned := _OWNED.match(name)) and not psutil.pid_exists(int(owned[1])):
             _remove(owned[0])
@@ -110,7 +110,7 @@ def _remove(network: str) -> None:
         if name.startswith(f"{network}n"):
             _kill(name)
             run("ip", "netns", "del", name)
-    for name in _links():  # connections that have not ended keep a namespace, and its end here
+    for name in _links():  # open connections keep a namespace and its links
         if name == network or name.startswith(f"{network}v"):
             _try("ip", "link", "del", name)
 
@@ -146,7 +146,7 @@ def _free_subnet() -> str:
 
 
 def run(*command: str) -> str:
-    """Run a command of the system and return what it says.
+    """Run a command of the system and return its output.
 
     Raises:
         NoNetworkError: it failed.

@@ -23,13 +23,18 @@ GCS_PORT = 6379
 DASHBOARD_PORT = 8265
 HTTP_PORT = 8000
 START_S = 90.0
-_SHARED_FOLDERS = ("/tmp/ray", "/tmp/haproxy-serve")  # of each machine its own
-_OWN_PROCESSES = ("unshare", "--pid", "--fork", "--mount-proc")  # Ray looks for others of its kind
+_SHARED_FOLDERS = ("/tmp/ray", "/tmp/haproxy-serve")  # each machine has its own
+_OWN_PROCESSES = (
+    "unshare",
+    "--pid",
+    "--fork",
+    "--mount-proc",
+)  # Ray searches for other Ray processes
 OBJECT_STORE_BYTES = 100 << 20
 
 
 class NodeError(RuntimeError):
-    """Ray did not start; with what it said."""
+    """Ray did not start; the message is its log."""
 
 
 @dataclass
@@ -97,7 +102,7 @@ class Node:
         return [*command, "--head", "--no-monitor", f"--port={GCS_PORT}", where]
 
     def wait_until_started(self) -> None:
-        """Return when the raylet is there, and on the head the dashboard, too."""
+        """Return when the raylet runs, and on the head the dashboard, too."""
         deadline = time.monotonic() + START_S
         while not (self.find("raylet/raylet ") and (not self.is_head or self._answers())):
             ended = self._process is not None and self._process.poll() is not None
@@ -113,7 +118,7 @@ class Node:
         return True
 
     def find(self, title: str) -> list[psutil.Process]:
-        """Return the node's processes in whose command line this stands, oldest first."""
+        """Return the node's processes whose command line contains a text, oldest first."""
         found = []
         for process in self.network.processes(self.number):
             with contextlib.suppress(psutil.Error):
@@ -125,7 +130,7 @@ class Node:
         return self.find(f"ray::ServeReplica:{application}:")
 
     def state_actors(self) -> list[psutil.Process]:
-        return self.find("ray::HiddenStates")
+        return self.find("ray::StateActor")
 
     def kill_raylet(self) -> None:
         for process in self.find("raylet/raylet "):

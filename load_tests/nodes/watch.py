@@ -1,4 +1,4 @@
-"""Clients of every node, and what they saw: who was away, which steps and records are gone."""
+"""Clients of every node, and what they saw: unavailable services, lost steps and records."""
 
 from __future__ import annotations
 
@@ -14,24 +14,23 @@ import aiohttp
 import httpx
 
 from deployments.inference.options import InferenceOptions
-from deployments.inference.protocol import Key
-from load_tests.chaos.history import Outcome
-from load_tests.chaos.lineage import Harm, Verdict, judge
-from load_tests.chaos.services.requests import (
+from load_tests.chaos.checker import Harm, Verdict, check
+from load_tests.chaos.history import Key
+from load_tests.chaos.requests import (
     ANSWERED,
     TIMEOUT_S,
     Record,
     Request,
     new_records,
     predictions,
-    send_for_ever,
+    send_periodically,
 )
 from load_tests.nodes.node import Node
 
 PERIOD_S = 0.1
 SETTLED_S = 2.0
 LOSS_BOUND_S = InferenceOptions().loss_bound_s
-PATHS = {"inference": "", "strict": "/strict", "loans": ""}
+PATHS = {"inference": "", "lossless": "/lossless", "loans": ""}
 """Where the clients of each service find it, behind a node's front."""
 
 _NUMBERS = itertools.count(2_000_000_000, 1_000_000)
@@ -43,7 +42,7 @@ class Watch:
 
     Attributes:
         records: by service.
-        moments: of the faults, so close that none is lost between two.
+        moments: of the faults, so close that no step is lost between two.
     """
 
     nodes: Collection[Node]
@@ -53,7 +52,7 @@ class Watch:
 
     @contextlib.contextmanager
     def happening(self) -> Iterator[None]:
-        """Note that a fault happens all the while: its processes end one after the other."""
+        """Record that a fault lasts meanwhile, because its processes end one after the other."""
         moment = time.monotonic()
         try:
             yield
@@ -68,11 +67,10 @@ class Watch:
         return self.records[service].away_s(_name(service, node), self.moments[0], self.ended)
 
     def silent_s(self, service: str) -> float:
-        """Return the longest time since the first fault in which one state was never stepped."""
+        """Return the longest time since the first fault in which a state was not stepped."""
         history = self.records[service].history
-        answered = [each for each in history.asked if each.outcome is Outcome.ANSWERED]
-        times: dict[Key, list[float]] = {each.key: [self.moments[0]] for each in answered}
-        for each in answered:
+        times: dict[Key, list[float]] = {each.key: [self.moments[0]] for each in history.answers}
+        for each in history.answers:
             if self.moments[0] < each.done < self.ended:
                 times[each.key].append(each.done)
         return max(
@@ -82,7 +80,7 @@ class Watch:
         )
 
     def all_answered_since(self, moment: float, nodes: Collection[Node]) -> bool:
-        """Tell whether each node has answered for each service, and each state was stepped."""
+        """Return whether each node has answered for each service, and each state was stepped."""
         served = {
             each.service
             for record in self.records.values()
@@ -90,23 +88,24 @@ class Watch:
             if each.what == ANSWERED and each.sent > moment
         }
         asked = [each for record in self.records.values() for each in record.history.asked]
-        stepped = {e.key for e in asked if e.outcome is Outcome.ANSWERED and e.sent > moment}
+        histories = [record.history for record in self.records.values()]
+        stepped = {e.key for each in histories for e in each.answers if e.sent > moment}
         everywhere = {_name(service, node) for service, node in itertools.product(PATHS, nodes)}
         return everywhere <= served and {each.key for each in asked} == stepped
 
     def verdict(self, service: str) -> Verdict:
-        """Judge the hidden states of one inference application."""
-        return judge(self.records[service].history, self.moments)
+        """Check the hidden states of one inference application."""
+        return check(self.records[service].history, self.moments)
 
     def missing(self, through: Node) -> list[str]:
-        """Look through a node for each record whose creation was acknowledged."""
+        """Return the acknowledged records that cannot be found through a node."""
         with httpx.Client(base_url=through.url, timeout=TIMEOUT_S) as client:
             paths = [path for _, path in self.records["loans"].created]
             return [path for path in paths if client.get(path).status_code != 200]
 
     def __str__(self) -> str:
         lines = []
-        for service in ("inference", "strict"):
+        for service in ("inference", "lossless"):
             verdict = self.verdict(service)
             harms = ", ".join(f"{verdict.steps(harm)} {harm.value}" for harm in Harm)
             lines.append(
@@ -132,7 +131,7 @@ async def watched(nodes: Collection[Node]) -> AsyncIterator[Watch]:
     ):
         run = uuid.uuid4().hex[:12]
         for node, (service, record) in itertools.product(nodes, watch.records.items()):
-            sending = send_for_ever(
+            sending = send_periodically(
                 session,
                 _name(service, node),
                 node.url + PATHS[service],

@@ -1,0 +1,1 @@
+"""Scenarios of clients, run by Locust and judged by gates."""

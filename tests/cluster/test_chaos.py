@@ -1,4 +1,4 @@
-"""Short trials of what `make chaos` does at length; its judge is tested among the units."""
+"""Short trials of what `make chaos` does at length; the unit tests cover its checker."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from load_tests.chaos.faults import FAULTS
 from load_tests.chaos.history import Outcome
-from load_tests.chaos.stage import MODES, Stage
-from load_tests.chaos.trial import run_trial
+from load_tests.chaos.state_faults import FAULTS, MODES, ApplicationUnderTest
+from load_tests.chaos.state_trials import run_trial
 from load_tests.harness.system import System
 
 pytestmark = pytest.mark.alone
@@ -19,18 +18,20 @@ SLACK_S = 0.25  # the tests have no machine of their own
 
 
 @pytest.fixture(scope="module")
-def stages(system: System) -> Iterator[dict[str, Stage]]:
-    stages = {mode: Stage(system, f"chaos-{mode}", args) for mode, args in MODES.items()}
-    yield stages
-    system.remove(*(each.name for each in stages.values() if each.name in system.applications))
+def apps(system: System) -> Iterator[dict[str, ApplicationUnderTest]]:
+    apps = {
+        mode: ApplicationUnderTest(system, f"chaos-{mode}", args) for mode, args in MODES.items()
+    }
+    yield apps
+    system.remove(*(each.name for each in apps.values() if each.name in system.applications))
 
 
 @pytest.mark.parametrize(
-    ("fault", "mode"), [("actor", "strict"), ("replica", "default"), ("replica-pause", "default")]
+    ("fault", "mode"), [("actor", "actor"), ("replica", "memory"), ("replica-pause", "memory")]
 )
 async def test_a_fault_costs_no_more_than_promised(
-    stages: dict[str, Stage], fault: str, mode: str
+    apps: dict[str, ApplicationUnderTest], fault: str, mode: str
 ) -> None:
-    result = await run_trial(stages[mode], FAULTS[fault], mode, SECONDS)
+    result = await run_trial(apps[mode], FAULTS[fault], mode, SECONDS)
     assert result.broken(SLACK_S) == [], [str(each) for each in result.verdict.findings[:3]]
     assert result.history.count(Outcome.ANSWERED) > 100

@@ -11,8 +11,9 @@ import httpx
 import pytest
 
 from greenwave.client import Client
-from load_tests.chaos.services.house import House, kill, open_house
+from load_tests.chaos.injectors import kill
 from load_tests.harness.redis_server import RedisServer
+from load_tests.harness.system_under_test import SystemUnderTest, system_under_test
 from tests.cluster.gateway.conftest import wait_for
 from tests.support.disclosure import Disclosure
 from tests.support.listening import listening, open_to_others
@@ -32,7 +33,9 @@ def known() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def house(known: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def sut(
+    known: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SystemUnderTest]:
     folder = tmp_path_factory.mktemp("redis")
     password = known["the password of Redis"]
     (folder / "password.conf").write_text(f"requirepass {password}\n")
@@ -45,30 +48,30 @@ def house(known: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> It
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_TOKEN", known["RAY_AUTH_TOKEN"])
-        with open_house(settings, redis) as house:
-            yield house
+        with system_under_test(settings, redis) as sut:
+            yield sut
 
 
-def test_no_other_machine_reaches_any_port(house: House) -> None:
-    expected = house.instance.ports.single()
+def test_no_other_machine_reaches_any_port(sut: SystemUnderTest) -> None:
+    expected = sut.instance.ports.single()
     del expected["fallback_grpc"]  # there is no gRPC service
 
     def heard() -> set[int]:
-        return {port for _, _, port in listening(house.instance.processes())}
+        return {port for _, _, port in listening(sut.instance.processes())}
 
     wait_for(lambda: set(expected.values()) <= heard())  # HAProxy may just be replaced by its next
-    assert open_to_others(house.instance.processes()) == []
+    assert open_to_others(sut.instance.processes()) == []
 
 
-def test_ray_asks_for_its_token(house: House) -> None:
-    url = f"{house.instance.dashboard_url}/api/serve/applications/"
+def test_ray_asks_for_its_token(sut: SystemUnderTest) -> None:
+    url = f"{sut.instance.dashboard_url}/api/serve/applications/"
     assert httpx.get(url).status_code == 401
     assert httpx.get(url, headers={"Authorization": "Bearer guessed"}).status_code == 403
-    assert httpx.get(url, headers=house.instance.dashboard.token_header()).status_code == 200
+    assert httpx.get(url, headers=sut.instance.dashboard.token_header()).status_code == 200
 
 
-def test_nobody_else_reaches_what_commands_serves_haproxy(house: House) -> None:
-    folder = house.instance.temp_dir
+def test_nobody_else_reaches_what_commands_serves_haproxy(sut: SystemUnderTest) -> None:
+    folder = sut.instance.temp_dir
     assert folder is not None
     assert list((folder / "ha").rglob("*.sock"))
     assert (folder / "ha").stat().st_mode & 0o077 == 0
@@ -76,9 +79,9 @@ def test_nobody_else_reaches_what_commands_serves_haproxy(house: House) -> None:
 
 @pytest.mark.parametrize("place", ["edge", "front", "fallback"])
 def test_the_inference_service_asks_for_its_token_on_every_way(
-    house: House, known: dict[str, str], place: str
+    sut: SystemUnderTest, known: dict[str, str], place: str
 ) -> None:
-    ports = house.instance.ports
+    ports = sut.instance.ports
     port = {"edge": ports.http, "front": ports.front, "fallback": ports.fallback_http}[place]
     right = {"Authorization": f"Bearer {known['INFERENCE_TOKEN']}"}
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
@@ -93,17 +96,21 @@ def test_the_inference_service_asks_for_its_token_on_every_way(
             assert client.get(probe).status_code == 200
 
 
-def test_the_gateway_and_the_client_know_the_token(house: House, known: dict[str, str]) -> None:
+def test_the_gateway_and_the_client_know_the_token(
+    sut: SystemUnderTest, known: dict[str, str]
+) -> None:
     password, token = known["JWT_AUTH_PASSWORD"], known["INFERENCE_TOKEN"]
-    url = house.instance.base_url
+    url = sut.instance.base_url
     with Client(url, "operator", password, inference_token=token) as client:
         assert client.run("known").act(JUNCTION, OBSERVATION).is_fallback is False
         assert client.inference.run("known").predict(JUNCTION, OBSERVATION).step == 2
 
 
-def test_every_page_and_every_token_has_its_headers(house: House, known: dict[str, str]) -> None:
+def test_every_page_and_every_token_has_its_headers(
+    sut: SystemUnderTest, known: dict[str, str]
+) -> None:
     bearer = {"Authorization": f"Bearer {known['INFERENCE_TOKEN']}"}
-    with httpx.Client(base_url=house.instance.base_url, headers=bearer, timeout=30) as client:
+    with httpx.Client(base_url=sut.instance.base_url, headers=bearer, timeout=30) as client:
         for page in ["/", "/console/", *(f"{each}/docs" for each in INGRESS[:-1])]:
             answer = client.get(page)
             assert answer.headers["content-type"].startswith("text/html"), page
@@ -120,41 +127,41 @@ def test_every_page_and_every_token_has_its_headers(house: House, known: dict[st
 
 
 def test_no_log_and_no_argument_tells_a_secret(
-    house: House, known: dict[str, str], tmp_path: Path
+    sut: SystemUnderTest, known: dict[str, str], tmp_path: Path
 ) -> None:
     for number in range(2):
         known[f"a password of a user, {number}"] = password = secrets.token_urlsafe(24)
-        house.run("users", "passwd" if number else "add", "ann", given=password + "\n")
-    known["a token of a service account"] = house.run("tokens", "create", "controller-7").strip()
+        sut.run("users", "passwd" if number else "add", "ann", given=password + "\n")
+    known["a token of a service account"] = sut.run("tokens", "create", "controller-7").strip()
     known["a password that is wrong"] = secrets.token_urlsafe(24)
-    use_secrets(house, known)
-    kill(house.replicas("inference")[:1])
-    kill(house.replicas("gateway")[:1])
-    house.redis.stop()
-    use_secrets(house, known)
-    house.redis.start()
-    assert house.wait_until_whole()
-    use_secrets(house, known)
-    house.run("status")
-    house.run("audit", "--export", str(tmp_path / "audit.jsonl"))
+    use_secrets(sut, known)
+    kill(sut, sut.replicas("inference")[:1])
+    kill(sut, sut.replicas("gateway")[:1])
+    sut.redis.stop()
+    use_secrets(sut, known)
+    sut.redis.start()
+    assert sut.wait_until_whole()
+    use_secrets(sut, known)
+    sut.run("status")
+    sut.run("audit", "--export", str(tmp_path / "audit.jsonl"))
 
     looked_for = Disclosure(
         known | {f"the signature of {n}": s[-24:] for n, s in known.items() if s.count(".") == 2}
     )
     assert looked_for.in_arguments() == []
-    house.run("down")
-    temp_dir = house.instance.temp_dir
+    sut.run("down")
+    temp_dir = sut.instance.temp_dir
     assert temp_dir is not None
-    (said := tmp_path / "said").write_text("\n".join(house.said))
-    places = [house.instance.data_dir, temp_dir, tmp_path, house.redis.log]
+    (said := tmp_path / "said").write_text("\n".join(sut.said))
+    places = [sut.instance.data_dir, temp_dir, tmp_path, sut.redis.log]
     assert len(list(temp_dir.rglob("*.log"))) > 20  # they are there
     assert said.read_text().strip()
     assert looked_for.in_files(places) == []
 
 
-def use_secrets(house: House, known: dict[str, str]) -> None:
+def use_secrets(sut: SystemUnderTest, known: dict[str, str]) -> None:
     """Send each secret to each service in all the places where it might be sent, right or wrong."""
-    url = house.instance.base_url
+    url = sut.instance.base_url
     with httpx.Client(base_url=url, timeout=30) as client:
         for name, secret in known.items():
             headers = {"Authorization": f"Bearer {secret}", "X-Request-Id": "r-1"}
@@ -169,8 +176,8 @@ def use_secrets(house: House, known: dict[str, str]) -> None:
             client.post("/api/traffic/action", headers=headers, json=body)
             client.post("/api/traffic/reset", headers=headers)
             client.get("/console/stream", headers=headers | {"Authorization": secret})
-            client.get(house.instance.dashboard_url + "/api/version", headers=headers)
-            for port in (house.instance.ports.http, house.instance.ports.front):
+            client.get(sut.instance.dashboard_url + "/api/version", headers=headers)
+            for port in (sut.instance.ports.http, sut.instance.ports.front):
                 send_broken(port, secret)
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from load_tests.harness.shipped import Config
-from load_tests.nodes.cluster import Cluster, cluster_config, open_cluster, until
+from load_tests.harness.waiting import wait_until
+from load_tests.nodes.cluster import Cluster, cluster_config, open_cluster
 from load_tests.nodes.network import why_not
 from tests.cluster.conftest import policy_file as policy_file
 from tests.cluster.conftest import system as system
@@ -17,12 +18,12 @@ SPREAD_S = 60.0
 
 
 def small_config() -> Config:
-    """Return configs/cluster.yaml with some of its applications, and a strict inference."""
+    """Return configs/cluster.yaml with some of its applications, and inference without loss."""
     config = cluster_config("inference", "gateway", "loans")
-    strict = copy.deepcopy(config["applications"][0])
-    strict |= {"name": "inference-strict", "route_prefix": "/strict"}
-    strict["args"] |= {"strict": True, "durable": True}
-    config["applications"].append(strict)
+    lossless = copy.deepcopy(config["applications"][0])
+    lossless |= {"name": "inference-lossless", "route_prefix": "/lossless"}
+    lossless["args"] |= {"durability": "store"}
+    config["applications"].append(lossless)
     return config
 
 
@@ -37,7 +38,7 @@ def shared_cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def cluster(shared_cluster: Cluster) -> Cluster:
-    """Have everything on every worker, as it has to be by itself, after a fault too."""
+    """Wait until everything is on every worker, as it must be without help, also after a fault."""
     workers = shared_cluster.workers
-    until(lambda: shared_cluster.is_spread(*workers), SPREAD_S, "everything on every worker")
+    wait_until(lambda: shared_cluster.is_spread(*workers), SPREAD_S, "everything on every worker")
     return shared_cluster

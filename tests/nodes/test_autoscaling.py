@@ -1,8 +1,8 @@
-"""Replicas that come with the load and go with it, under clients that check every answer."""
+"""Replicas are added and removed with the load, under clients that check every answer."""
 
 from __future__ import annotations
 
-from load_tests.autoscaling.up_and_down import MOST, scaled_application, up_and_down
+from load_tests.autoscaling import MOST, Scaling, scaled_application
 from load_tests.harness.system import System
 
 
@@ -10,14 +10,14 @@ async def test_replicas_follow_the_load_no_request_fails_and_every_state_is_exac
     system: System,
 ) -> None:
     system.deploy(scaled_application("inference-scaled", "/scaled"))
+    scaling = Scaling(system, "inference-scaled", f"{system.url}/scaled")
     try:
-        tally, looks = await up_and_down(
-            system, "inference-scaled", f"{system.url}/scaled", 40, 1.0, lambda _: None
-        )
+        verdict = await scaling.run(many=40, calm_s=1.0)
     finally:
         system.remove("inference-scaled")
-    assert max(look.replicas for look in looks) == MOST
-    assert tally.answered > 1000
-    assert tally.failed == []
-    assert tally.wrong == []
-    assert looks[-1].moves < tally.answered / 50
+    assert max(each.replicas for each in scaling.seconds) == MOST
+    answered = len(scaling.history.answers)
+    assert answered > 1000
+    assert scaling.history.failures == []
+    assert verdict.findings == ()
+    assert scaling.seconds[-1].moves < answered / 50

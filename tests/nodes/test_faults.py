@@ -9,8 +9,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from load_tests.chaos.lineage import Harm
-from load_tests.nodes.cluster import Cluster, until
+from load_tests.chaos.checker import Harm
+from load_tests.harness.waiting import wait_until
+from load_tests.nodes.cluster import Cluster
 from load_tests.nodes.node import Node
 from load_tests.nodes.watch import PATHS, Watch, watched
 
@@ -35,7 +36,7 @@ async def clients_of(
 
 
 async def eventually(condition: Callable[[], bool], timeout_s: float = RECOVERY_S) -> None:
-    await asyncio.to_thread(until, condition, timeout_s, "as it was before")
+    await asyncio.to_thread(wait_until, condition, timeout_s, "as it was before")
 
 
 def check(watch: Watch, survivors: Collection[Node], away_s: float) -> None:
@@ -43,12 +44,12 @@ def check(watch: Watch, survivors: Collection[Node], away_s: float) -> None:
         assert watch.missing(through=node) == []
         for service in PATHS:
             assert watch.away_s(service, node) < away_s, f"{service} at node {node.number}"
-    for service in ("inference", "strict"):
+    for service in ("inference", "lossless"):
         assert watch.silent_s(service) < away_s
         verdict = watch.verdict(service)
         harms = [str(each) for each in verdict.findings]
         assert not verdict.steps(Harm.DOUBLED) + verdict.steps(Harm.REVIVED), harms
-        if service == "strict":
+        if service == "lossless":
             assert not verdict.steps(Harm.LOST), harms
         assert verdict.steps(Harm.LOST) <= LOST_STEPS, harms
         assert verdict.lost_s < LOSS_BOUND_S, harms

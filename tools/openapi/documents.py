@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, cast
 
 from fastapi import FastAPI
@@ -16,7 +17,7 @@ from deployments.flow.service import FlowService
 from deployments.forecast.api import create_app as create_forecast
 from deployments.gateway.api import create_app as create_gateway
 from deployments.inference.api import create_app as create_inference
-from deployments.inference.options import InferenceOptions
+from models.networks.shipped import SHIPPED
 
 Document = dict[str, Any]
 
@@ -38,7 +39,7 @@ def rendered(document: Document) -> str:
 
 
 def _apps() -> Iterator[tuple[str, FastAPI]]:
-    yield "inference", create_inference(_NO_SERVICE, InferenceOptions())
+    yield "inference", create_inference(cast(Any, SimpleNamespace(network=SHIPPED)))
     yield "gateway", create_gateway(_NO_SERVICE)
     yield "density", create_forecast(DensityService())
     yield "flow", create_forecast(FlowService())

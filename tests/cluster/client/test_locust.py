@@ -34,7 +34,7 @@ def make_load(
 ) -> subprocess.CompletedProcess[str]:
     gates = folder / "gates.toml"
     gates.write_text(GATES)
-    command = [sys.executable, "-m", "load_tests.run", *arguments, "--host", system.url]
+    command = [sys.executable, "-m", "load_tests.scenarios", *arguments, "--host", system.url]
     command += ["--users", "10", "--minutes", "0.1", "--folder", str(folder), "--gates", str(gates)]
     here = {"DATA_DIR": str(system.instance.data_dir), "JWT_AUTH_PASSWORD": password}
     return subprocess.run(
@@ -87,7 +87,7 @@ def test_a_soak_samples_every_process_and_is_missed_when_it_is_too_short(
     assert "missed  every process: nothing was measured" in result.stdout
     with (tmp_path / "soak_memory.csv").open() as file:
         sizes = {row["process"]: float(row["uss_mb"]) for row in csv.DictReader(file)}
-    kinds = ("ray::ServeReplica:inference", "ray::HiddenStates", "raylet", "haproxy")
+    kinds = ("ray::ServeReplica:inference", "ray::StateActor", "raylet", "haproxy")
     assert [kind for kind in kinds if not any(name.startswith(kind) for name in sizes)] == []
     assert min(sizes.values()) > 0
     assert (tmp_path / "soak_memory.png").exists()

@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
-from load_tests.chaos.services.requests import (
+from load_tests.chaos.requests import (
     Record,
     decisions,
     density_forecasts,

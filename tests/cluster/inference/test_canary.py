@@ -11,15 +11,17 @@ from typing import Any
 
 import pytest
 
-from deployments.inference.policies import place_of
+from deployments.inference.policies import bucket_of
+from load_tests.chaos.checker import TOLERANCE
+from load_tests.chaos.history import Asked
 from load_tests.harness.system import System, application
 from serve_app.rollout import canary
 from tests.cluster.conftest import Weights, save_policy
-from tests.cluster.inference.load import TOLERANCE, Answer, Load
+from tests.cluster.inference.load import Load
 from tests.reference import JUNCTIONS, ReferenceJunction
 
 APP = "inference-trial"
-RUNS = sorted((f"trial-{n}" for n in range(20)), key=place_of)
+RUNS = sorted((f"trial-{n}" for n in range(20)), key=bucket_of)
 EARLY, LATE = RUNS[0], RUNS[-1]  # the first and the last to go over to a canary
 
 Config = dict[str, Any]
@@ -101,15 +103,15 @@ async def test_start_share_drop_and_promote_fail_no_request_and_mix_no_states(
     system.remove(APP)
 
 
-def policies_of(answers: list[Answer], policies: list[Weights]) -> list[int]:
+def policies_of(answers: list[Asked], policies: list[Weights]) -> list[int]:
     """Return which policy made each answer of one client, each from states of its own."""
-    references = [ReferenceJunction(each, answers[0].junction) for each in policies]
+    references = [ReferenceJunction(each, answers[0].key.junction) for each in policies]
     steps = [0] * len(policies)
     policies_that_answered: list[int] = []
     for answer in answers:
         for number, reference in enumerate(references):
             attempt = copy.deepcopy(reference)
-            _, confidence = attempt.step(answer.obs)
+            _, confidence = attempt.step(answer.observation)
             if abs(answer.confidence - confidence) < TOLERANCE and answer.step == steps[number] + 1:
                 break
         else:

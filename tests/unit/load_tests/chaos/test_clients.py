@@ -1,4 +1,4 @@
-"""What a client makes of an answer, or of none: a wrong word here would blind the judge."""
+"""How a client records an answer or its absence; a wrong record would blind the checker."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from deployments.inference.protocol import Key
-from load_tests.chaos import clients
 from load_tests.chaos.clients import Client
-from load_tests.chaos.history import History, Outcome
+from load_tests.chaos.history import History, Key, Outcome
 
 KEY = Key("run", "junction")
 
@@ -24,7 +22,8 @@ Answering = Callable[[web.Request], Awaitable[web.StreamResponse]]
 def says(status: int, *, kind: str = "application/json", **headers: str) -> Answering:
     async def answer(request: web.Request) -> web.Response:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return web.Response(status=status, content_type=kind, headers=named)
+        body = b'{"action": 2, "confidence": 0.75}'
+        return web.Response(status=status, content_type=kind, headers=named, body=body)
 
     return answer
 
@@ -47,7 +46,7 @@ async def client_of(answering: Answering) -> AsyncIterator[tuple[Client, History
     history = History()
     async with (
         TestServer(app) as server,
-        Client(str(server.make_url("")).rstrip("/"), history) as client,
+        Client(str(server.make_url("")).rstrip("/"), history, timeout_s=0.2) as client,
     ):
         yield client, history
 
@@ -64,16 +63,18 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("what", ANSWERS)
-async def test_an_outcome_is_only_known_when_the_service_has_told_it(
-    what: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(clients, "TIMEOUT_S", 0.2)
+async def test_an_outcome_is_known_only_from_the_service_itself(what: str) -> None:
     answering, outcome = ANSWERS[what]
     async with client_of(answering) as (client, history):
-        asked = await client.predict(KEY)
+        asked = await client.predict(KEY, observation=[0.1])
         assert await client.reset("run") is (outcome is Outcome.ANSWERED)
     assert asked.outcome is outcome
     assert asked.step == (7 if outcome is Outcome.ANSWERED else 0)
+    assert (asked.action, asked.confidence) == (
+        (2, 0.75) if outcome is Outcome.ANSWERED else (0, 0.0)
+    )
+    assert asked.observation == (0.1,)
+    assert bool(asked.error) is (outcome is not Outcome.ANSWERED)
     assert asked.sent < asked.done
     assert history.asked == [asked]
     assert [reset.confirmed for reset in history.resets] == [outcome is Outcome.ANSWERED]

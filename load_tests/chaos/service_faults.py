@@ -1,0 +1,202 @@
+"""Faults of a whole system: processes that are killed, and changes that operators make."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import httpx
+
+from deployments.http.messages import RUN_HEADER
+from load_tests.chaos.injectors import kill, stop_store
+from load_tests.harness.shipped import Config, shipped_config, shipped_config_but
+from load_tests.harness.system_under_test import FaultInjectionError, SystemUnderTest
+from models.networks.shipped import JUNCTIONS
+
+ONE, ALL = Path("deployments/inference/service.py"), Path("deployments/http/errors.py")
+WEIGHTS = Path("models/weights")
+KILL_S, FRONT_S, RAY_S = 2.0, 1.0, 30.0
+START_S = 6.0  # of a replica without another one in its place
+STORE_DOWN_S = 5.0
+RECORDS = ("loans", "cards")
+
+Inject = Callable[[SystemUnderTest], None]
+
+
+@dataclass(frozen=True)
+class ServiceFault:
+    """One fault, and what clients may notice of it.
+
+    Attributes:
+        inject: raises ``FaultInjectionError`` if it fails or does not have its effect.
+        config: that the system serves beforehand.
+        max_away_s: the longest time without an answer of a service.
+        exceptions: the same for single services.
+        may_lose: whether answered steps of hidden states may be lost, in default mode.
+        may_break: whether connections of clients may break.
+        flawless: whether every request must be answered by its service itself.
+    """
+
+    name: str
+    about: str
+    inject: Inject
+    config: Callable[[], Config] = shipped_config
+    max_away_s: float = KILL_S
+    exceptions: dict[str, float] = field(default_factory=dict)
+    may_lose: bool = False
+    may_break: bool = False
+    flawless: bool = False
+
+
+def _kill(title: str) -> Inject:
+    return lambda sut: kill(sut, sut.processes(title)[:1])
+
+
+def _kill_replica(application: str) -> Inject:
+    return lambda sut: kill(sut, sut.replicas(application)[:1])
+
+
+def _kill_all_of_ray(sut: SystemUnderTest) -> None:
+    titles = ("ray/core/src/ray/", "ray::", "/ray start ")
+    kill(sut, [process for title in titles for process in sut.processes(title)])
+
+
+def _new_version_of(file: Path) -> Inject:
+    def inject(sut: SystemUnderTest) -> None:
+        sut.append(file, "# another version")
+        _replace(sut, partial(sut.deploy, shipped_config()))
+
+    return inject
+
+
+def _there_and_back(sut: SystemUnderTest) -> None:
+    other = shipped_config_but("inference", args={"run_ttl_s": 3599})
+    _replace(sut, partial(sut.deploy, other))
+    _replace(sut, sut.roll_back)
+
+
+def _replace(sut: SystemUnderTest, change: Callable[[], None]) -> None:
+    """Make a change that must replace the replicas of the inference service."""
+    before = sut.replicas("inference")
+    change()
+    if not sut.wait_until_whole() or any(each.is_running() for each in before):
+        raise FaultInjectionError("The old version still runs.")
+
+
+def _new_weights(sut: SystemUnderTest) -> None:
+    import torch  # takes two seconds, which --help does not need
+
+    shipped = torch.load(sut.code / WEIGHTS / "agent.th", weights_only=True)
+    path = sut.code / "other.th"
+    torch.save({name: 1.5 * values for name, values in shipped.items()}, path)
+    before, replicas = _confidence(sut), sut.replicas("inference")
+    sut.deploy(_with_weights(path))
+    if _confidence(sut) == before:
+        raise FaultInjectionError("The old weights are still in service.")
+    if sut.replicas("inference") != replicas:
+        raise FaultInjectionError("The replicas were replaced, not only their weights.")
+
+
+def _with_weights(path: Path) -> Config:
+    user_config = {"agent_path": str(path), "revision": None}
+    return shipped_config_but("inference", deployment={"user_config": user_config})
+
+
+def _confidence(sut: SystemUnderTest) -> float:
+    """Return the confidence of the policy in service at the first step of a run."""
+    answer = httpx.post(
+        f"{sut.instance.base_url}/predict_action",
+        json={"junction_id": next(iter(JUNCTIONS)), "obs_data": [0.5]},
+        headers={RUN_HEADER: uuid.uuid4().hex[:12]},
+        timeout=10.0,
+    )
+    confidence: float = answer.raise_for_status().json()["confidence"]
+    return confidence
+
+
+def _broken_code(line: str) -> Inject:
+    def inject(sut: SystemUnderTest) -> None:
+        good = (sut.code / ONE).read_bytes()
+        sut.append(ONE, line)
+        try:
+            _expect_refusal(sut, shipped_config())
+        finally:
+            (sut.code / ONE).write_bytes(good)
+
+    return inject
+
+
+def _misfit(sut: SystemUnderTest) -> None:
+    _expect_refusal(sut, _with_weights(sut.code / WEIGHTS / "flow.safetensors"))
+
+
+def _expect_refusal(sut: SystemUnderTest, config: Config) -> None:
+    """Deploy a config that must be refused, while the version in service goes on."""
+    before = sut.replicas("inference")
+    try:
+        sut.deploy(config)
+    except FaultInjectionError as refusal:
+        if "Traceback" in str(refusal):
+            raise
+    else:
+        raise FaultInjectionError("The broken version was not refused.")
+    if not all(each.is_running() for each in before):
+        raise FaultInjectionError("The old version has ended.")
+
+
+KILLS = (
+    ServiceFault("nothing", "nothing happens", lambda sut: None),
+    ServiceFault(
+        "inference", "one of two inference replicas", _kill_replica("inference"), may_lose=True
+    ),
+    ServiceFault(
+        "only-inference",
+        "the only inference replica",
+        _kill_replica("inference"),
+        partial(shipped_config_but, "inference", deployment={"num_replicas": 1}),
+        START_S,
+        may_lose=True,
+    ),
+    ServiceFault("states", "the state actor", _kill("ray::StateActor")),
+    ServiceFault("gateway", "one of two gateway replicas", _kill_replica("gateway")),
+    ServiceFault("records", "one of two replicas of the loans", _kill_replica("loans")),
+    ServiceFault("density", "one of two replicas of a forecast", _kill_replica("density")),
+    ServiceFault("front", "Serve's HAProxy", _kill("haproxy.cfg"), max_away_s=FRONT_S),
+    ServiceFault(
+        "front-manager",
+        "the actor that keeps it",
+        _kill("ray::HAProxyManager"),
+        max_away_s=FRONT_S,
+    ),
+    ServiceFault("proxy", "Ray's Python proxy", _kill("ray::ProxyActor")),
+    ServiceFault("controller", "Serve's controller", _kill("ray::ServeController")),
+    ServiceFault("edge", "the edge", _kill("edge.cfg"), max_away_s=FRONT_S, may_break=True),
+    ServiceFault("keeper", "the supervisor of Ray and the edge", _kill("supervisord")),
+    ServiceFault(
+        "raylet", "Ray's raylet", _kill("/raylet/raylet"), max_away_s=RAY_S, may_lose=True
+    ),
+    ServiceFault("gcs", "Ray's GCS", _kill("/gcs/gcs_server"), max_away_s=RAY_S, may_lose=True),
+    ServiceFault("ray", "all of Ray", _kill_all_of_ray, max_away_s=RAY_S, may_lose=True),
+    ServiceFault(
+        "store",
+        f"Redis, for {STORE_DOWN_S:.0f} s",
+        partial(stop_store, seconds=STORE_DOWN_S),
+        exceptions=dict.fromkeys(RECORDS, STORE_DOWN_S + KILL_S),
+    ),
+)
+CHANGES = tuple(
+    ServiceFault(name, about, inject, flawless=True)
+    for name, about, inject in (
+        ("code", "new code of the inference", _new_version_of(ONE)),
+        ("all-code", "new code of everything", _new_version_of(ALL)),
+        ("rollback", "a new config of the inference, and the rollback", _there_and_back),
+        ("weights", "new weights", _new_weights),
+        ("no-import", "new code that does not import", _broken_code("import nowhere")),
+        ("no-start", "new code that does not start", _broken_code("InferenceService = None")),
+        ("misfit", "new weights that do not fit", _misfit),
+    )
+)
+FAULTS = {each.name: each for each in (*KILLS, *CHANGES)}

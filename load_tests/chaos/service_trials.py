@@ -1,0 +1,173 @@
+"""One fault under the load of every service's clients, and what they saw of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+import uuid
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+import aiohttp
+import httpx
+
+from load_tests.chaos.checker import Harm, check
+from load_tests.chaos.history import Outcome
+from load_tests.chaos.requests import (
+    ANSWERED,
+    TIMEOUT_S,
+    Record,
+    Request,
+    decisions,
+    density_forecasts,
+    flow_forecasts,
+    new_records,
+    predictions,
+    send_periodically,
+)
+from load_tests.chaos.service_faults import ServiceFault
+from load_tests.harness.system_under_test import FaultInjectionError, SystemUnderTest
+
+PERIOD_S = 0.1
+BEFORE_S = 2.0
+_UNDOCUMENTED = ("500", "404", "no answer")
+_NUMBERS = itertools.count(1_000_000_000, 1_000_000)
+
+
+@dataclass(frozen=True)
+class ServiceResult:
+    """What a fault has cost.
+
+    Attributes:
+        away_s: the longest time without an answer, by service.
+        kinds: how many requests had which outcome, over all services.
+        lost, missing: answered steps, and acknowledged records, that are gone.
+        whole: whether the system became whole again.
+        failure: why the fault was not what it must be, if it was not.
+    """
+
+    fault: ServiceFault
+    away_s: dict[str, float]
+    slowest_s: float
+    kinds: Counter[str]
+    lost: int
+    missing: int
+    whole: bool
+    failure: str | None = None
+
+    def complaints(self, slack_s: float = 0.0) -> list[str]:
+        """Return what is worse than it may be, as sentences.
+
+        Args:
+            slack_s: added to the time that a service may be away, for a busy machine.
+        """
+        fault = self.fault
+        bounds = {name: fault.exceptions.get(name, fault.max_away_s) for name in self.away_s}
+        late = {n: s for n, s in self.away_s.items() if s > bounds[n] + slack_s}
+        found = [f"{n} was away for {s:.1f} s, not {bounds[n]:.0f}" for n, s in late.items()]
+        if self.lost and not fault.may_lose:
+            found.append(f"{self.lost} answered steps are lost, doubled or revived")
+        if self.missing:
+            found.append(f"{self.missing} acknowledged records are missing")
+        forbidden = [kind for kind in self.kinds if kind.startswith(_UNDOCUMENTED)]
+        if not fault.may_break:
+            forbidden += [kind for kind in self.kinds if kind.startswith("connection")]
+        if forbidden:
+            found.append(f"clients saw {', '.join(forbidden)}")
+        unanswered = self.kinds.total() - self.kinds[ANSWERED]
+        if fault.flawless and unanswered:
+            found.append(f"{unanswered} requests were not answered by their service")
+        if not self.whole:
+            found.append("the system did not become whole again")
+        if self.failure:
+            found.append(self.failure)
+        return found
+
+
+async def run_trial(sut: SystemUnderTest, fault: ServiceFault, seconds: float) -> ServiceResult:
+    """Load every service for ``seconds`` and until the system is whole again; inject the fault.
+
+    Raises:
+        FaultInjectionError: the system could not be prepared.
+    """
+    await asyncio.to_thread(sut.prepare, fault.config())
+    token = await asyncio.to_thread(sut.log_in)
+    record = Record()
+    async with _load(sut, token, record) as began:
+        await asyncio.sleep(BEFORE_S)
+        moment = time.monotonic()
+        failure = await asyncio.to_thread(_inject, fault, sut)
+        await asyncio.sleep(max(0.0, began + seconds - time.monotonic()))
+        whole = await asyncio.to_thread(sut.wait_until_whole)
+        await asyncio.sleep(BEFORE_S)
+        end = time.monotonic()
+    services = sorted({each.service for each in record.seen})
+    lost = 0
+    if record.history.count(Outcome.ANSWERED):
+        verdict = check(record.history, [moment])
+        lost = sum(verdict.steps(harm) for harm in Harm)
+    return ServiceResult(
+        fault,
+        {name: record.away_s(name, moment, end) for name in services},
+        max(record.slowest_s(name) for name in services),
+        sum((record.counts(name) for name in services), Counter()),
+        lost,
+        await asyncio.to_thread(_count_missing, sut, record.created),
+        whole,
+        failure,
+    )
+
+
+def _inject(fault: ServiceFault, sut: SystemUnderTest) -> str | None:
+    try:
+        fault.inject(sut)
+    except FaultInjectionError as error:
+        return str(error)
+    return None
+
+
+@contextlib.asynccontextmanager
+async def _load(sut: SystemUnderTest, token: str, record: Record) -> AsyncIterator[float]:
+    """Send requests to every service; yield the moment of the first."""
+    stop = asyncio.Event()
+    timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
+    connector = aiohttp.TCPConnector(limit=0)
+    async with (
+        aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
+        asyncio.TaskGroup() as group,
+    ):
+        for service, url, requests in _requests(sut, token, record):
+            sending = send_periodically(session, service, url, requests, record, PERIOD_S, stop)
+            group.create_task(sending)
+        try:
+            yield time.monotonic()
+        finally:
+            stop.set()
+
+
+def _requests(
+    sut: SystemUnderTest, token: str, record: Record
+) -> Iterator[tuple[str, str, Iterator[Request]]]:
+    run, urls = uuid.uuid4().hex[:12], sut.edge.urls()
+    yield "inference", sut.instance.base_url, predictions(run, record)
+    yield "gateway", urls["gateway"], decisions(f"{run}.gateway", token)
+    yield "density", urls["density"], density_forecasts()
+    yield "flow", urls["density"], flow_forecasts()
+    for kind in ("loans", "cards"):
+        yield kind, urls[kind], new_records(kind, next(_NUMBERS), record)
+
+
+def _count_missing(sut: SystemUnderTest, created: list[tuple[str, str]]) -> int:
+    """Return how many records are gone whose creation was acknowledged."""
+    urls = sut.edge.urls()
+    missing = 0
+    with httpx.Client(timeout=TIMEOUT_S) as client:
+        for kind, path in created:
+            try:
+                missing += client.get(urls[kind] + path).status_code != 200
+            except httpx.HTTPError:
+                missing += 1
+    return missing

@@ -1,1 +1,0 @@
-"""What clients of every service see while processes of the system die."""

@@ -1,0 +1,125 @@
+"""One fault, in one mode, under the load of clients; and whether it cost more than it may."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import httpx
+
+from load_tests.chaos.checker import Harm, Verdict, check
+from load_tests.chaos.clients import Client, Load, MixedLoad, under_load
+from load_tests.chaos.history import History, Key, Outcome
+from load_tests.chaos.state_faults import ApplicationUnderTest, StateFault
+from load_tests.harness.system_under_test import FaultInjectionError
+from serve_app.errors import DeployError, InstanceError
+
+PATIENCE_S = 60.0  # for the states to be reachable again
+
+_ERRORS = (TimeoutError, FaultInjectionError, DeployError, InstanceError, httpx.HTTPError)
+
+
+@dataclass(frozen=True)
+class StateResult:
+    """The result of a trial.
+
+    Attributes:
+        silent: keys without an answer within ``PATIENCE_S`` after the load.
+        failure: why the system is not as before the fault, if it is not.
+    """
+
+    fault: StateFault
+    mode: str
+    history: History
+    verdict: Verdict
+    silent: int
+    failure: str | None = None
+
+    def broken(self, slack_s: float = 0.0) -> list[str]:
+        """Return the promises that the system broke, as sentences.
+
+        Args:
+            slack_s: added to the time before a fault within which lost steps may have been
+                answered, for a busy machine.
+        """
+        complaints = [self.failure] if self.failure else []
+        lost, allowed_s = self.verdict.steps(Harm.LOST), self.fault.may_cost.get(self.mode, 0.0)
+        if lost and not allowed_s:
+            complaints.append(f"{lost} answered steps were lost")
+        elif self.verdict.lost_s > allowed_s + slack_s:
+            complaints.append(
+                f"a lost step was answered {1e3 * self.verdict.lost_s:.0f} ms before the fault, "
+                f"not {1e3 * allowed_s:.0f}"
+            )
+        for harm in (Harm.DOUBLED, Harm.REVIVED, Harm.WRONG):
+            if steps := self.verdict.steps(harm):
+                complaints.append(f"{steps} steps were {harm.value}")
+        if self.silent:
+            complaints.append(f"{self.silent} states were not answered for again")
+        return complaints
+
+
+async def run_trial(
+    app: ApplicationUnderTest,
+    fault: StateFault,
+    mode: str,
+    seconds: float,
+    load_of: Callable[[str], Load] = MixedLoad,
+) -> StateResult:
+    """Deploy, load for ``seconds``, inject the fault after a third of it, and step every state.
+
+    The load goes on until the fault is over.
+
+    Args:
+        load_of: makes the load from a prefix for its runs.
+
+    Returns:
+        The result, also when the system could not be prepared or did not recover.
+    """
+    load = load_of(f"{fault.name.replace('+', '.')}.{uuid.uuid4().hex[:8]}")
+    history = History()
+    silent, failure = 0, None
+    try:
+        await asyncio.to_thread(app.deploy, fault.replicas)
+        app.moments.clear()
+        async with Client(app.url, history) as client:
+            async with asyncio.timeout(PATIENCE_S):
+                await load.prepare(client)
+            async with under_load(load, app.url, history, PATIENCE_S):
+                failure = await _inject(fault, app, seconds)
+            silent = await _step_all(client, load.keys)
+    except _ERRORS as error:
+        failure = f"the trial could not begin: {error!r}"
+    if history.count(Outcome.ANSWERED):
+        verdict = check(history, app.moments)
+    else:
+        verdict, failure = Verdict(), failure or "no prediction was answered"
+    return StateResult(fault, mode, history, verdict, silent, failure)
+
+
+async def _inject(fault: StateFault, app: ApplicationUnderTest, seconds: float) -> str | None:
+    """Inject the fault within so many seconds; return what went wrong otherwise."""
+    failure = None
+    end = time.monotonic() + seconds
+    await asyncio.sleep(seconds / 3)
+    try:
+        await asyncio.to_thread(fault.inject, app)
+    except _ERRORS as error:
+        failure = f"the system is not as before: {error!r}"
+    await asyncio.sleep(max(2.0, end - time.monotonic()))
+    return failure
+
+
+async def _step_all(client: Client, keys: Sequence[Key]) -> int:
+    """Predict for every key until it is answered; return how many were not."""
+    answered = 0
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(PATIENCE_S):
+            for key in keys:
+                await client.predict_until_answered(key)
+                answered += 1
+    return len(keys) - answered

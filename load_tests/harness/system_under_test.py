@@ -1,0 +1,201 @@
+"""A whole system, started, changed and stopped by the commands that users have."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import yaml
+
+from load_tests.harness.redis_server import RedisServer
+from load_tests.harness.shipped import ROOT, Config, shipped_config
+from load_tests.harness.system import System, free_port_base
+from load_tests.harness.waiting import wait_until
+from serve_app.identity.first_user import FILE_NAME
+from serve_app.processes.edge import Edge, EdgePorts
+from serve_app.processes.instance import Instance
+from serve_app.processes.ports import Ports
+from serve_app.rollout.code_version import ROOTS
+
+WHOLE_S = 90.0  # for everything to run again after a fault
+_UP_S = 300.0
+
+
+class FaultInjectionError(RuntimeError):
+    """A fault could not be injected, or did not have the effect that it must have."""
+
+
+@dataclass(frozen=True)
+class SystemUnderTest:
+    """A serve config with its own ports, folders, Redis and copy of the code.
+
+    It is started, changed and stopped by the commands that users have.
+
+    Attributes:
+        system: finds its processes; nothing is deployed through it.
+        code: the folder of the copy.
+        env: environment variables of every command.
+        served: the configs that were deployed, the current one last.
+        said: what the commands wrote.
+        moments: at which faults were injected.
+    """
+
+    system: System
+    edge: Edge
+    redis: RedisServer
+    port_base: int
+    code: Path
+    env: dict[str, str]
+    served: list[Config] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    moments: list[float] = field(default_factory=list)
+
+    @property
+    def instance(self) -> Instance:
+        return self.system.instance
+
+    def run(self, *command: str, given: str = "") -> str:
+        """Run one of greenwave's commands on this system, and return what it wrote.
+
+        Args:
+            given: on its standard input.
+
+        Raises:
+            FaultInjectionError: it failed; with what it wrote.
+        """
+        program = str(Path(sys.executable).with_name("greenwave"))
+        done = subprocess.run(
+            [program, *command, "--port-base", str(self.port_base)],
+            cwd=self.code,
+            env=os.environ | self.env,
+            capture_output=True,
+            text=True,
+            input=given,
+            timeout=_UP_S,
+        )
+        self.said.append(done.stderr)
+        if done.returncode:
+            wrote = done.stderr.strip() or done.stdout.strip()
+            raise FaultInjectionError(f"greenwave {command[0]} failed: {wrote}")
+        return done.stdout
+
+    def deploy(self, config: Config, command: str = "deploy") -> None:
+        """Deploy a config with the present code."""
+        path = self.code / "config.yaml"
+        path.write_text(yaml.safe_dump(config))
+        self.run(command, str(path))
+        self.served.append(config)
+
+    def roll_back(self) -> None:
+        self.run("rollback")
+        self.served.pop()
+
+    def prepare(self, config: Config) -> None:
+        """Deploy a config unless it is served, and wait until everything runs.
+
+        Raises:
+            FaultInjectionError: something does not run in time.
+        """
+        if self.served[-1:] != [config]:
+            self.deploy(config)
+        if not self.wait_until_whole():
+            raise FaultInjectionError("Not every application ran before the fault.")
+
+    def append(self, file: Path, line: str) -> None:
+        """Add a line to a file of the code."""
+        with (self.code / file).open("a") as code:
+            code.write(f"\n{line}\n")
+
+    def processes(self, title: str) -> list[psutil.Process]:
+        """Return the processes whose title is this one or whose command line contains it."""
+        if title.startswith("ray::"):
+            return self.system.processes(title)
+        return [p for p in self.instance.processes() if title in " ".join(_command_line(p))]
+
+    def replicas(self, application: str) -> list[psutil.Process]:
+        return self.system.replicas(application)
+
+    def is_whole(self) -> bool:
+        """Return whether every application runs, and no replica starts or ends."""
+        try:
+            applications = self.instance.dashboard.applications().values()
+        except httpx.HTTPError:
+            return False
+        return bool(applications) and all(map(is_running, applications))
+
+    def wait_until_whole(self, timeout_s: float = WHOLE_S) -> bool:
+        """Wait until everything runs; return whether it does in time."""
+        with contextlib.suppress(TimeoutError):
+            wait_until(self.is_whole, timeout_s, "every application runs")
+            return True
+        return False
+
+    def log_in(self) -> str:
+        """Return a token of the first user."""
+        user = json.loads((self.instance.data_dir / FILE_NAME).read_text())
+        url = f"{self.edge.urls()['gateway']}/api/auth/login"
+        answer = httpx.post(url, json=user, timeout=10.0).raise_for_status()
+        token: str = answer.json()["accessToken"]
+        return token
+
+
+def is_running(application: Mapping[str, Any]) -> bool:
+    """Return whether an application and all its replicas run, as Ray's dashboard has them."""
+    deployments = application["deployments"].values()
+    replicas = [replica["state"] for each in deployments for replica in each["replicas"]]
+    return {application["status"], *replicas} == {"RUNNING"}
+
+
+@contextlib.contextmanager
+def system_under_test(
+    settings: Mapping[str, str] | None = None, redis: RedisServer | None = None
+) -> Iterator[SystemUnderTest]:
+    """Start a system as `make up` does, and stop it.
+
+    Args:
+        settings: environment variables for all of it.
+        redis: in place of one without a password.
+
+    Raises:
+        FaultInjectionError: it does not start; with what the command wrote.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="gwd-", dir="/tmp"))
+    base, code = free_port_base(), folder / "code"
+    redis = redis or RedisServer(folder / "redis")
+    env = {"DATA_DIR": str(folder / "data"), "STORE_URL": redis.url, "PYTHONPATH": str(code)}
+    env |= settings or {}
+    data_dir = folder / "data" / f"ports-{base}"  # as Settings.of_instance has it
+    instance = Instance(data_dir, Ports.from_base(base), Path(f"/tmp/greenwave-{base}"))
+    edge = Edge(instance, EdgePorts.from_base(base))
+    sut = SystemUnderTest(System(instance), edge, redis, base, code, env)
+    try:
+        for name in (*ROOTS, "configs"):
+            shutil.copytree(ROOT / name, code / name)
+        redis.start()
+        sut.deploy(shipped_config(), "up")
+        sut.prepare(shipped_config())
+        yield sut
+    finally:
+        with contextlib.suppress(subprocess.TimeoutExpired, FaultInjectionError):
+            sut.run("down")
+        instance.stop()
+        redis.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(instance.temp_dir or folder, ignore_errors=True)
+
+
+def _command_line(process: psutil.Process) -> list[str]:
+    with contextlib.suppress(psutil.Error):
+        return process.cmdline()
+    return []

@@ -1,0 +1,105 @@
+"""The scenarios: which users there are, how many over time, and for how long.
+
+This module does not import Locust, which changes the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+Profile = Sequence[tuple[float, float]]
+"""Share of the time and share of the users, by time; two points at one time are a jump."""
+
+RISE: Profile = ((0, 0), (0.2, 1), (1, 1))
+RUSH_HOUR: Profile = ((0, 0.2), (0.3, 1), (0.7, 1), (1, 0.2))
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One scenario.
+
+    Attributes:
+        about: one line for the help.
+        user_classes: names in :mod:`load_tests.scenarios.users`.
+        users: at the peak, by default.
+        minutes: the length, by default.
+        is_flooded: whether wrk overloads the service meanwhile.
+    """
+
+    about: str
+    user_classes: Sequence[str]
+    users: int
+    minutes: float
+    profile: Profile = RISE
+    is_flooded: bool = False
+
+
+SCENARIOS = {
+    "controllers": Scenario(
+        "A rush hour of cities: five controllers each behind the gateway, every five seconds.",
+        ["City"],
+        users=200,  # 200 decisions a second
+        minutes=3,
+        profile=RUSH_HOUR,
+    ),
+    "forecasts": Scenario(
+        "Planners who ask for the density of the next hour and the flow of the next minutes.",
+        ["Planner"],
+        users=50,
+        minutes=2,
+    ),
+    "overload": Scenario(
+        "Clients beside 256 connections that ask without pause (--connections for more).",
+        ["PatientClient"],
+        users=20,
+        minutes=1,
+        is_flooded=True,
+    ),
+    "public": Scenario(
+        "Requests from outside: cities, planners, clerks, and newcomers who log in.",
+        ["City", "Planner", "Clerk", "Newcomer"],
+        users=100,
+        minutes=3,
+        profile=RUSH_HOUR,
+    ),
+    "records": Scenario(
+        "Clerks who create, fetch, change and delete accounts, loans and cards.",
+        ["Clerk"],
+        users=30,
+        minutes=2,
+    ),
+    "simulators": Scenario(
+        "Simulators with a run each, which ask again as soon as they are answered.",
+        ["Simulator"],
+        users=16,
+        minutes=2,
+    ),
+    "soak": Scenario(
+        "All kinds of users at half of the capacity, with the memory of every process sampled.",
+        ["City", "Planner", "Clerk", "Newcomer", "UnhurriedSimulator"],
+        users=60,
+        minutes=30,
+    ),
+}
+DEFAULT = "public"
+
+
+def describe() -> str:
+    """Return a line for each scenario."""
+    return "".join(f"    {name:<12} {each.about}\n" for name, each in SCENARIOS.items())
+
+
+def users_at(profile: Profile, users: int, share: float) -> int | None:
+    """Return how many users there are, at least one; None when the profile is over.
+
+    Args:
+        users: at the peak.
+        share: of the time that has passed.
+    """
+    for (begin, low), (end, high) in pairwise(profile):
+        if begin <= share < end:
+            level = low + (high - low) * (share - begin) / (end - begin)
+            return max(1, round(users * level))
+    return None

@@ -1,0 +1,110 @@
+"""A fault counts as injected only when its effect is seen."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from load_tests.chaos.injectors import kill
+from load_tests.chaos.service_faults import FAULTS, ONE
+from load_tests.harness.system_under_test import FaultInjectionError, is_running
+
+
+class Replica:
+    def __init__(self) -> None:
+        self.ended = False
+
+    def is_running(self) -> bool:
+        return not self.ended
+
+
+class FakeSystem:
+    """Replaces its replicas, refuses or does nothing at each deployment, as it is made to."""
+
+    def __init__(self, code: Path, does: str) -> None:
+        self.code = code
+        self._does = does
+        self.redis = None
+        self.moments: list[float] = []
+        self._replicas = [Replica(), Replica()]
+        (code / ONE).parent.mkdir(parents=True)
+        (code / ONE).write_text("good\n")
+
+    def append(self, file: Path, line: str) -> None:
+        with (self.code / file).open("a") as code:
+            code.write(line)
+
+    def deploy(self, config: Any) -> None:
+        if "replace" in self._does:
+            for replica in self._replicas:
+                replica.ended = True
+            self._replicas = [Replica(), Replica()]
+        if "refuse" in self._does:
+            raise FaultInjectionError("deploy: it does not run")
+
+    def replicas(self, application: str) -> list[Replica]:
+        return self._replicas
+
+    def wait_until_whole(self) -> bool:
+        return True
+
+
+def inject(fault: str, sut: FakeSystem) -> None:
+    FAULTS[fault].inject(sut)  # type: ignore[arg-type]
+
+
+def test_new_code_has_to_replace_the_old(tmp_path: Path) -> None:
+    inject("code", FakeSystem(tmp_path / "good", "replace"))
+    with pytest.raises(FaultInjectionError, match="The old version still runs"):
+        inject("code", FakeSystem(tmp_path / "bad", ""))
+    with pytest.raises(FaultInjectionError, match="it does not run"):
+        inject("code", FakeSystem(tmp_path / "refused", "refuse"))
+
+
+@pytest.mark.parametrize("fault", ["no-import", "no-start", "misfit"])
+def test_what_is_broken_has_to_be_refused_and_leaves_the_code_and_who_serves(
+    fault: str, tmp_path: Path
+) -> None:
+    sut = FakeSystem(tmp_path / "good", "refuse")
+    inject(fault, sut)
+    assert (sut.code / ONE).read_text() == "good\n"
+    with pytest.raises(FaultInjectionError, match="was not refused"):
+        inject(fault, FakeSystem(tmp_path / "bad", ""))
+    with pytest.raises(FaultInjectionError, match="The old version has ended"):
+        inject(fault, FakeSystem(tmp_path / "worse", "replace, refuse"))
+
+
+@pytest.mark.parametrize(
+    ("status", "replicas", "runs"),
+    [
+        ("RUNNING", ["RUNNING", "RUNNING"], True),
+        ("RUNNING", ["RUNNING", "STOPPING"], False),
+        ("DEPLOYING", ["RUNNING"], False),
+    ],
+)
+def test_a_system_is_whole_when_no_replica_starts_or_ends(
+    status: str, replicas: list[str], runs: bool
+) -> None:
+    deployment = {"replicas": [{"state": state} for state in replicas]}
+    assert is_running({"status": status, "deployments": {"Inference": deployment}}) is runs
+
+
+def test_a_fault_without_a_process_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FaultInjectionError, match="no process"):
+        kill(FakeSystem(tmp_path, ""), [])
+
+
+def test_a_kill_is_recorded_with_its_moment(tmp_path: Path) -> None:
+    sut = FakeSystem(tmp_path, "")
+    with subprocess.Popen(["sleep", "60"]) as child:
+        before = time.monotonic()
+        kill(sut, [psutil.Process(child.pid)])
+        assert child.wait(5) == -signal.SIGKILL
+    (moment,) = sut.moments
+    assert before < moment < time.monotonic()

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import aiohttp
+import pytest
+
+from load_tests.chaos import history
+from load_tests.chaos.requests import ANSWERED, FALLBACK, Record, Seen, _send, predictions
+from load_tests.chaos.service_faults import FAULTS
+from load_tests.chaos.service_trials import ServiceResult
+
+
+def result(fault: str, **changed: Any) -> ServiceResult:
+    values: dict[str, Any] = {
+        "away_s": {"inference": 0.2, "loans": 0.2},
+        "slowest_s": 0.3,
+        "kinds": Counter({ANSWERED: 100}),
+        "lost": 0,
+        "missing": 0,
+        "whole": True,
+    }
+    return ServiceResult(FAULTS[fault], **values | changed)
+
+
+@pytest.mark.parametrize(
+    ("fault", "changed"),
+    [
+        ("gateway", {}),
+        ("gateway", {"away_s": {"inference": 1.9}}),
+        ("ray", {"away_s": {"inference": 29.0}, "lost": 3}),
+        ("store", {"away_s": {"inference": 0.1, "loans": 6.9}}),
+        ("edge", {"kinds": Counter({"connection refused": 3, "connection broken": 2})}),
+        ("front", {"kinds": Counter({FALLBACK: 3, "503": 2})}),
+        ("inference", {"lost": 1}),
+        ("only-inference", {"away_s": {"inference": 4.0}, "lost": 1}),
+        ("code", {"away_s": {"inference": 1.9}}),
+    ],
+)
+def test_what_a_fault_may_cost_is_no_reason_to_complain(
+    fault: str, changed: dict[str, Any]
+) -> None:
+    assert result(fault, **changed).complaints() == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "changed", "complaint"),
+    [
+        ("gateway", {"away_s": {"inference": 2.1}}, "inference was away for 2.1 s, not 2"),
+        ("front", {"away_s": {"inference": 1.1}}, "away for 1.1 s, not 1"),
+        ("store", {"away_s": {"inference": 2.1, "loans": 1.0}}, "inference was away"),
+        ("store", {"away_s": {"loans": 7.1}}, "loans was away for 7.1 s, not 7"),
+        ("ray", {"away_s": {"inference": 30.1}}, "not 30"),
+        ("front", {"kinds": Counter({"404 text/plain": 1})}, "clients saw 404 text/plain"),
+        ("front", {"kinds": Counter({"404": 1})}, "clients saw 404"),
+        ("ray", {"kinds": Counter({"500": 1})}, "clients saw 500"),
+        ("ray", {"kinds": Counter({"no answer in 10 s": 1})}, "clients saw no answer"),
+        ("front", {"kinds": Counter({"connection broken": 1})}, "clients saw connection broken"),
+        ("states", {"lost": 1}, "1 answered steps"),
+        ("ray", {"missing": 2}, "2 acknowledged records are missing"),
+        ("gateway", {"whole": False}, "not become whole"),
+        ("gateway", {"failure": "there is no process"}, "there is no process"),
+        ("code", {"kinds": Counter({ANSWERED: 9, FALLBACK: 3})}, "3 requests were not answered"),
+        ("rollback", {"kinds": Counter({"503": 1})}, "1 requests were not answered"),
+        ("weights", {"lost": 1}, "1 answered steps"),
+    ],
+)
+def test_what_is_worse_is_reported(fault: str, changed: dict[str, Any], complaint: str) -> None:
+    (told,) = result(fault, **changed).complaints()
+    assert complaint in told
+
+
+def test_a_service_is_away_from_its_last_answer_to_the_next_one() -> None:
+    record = Record()
+    for sent, done, what in [(0, 1.0, ANSWERED), (2, 2.5, "503"), (3, 4.0, FALLBACK)]:
+        record.seen.append(Seen("gateway", sent, done, what))
+    record.seen.append(Seen("loans", 2, 2.0, ANSWERED))
+    assert record.away_s("gateway", since=0.5, until=5.0) == 3.0
+    assert record.away_s("gateway", since=2.0, until=9.0) == 5.0
+    assert record.away_s("nobody", since=2.0, until=9.0) == 7.0
+    assert record.slowest_s("gateway") == 1.0
+
+
+async def test_a_step_that_was_not_answered_may_have_been_made() -> None:
+    record = Record()
+    async with aiohttp.ClientSession() as session:
+        nobody = "http://127.0.0.1:1"
+        await _send(session, "inference", nobody, next(predictions("run", record)), record)
+    (asked,) = record.history.asked
+    assert asked.outcome is history.Outcome.UNKNOWN
+    assert record.counts("inference") == {"connection refused": 1}

@@ -1,0 +1,71 @@
+"""The scenarios, and how many users there are at each moment."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from load_tests.harness.shipped import ROOT
+from load_tests.scenarios.scenarios import RISE, RUSH_HOUR, SCENARIOS, describe, users_at
+from load_tests.scenarios.session import LOCUSTFILE
+
+
+@pytest.mark.parametrize(("share", "users"), [(0, 20), (0.15, 60), (0.5, 100), (0.85, 60)])
+def test_a_rush_hour_rises_stays_and_falls(share, users):
+    assert users_at(RUSH_HOUR, 100, share) == users
+
+
+def test_two_points_at_one_time_are_a_jump():
+    jump = ((0, 0.02), (0.5, 0.02), (0.5, 1), (1, 1))
+    assert [users_at(jump, 100, share) for share in (0.499, 0.5)] == [2, 100]
+
+
+@pytest.mark.parametrize("points", [RISE, RUSH_HOUR])
+def test_there_is_always_a_user_until_the_end(points):
+    numbers = [users_at(points, 1, share / 100) for share in range(100)]
+    assert set(numbers) == {1}
+    assert users_at(points, 1, 1.0) is None
+
+
+def test_help_has_a_line_for_every_scenario():
+    lines = describe().splitlines()
+    assert [line.split()[0] for line in lines] == list(SCENARIOS)
+    assert all(len(line.split()) > 5 for line in lines)
+
+
+def test_every_user_class_exists():
+    tree = ast.parse(LOCUSTFILE.with_name("users.py").read_text())
+    classes = {each.name for each in tree.body if isinstance(each, ast.ClassDef)}
+    assert [name for each in SCENARIOS.values() for name in {*each.user_classes} - classes] == []
+
+
+@pytest.mark.parametrize("name", ["overload", "soak"])
+def test_locust_runs_the_users_and_the_defaults_of_the_scenario(name):
+    code = (
+        "import json, sys; from types import SimpleNamespace\n"
+        "from locust.argument_parser import get_parser\n"
+        "from locust.util.load_locustfile import load_locustfile\n"
+        "users, shapes = load_locustfile(sys.argv[1])\n"
+        "options = get_parser(default_config_files=[]).parse_args([])\n"
+        "print(json.dumps([list(users), options.num_users, options.run_time,"
+        " getattr(options, 'connections', None)]))\n"
+    )
+    env = os.environ | {"LOAD_SCENARIO": name}
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(LOCUSTFILE)],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    classes, n_users, seconds, connections = json.loads(done.stdout.splitlines()[-1])
+    scenario = SCENARIOS[name]
+    assert set(classes) == set(scenario.user_classes)
+    assert (n_users, seconds) == (scenario.users, scenario.minutes * 60)
+    assert connections == (256 if scenario.is_flooded else None)

@@ -1,0 +1,101 @@
+"""A system that cannot be loaded is told of in a sentence that says what to do."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from load_tests.scenarios.gates import LoadTestError
+from load_tests.scenarios.target import LoadTarget, find_target
+from serve_app.processes.instance import Instance
+
+
+class Gateway(BaseHTTPRequestHandler):
+    """Lets nobody in but ``operator`` with the password ``right``."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        if self.path != "/api/auth/login":
+            self.answer(200, {})
+        elif json.loads(body)["password"] == "right":
+            self.answer(200, {"accessToken": "token", "expiresIn": 3600})
+        else:
+            self.answer(401, {"message": "Invalid username or password"})
+
+    def answer(self, status: int, content: dict[str, object]) -> None:
+        body = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def gateway() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Gateway) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def target(url: str, tmp_path: Path, password: str = "right") -> LoadTarget:
+    return LoadTarget(url, "operator", password, Instance(tmp_path))
+
+
+def test_who_may_come_in_can_load(gateway, tmp_path):
+    target(gateway, tmp_path).check()
+
+
+def test_a_wrong_password_is_told_of(gateway, tmp_path):
+    with pytest.raises(LoadTestError, match="refuses this user and password"):
+        target(gateway, tmp_path, "wrong").check()
+
+
+def test_where_nothing_runs_that_is_said(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+    with pytest.raises(LoadTestError, match=f"No system is ready at {url}"):
+        target(url, tmp_path).check()
+
+
+def test_what_is_no_address_is_told_of(tmp_path):
+    with pytest.raises(LoadTestError, match="'localhost:8000'"):
+        target("localhost:8000", tmp_path).check()
+
+
+def test_memory_of_another_machine_cannot_be_sampled(tmp_path):
+    with pytest.raises(LoadTestError, match=f"no process of it is here.*{tmp_path}"):
+        target("http://elsewhere:8000", tmp_path).check_processes()
+
+
+def test_a_folder_without_a_password_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    for name in ("JWT_AUTH_USERNAME", "JWT_AUTH_PASSWORD"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(LoadTestError, match=f"{tmp_path}/ports-23000 has none"):
+        find_target(23000, None)
+
+
+def test_credentials_and_address_are_those_of_the_instance(tmp_path, monkeypatch):
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("JWT_AUTH_USERNAME", "somebody")
+    monkeypatch.setenv("JWT_AUTH_PASSWORD", "secret")
+    found = find_target(23000, None)
+    assert (found.url, found.username, found.password) == (
+        "http://127.0.0.1:23000",
+        "somebody",
+        "secret",
+    )
+    assert find_target(23000, "http://elsewhere:8000").url == "http://elsewhere:8000"
