@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from deployments.options import Options
 
 logger = logging.getLogger("ray.serve")
 
@@ -48,13 +50,11 @@ class ModelSlot(Generic[Model]):
         logger.info("Serving the %s of %s.", self._kind, path)
 
 
-class UserConfig(BaseModel):
+class UserConfig(Options):
     """``user_config`` of a deployment: another value swaps the model without a restart.
 
     A service's own class names the key of ``path``.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     path: str | None = None
     revision: int | str | None = Field(

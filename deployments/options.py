@@ -1,4 +1,4 @@
-"""The base of what a serve config can say about an application, as its ``args``."""
+"""The base of what a serve config can set: ``args`` and ``user_config``."""
 
 from __future__ import annotations
 

@@ -38,13 +38,13 @@ class InferenceOptions(StateOptions):
 _NAMESPACE = "[A-Za-z0-9._-]{1,64}"
 
 
-class CandidateConfig(UserConfig):
+class CanaryConfig(UserConfig):
     """A second policy beside the one in service."""
 
-    path: str = Field(alias="agent_path", description="File of the candidate.")
+    path: str = Field(alias="agent_path", description="File of the canary.")
     states: str = Field(
         pattern=f"^{_NAMESPACE}$",
-        description="Name of the candidate's hidden states, which it shares with no other policy.",
+        description="Name of the canary's hidden states, which it shares with no other policy.",
         json_schema_extra={"range": "1 to 64 of `A-Z a-z 0-9 . _ -`"},
     )
     mode: Literal["canary", "shadow"] = Field(
@@ -66,21 +66,23 @@ class InferenceUserConfig(UserConfig):
     Hidden states stay when the policy changes, unless ``states`` does.
     """
 
+    removed: ClassVar = {"candidate": "Set canary in its place; its keys are the same."}
+
     path: str | None = Field(
         None, alias="agent_path", description="File of the policy, instead of `MAPPO_AGENT_PATH`."
     )
     states: str = Field(
         "",
         pattern=f"^({_NAMESPACE})?$",
-        description="Name of the hidden states; a promoted candidate keeps its own.",
-        json_schema_extra={"default": "", "range": "as `candidate.states`, or empty"},
+        description="Name of the hidden states; a promoted canary keeps its own.",
+        json_schema_extra={"default": "", "range": "as `canary.states`, or empty"},
     )
-    candidate: CandidateConfig | None = Field(
-        None, description="A second policy that is tried beside this one."
+    canary: CanaryConfig | None = Field(
+        None, description="A second policy beside this one."
     )
 
     @model_validator(mode="after")
     def _separate_states(self) -> InferenceUserConfig:
-        if self.candidate is not None and self.candidate.states == self.states:
-            raise ValueError("states and candidate.states must differ")
+        if self.canary is not None and self.canary.states == self.states:
+            raise ValueError("states and canary.states must differ")
         return self

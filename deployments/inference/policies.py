@@ -1,4 +1,4 @@
-"""The policy in service, and a candidate beside it, which may change while replicas run.
+"""The policy in service, and a canary beside it, which may change while replicas run.
 
 Each has its own namespace of hidden states and its own batcher. A digest of the run
 decides whether a canary answers it, so that all replicas with the same configuration agree. While
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from deployments.inference.options import CandidateConfig, InferenceUserConfig
+from deployments.inference.options import CanaryConfig, InferenceUserConfig
 from deployments.inference.policy_model import PolicyModel
 from deployments.inference.shadow import Shadow
 from deployments.inference.telemetry import StepCounts, WatchedSteps
@@ -102,11 +102,11 @@ class Variant:
             self._watched_steps.add(batch, self.states)
 
 
-class Candidate(NamedTuple):
+class Canary(NamedTuple):
     """The policy that is tried, and how."""
 
     variant: Variant
-    config: CandidateConfig
+    config: CanaryConfig
 
     def answers(self, run: str) -> bool:
         return self.config.mode == "canary" and self.includes(run)
@@ -120,7 +120,7 @@ class Policies:
 
     Attributes:
         primary: the policy in service.
-        candidate: the one beside it.
+        canary: the one beside it.
         counts: of each policy in each role that it has had.
         shadow_outcomes: of the steps of shadows, by the name of their states.
         watched_steps: of all policies that answer.
@@ -134,10 +134,10 @@ class Policies:
         self._network = network
         self._default_path = ""
         self._variants: dict[str, Variant] = {}
-        self._candidate_problem: str | None = None
+        self._canary_problem: str | None = None
         self._shadow: Shadow | None = None
         self._changing = asyncio.Lock()
-        self.candidate: Candidate | None = None
+        self.canary: Canary | None = None
         self.primary = self._new_variant("policy", "")
         self._serve(self.primary, None)
 
@@ -154,7 +154,7 @@ class Policies:
     @property
     def problem(self) -> str | None:
         """Why a configured file is not served; None if all are."""
-        return self.primary.slot.problem or self._candidate_problem
+        return self.primary.slot.problem or self._canary_problem
 
     @property
     def files(self) -> dict[str, str]:
@@ -168,9 +168,9 @@ class Policies:
 
     def batcher_of(self, run: str) -> Batcher:
         """Return the batcher of the policy that answers a run."""
-        candidate = self.candidate
-        if candidate is not None and candidate.answers(run):
-            return candidate.variant.batcher
+        canary = self.canary
+        if canary is not None and canary.answers(run):
+            return canary.variant.batcher
         return self.primary.batcher
 
     async def reconfigure(self, user_config: Mapping[str, Any]) -> None:
@@ -188,61 +188,61 @@ class Policies:
             if not await primary.load(source):
                 self.primary.slot.problem = primary.slot.problem
                 return
-            candidate = await self._load_candidate(wanted.candidate)
-            if candidate is not None and candidate.variant is primary:
-                candidate = None  # it was promoted, and the next one was refused
-            self._serve(primary, candidate)
+            canary = await self._load_canary(wanted.canary)
+            if canary is not None and canary.variant is primary:
+                canary = None  # it was promoted, and the next one was refused
+            self._serve(primary, canary)
 
     def _new_variant(self, kind: str, states: str) -> Variant:
         return Variant(kind, states, self._engine, self._network, self.watched_steps)
 
-    async def _load_candidate(self, wanted: CandidateConfig | None) -> Candidate | None:
-        """Return the configured candidate; the earlier one if its file is refused."""
-        self._candidate_problem = None
+    async def _load_canary(self, wanted: CanaryConfig | None) -> Canary | None:
+        """Return the configured canary; the earlier one if its file is refused."""
+        self._canary_problem = None
         if wanted is None:
             return None
         source = Source(wanted.path or "", wanted.revision, wanted.states)
-        variant = self._variants.get(source.states) or self._new_variant("candidate", source.states)
+        variant = self._variants.get(source.states) or self._new_variant("canary", source.states)
         if variant.source not in (None, source):
             problem = "the name of its hidden states belongs to another policy"
-            self._candidate_problem = f"{source.path}: {problem}"
+            self._canary_problem = f"{source.path}: {problem}"
         elif not await variant.load(source):
-            self._candidate_problem = variant.slot.problem
+            self._canary_problem = variant.slot.problem
         else:
-            return Candidate(variant, wanted)
-        return self.candidate
+            return Canary(variant, wanted)
+        return self.canary
 
-    def _serve(self, primary: Variant, candidate: Candidate | None) -> None:
+    def _serve(self, primary: Variant, canary: Canary | None) -> None:
         """Let these answer from now on.
 
         Requests that are queued already stay with their batcher. So a variant that still has some
         is kept, without a shadow, until a later change finds it idle. Its counts and its fallback
         stay as they are.
         """
-        self.primary, self.candidate = primary, candidate
-        served = [primary] if candidate is None else [primary, candidate.variant]
+        self.primary, self.canary = primary, canary
+        served = [primary] if canary is None else [primary, canary.variant]
         busy = [each for each in self._variants.values() if not each.batcher.idle]
         self._variants = {each.states: each for each in (*busy, *served)}
         for variant in self._variants.values():
             variant.shadow = None
         primary.count_with(self.counts[Role("primary", primary.states)])
         primary.batcher.fallback = None
-        self._shadow = self._shadow_of(candidate)
-        if candidate is not None:
-            variant = candidate.variant
+        self._shadow = self._shadow_of(canary)
+        if canary is not None:
+            variant = canary.variant
             variant.count_with(self.counts[Role("candidate", variant.states)])
             variant.batcher.fallback = primary.batcher
             primary.shadow = self._shadow
 
-    def _shadow_of(self, candidate: Candidate | None) -> Shadow | None:
-        """Return the candidate's shadow; the present one, with its states, if it is the same."""
-        if candidate is None or candidate.config.mode != "shadow":
+    def _shadow_of(self, canary: Canary | None) -> Shadow | None:
+        """Return the canary's shadow; the present one, with its states, if it is the same."""
+        if canary is None or canary.config.mode != "shadow":
             return None
-        variant, shadow = candidate.variant, self._shadow
+        variant, shadow = canary.variant, self._shadow
         if shadow is None or shadow.slot is not variant.slot:
             counts = self.counts[Role("candidate", variant.states)]
             shadow = Shadow(variant.slot, counts, self.shadow_outcomes[variant.states])
-        shadow.includes = candidate.includes
+        shadow.includes = canary.includes
         return shadow
 
     async def close(self) -> None:

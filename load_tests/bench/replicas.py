@@ -40,7 +40,7 @@ APPLICATIONS: Mapping[str, tuple[str, str, int]] = {
     "canary": (CANARY, "inference-canary", 1),
 }
 """By part: the subject, the application's name, and its replicas."""
-CANDIDATES = {
+CANARIES = {
     "shadow": {"mode": "shadow", "share": 1.0},
     "canary": {"mode": "canary", "share": 0.5},
 }
@@ -89,10 +89,10 @@ def _measure(options: argparse.Namespace, results: Results) -> None:
 
 def _application(part: str) -> dict[str, Any]:
     _, name, replicas = APPLICATIONS[part]
-    if part not in CANDIDATES:
+    if part not in CANARIES:
         return _named(name, replicas)
-    candidate = {"agent_path": str(SHIPPED_POLICY), "states": "bench", **CANDIDATES[part]}
-    return _named(name, replicas, user_config={"candidate": candidate})
+    canary = {"agent_path": str(SHIPPED_POLICY), "states": "bench", **CANARIES[part]}
+    return _named(name, replicas, user_config={"canary": canary})
 
 
 def _named(name: str, replicas: int, **changes: Any) -> dict[str, Any]:

@@ -26,7 +26,7 @@ UserConfig = dict[str, Any]
 Mode = Literal["canary", "shadow"]
 
 _DEPLOYMENT = "Inference"
-_KEY = "candidate"  # of the user_config
+_KEY = "canary"  # of the user_config
 _DIGEST_BYTES = 6
 _TRIED_STEPS = 4
 

@@ -114,9 +114,9 @@ def comparison_table(
 ) -> Table:
     """Return a table with a column for each configured policy."""
     columns: dict[str, Policy] = {"in service": ("primary", user_config.get("states") or "")}
-    candidate = user_config.get("candidate")
-    if candidate:
-        columns[candidate["mode"]] = ("candidate", candidate["states"])
+    canary = user_config.get("canary")
+    if canary:
+        columns[canary["mode"]] = ("candidate", canary["states"])
     table = Table("since its replicas started", *columns)
     for name, cell in _ROWS.items():
         table.add_row(

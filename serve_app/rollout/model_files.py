@@ -62,5 +62,5 @@ def _paths(application: Mapping[str, Any], key: str, variable: str) -> Iterator[
     places = [application.get("args") or {}]
     user_configs = [each.get("user_config") or {} for each in application.get("deployments", [])]
     places += user_configs
-    places += [each.get("candidate") or {} for each in user_configs]
+    places += [each.get("canary") or {} for each in user_configs]
     yield from filter(None, [environment.get(variable), *(place.get(key) for place in places)])

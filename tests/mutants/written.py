@@ -106,14 +106,14 @@ WRITTEN = [
     ),
     # Policies
     Mutant(
-        "a refused candidate ends the trial of the present one",
-        f"{INFERENCE}.policies:Policies._load_candidate",
-        swap("self.candidate", "None"),
+        "a refused canary ends the present one",
+        f"{INFERENCE}.policies:Policies._load_canary",
+        swap("self.canary", "None"),
     ),
     Mutant(
         "a refused policy ends the trial",
         f"{INFERENCE}.policies:Policies.reconfigure",
-        put("self.primary.slot.problem = primary.slot.problem", "self.candidate = None"),
+        put("self.primary.slot.problem = primary.slot.problem", "self.canary = None"),
     ),
     Mutant(
         "a shadow steps before the response",

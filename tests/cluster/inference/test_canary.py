@@ -30,16 +30,16 @@ Config = dict[str, Any]
 class Trial:
     """The application, as the commands change it."""
 
-    def __init__(self, system: System, candidate: Path) -> None:
+    def __init__(self, system: System, canary: Path) -> None:
         self._system = system
-        self._candidate = candidate
+        self._canary = canary
         self._config: Config = {"applications": [application(APP, "/trial", replicas=2)]}
 
     def deploy(self) -> None:
         self._system.deploy(*self._config["applications"])
 
     def start(self, mode: canary.Mode, share: float) -> None:
-        self._config = canary.start_canary(self._config, APP, self._candidate, mode, share, None)
+        self._config = canary.start_canary(self._config, APP, self._canary, mode, share, None)
         self.deploy()
 
     def share(self, share: float) -> None:

@@ -50,15 +50,15 @@ class Replicas:
         self.services.append(service)
         return service
 
-    def candidate(
+    def canary(
         self, file: str = "second.th", mode: str = "canary", share: float = 0.5, states: str = "new"
     ) -> dict[str, Any]:
-        """Return the configuration of a candidate."""
+        """Return the configuration of a canary."""
         path = str(self.folder / file)
         return {"agent_path": path, "states": states, "mode": mode, "share": share}
 
     def promoted(self, file: str = "second.th") -> dict[str, Any]:
-        """Return the configuration after the promotion of a candidate."""
+        """Return the configuration after the promotion of a canary."""
         return {"agent_path": str(self.folder / file), "states": "new"}
 
 

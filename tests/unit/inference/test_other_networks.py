@@ -103,11 +103,11 @@ async def test_the_policy_of_another_city_is_not_served_and_health_says_why(tmp_
         assert health["detail"].endswith("is it the policy of another city than a city?")
 
 
-@pytest.mark.parametrize("part", ["policy", "candidate"])
+@pytest.mark.parametrize("part", ["policy", "canary"])
 async def test_the_policy_of_another_city_leaves_the_present_one_in_service(tmp_path, policy, part):
     other = str(save(agent_for(SHIPPED), tmp_path / "shipped.th"))
-    candidate = {"agent_path": other, "states": "new", "mode": "canary", "share": 1.0}
-    wanted = {"agent_path": other} if part == "policy" else {"candidate": candidate}
+    canary = {"agent_path": other, "states": "new", "mode": "canary", "share": 1.0}
+    wanted = {"agent_path": other} if part == "policy" else {"canary": canary}
     async with serving(CITY) as (service, client):
         await service.policies.start(policy)
         before = await client.post("/predict_action", json={"junction_id": "east", "obs_data": []})

@@ -1,4 +1,4 @@
-"""A candidate beside the policy in service: the runs that it answers, with states of its own."""
+"""A canary beside the policy in service: the runs that it answers, with states of its own."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_share_has_about_as_many_of_the_runs_in_every_process():
 
 
 async def test_a_canary_answers_its_share_of_the_runs_from_states_of_its_own(replicas, service):
-    await reconfigure(service, candidate=replicas.candidate(share=0.3))
+    await reconfigure(service, canary=replicas.canary(share=0.3))
     for run in RUNS:
         expected = SECOND if bucket_of(run) < 0.3 else REFERENCE
         assert_replays(SMALL, await ask(service, run, 3), reference=expected)
@@ -57,7 +57,7 @@ async def test_a_canary_answers_its_share_of_the_runs_from_states_of_its_own(rep
 
 @pytest.mark.parametrize("share", [0, 1])
 async def test_a_share_may_be_nothing_or_everything(replicas, service, share):
-    await reconfigure(service, candidate=replicas.candidate(share=share))
+    await reconfigure(service, canary=replicas.canary(share=share))
     for run in (LOW, HIGH):
         assert_replays(SMALL, await ask(service, run, 2), reference=SECOND if share else REFERENCE)
 
@@ -69,14 +69,14 @@ async def test_while_only_one_replica_has_the_new_share_each_policy_steps_its_ow
     for number, obs in enumerate(observations(80)):
         if number in (20, 40):
             changed = one if number == 20 else two
-            await reconfigure(changed, candidate=replicas.candidate(share=1))
+            await reconfigure(changed, canary=replicas.canary(share=1))
         asked = [
             (run, service, service.predict(run, SMALL, obs))
             for run in (LOW, HIGH)
             for service in replicas.services
         ]
         for run, service, step in asked:
-            policy = SECOND if service.policies.candidate else REFERENCE
+            policy = SECOND if service.policies.canary else REFERENCE
             by_policy.setdefault((run, policy), []).append((obs, await step))
     for (_, policy), each in by_policy.items():
         assert_replays(SMALL, each, reference=policy)
@@ -85,7 +85,7 @@ async def test_while_only_one_replica_has_the_new_share_each_policy_steps_its_ow
 
 async def test_a_reset_clears_a_run_of_every_policy(replicas, service):
     await ask(service, LOW, 2)
-    await reconfigure(service, candidate=replicas.candidate())
+    await reconfigure(service, canary=replicas.canary())
     await ask(service, LOW, 3)
     await service.reset(LOW)
     assert_replays(SMALL, await ask(service, LOW, 2), reference=SECOND)
@@ -96,11 +96,11 @@ async def test_a_reset_clears_a_run_of_every_policy(replicas, service):
 async def test_a_promoted_canary_continues_its_runs_and_begins_the_others(
     replicas, service, monkeypatch
 ):
-    await reconfigure(service, candidate=replicas.candidate())
+    await reconfigure(service, canary=replicas.canary())
     before = {run: await ask(service, run, 3) for run in (LOW, HIGH)}
-    candidate = service.policies.candidate.variant
+    canary = service.policies.canary.variant
     # The policy that was tried is the one that is promoted, whatever the file is now.
-    monkeypatch.setattr(candidate.slot, "load", pytest.fail)
+    monkeypatch.setattr(canary.slot, "load", pytest.fail)
     await reconfigure(service, **replicas.promoted())
     assert_replays(SMALL, before[LOW] + await ask(service, LOW, 2), reference=SECOND)
     assert_replays(SMALL, await ask(service, HIGH, 2), reference=SECOND)
@@ -109,62 +109,62 @@ async def test_a_promoted_canary_continues_its_runs_and_begins_the_others(
 
 async def test_after_a_drop_each_run_continues_with_the_policy_in_service(replicas, service):
     before = await ask(service, LOW, 2)
-    await reconfigure(service, candidate=replicas.candidate())
+    await reconfigure(service, canary=replicas.canary())
     await ask(service, LOW, 2)
     await reconfigure(service)
     assert_replays(SMALL, before + await ask(service, LOW, 2))
 
 
 async def test_requests_queued_when_a_canary_is_dropped_or_promoted_are_answered(replicas, service):
-    await reconfigure(service, candidate=replicas.candidate(share=1))
+    await reconfigure(service, canary=replicas.canary(share=1))
     queued = [(obs, service.predict(LOW, SMALL, obs)) for obs in observations(10)]
     await reconfigure(service)
     assert_replays(SMALL, [(obs, await step) for obs, step in queued], reference=SECOND)
-    await reconfigure(service, candidate=replicas.candidate(share=1))
+    await reconfigure(service, canary=replicas.canary(share=1))
     more = [service.predict(LOW, SMALL, obs) for obs in observations(10)]
     await reconfigure(service, **replicas.promoted())
     assert [(await step).step for step in more] == list(range(11, 21))
 
 
 @pytest.mark.parametrize("file", ["broken.th", "missing.th"])
-async def test_a_candidate_that_cannot_be_served_changes_nothing(replicas, service, file):
-    await reconfigure(service, candidate=replicas.candidate(share=0.5))
-    await reconfigure(service, candidate=replicas.candidate(file, share=1, states="newer"))
+async def test_a_canary_that_cannot_be_served_changes_nothing(replicas, service, file):
+    await reconfigure(service, canary=replicas.canary(share=0.5))
+    await reconfigure(service, canary=replicas.canary(file, share=1, states="newer"))
     assert_replays(SMALL, await ask(service, LOW, 2), reference=SECOND)
     assert_replays(SMALL, await ask(service, HIGH, 2))
     health = service.health()
     assert (health.status, file in str(health.detail)) == ("healthy", True)
-    await reconfigure(service, candidate=replicas.candidate(share=0.5))
+    await reconfigure(service, canary=replicas.canary(share=0.5))
     assert service.health().detail is None
 
 
-async def test_a_policy_that_cannot_be_served_leaves_the_candidate_as_well(replicas, service):
-    await reconfigure(service, candidate=replicas.candidate())
+async def test_a_policy_that_cannot_be_served_leaves_the_canary_as_well(replicas, service):
+    await reconfigure(service, canary=replicas.canary())
     await reconfigure(service, agent_path="missing.th")
     assert_replays(SMALL, await ask(service, LOW, 2), reference=SECOND)
     assert_replays(SMALL, await ask(service, HIGH, 2))
     assert "missing.th" in str(service.health().detail)
 
 
-async def test_a_replica_that_starts_with_a_broken_candidate_serves_its_policy(replicas, service):
+async def test_a_replica_that_starts_with_a_broken_canary_serves_its_policy(replicas, service):
     await reconfigure(
-        service, **replicas.promoted(), candidate=replicas.candidate("broken.th", states="newer")
+        service, **replicas.promoted(), canary=replicas.canary("broken.th", states="newer")
     )
     for run in (LOW, HIGH):
         assert_replays(SMALL, await ask(service, run, 2), reference=SECOND)
 
 
-async def test_two_candidates_never_share_states(replicas, service):
-    await reconfigure(service, candidate=replicas.candidate())
+async def test_two_canaries_never_share_states(replicas, service):
+    await reconfigure(service, canary=replicas.canary())
     await ask(service, LOW, 2)
-    await reconfigure(service, candidate=replicas.candidate("first.th"))
+    await reconfigure(service, canary=replicas.canary("first.th"))
     detail = str(service.health().detail)
     assert "the name of its hidden states belongs to another policy" in detail
     assert [result.step for _, result in await ask(service, LOW, 1)] == [3]
 
 
 async def test_the_policy_in_service_makes_the_steps_that_a_canary_refuses(replicas, service):
-    await reconfigure(service, candidate=replicas.candidate("overflows.th", share=1))
+    await reconfigure(service, canary=replicas.canary("overflows.th", share=1))
     assert_replays(SMALL, await ask(service, LOW, 3))
     assert service.policies.counts[Role("candidate", "new")].passed_on == 3
     with pytest.raises(StateError, match="so large"):
@@ -172,7 +172,7 @@ async def test_the_policy_in_service_makes_the_steps_that_a_canary_refuses(repli
 
 
 async def test_a_promoted_policy_leaves_no_step_to_the_earlier_one(replicas, service):
-    await reconfigure(service, candidate=replicas.candidate("overflows.th", share=1))
+    await reconfigure(service, canary=replicas.canary("overflows.th", share=1))
     await ask(service, LOW, 1)
     await reconfigure(service, **replicas.promoted("overflows.th"))
     with pytest.raises(StateError, match="so large"):
@@ -183,7 +183,7 @@ async def test_a_step_that_a_canary_refused_keeps_its_timeout(policy_folder, mon
     monkeypatch.setattr("deployments.inference.service.SHARED_CHECKOUT_TIMEOUT_S", 0.2)
     async with running(1, policy_folder) as replicas:
         (service,) = replicas.services
-        await reconfigure(service, candidate=replicas.candidate("overflows.th", share=1))
+        await reconfigure(service, canary=replicas.canary("overflows.th", share=1))
         leases = service.engine.leases_of(Key(LOW, SMALL))
         acquire = leases.acquire
 
@@ -199,7 +199,7 @@ async def test_a_step_that_a_canary_refused_keeps_its_timeout(policy_folder, mon
 async def test_responses_never_name_the_states(policy_folder):
     async with running(1, policy_folder, InferenceOptions(max_states=1)) as replicas:
         (service,) = replicas.services
-        await reconfigure(service, candidate=replicas.candidate(share=1, states="internal"))
+        await reconfigure(service, canary=replicas.canary(share=1, states="internal"))
         async with client_of(create_app(service)) as client:
             for run in ("known", "one-too-many"):
                 body = {"junction_id": SMALL, "obs_data": [], "run_id": run}
@@ -210,7 +210,7 @@ async def test_responses_never_name_the_states(policy_folder):
 
 
 @pytest.mark.parametrize(
-    "candidate",
+    "canary",
     [
         {"share": 1.5},
         {"share": -0.1},
@@ -222,17 +222,17 @@ async def test_responses_never_name_the_states(policy_folder):
     ],
     ids=str,
 )
-def test_an_invalid_candidate_is_refused(candidate):
+def test_an_invalid_canary_is_refused(canary):
     valid = {"agent_path": "x.th", "states": "new", "mode": "canary", "share": 0.5}
-    InferenceUserConfig.model_validate({"states": "old", "candidate": valid})
+    InferenceUserConfig.model_validate({"states": "old", "canary": valid})
     with pytest.raises(ValidationError):
-        InferenceUserConfig.model_validate({"states": "old", "candidate": valid | candidate})
+        InferenceUserConfig.model_validate({"states": "old", "canary": valid | canary})
 
 
 async def test_the_metrics_distinguish_the_policies(replicas, service, monkeypatch):
     recorded = RecordedMetrics(monkeypatch)
     published = InferenceMetrics(service)
-    await reconfigure(service, candidate=replicas.candidate())
+    await reconfigure(service, canary=replicas.canary())
     await ask(service, LOW, 2)
     await ask(service, HIGH, 3)
     await service.predict(HIGH, SMALL, [2.0, 0.5, *[0.0] * 6, 0.1])  # the last is one too many

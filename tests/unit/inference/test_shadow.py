@@ -19,7 +19,7 @@ async def service(replicas: Replicas, monkeypatch: pytest.MonkeyPatch) -> Infere
     """Return a service with second.th as the shadow of first.th."""
     monkeypatch.setattr(shadow, "GATHER_S", 0.005)
     service = replicas.services[0]
-    await reconfigure(service, candidate=replicas.candidate(mode="shadow", share=1))
+    await reconfigure(service, canary=replicas.canary(mode="shadow", share=1))
     return service
 
 
@@ -49,8 +49,8 @@ async def test_it_answers_no_request_and_compares(service):
 
 
 async def test_the_same_policy_has_the_same_states_in_batches_and_after_a_reset(replicas, service):
-    same = replicas.candidate("first.th", mode="shadow", share=1, states="same")
-    await reconfigure(service, candidate=same)
+    same = replicas.canary("first.th", mode="shadow", share=1, states="same")
+    await reconfigure(service, canary=same)
     for n in (30, 1):
         several = (service.predict("run", BIG, obs, shared=True) for obs in observations(n))
         await asyncio.gather(*several, *(service.predict(run, SMALL, [0.5]) for run in RUNS))
@@ -63,7 +63,7 @@ async def test_the_same_policy_has_the_same_states_in_batches_and_after_a_reset(
 
 
 async def test_it_follows_its_share_of_the_runs(replicas, service):
-    await reconfigure(service, candidate=replicas.candidate(mode="shadow", share=0.5))
+    await reconfigure(service, canary=replicas.canary(mode="shadow", share=0.5))
     for run in (LOW, HIGH):
         await ask(service, run, 5)
     await settled(service, 5)
@@ -99,8 +99,8 @@ async def test_steps_that_the_policy_in_service_refuses_are_not_made(service):
 
 
 async def test_after_a_step_that_is_not_finite_it_begins_again_from_zeros(replicas, service):
-    large = replicas.candidate("overflows.th", "shadow", 1, "large")
-    await reconfigure(service, candidate=large)
+    large = replicas.canary("overflows.th", "shadow", 1, "large")
+    await reconfigure(service, canary=large)
     await ask(service, "run", 2)
     await settled(service, 2)
     kept = service.policies.primary.shadow.states
@@ -110,10 +110,10 @@ async def test_after_a_step_that_is_not_finite_it_begins_again_from_zeros(replic
 @pytest.mark.parametrize("defect", ["overflows", "raises"])
 async def test_its_failures_reach_no_request(replicas, service, monkeypatch, defect):
     if defect == "overflows":
-        candidate = replicas.candidate("overflows.th", "shadow", 1, "large")
-        await reconfigure(service, candidate=candidate)
+        canary = replicas.canary("overflows.th", "shadow", 1, "large")
+        await reconfigure(service, canary=canary)
     else:
-        monkeypatch.setattr(service.policies.candidate.variant.slot, "model", None)
+        monkeypatch.setattr(service.policies.canary.variant.slot, "model", None)
     assert_replays(SMALL, await ask(service, "run", 5))
     await settled(service, 5)
     assert sum(service.policies.shadow_outcomes.values(), Counter()) == {"failed": 5}

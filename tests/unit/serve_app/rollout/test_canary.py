@@ -49,15 +49,15 @@ def test_nothing_but_the_user_config_is_changed(config, file):
     assert changed == config
 
 
-def test_a_trial_from_its_start_to_its_promotion(config, file):
+def test_a_canary_from_its_start_to_its_promotion(config, file):
     now = start(config, file)
-    candidate = user_config(now)["candidate"]
-    assert candidate["agent_path"] == str(file)
-    assert (candidate["mode"], candidate["share"]) == ("canary", 0.1)
+    added = user_config(now)["canary"]
+    assert added["agent_path"] == str(file)
+    assert (added["mode"], added["share"]) == ("canary", 0.1)
     now = canary.set_share(now, APP, 0.25)
-    assert user_config(now)["candidate"] == candidate | {"share": 0.25}
+    assert user_config(now)["canary"] == added | {"share": 0.25}
     now = canary.promote_canary(now, APP)
-    kept = {"agent_path": str(file), "revision": None, "states": candidate["states"]}
+    kept = {"agent_path": str(file), "revision": None, "states": added["states"]}
     assert user_config(now) == kept
 
 
@@ -67,18 +67,18 @@ def test_a_drop_restores_the_config(config, file):
 
 def test_a_shadow_becomes_a_canary(config, file):
     shadow = start(config, file, mode="shadow", share=1.0)
-    canary = user_config(start(shadow, file))["candidate"]
-    assert canary == user_config(shadow)["candidate"] | {"mode": "canary", "share": 0.1}
+    became = user_config(start(shadow, file))["canary"]
+    assert became == user_config(shadow)["canary"] | {"mode": "canary", "share": 0.1}
 
 
 def test_states_are_named_after_the_policy_and_its_revision(config, file, tmp_path):
-    names = {user_config(start(config, file, each))["candidate"]["states"] for each in (None, "b")}
+    names = {user_config(start(config, file, each))["canary"]["states"] for each in (None, "b")}
     torch.save(random_state_dict(seed=1), tmp_path / "other.th")
-    names.add(user_config(start(config, tmp_path / "other.th"))["candidate"]["states"])
+    names.add(user_config(start(config, tmp_path / "other.th"))["canary"]["states"])
     assert len(names) == 3
     same = tmp_path / "same.th"
     same.write_bytes(file.read_bytes())
-    assert user_config(start(config, same))["candidate"]["states"] in names
+    assert user_config(start(config, same))["canary"]["states"] in names
 
 
 def test_there_is_one_canary_at_a_time(config, file, tmp_path):
@@ -91,7 +91,7 @@ def test_a_promoted_policy_runs_beside_itself_only_with_another_revision(config,
     now = canary.promote_canary(start(config, file), APP)
     with pytest.raises(CommandError, match="give it a --revision"):
         start(now, file)
-    assert user_config(start(now, file, "again"))["candidate"]
+    assert user_config(start(now, file, "again"))["canary"]
 
 
 @pytest.mark.parametrize("change", [canary.promote_canary, canary.drop_canary])
@@ -129,7 +129,7 @@ def test_one_of_several_inference_applications_is_named(config):
 def test_a_deployment_without_a_user_config_gets_one(config, file):
     (application,) = [each for each in config["applications"] if each["name"] == APP]
     application["deployments"] = []
-    assert user_config(start(config, file))["candidate"]["share"] == 0.1
+    assert user_config(start(config, file))["canary"]["share"] == 0.1
 
 
 def test_a_policy_without_finite_steps_is_refused(config, file):

@@ -32,16 +32,16 @@ ray_inference_entropy_bucket{OURS,policy="candidate",states="new",le="+Inf"} 4.0
 ray_inference_entropy_count{OURS,policy="candidate",states="new"} 4.0
 ray_inference_entropy_sum{OURS,policy="candidate",states="new"} 1.0
 """.replace("OURS", 'application="inference"')
-USER_CONFIG = {"candidate": {"mode": "shadow", "states": "new"}}
+USER_CONFIG = {"canary": {"mode": "shadow", "states": "new"}}
 
 
 def test_nodes_are_added_up_by_policy() -> None:
     figures = read_metrics([PAGE, PAGE], "inference")
-    served, candidate = figures["primary", ""], figures["candidate", "new"]
-    assert (served.decisions, candidate.decisions) == (80, 10)
-    assert (served.entropy, candidate.entropy) == (None, 0.25)
+    served, canary = figures["primary", ""], figures["candidate", "new"]
+    assert (served.decisions, canary.decisions) == (80, 10)
+    assert (served.entropy, canary.entropy) == (None, 0.25)
     assert served.out_of_range == pytest.approx(0.05)
-    assert (candidate.compared, candidate.agreement) == (16, 0.75)
+    assert (canary.compared, canary.agreement) == (16, 0.75)
     assert served.agreement is None
 
 
