@@ -5,7 +5,6 @@ Without postponed annotations: Ray reads the class of ``args`` from the builder'
 
 from ray.serve import Application
 
-from deployments.gateway.action_request import check_capacities
 from deployments.gateway.deployment import Gateway
 from deployments.gateway.fallbacks import configured_plan
 from deployments.gateway.inference_calls.address import base_of
@@ -26,14 +25,12 @@ def build(args: GatewayOptions) -> Application:
     Raises:
         InsecureSettingsError: there is no safe signing key, or no safe inference token.
         InvalidNetworkError: the network's file cannot be read, or is not a network.
-        ValueError: the inference URL, the plan, a lane capacity, or a limit of the safety layer is
-            not valid, or is not to be had for the network.
+        ValueError: the inference URL, the plan, or a limit of the safety layer is not valid for
+            the network.
     """
     require_shared_store()
     network = configured_network(args.network, whole=args.safety)
     check_safety(args, network)  # before anything is started
-    if args.lane_capacities is not None:
-        check_capacities(args.lane_capacities, network)
     settings = Settings()
     if settings.rl_inference_service_url is not None:
         base_of(settings.rl_inference_service_url)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,6 @@ from models.networks.shipped import SHIPPED
 from models.signals.safety import Shown
 
 logger = logging.getLogger("ray.serve")
-LaneCapacities = Mapping[str, Sequence[float]]
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 MAX_SECONDS = 10**9  # thirty years
 MAX_SIMULATION_TIME_S = MAX_SECONDS
@@ -51,7 +50,7 @@ def parse_json_object(body: bytes) -> dict[str, Any]:
 
 
 def parse_action_request(
-    body: bytes, capacities: LaneCapacities, safely: bool = False, network: Network = SHIPPED
+    body: bytes, safely: bool = False, network: Network = SHIPPED
 ) -> ActionQuery:
     """Validate a body and convert its observations to the policy's form.
 
@@ -73,7 +72,7 @@ def parse_action_request(
         raise BadRequestError(f"Unknown junctionId '{junction_id[:100]}'")
     obs = _finite_values(observations, network.max_obs)
     if _format(fields) == VEHICLE_COUNTS:
-        obs = normalize_counts(junction, obs, capacities)
+        obs = normalize_counts(junction, obs)
     if "metadata" in fields:
         logger.info("Junction %s, metadata %.200r", junction_id, fields["metadata"])
     simulation_time_s = _simulation_time_s(fields.get("simulationTime"))
@@ -140,26 +139,7 @@ def parse_shown(junction: Junction, value: Any) -> Shown:
     return Shown(phase, green_s, red_s)
 
 
-def check_capacities(capacities: LaneCapacities, network: Network = SHIPPED) -> None:
-    """Check that a table has each lane of each junction, and nothing else.
-
-    Raises:
-        ValueError: it does not; the message names the junction.
-    """
-    for unknown in capacities.keys() - network.junctions.keys():
-        raise ValueError(f"lane capacities of an unknown junction {unknown!r}")
-    for junction in network.junctions.values():
-        lanes = capacities.get(junction.id, ())
-        if len(lanes) != junction.n_lanes or not all(0 < lane < 1e6 for lane in lanes):
-            raise ValueError(
-                f"junction {junction.id} needs {junction.n_lanes} lane capacities above zero, "
-                f"got {list(lanes)}"
-            )
-
-
-def normalize_counts(
-    junction: Junction, values: Sequence[float], capacities: LaneCapacities
-) -> list[float]:
+def normalize_counts(junction: Junction, values: Sequence[float]) -> list[float]:
     """Replace each lane's vehicle count by the filled share of the lane, at most 1.
 
     Args:
@@ -177,7 +157,7 @@ def normalize_counts(
     counts = values[head:]
     if min(counts) < 0:
         raise BadRequestError("vehicle counts must not be negative")
-    shares = zip(counts, capacities[junction.id], strict=True)
+    shares = zip(counts, junction.capacities, strict=True)
     return [*values[:head], *(min(1.0, count / capacity) for count, capacity in shares)]
 
 

@@ -92,12 +92,10 @@ class Gateway(ReplicaBase):
             on_answer=counts.latencies_s.observe,
             on_breaker=partial(_log_change, fallback),
         )
-        capacities = options.lane_capacities or network.capacities
         self._service = GatewayService(
             logins,
             access.tokens,
             inference,
-            capacities,
             counts,
             fallback,
             access.audit,

@@ -29,6 +29,8 @@ class GatewayOptions(Options):
         " `act` and `read`.",
         "trust_forwarded_for": "Delete it: a client's address is that of `X-Forwarded-For`, which"
         " the edge or your load balancer must set.",
+        "lane_capacities": "Set each lane's capacity in the network file, and name that as"
+        " `network`.",
     }
 
     network: Path | None = Field(
@@ -83,11 +85,6 @@ class GatewayOptions(Options):
         le=60,
         description="Longest time between two requests of a junction, for which "
         "`safety_max_red_s` is kept.",
-    )
-    lane_capacities: dict[str, list[float]] | None = Field(
-        None,
-        description="Vehicles that fit on each incoming lane: a list by junction id.",
-        json_schema_extra={"unit": "vehicles", "default": "those of the network"},
     )
 
     @field_validator("plan_time_zone")

@@ -14,7 +14,6 @@ from deployments.access.tokens import Tokens
 from deployments.aio import SingleFlight
 from deployments.gateway.action_request import (
     ActionQuery,
-    LaneCapacities,
     parse_action_request,
     parse_json_object,
     random_observation,
@@ -74,7 +73,6 @@ class GatewayService:
     """Validates requests, asks the inference service, and falls back.
 
     Args:
-        capacities: vehicles that fit on each incoming lane, by junction.
         fallback: answers while the inference service does not.
         guard: the safety layer; None lets every answer pass.
         network: whose junctions it decides for.
@@ -89,7 +87,6 @@ class GatewayService:
         logins: Logins,
         tokens: Tokens,
         inference: InferenceClient,
-        capacities: LaneCapacities,
         counts: GatewayCounts,
         fallback: Fallback | None = None,
         audit: AuditBuffer | None = None,
@@ -102,7 +99,6 @@ class GatewayService:
         self.watched_fallbacks = WatchedFallbacks()
         self._logins = logins
         self._inference = inference
-        self._capacities = capacities
         self._network = network
         self._labels = dict(zip(network.ids, junction_labels(network), strict=True))
         self._fallback = fallback or Fallback()
@@ -153,7 +149,7 @@ class GatewayService:
             BadRequestError: the request breaks a rule; no state has changed.
         """
         safely = self._guard is not None
-        query = parse_action_request(body, self._capacities, safely, self._network)
+        query = parse_action_request(body, safely, self._network)
         return await self._decide(query, run, key, request_id)
 
     async def demo(self, run: str | None, request_id: str | None) -> ActionResponse:

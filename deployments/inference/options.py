@@ -77,9 +77,7 @@ class InferenceUserConfig(UserConfig):
         description="Name of the hidden states; a promoted canary keeps its own.",
         json_schema_extra={"default": "", "range": "as `canary.states`, or empty"},
     )
-    canary: CanaryConfig | None = Field(
-        None, description="A second policy beside this one."
-    )
+    canary: CanaryConfig | None = Field(None, description="A second policy beside this one.")
 
     @model_validator(mode="after")
     def _separate_states(self) -> InferenceUserConfig:

@@ -94,11 +94,6 @@ class Network:
         """(n_agents,) length of each junction's own observation."""
         return np.array([each.obs_size for each in self.junctions.values()])
 
-    @cached_property
-    def capacities(self) -> dict[str, tuple[float, ...]]:
-        """Vehicles that can queue on each incoming lane, by junction."""
-        return {each.id: each.capacities for each in self.junctions.values()}
-
     def avail_actions(self, junction_id: str) -> tuple[int, ...]:
         """Return the action mask: 1 for each action that the junction has a phase for."""
         n_phases = self.junctions[junction_id].n_phases

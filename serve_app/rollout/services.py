@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pydantic import BaseModel
-
 from deployments.console.options import ConsoleOptions
 from deployments.customers.records.deployment import RecordOptions
 from deployments.forecast.options import ForecastOptions, ForecastUserConfig
 from deployments.gateway.options import GatewayOptions
 from deployments.inference.options import InferenceOptions, InferenceUserConfig
+from deployments.options import Options
 
 
 class Service(NamedTuple):
@@ -25,9 +24,9 @@ class Service(NamedTuple):
 
     title: str
     module: str
-    options: type[BaseModel]
+    options: type[Options]
     deployment: str
-    user_config: type[BaseModel] | None = None
+    user_config: type[Options] | None = None
 
 
 SERVICES = (

@@ -48,7 +48,6 @@ from deployments.inference.policy_model import initial_state
 from deployments.inference.service import InferenceService
 from deployments.store import Store, open_store
 from load_tests.harness.free_ports import free_port
-from models.networks.shipped import SHIPPED
 from serve_app.processes.edge import Edge
 from serve_app.processes.haproxy import binary
 from serve_app.processes.ports import is_free
@@ -202,7 +201,6 @@ async def _gateway(store: Store, tokens: Tokens, asked: int) -> AsyncIterator[Fa
         logins,
         tokens,
         client,
-        SHIPPED.capacities,
         counts,
         Fallback(),
         AuditBuffer(AuditLog(store)),

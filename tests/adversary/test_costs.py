@@ -16,13 +16,12 @@ from deployments.flow.schemas import parse_question
 from deployments.gateway.action_request import parse_action_request
 from deployments.http.errors import RefusedError
 from deployments.inference import routes
-from models.networks.shipped import SHIPPED
 
 KB = 1024
 READERS: dict[str, tuple[Callable[[bytes], object], int]] = {
     "step": (lambda body: routes._read(routes._PREDICTION, body), 64 * KB),
     "steps": (lambda body: routes._read_batch(body), 2048 * KB),
-    "decision": (lambda body: parse_action_request(body, SHIPPED.capacities), 64 * KB),
+    "decision": (parse_action_request, 64 * KB),
     "density": (parse_densities, 64 * KB),
     "flow": (lambda body: parse_question(body, 2e9), 1024 * KB),
     "record": (json_body.parse_json_object, 64 * KB),

@@ -28,7 +28,6 @@ from deployments.gateway.users import Users
 from deployments.inference.api import create_app as create_inference
 from deployments.log import MOST, RateLimitFilter
 from deployments.store import open_store
-from models.networks.shipped import SHIPPED
 from tests.unit.gateway.conftest import DEADLINE_S, FakeInference, make_tokens
 from tests.unit.inference.serving import FakeService
 
@@ -62,7 +61,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FastAPI]:
     inference = FakeInference(error=InferenceUnavailableError("unreachable"))
     client = InferenceClient(inference, DEADLINE_S, on_answer=counts.latencies_s.observe)
     logins = Logins(store, Users(store, {}), tokens)
-    service = GatewayService(logins, tokens, client, SHIPPED.capacities, counts)
+    service = GatewayService(logins, tokens, client, counts)
     yield create_gateway(service)
     await service.close()
 

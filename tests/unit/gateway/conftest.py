@@ -112,9 +112,7 @@ async def service(
     counts = GatewayCounts()
     client = InferenceClient(inference, DEADLINE_S, on_answer=counts.latencies_s.observe)
     audit = AuditBuffer(AuditLog(store))
-    made = GatewayService(
-        logins, tokens, client, network.capacities, counts, fallback, audit, guard, network
-    )
+    made = GatewayService(logins, tokens, client, counts, fallback, audit, guard, network)
     yield made
     await made.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -11,15 +12,21 @@ from hypothesis import strategies as st
 
 from deployments.gateway.action_request import FLOAT32_MAX, parse_action_request
 from deployments.gateway.errors import BadRequestError
-from models.networks.shipped import JUNCTIONS
+from models.networks.shipped import JUNCTIONS, SHIPPED
 
-CAPACITIES = {j.id: [10.0 * (lane + 1) for lane in range(j.n_lanes)] for j in JUNCTIONS.values()}
+NETWORK = replace(
+    SHIPPED,
+    junctions={
+        each.id: replace(each, capacities=tuple(10.0 * lane for lane in range(1, each.n_lanes + 1)))
+        for each in JUNCTIONS.values()
+    },
+)
 SMALL = "300839359"
 
 
 def parse(body: object) -> tuple[str, list[float]]:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    query = parse_action_request(raw, CAPACITIES)
+    query = parse_action_request(raw, network=NETWORK)
     return query.junction_id, query.obs
 
 

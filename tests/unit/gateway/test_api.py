@@ -21,7 +21,7 @@ from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.users import Users
 from deployments.http.messages import is_name
 from deployments.store import StoreUnavailable
-from models.networks.shipped import JUNCTIONS, SHIPPED
+from models.networks.shipped import JUNCTIONS
 from tests.unit.gateway.conftest import DEADLINE_S, LIMITS, PASSWORD
 
 ACTION = "/traffic/action"
@@ -116,7 +116,6 @@ class TestLogin:
             logins,
             tokens,
             InferenceClient(inference, DEADLINE_S),
-            SHIPPED.capacities,
             GatewayCounts(),
         )
         transport = httpx.ASGITransport(create_app(service))

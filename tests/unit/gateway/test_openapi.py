@@ -21,7 +21,6 @@ from deployments.gateway.inference_calls.client import InferenceClient
 from deployments.gateway.login import Logins
 from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.http.errors import UnauthorizedError
-from models.networks.shipped import SHIPPED
 from tests.unit.gateway.conftest import DEADLINE_S, FakeInference, make_tokens
 
 CHECKS = [
@@ -54,7 +53,6 @@ def make_app(error: Exception | None = None) -> FastAPI:
             cast(Logins, LoginsOfAnn(tokens)),
             tokens,
             inference,
-            SHIPPED.capacities,
             GatewayCounts(),
         ),
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from deployments.gateway.action_request import check_capacities
 from deployments.gateway.errors import InferenceUnavailableError
 from deployments.gateway.fallbacks import configured_plan
 from deployments.gateway.inference_calls.http_calls import checked_action
@@ -81,14 +80,6 @@ def test_actions_are_those_of_the_network():
     with pytest.raises(InferenceUnavailableError):
         checked_action(7, n_actions=7)
     assert [signal_of(action) for action in range(6)] == ["RED", "YELLOW", *["GREEN"] * 4]
-
-
-def test_lane_capacities_of_the_arguments_must_be_those_of_its_lanes():
-    check_capacities(CITY.capacities, CITY)
-    with pytest.raises(ValueError, match="unknown junction"):
-        check_capacities(SHIPPED.capacities, CITY)
-    with pytest.raises(ValueError, match="junction west needs 4 lane capacities above zero"):
-        check_capacities(CITY.capacities | {"west": [1.0]}, CITY)
 
 
 def test_a_safety_layer_is_made_of_the_network_file_or_refused_with_a_sentence():

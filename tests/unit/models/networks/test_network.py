@@ -15,7 +15,7 @@ def test_sizes_follow_from_the_junctions_in_the_order_of_their_indices():
     assert city.obs_sizes.tolist() == [7, 6, 7]
     assert city.unavailable.tolist() == [[False] * 3, *[[False, False, True]] * 2]
     assert city.avail_actions("east") == (1, 1, 0)
-    assert city.capacities["west"] == (10, 11, 12, 13)
+    assert city.junctions["west"].capacities == (10, 11, 12, 13)
 
 
 def test_the_shipped_network_has_the_sizes_of_the_documents():

@@ -49,9 +49,14 @@ def test_a_deploy_that_cannot_succeed_is_refused_in_a_sentence(
 
 def test_a_cluster_without_supervision_is_named_by_its_dashboard(greenwave, data_dir, monkeypatch):
     rollouts: list[Rollout] = []
+
+    def record(self, config=None):
+        rollouts.append(self)
+        return True
+
     monkeypatch.setattr(deploy_command, "read", lambda options: {"applications": []})
-    monkeypatch.setattr(Rollout, "deploy", lambda self, config: rollouts.append(self) or True)
-    monkeypatch.setattr(Rollout, "roll_back", rollouts.append)
+    monkeypatch.setattr(Rollout, "deploy", record)
+    monkeypatch.setattr(Rollout, "roll_back", record)
     deployed, undone = (
         greenwave(command, "--cluster", "http://10.1.2.3:8265/")
         for command in ("deploy", "rollback")

@@ -27,7 +27,7 @@ LOAN = {
 
 
 @pytest.fixture
-def store(data_dir) -> Path:
+def store(data_dir):
     """Create the store of the commands."""
     data_dir.mkdir()
     connect(data_dir / "greenwave.db").close()
@@ -35,7 +35,7 @@ def store(data_dir) -> Path:
 
 
 @pytest.fixture
-def file(tmp_path) -> Path:
+def file(tmp_path):
     return tmp_path / "records.jsonl"
 
 
