@@ -1,4 +1,4 @@
-# Everything a user or developer runs. `make help` lists it.
+# Commands for users and developers; `make help` lists them.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 
@@ -27,29 +27,29 @@ export CHECK_PYTHON
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
-up: $(VENV)/.serve  ## start the whole system, keep it running, make a first prediction (ARGS="--help" for options)
+up: $(VENV)/.serve  ## start and supervise the whole system, and make a first prediction (ARGS="--help" for options)
 	@$(BIN)/greenwave up $(ARGS)
 
 down: $(VENV)/.serve  ## stop what `make up` started
 	@$(BIN)/greenwave down $(ARGS)
 
-status: $(VENV)/.serve  ## show every application and its state, since when, and how often restarted
+status: $(VENV)/.serve  ## show every application, and the starts and restarts of Ray and the edge
 	@$(BIN)/greenwave status $(ARGS)
 
-dashboards: $(VENV)/.serve  ## watch the running system with Prometheus and Grafana, until Ctrl-C
+dashboards: $(VENV)/.serve  ## show the running system in Prometheus and Grafana, until Ctrl-C
 	@$(BIN)/greenwave dashboards $(ARGS)
 
-deploy: $(VENV)/.serve  ## put new code, another config or new weights in service under load (ARGS=config.yaml)
+deploy: $(VENV)/.serve  ## deploy new code, another config or new weights under load (ARGS=config.yaml)
 	@$(BIN)/greenwave deploy $(ARGS)
 
-rollback: $(VENV)/.serve  ## put the config before the present one in service again
+rollback: $(VENV)/.serve  ## deploy the previous config again
 	@$(BIN)/greenwave rollback $(ARGS)
 
-# What every change must leave as it is, on a real cluster; the rest takes as long as all of this.
+# Cluster tests for every change; the rest takes as long as these and all other tests together.
 CORE := tests/cluster/inference tests/cluster/gateway/test_gateway.py tests/cluster/forecasts
 TOGETHER := -m "not alone and not secure" $(CORE)
 REST := -m "not alone and not secure" tests/browser tests/cluster $(CORE:%=--ignore=%)
-# Beside another cluster, on two cores, a time limit can lie: what fails there is judged by itself.
+# On two cores, a second cluster can exceed time limits: tests that fail run again alone.
 JUDGED_ALONE = $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none
 
 test: lint  ## run every check and all tests but test-slow, test-secure and test-nodes, on real Ray, Redis and SUMO
@@ -58,14 +58,14 @@ test: lint  ## run every check and all tests but test-slow, test-secure and test
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/edge tests/adversary
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile $(TOGETHER) || $(JUDGED_ALONE) $(TOGETHER)
 
-test-slow: $(VENV)/.dev  ## run what test leaves out on one node: records, client, launcher, faults, consoles, pages in a browser, traces (half an hour)
+test-slow: $(VENV)/.dev  ## run the other tests on one node: records, client, launcher, faults, consoles, browser, traces (half an hour)
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile $(REST) || $(JUDGED_ALONE) $(REST)
 	@$(BIN)/python -m pytest -q -m alone tests/cluster
 
-test-nodes: $(VENV)/.dev  ## kill and cut off nodes of a cluster in network namespaces, scale replicas with load, and measure what each event costs (as root; nine minutes)
+test-nodes: $(VENV)/.dev  ## kill and partition nodes of a cluster in network namespaces, and scale replicas with load (as root; nine minutes)
 	@$(BIN)/python -m pytest -q tests/nodes
 
-test-secure: $(VENV)/.dev  ## start a whole system with secrets, use and break it, and look at its ports, pages, processes and logs (four minutes)
+test-secure: $(VENV)/.dev  ## check ports, pages, processes and logs of a whole system for leaks of its secrets (four minutes)
 	@$(BIN)/python -m pytest -q -m secure tests/cluster
 
 unit: $(VENV)/.dev  ## run the fast tests only
@@ -75,7 +75,7 @@ mutants: $(VENV)/.dev  ## put single defects into the hidden states; each must m
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
 soak: $(VENV)/.dev  ## simulate faults of the hidden states until one breaks a promise (ARGS="--help" for options)
-	@$(BIN)/python -m tests.unit.inference.simulation $(ARGS)
+	@$(BIN)/python -m tests.unit.stateful.simulation $(ARGS)
 
 lint: $(VENV)/.dev  ## format check, lint, types, import rules
 	@$(BIN)/ruff format --check .
@@ -83,20 +83,20 @@ lint: $(VENV)/.dev  ## format check, lint, types, import rules
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-reference: $(VENV)/.serve  ## write docs/configuration.md, docs/network.schema.json and Grafana's dashboards anew from what describes them
+reference: $(VENV)/.serve  ## write docs/configuration.md, docs/network.schema.json and the dashboards from the code
 	@$(BIN)/python -m tools.configuration_reference
 	@$(BIN)/python -m tools.dashboards
 	@$(BIN)/python -m tools.network_schema
 
-openapi: $(VENV)/.serve  ## write docs/openapi anew from the routes (ARGS=--release promises it to clients)
+openapi: $(VENV)/.serve  ## write docs/openapi from the routes (ARGS=--release: as the last release, too)
 	@$(BIN)/python -m tools.openapi $(ARGS)
 
-check: $(VENV)/.serve  ## check the serve configs strictly
+check: $(VENV)/.serve  ## check the serve configs
 	@$(BIN)/greenwave check serve_config.yaml configs/*.yaml
 
-sim: $(VENV)/.sim  ## install SUMO and what else a city of one's own needs: evaluate, demand, network show, training
+sim: $(VENV)/.sim  ## install SUMO and the tools for cities: evaluate, demand, network show, training
 
-demo: $(VENV)/.sim  ## an hour of simulated traffic, controlled by the running system
+demo: $(VENV)/.sim  ## simulate an hour of traffic that the running system controls
 	@$(BIN)/python -m serve_app.demo $(ARGS)
 
 bench: $(VENV)/.dev  ## compare with FastAPI, LitServe, BentoML and bare Serve (needs wrk; ARGS="--help" for options)
@@ -140,10 +140,10 @@ safety: $(VENV)/.dev  ## let adversaries ask the safety layer a hundred million 
 plan: $(VENV)/.sim  ## design the fixed-time plan that the gateway falls back to anew
 	@$(BIN)/python -m models.training.design_plan $(ARGS)
 
-screenshots: $(VENV)/.dev  ## take the pictures of Ray's dashboard in docs/ anew (needs Chromium)
+screenshots: $(VENV)/.dev  ## take the screenshots of Ray's dashboard in docs/ (needs Chromium)
 	@SCREENSHOTS=docs $(BIN)/python -m pytest -q tests/browser/test_ray_dashboard.py
 
-audit: $(AUDIT)/.done  ## look up what is known against the pinned packages, and write what is pinned to sbom.json (CycloneDX)
+audit: $(AUDIT)/.done  ## check the pinned packages for known vulnerabilities, and write sbom.json (CycloneDX)
 	@$(AUDIT)/bin/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml \
 		--of JSON --output-reproducible --output-file sbom.json 2> /dev/null && echo "sbom.json has what is pinned."
 	@$(AUDIT)/bin/python -m tools.vulnerabilities requirements.lock
@@ -157,7 +157,7 @@ lock: $(VENV)/.dev  ## pin the newest versions that pyproject.toml allows
 clean:  ## remove the virtual environments and caches
 	rm -rf $(VENV) .venv-peers $(AUDIT) sbom.json .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-# One stamp per set of packages; a stamp is renewed when the requirements change.
+# One stamp per set of packages, renewed when the requirements change.
 $(BIN)/python:
 	@$(if $(PYTHON),,$(error No python3 was found; install Python 3.11))
 	@$(PYTHON) -c "$$CHECK_PYTHON"
@@ -170,7 +170,7 @@ define INSTALL
 @touch $@
 endef
 
-# Apart from what it judges, and pinned by itself.
+# Separate from the packages that it checks, with pinned versions.
 $(AUDIT)/.done: Makefile
 	@$(PYTHON) -c "$$CHECK_PYTHON"
 	@$(PYTHON) -m venv $(AUDIT)

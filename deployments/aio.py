@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
-from deployments.log import Outages
+from deployments.log import Outages, logger
 
 T = TypeVar("T")
 
@@ -67,6 +67,39 @@ class PeriodicTask:
             else:
                 if self._outages is not None:
                     self._outages.served()
+
+
+class BackgroundTasks:
+    """Tasks that no caller awaits: kept from the garbage collector, their failures reported."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run work whose failure affects nothing else; it is logged."""
+
+        def log(error: BaseException) -> None:
+            logger.error("Background work failed", exc_info=error)
+
+        self.supervise(work, log)
+
+    def supervise(
+        self, work: Coroutine[Any, Any, None], on_failure: Callable[[BaseException], None]
+    ) -> None:
+        """Run work, and report its failure."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+
+        def done(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            if not task.cancelled() and (error := task.exception()) is not None:
+                on_failure(error)
+
+        task.add_done_callback(done)
+
+    def cancel(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
 
 
 class SingleFlight(Generic[T]):

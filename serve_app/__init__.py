@@ -1,1 +1,1 @@
-"""What runs and how it is started: builders, settings, command line, edge."""
+"""Builders of the applications, settings, and the launcher."""

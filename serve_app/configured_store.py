@@ -1,4 +1,4 @@
-"""The store of the settings, for whoever runs in the cluster."""
+"""The store of the settings, for processes of the cluster."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from serve_app.settings import Settings
 
 
 def open_configured_store() -> Store:
-    """Open the store where it is used: its URL may hold a password, and Ray keeps what is bound to
-    a deployment."""
+    """Open the store in the process that uses it.
+
+    Its URL may have a password, and Ray stores what is bound to a deployment.
+    """
     return open_store(Settings().resolved_store_url)
 
 
 def require_shared_store() -> None:
-    """Refuse an embedded database when its replicas would run on several machines.
+    """Refuse an embedded store on a cluster of several machines.
 
     Raises:
-        ValueError: each machine would keep records of its own.
+        ValueError: each machine would have separate records.
     """
     url = Settings().resolved_store_url
     if not url.startswith("sqlite") or not ray.is_initialized():
@@ -26,6 +28,6 @@ def require_shared_store() -> None:
     machines = {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
     if len(machines) > 1:
         raise ValueError(
-            f"STORE_URL is an embedded database, but the cluster has {len(machines)} machines, and "
-            "each would keep records of its own; set STORE_URL=redis://… on every node"
+            f"STORE_URL is an embedded store, but the cluster has {len(machines)} machines, and "
+            "each would have separate records. Set STORE_URL=redis://… on every node."
         )

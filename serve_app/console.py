@@ -18,12 +18,12 @@ def build(args: ConsoleOptions) -> Application:
     """Build the application; ``import_path`` in the serve config names this function.
 
     Raises:
-        InsecureSettingsError: a login is asked for, and there is no safe signing key.
-        InvalidNetworkError: the network's file cannot be read or is no network.
+        InsecureSettingsError: the console asks for a login, and there is no safe signing key.
+        InvalidNetworkError: the network's file cannot be read, or is not a network.
     """
     settings = Settings()
     if args.login:
-        check_keys(settings)  # refuses unsafe ones before anything is started
+        check_keys(settings)  # before anything is started
     application: Application = Console.bind(  # type: ignore[attr-defined]
         args,
         open_keys=ConfiguredKeys,

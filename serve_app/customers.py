@@ -25,9 +25,9 @@ def build(args: RecordOptions) -> Application:
 
 
 def configured(record_type: RecordType, settings: Settings) -> RecordType:
-    """Return the type with what the settings say of the attributes that it leaves to them."""
-    said = {
+    """Return the type with the attributes that it leaves to the settings."""
+    configured = {
         attribute: getattr(settings, name)
         for attribute, name in record_type.left_to_settings.items()
     }
-    return replace(record_type, **said)
+    return replace(record_type, **configured)

@@ -24,20 +24,20 @@ def build(args: GatewayOptions) -> Application:
     """Build the application; ``import_path`` in the serve config names this function.
 
     Raises:
-        InsecureSettingsError: no safe signing key, or no safe token of the inference service.
-        InvalidNetworkError: the network's file cannot be read or is no network.
+        InsecureSettingsError: there is no safe signing key, or no safe inference token.
+        InvalidNetworkError: the network's file cannot be read, or is not a network.
         ValueError: the inference URL, the plan, a lane capacity, or a limit of the safety layer is
             not valid, or is not to be had for the network.
     """
     require_shared_store()
     network = configured_network(args.network, whole=args.safety)
-    check_safety(args, network)  # refuses what cannot be kept before anything is started
+    check_safety(args, network)  # before anything is started
     if args.lane_capacities is not None:
         check_capacities(args.lane_capacities, network)
     settings = Settings()
     if settings.rl_inference_service_url is not None:
         base_of(settings.rl_inference_service_url)
-    check_keys(settings)  # refuses unsafe ones before anything is started
+    check_keys(settings)  # before anything is started
     application: Application = Gateway.bind(  # type: ignore[attr-defined]
         args,
         open_keys=ConfiguredKeys,

@@ -8,7 +8,7 @@ from ray.serve import Application
 from deployments.inference.deployment import Inference
 from deployments.inference.options import InferenceOptions
 from serve_app.configured_network import configured_network, resolved
-from serve_app.configured_observability import configured_tracing
+from serve_app.configured_observability import configured_observability
 from serve_app.configured_store import open_configured_store, require_shared_store
 from serve_app.identity.inference_token import configured_tokens
 from serve_app.settings import Settings
@@ -18,8 +18,8 @@ def build(args: InferenceOptions) -> Application:
     """Build the application; ``import_path`` in the serve config names this function.
 
     Raises:
-        InsecureSettingsError: a token is asked for, and is not safe.
-        InvalidNetworkError: the network's file cannot be read or is no network.
+        InsecureSettingsError: the inference token is not safe.
+        InvalidNetworkError: the network's file cannot be read, or is not a network.
     """
     require_shared_store()
     settings = Settings()
@@ -27,8 +27,7 @@ def build(args: InferenceOptions) -> Application:
         args,
         agent_path=str(resolved(args.agent_path or settings.mappo_agent_path)),
         open_store=open_configured_store,
-        access_log_share=settings.access_log_share,
-        tracing=configured_tracing(settings),
+        observability=configured_observability(settings),
         open_tokens=configured_tokens(settings),
         network=configured_network(args.network),
     )

@@ -1,4 +1,4 @@
-"""Every environment variable that the services read, typed, in one place."""
+"""The environment variables of the services and the launcher."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def _usual_data_dir() -> Path:
 def _collector(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise PydanticCustomError("collector", "a URL is http:// or https:// with a host")
+        raise PydanticCustomError("collector", "the URL must be http:// or https:// with a host")
     return url
 
 
 class InsecureSettingsError(ValueError):
-    """The settings would make an unsafe system; the message is one clear sentence."""
+    """The settings would make the system unsafe; the message is one sentence."""
 
 
 class Settings(BaseSettings):
-    """Read when an application is built, in the process that deploys it."""
+    """Settings from the environment, read in the process that builds an application."""
 
     model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True)
 
@@ -49,7 +49,7 @@ class Settings(BaseSettings):
     )
     environment: Literal["development", "production"] = Field(
         "development",
-        description="Kind of installation; `production` refuses a generated signing key.",
+        description="Kind of installation. `production` refuses a generated signing key.",
     )
 
     network_path: Path | None = Field(
@@ -62,24 +62,23 @@ class Settings(BaseSettings):
     )
     density_model_path: Path = Field(
         _WEIGHTS / "density.safetensors",
-        description="File of the density model; its card lies beside it.",
+        description="File of the density model; its model card is beside it.",
     )
     flow_model_path: Path = Field(
         _WEIGHTS / "flow.safetensors",
-        description="File of the flow model; its card lies beside it.",
+        description="File of the flow model; its model card is beside it.",
     )
 
     rl_inference_service_url: str | None = Field(
         None,
-        description="Inference service that the gateway asks: a whole URL that ends with "
-        "`/predict_action`.",
-        json_schema_extra={"default": "the system's own"},
+        description="URL of the inference service for the gateway; it ends with `/predict_action`.",
+        json_schema_extra={"default": "that of the same system"},
     )
     inference_token: SecretStr | None = Field(
         None,
-        description="Token that the inference service asks every client for, and that the gateway, "
-        "the demo and the load tests send.",
-        json_schema_extra={"default": "it asks for none", "range": "≥ 32 bytes of printable ASCII"},
+        description="Token that clients of the inference service must send; the gateway, the demo "
+        "and the load tests send it.",
+        json_schema_extra={"default": "no token", "range": "≥ 32 bytes of printable ASCII"},
     )
     inference_token_file: Path | None = Field(
         None,
@@ -91,14 +90,14 @@ class Settings(BaseSettings):
         None,
         description="Key that signs the access tokens.",
         json_schema_extra={
-            "default": "made on the first start, kept with mode 0600",
+            "default": "created on the first start, kept with mode 0600",
             "range": "≥ 32 bytes",
         },
     )
     jwt_keys_file: Path | None = Field(
         None,
         description="File with the keys that sign access tokens, where `greenwave keys` changes "
-        "them; a file that is there goes before `JWT_SECRET`.",
+        "them. If the file exists, `JWT_SECRET` is ignored.",
         json_schema_extra={"default": "`jwt-keys.json` in `DATA_DIR`, if there is one"},
     )
     jwt_expiration_minutes: int = Field(
@@ -107,12 +106,12 @@ class Settings(BaseSettings):
     jwt_auth_username: str | None = Field(
         None,
         description="Name of a user for a quick start, set together with `JWT_AUTH_PASSWORD`.",
-        json_schema_extra={"default": "`operator`, made on the first start"},
+        json_schema_extra={"default": "`operator`, created on the first start"},
     )
     jwt_auth_password: SecretStr | None = Field(
         None,
         description="Password of the user `JWT_AUTH_USERNAME`.",
-        json_schema_extra={"default": "made and shown on the first start, kept with mode 0600"},
+        json_schema_extra={"default": "created and shown on the first start, kept with mode 0600"},
     )
     loans_update_validation_status: Annotated[Literal[200, 400], BeforeValidator(int)] = Field(
         200,
@@ -123,52 +122,50 @@ class Settings(BaseSettings):
 
     log_format: Literal["text", "json"] = Field(
         "text",
-        description="Form of the lines in the logs. `json` has `make up` and `make deploy` put "
-        "`encoding: JSON` into the `logging_config` of the serve config, and the supervisors "
-        "write JSON, too; `text` leaves the services to the config.",
+        description="Format of log lines. With `json`, `make up` and `make deploy` set "
+        "`encoding: JSON` in the `logging_config` of the serve config, and the supervisors write "
+        "JSON, too. `text` leaves the services to the config.",
     )
     access_log_share: float = Field(
         0.0,
         ge=0,
         le=1,
-        description="Share of the requests that get a line in their replica's log. Answers of 500 "
-        "and above always do, one a second of each replica at most.",
+        description="Share of the requests with a line in the access log. Answers of 500 and above "
+        "always have one, at most one per second and replica.",
         json_schema_extra={"unit": "of 1"},
     )
     otel_exporter_otlp_endpoint: Annotated[str, AfterValidator(_collector)] | None = Field(
         None,
-        description="Base URL of an OpenTelemetry collector that takes OTLP over HTTP. With it, "
-        "requests are traced.",
+        description="Base URL of an OpenTelemetry collector (OTLP over HTTP). Turns tracing on.",
         json_schema_extra={"default": "no traces", "range": "`http://…`, `https://…`"},
     )
     otel_traces_sampler_arg: float = Field(
         0.01,
         ge=0,
         le=1,
-        description="Share of the requests that are traced, of those that come without a "
-        "`traceparent` of their own.",
+        description="Share of the requests without a `traceparent` that are traced.",
         json_schema_extra={"unit": "share"},
     )
 
     edge_host: str = Field(
         "127.0.0.1",
-        description="Address that the edge listens on with all ports but 8000.",
+        description="Address that the edge binds all ports but 8000 to.",
     )
     edge_inference_host: str = Field(
         "127.0.0.1",
-        description="Address that the edge listens on with port 8000, which leads to services "
-        "without login and is plain HTTP: for a network of one's own, such as a container's.",
+        description="Address that the edge binds port 8000 to: plain HTTP, to services without "
+        "login. Open it only to a private network, such as a container's.",
     )
     edge_certificate: Path | None = Field(
         None,
-        description="PEM file with certificate, chain and key; with it, the edge speaks HTTPS "
-        "alone, but on port 8000.",
+        description="PEM file with certificate, chain and key. It makes the edge speak only HTTPS, "
+        "except on port 8000.",
         json_schema_extra={"default": "plain HTTP"},
     )
 
     @classmethod
     def of_instance(cls, port_base: int | None) -> Self:
-        """Read the settings of the instance at these ports; a second one has its own folder."""
+        """Return the settings of an instance; one with a port base has a separate folder."""
         settings = cls()
         if port_base:
             return cls(data_dir=settings.data_dir / f"ports-{port_base}")
@@ -176,7 +173,7 @@ class Settings(BaseSettings):
 
     @staticmethod
     def usual_data_dir() -> Path:
-        """Return the folder where nobody names another."""
+        """Return the default data folder."""
         return _usual_data_dir()
 
     @property
@@ -184,16 +181,16 @@ class Settings(BaseSettings):
         return self.store_url or f"sqlite:///{self.data_dir / 'greenwave.db'}"
 
     def existing_store_url(self) -> str:
-        """Return the store's URL for commands that read: an embedded store must be there already.
+        """Return the store's URL, if an embedded store exists.
 
         Raises:
-            StoreUnavailable: there is no such file; a mistyped name must not seem an empty store.
+            StoreUnavailable: its file does not exist; a mistyped name must not seem an empty store.
         """
         url = self.resolved_store_url
         path = Path(url.removeprefix("sqlite:///"))
         if url.startswith("sqlite:///") and not path.exists():
             raise StoreUnavailable(
-                f"There is no store at {path.absolute()}; are STORE_URL, DATA_DIR and --port-base"
-                " those of `make up`?"
+                f"There is no store at {path.absolute()}. Use the STORE_URL, DATA_DIR and"
+                " --port-base of `make up`."
             )
         return url

@@ -6,7 +6,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from deployments.inference import protocol
+from deployments.stateful import protocol
 
 VERSION_VARIABLE = "SIMULATED_VERSION"
 

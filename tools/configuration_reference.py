@@ -1,7 +1,4 @@
-"""Writes docs/configuration.md, made from the models that read the configuration.
-
-``make reference`` calls this; a test keeps the page current.
-"""
+"""Writes docs/configuration.md from the models that read the configuration (``make reference``)."""
 
 from __future__ import annotations
 
@@ -22,21 +19,21 @@ PAGE = ROOT / "docs" / "configuration.md"
 HEAD = """\
 # Configuration
 
-<!-- Made by `make reference` from the models that read the configuration; edit those. -->
+<!-- Written by `make reference` from the models that read the configuration. Edit those. -->
 
-| What | Where it is set | In force |
+| What | Where it is set | Takes effect |
 |---|---|---|
 | arguments | `args` of an application in a serve config | with the next deploy |
 | `user_config` | a deployment in a serve config | with the next deploy, without a restart |
-| variables | where Ray runs: for `make up`, or `ray start` on every node | with the next start |
+| variables | environment of `make up`, or of `ray start` on every node | with the next start |
 
 `make check` refuses unknown arguments, values out of range, and arguments that contradict each
-other. What else a serve config holds is Ray's, and so are the variables `RAY_AUTH_TOKEN` and
-`RAY_AUTH_TOKEN_PATH`, which the commands read.
+other. All other keys of a serve config are Ray's. The commands also read Ray's variables
+`RAY_AUTH_TOKEN` and `RAY_AUTH_TOKEN_PATH`.
 
 ## Environment variables
 
-A variable that is set and empty counts as unset, except `JWT_SECRET`, which must not be empty.
+An empty variable counts as unset, except `JWT_SECRET`, which must not be empty.
 """
 
 _UNITS = {"_s": "seconds", "_minutes": "minutes"}
@@ -44,7 +41,7 @@ _SIGNS = {Gt: "> {}", Ge: "≥ {}", Lt: "< {}", Le: "≤ {}"}
 
 
 def reference() -> str:
-    """Return the whole page."""
+    """Return the page."""
     variables = {name.upper(): field for name, field in Settings.model_fields.items()}
     return "".join((HEAD, *_table("Variable", variables), *map(_chapter, SERVICES)))
 
@@ -60,7 +57,7 @@ def _chapter(service: Service) -> str:
 
 
 def _keys(model: type[BaseModel], within: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Yield each key of a configuration and, behind one that has a form of its own, its keys."""
+    """Yield each key of a configuration, followed by the keys inside of it."""
     for name, field in model.model_fields.items():
         key = within + (field.alias or name)
         yield key, field
@@ -77,12 +74,12 @@ def _table(first: str, fields: Mapping[str, FieldInfo]) -> Iterator[str]:
 
 
 def _facts(name: str, field: FieldInfo) -> Iterator[str]:
-    """Yield unit, default and range; what a field says in so many words goes first."""
-    said = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    """Yield unit, default and range; what a field declares comes first."""
+    declared = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
     unit = next((unit for end, unit in _UNITS.items() if name.lower().endswith(end)), "")
-    yield str(said.get("unit", unit))
-    yield str(said.get("default", _default(field)))
-    yield str(said.get("range", _range(field)))
+    yield str(declared.get("unit", unit))
+    yield str(declared.get("default", _default(field)))
+    yield str(declared.get("range", _range(field)))
 
 
 def _default(field: FieldInfo) -> str:
@@ -95,12 +92,12 @@ def _default(field: FieldInfo) -> str:
         case Path():
             return f"`{_portable(value)}`"
         case _ if field.is_required():
-            return "none, it must be given"
+            return "required"
     return f"`{value}`"
 
 
 def _portable(path: Path) -> str:
-    """Return a path as it reads on every machine."""
+    """Return a path that is the same on every machine."""
     if path.is_relative_to(ROOT):
         return str(path.relative_to(ROOT))
     return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)

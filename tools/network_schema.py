@@ -1,7 +1,4 @@
-"""Writes docs/network.schema.json, the JSON Schema of the network file.
-
-``make reference`` calls this; a test keeps the file current.
-"""
+"""Writes docs/network.schema.json, the JSON Schema of the network file (``make reference``)."""
 
 from __future__ import annotations
 

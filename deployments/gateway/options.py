@@ -41,7 +41,7 @@ class GatewayOptions(Options):
         gt=0,
         le=60,
         description="Longest wait for an answer of the inference service before the fallback is "
-        "given. Must be above the `shared_patience_s` of `inference_app`.",
+        "given. Must be above 1.5, for which `inference_app` waits for a hidden state.",
     )
     inference_app: str = Field(
         "inference",

@@ -16,7 +16,6 @@ from deployments.http.messages import IdempotencyKey, Run
 from deployments.http.probes import Probes
 from deployments.http.request import BearerGuard
 from deployments.inference.described import describe
-from deployments.inference.options import InferenceOptions
 from deployments.inference.routes import Routes, render_error
 from deployments.inference.schemas import (
     BatchRequest,
@@ -32,8 +31,7 @@ from deployments.inference.schemas import (
     ResetResponse,
 )
 from deployments.inference.service import InferenceService
-from models.networks.network import Network
-from models.networks.shipped import SHIPPED, is_shipped
+from models.networks.shipped import is_shipped
 
 MAX_BODY = 64 * 1024  # bytes
 MAX_BATCH_BODY = 2 * 1024 * 1024  # a thousand predictions
@@ -67,17 +65,16 @@ def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def create_app(
     service: InferenceService,
-    options: InferenceOptions,
     probes: Probes | None = None,
     access_log: AccessLog | None = None,
     guard: BearerGuard | None = None,
-    network: Network = SHIPPED,
+    max_waiting: int = 1000,
 ) -> FastAPI:
     """Build the ASGI application around a service.
 
     Args:
         guard: asks for a token on every route but the probes and ``/health``.
-        network: whose junctions are served.
+        max_waiting: requests at work at once, at most; fewer while they wait longer than 80 ms.
     """
     app = FastAPI(
         title="Inference service",
@@ -87,11 +84,11 @@ def create_app(
         redoc_url=None,
     )
     add_docs(app)
-    fast = FastRoutes(app, render_error, options.max_waiting, access_log=access_log, guard=guard)
-    _add_prediction_routes(fast, Routes(service, network))
+    fast = FastRoutes(app, render_error, max_waiting, access_log=access_log, guard=guard)
+    _add_prediction_routes(fast, Routes(service, service.network))
     (probes or Probes()).add_to(fast)
-    if not is_shipped(network):
-        describe(app, network)
+    if not is_shipped(service.network):
+        describe(app, service.network)
     landing_page = _LANDING_PAGE.read_text(encoding="utf-8")
     guarded = page_headers(landing_page)
 

@@ -6,55 +6,45 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import ray
 from fastapi import FastAPI
 from ray import serve
-from ray.actor import ActorHandle
 
-from deployments.feed.actor import start_publisher
-from deployments.http.access_log import AccessLog
-from deployments.http.fast_path import fast_path_protocol
-from deployments.http.probes import Probes, store_check
+from deployments.http.probes import store_check
 from deployments.http.request import BearerGuard
 from deployments.inference.api import create_app
-from deployments.inference.change_of_network import check_network
-from deployments.inference.garbage import look_for_garbage_seldom
-from deployments.inference.layout import Layout, Seat, agree_on_layout, table_of
 from deployments.inference.metrics import InferenceMetrics
-from deployments.inference.occupancy import occupy
 from deployments.inference.options import InferenceOptions
-from deployments.inference.replica.leases import StateLeases
-from deployments.inference.replica.shards import ShardedLeases
-from deployments.inference.service import InferenceService
-from deployments.inference.telemetry import InferenceReporter
-from deployments.inference.wire.actor import OpenStore, find_authority
-from deployments.inference.wire.client import RayAuthority
-from deployments.metrics.exported import RequestMetrics
-from deployments.metrics.publisher import Publisher
-from deployments.ray_private.http_server import install_protocol
-from deployments.ray_private.serve import keep_calls_inside, prepare_log, writes_json
-from deployments.store import Store, StoreUnavailable
-from deployments.tracing.process import TracingOptions
-from deployments.tracing.replica import end_traces, trace_replica
+from deployments.inference.policy_model import initial_state
+from deployments.inference.service import InferenceReporter, InferenceService
+from deployments.replica import Observability, ReplicaBase
+from deployments.stateful.admission import ForeignStatesError
+from deployments.stateful.ray.actor import OpenStore
+from deployments.stateful.ray.client import connect_engine
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED
-from models.policy.form import HIDDEN_DIM
 
-_STORE_PATIENCE_S = 60.0
-_STORE_PAUSE_S = 0.5
+
+class AnotherNetworkError(Exception):
+    """Hidden states are kept that belong to another network."""
+
+    def __init__(self, network: Network, error: ForeignStatesError) -> None:
+        super().__init__(
+            f"The network {network.name} has other junctions, phases or lanes than the one that"
+            f" the hidden states of this application belong to, and {error.found}. Serve the"
+            " network file that they belong to and reset its runs, or give the application another"
+            " name."
+        )
 
 
 @serve.deployment(name="Inference")
 @serve.ingress()
-class Inference:
-    """One replica: owns the hidden states it steps, serves the policy over HTTP.
+class Inference(ReplicaBase):
+    """One replica: owns the hidden states that it steps, and serves the policy over HTTP.
 
     Args:
-        agent_path: policy file, unless ``user_config`` names another.
-        open_store: opens the store in which the layout, resets and copies of hidden states are.
-        access_log_share: of the requests that get a line in the log, from 0 to 1.
-        open_tokens: reads, where they are used, the tokens of which clients must send one; None
-            asks for none.
+        agent_path: the policy's file, unless ``user_config`` names another.
+        open_store: opens the store of the layout, resets and snapshots.
+        open_tokens: reads the tokens of which clients must send one; None requires none.
         network: whose junctions are served.
     """
 
@@ -63,105 +53,35 @@ class Inference:
         options: InferenceOptions,
         agent_path: str,
         open_store: OpenStore,
-        access_log_share: float = 0.0,
-        tracing: TracingOptions | None = None,
+        observability: Observability | None = None,
         open_tokens: Callable[[], Sequence[str]] | None = None,
         network: Network = SHIPPED,
     ) -> None:
-        prepare_log()
-        keep_calls_inside()
-        look_for_garbage_seldom()
-        trace_replica(tracing)
-        self._options = options
+        super().__init__(observability)
         self._guard = open_tokens and BearerGuard(open_tokens())
-        self._store = open_store()
-        leases = await _connect(options, network, open_store, self._store, tracing)
-        self._leases = ShardedLeases(leases)
-        self._service = InferenceService(self._leases, options, network)
-        await asyncio.gather(self._leases.start(), self._service.policies.start(agent_path))
-        self._metrics = Publisher(InferenceMetrics(self._service).publish)
-        checks = {**self._service.checks(), "store": store_check(self._store)}
-        self._probes = Probes(self.check_health, checks)
-        self._access_log = AccessLog(access_log_share)
+        store, traces = open_store(), observability and observability.tracing
+        try:
+            self._engine = await connect_engine(
+                options, initial_state, network.digest, open_store, store, traces
+            )
+        except ForeignStatesError as error:
+            raise AnotherNetworkError(network, error) from error
+        self._service = InferenceService(self._engine, network)
+        await asyncio.gather(self._engine.start(), self._service.policies.start(agent_path))
+        self.checks |= {**self._service.checks(), "store": store_check(store)}
+        self.close_at_end(self._service.close, store.close)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
-        app = create_app(
-            self._service,
-            self._options,
-            self._probes,
-            self._access_log,
-            self._guard,
-            self._service.network,
-        )
-        self._metrics.add(RequestMetrics(app.state.request_times).publish)
-        self._feed = start_publisher(InferenceReporter(self._service, app.state.request_times))
-        install_protocol(fast_path_protocol(app))
-        return app
+        service = self._service
+        app = create_app(service, self.probes, self.access_log, self._guard)
+        times = app.state.request_times.of("POST", "/predict_action")
+        reporter = InferenceReporter(service, times)
+        return self.instrument(app, InferenceMetrics(service).publish, reporter)
 
     async def reconfigure(self, user_config: dict[str, Any]) -> None:
         """Swap the policies; a file that cannot be served leaves the present one in place."""
         await self._service.policies.reconfigure(user_config)
 
     def check_health(self) -> None:
-        self._leases.check_health()
-        self._metrics.check_health()
-        self._feed.check_health()
-
-    async def __del__(self) -> None:
-        self._metrics.stop()
-        self._feed.stop()
-        await self._service.close()
-        await self._store.close()
-        await end_traces()
-
-
-async def _connect(
-    options: InferenceOptions,
-    network: Network,
-    open_store: OpenStore,
-    store: Store,
-    tracing: TracingOptions | None,
-) -> list[StateLeases]:
-    app = serve.get_replica_context().app_name
-    replica = ray.get_runtime_context().get_actor_name() or ""
-    layout = await _enter(store, table_of(app), options, network)
-
-    def connect(seat: Seat) -> StateLeases:
-        authority = RayAuthority(lambda: _find(app, options, open_store, seat, tracing))
-        return StateLeases(authority, replica, HIDDEN_DIM, options, seat.generation)
-
-    return [connect(seat) for seat in layout.seats]
-
-
-async def _enter(store: Store, table: str, options: InferenceOptions, network: Network) -> Layout:
-    """Agree on the layout of this cluster's states, waiting for a store that does not serve yet."""
-    context = ray.get_runtime_context()
-    session, restores = context.get_session_name(), options.restore_after_restart
-    async with asyncio.timeout(_STORE_PATIENCE_S):
-        while True:
-            try:
-                await occupy(store, table, context.gcs_address)
-                await check_network(
-                    store,
-                    table,
-                    network,
-                    session,
-                    all_starts=restores,
-                    copied_within_s=options.snapshot_period_s + _STORE_PAUSE_S,
-                )
-                return await agree_on_layout(store, table, options, network)
-            except StoreUnavailable:  # which the store tells the log
-                await asyncio.sleep(_STORE_PAUSE_S)
-
-
-def _find(
-    app: str,
-    options: InferenceOptions,
-    open_store: OpenStore,
-    seat: Seat,
-    tracing: TracingOptions | None,
-) -> ActorHandle:
-    actor = find_authority(app, options, open_store, seat, writes_json())
-    # an actor that is there already has the options of its creator
-    actor.configure.remote(options, tracing)
-    return actor
+        self._engine.check_health()
+        super().check_health()

@@ -1,4 +1,4 @@
-"""What a prediction can be refused for, as the contract words it.
+"""Errors of the inference service, with the messages of the contract.
 
 InferenceError
 ├── UnknownJunctionError        404
@@ -11,7 +11,7 @@ InferenceError
 ├── KeyConflictError            422
 ├── ModelNotLoadedError         503
 ├── StateUnavailableError       503, with Retry-After
-│   └── NoPlaceError            503, with Retry-After
+│   └── AtCapacityError         503, with Retry-After
 └── UnconfirmedError            503, with Retry-After
     └── DefectError             500
 """
@@ -25,11 +25,11 @@ from pydantic import ValidationError
 
 from deployments.http.errors import Code, RefusedError
 from deployments.http.messages import NOT_A_KEY
-from deployments.inference.protocol import (
-    HiddenStateError,
+from deployments.inference.policy_model import NonFiniteStateError
+from deployments.stateful.protocol import (
     KeyReusedError,
-    NonFiniteStateError,
     OutcomeUnknownError,
+    StateError,
     TooManyStatesError,
 )
 from models.networks.network import Network
@@ -41,9 +41,9 @@ _MAX_NAMED = 50
 
 
 class InferenceError(RefusedError):
-    """A refusal that leaves every hidden state as it was, unless it is an UnconfirmedError.
+    """Base of the errors. Hidden states are as they were, except after an UnconfirmedError.
 
-    ``str(error)`` is the ``detail``.
+    ``str(error)`` is the ``detail`` of the response.
     """
 
 
@@ -75,16 +75,16 @@ class InvalidKeyError(InferenceError):
 
 
 class InvalidBodyError(InferenceError):
-    """A body is not of its form.
+    """The body does not have the documented form.
 
     Attributes:
-        faults: as FastAPI tells of them, without the input: that may hold NaN, or megabytes.
+        faults: as FastAPI reports them, without the input, which may hold NaN or megabytes.
     """
 
     status = 422
 
     def __init__(self, error: ValidationError) -> None:
-        super().__init__("The body is not of its form")
+        super().__init__("The body does not have the documented form")
         self.faults = [
             {"type": fault["type"], "loc": ["body", *fault["loc"]], "msg": fault["msg"]}
             for fault in _faults(error)
@@ -92,7 +92,7 @@ class InvalidBodyError(InferenceError):
 
 
 class InvalidItemError(InferenceError):
-    """An item of several is not of its form; the others are not concerned."""
+    """One of several items does not have the documented form; the others are not affected."""
 
     status = 422
 
@@ -107,7 +107,7 @@ class TooLargeValuesError(InferenceError):
 
 
 class KeyConflictError(InferenceError):
-    """The idempotency key is that of a step with another observation."""
+    """The idempotency key belongs to a step with another observation."""
 
     status = 422
     code = "key_reused"
@@ -122,15 +122,15 @@ class ModelNotLoadedError(InferenceError):
 
 
 class StateUnavailableError(InferenceError):
-    """A state is not reached in time."""
+    """A state could not be checked out in time."""
 
     status = 503
     retry_after_s = 1
     code: Code | None = "overloaded"
 
 
-class NoPlaceError(StateUnavailableError):
-    """As many states are kept as may be, and this one would be new."""
+class AtCapacityError(StateUnavailableError):
+    """The limit on states is reached, and this one would be new."""
 
     code = "too_many_states"
 
@@ -140,7 +140,7 @@ class NoPlaceError(StateUnavailableError):
 
 
 class UnconfirmedError(InferenceError):
-    """Nobody knows whether the states are as they were; with its key, a step can be repeated."""
+    """It is unknown whether the states changed. With its key, a step can be repeated."""
 
     status = 503
     retry_after_s: int | None = 1
@@ -148,7 +148,7 @@ class UnconfirmedError(InferenceError):
 
 
 class DefectError(UnconfirmedError):
-    """Something went wrong that never should; its step may have been made before."""
+    """A defect; its step may have been made."""
 
     status = 500
     retry_after_s = None
@@ -158,7 +158,7 @@ class DefectError(UnconfirmedError):
 
 
 def refusal_of(error: Exception) -> InferenceError:
-    """Return what a client is told of an error that a step or a reset has met; log a defect."""
+    """Return the error for the client of a step or a reset that failed; log a defect."""
     match error:
         case InferenceError():
             return error
@@ -169,8 +169,8 @@ def refusal_of(error: Exception) -> InferenceError:
         case OutcomeUnknownError():
             return UnconfirmedError(str(error))
         case TooManyStatesError():
-            return NoPlaceError(error)
-        case HiddenStateError():
+            return AtCapacityError(error)
+        case StateError():
             return StateUnavailableError(str(error))
         case _:
             logger.error("A request failed", exc_info=error)

@@ -1,8 +1,8 @@
 """The policy in service, and a candidate beside it, which may change while replicas run.
 
-Each has hidden states of its own, told apart by a name, and a stepper of its own. Which runs a
-canary answers follows from their names alone, so that all replicas agree that have the same
-configuration; and while one has another, each still steps the states of the policy that answers.
+Each has hidden states in a namespace of its own, and a batcher of its own. A digest of the run
+decides whether a canary answers it, so that all replicas with the same configuration agree. While
+replicas have different configurations, each steps the states of the policy that answers.
 """
 
 from __future__ import annotations
@@ -14,86 +14,105 @@ from collections.abc import Mapping
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from deployments.inference.options import CandidateConfig, InferenceOptions, InferenceUserConfig
-from deployments.inference.replica.counts import StepCounts
-from deployments.inference.replica.shadow import Shadow
-from deployments.inference.replica.shards import ShardedLeases
-from deployments.inference.replica.stepper import Stepper
-from deployments.inference.replica.watched_steps import WatchedSteps
+from deployments.inference.options import CandidateConfig, InferenceUserConfig
+from deployments.inference.policy_model import PolicyModel
+from deployments.inference.shadow import Shadow
+from deployments.inference.telemetry import StepCounts, WatchedSteps
+from deployments.metrics.sampled import junction_labels
 from deployments.model_slot import ModelSlot
+from deployments.stateful.replica.batcher import Batcher, SteppedBatch
+from deployments.stateful.replica.engine import StatefulEngine
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED
 from models.policy.form import InvalidPolicyFileError
-from models.policy.step import PolicyStep
 
 _DIGEST_BYTES = 8
 
 
 @lru_cache(maxsize=4096)
-def place_of(run: str) -> float:
-    """Return where a run stands from 0 to 1, below 1: a share has the runs below it."""
+def bucket_of(run: str) -> float:
+    """Return a number from 0 to 1 (exclusive) for a run: a share has the runs below it."""
     digest = hashlib.blake2b(run.encode(), digest_size=_DIGEST_BYTES).digest()
     return (int.from_bytes(digest, "big") >> 11) / 2**53  # as many bits as a float has
 
 
 class Source(NamedTuple):
-    """What a policy is read from, and the name of its hidden states."""
+    """The file of a policy, and the namespace of its hidden states."""
 
     path: str
     revision: int | str | None
     states: str
 
 
-class Line:
+class Role(NamedTuple):
+    """A policy's role for the metrics: ``primary`` or ``candidate``, and its states."""
+
+    policy: str
+    states: str
+
+
+class Variant:
     """One policy with hidden states of its own.
 
     Attributes:
-        source: what the slot was loaded from; None before.
+        states: the namespace.
+        source: of the policy in the slot; None before one is loaded.
+        shadow: another policy that steps beside this one.
     """
 
     def __init__(
         self,
         kind: str,
         states: str,
-        leases: ShardedLeases,
-        options: InferenceOptions,
+        engine: StatefulEngine,
         network: Network,
+        watched_steps: WatchedSteps,
     ) -> None:
         self.states = states
-        read = partial(PolicyStep.load, network=network)
-        self.slot = ModelSlot(kind, read, InvalidPolicyFileError)
-        self.stepper = Stepper(leases, self.slot, options, states, network)
         self.source: Source | None = None
+        self.shadow: Shadow | None = None
+        self.counts = StepCounts()
+        self.slot = ModelSlot(
+            kind, partial(PolicyModel.load, network=network), InvalidPolicyFileError
+        )
+        self.batcher = Batcher(engine, lambda: self.slot.model, states, step_span="GRU step")
+        self.batcher.on_step = self._on_step
+        self._labels = junction_labels(network)
+        self._watched_steps = watched_steps
+
+    def count_with(self, counts: StepCounts) -> None:
+        """Add to these counts from now on."""
+        self.counts = self.batcher.counts = counts
 
     async def load(self, source: Source) -> bool:
-        """Have a source in the slot; return False when it is refused, and all is as before."""
+        """Load a source into the slot; return False if it is refused, and nothing changes."""
         if source == self.source:
-            self.slot.problem = None  # of another that was tried meanwhile
+            self.slot.problem = None  # of another one that was tried meanwhile
             return True
         await self.slot.load(source.path)
         if self.slot.problem is None:
             self.source = source
         return self.slot.problem is None
 
-
-class Part(NamedTuple):
-    """What a policy is here, for the metrics: ``primary`` or ``candidate``, and its states."""
-
-    policy: str
-    states: str
+    def _on_step(self, batch: SteppedBatch) -> None:
+        self.counts.add(batch, self._labels)
+        if self.shadow is not None:
+            self.shadow.follow(batch)
+        if self._watched_steps.watched:
+            self._watched_steps.add(batch, self.states)
 
 
 class Candidate(NamedTuple):
-    """What is tried, and how."""
+    """The policy that is tried, and how."""
 
-    line: Line
+    variant: Variant
     config: CandidateConfig
 
     def answers(self, run: str) -> bool:
-        return self.config.mode == "canary" and self.concerns(run)
+        return self.config.mode == "canary" and self.includes(run)
 
-    def concerns(self, run: str) -> bool:
-        return place_of(run) < self.config.share
+    def includes(self, run: str) -> bool:
+        return bucket_of(run) < self.config.share
 
 
 class Policies:
@@ -102,32 +121,29 @@ class Policies:
     Attributes:
         primary: the policy in service.
         candidate: the one beside it.
-        counts: of each policy in each part that it has had.
-        outcomes: of the steps of shadows, by the name of their states.
-        watched_steps: of all that answer.
+        counts: of each policy in each role that it has had.
+        shadow_outcomes: of the steps of shadows, by the name of their states.
+        watched_steps: of all policies that answer.
     """
 
-    def __init__(
-        self, leases: ShardedLeases, options: InferenceOptions, network: Network = SHIPPED
-    ) -> None:
-        self.counts: defaultdict[Part, StepCounts] = defaultdict(StepCounts)
-        self.outcomes: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    def __init__(self, engine: StatefulEngine, network: Network = SHIPPED) -> None:
+        self.counts: defaultdict[Role, StepCounts] = defaultdict(StepCounts)
+        self.shadow_outcomes: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.watched_steps = WatchedSteps(network)
-        self._leases = leases
-        self._options = options
+        self._engine = engine
         self._network = network
-        self._path = ""
-        self._lines: dict[str, Line] = {}
+        self._default_path = ""
+        self._variants: dict[str, Variant] = {}
         self._candidate_problem: str | None = None
         self._shadow: Shadow | None = None
         self._changing = asyncio.Lock()
         self.candidate: Candidate | None = None
-        self.primary = self._new_line("policy", "")
+        self.primary = self._new_variant("policy", "")
         self._serve(self.primary, None)
 
     async def start(self, path: str) -> None:
-        """Read a first policy, which stays until a configuration names another."""
-        self._path = path
+        """Load a first policy, which stays until a configuration names another."""
+        self._default_path = path
         await self.primary.load(Source(path, None, ""))
 
     @property
@@ -137,25 +153,25 @@ class Policies:
 
     @property
     def problem(self) -> str | None:
-        """Why a file that is configured is not served, None if all are."""
+        """Why a configured file is not served; None if all are."""
         return self.primary.slot.problem or self._candidate_problem
 
     @property
     def files(self) -> dict[str, str]:
         """The file of each policy that answers, by the name of its hidden states."""
-        sources = [line.source for line in self._lines.values()]
+        sources = [variant.source for variant in self._variants.values()]
         return {source.states: source.path for source in sources if source is not None}
 
     @property
-    def lacks_places(self) -> bool:
-        return any(line.stepper.lacks_places for line in self._lines.values())
+    def at_capacity(self) -> bool:
+        return any(variant.batcher.at_capacity for variant in self._variants.values())
 
-    def stepper_of(self, run: str) -> Stepper:
-        """Return what answers a run."""
+    def batcher_of(self, run: str) -> Batcher:
+        """Return the batcher of the policy that answers a run."""
         candidate = self.candidate
         if candidate is not None and candidate.answers(run):
-            return candidate.line.stepper
-        return self.primary.stepper
+            return candidate.variant.batcher
+        return self.primary.batcher
 
     async def reconfigure(self, user_config: Mapping[str, Any]) -> None:
         """Serve what is configured; a file that is refused leaves its policy as it is.
@@ -164,65 +180,71 @@ class Policies:
             ValidationError: an unknown key, or a value of a wrong type.
         """
         wanted = InferenceUserConfig.model_validate(user_config)
-        source = Source(wanted.path or self._path, wanted.revision, wanted.states)
+        source = Source(wanted.path or self._default_path, wanted.revision, wanted.states)
         async with self._changing:
-            primary = self._lines.get(source.states) or self._new_line("policy", source.states)
+            primary = self._variants.get(source.states) or self._new_variant(
+                "policy", source.states
+            )
             if not await primary.load(source):
                 self.primary.slot.problem = primary.slot.problem
                 return
             candidate = await self._load_candidate(wanted.candidate)
-            if candidate is not None and candidate.line is primary:
-                candidate = None  # it was promoted, and the one to come after it refused
+            if candidate is not None and candidate.variant is primary:
+                candidate = None  # it was promoted, and the next one was refused
             self._serve(primary, candidate)
 
-    def _new_line(self, kind: str, states: str) -> Line:
-        line = Line(kind, states, self._leases, self._options, self._network)
-        line.stepper.watched_steps = self.watched_steps
-        return line
+    def _new_variant(self, kind: str, states: str) -> Variant:
+        return Variant(kind, states, self._engine, self._network, self.watched_steps)
 
     async def _load_candidate(self, wanted: CandidateConfig | None) -> Candidate | None:
-        """Return the candidate that is configured; the one before, when its file is refused."""
+        """Return the configured candidate; the earlier one if its file is refused."""
         self._candidate_problem = None
         if wanted is None:
             return None
         source = Source(wanted.path or "", wanted.revision, wanted.states)
-        line = self._lines.get(source.states) or self._new_line("candidate", source.states)
-        if line.source not in (None, source):
-            problem = "its hidden states have the name of those of another policy"
+        variant = self._variants.get(source.states) or self._new_variant("candidate", source.states)
+        if variant.source not in (None, source):
+            problem = "the name of its hidden states belongs to another policy"
             self._candidate_problem = f"{source.path}: {problem}"
-        elif not await line.load(source):
-            self._candidate_problem = line.slot.problem
+        elif not await variant.load(source):
+            self._candidate_problem = variant.slot.problem
         else:
-            return Candidate(line, wanted)
+            return Candidate(variant, wanted)
         return self.candidate
 
-    def _serve(self, primary: Line, candidate: Candidate | None) -> None:
-        """Let these answer from now on; what was queued before is still stepped by its policy."""
+    def _serve(self, primary: Variant, candidate: Candidate | None) -> None:
+        """Let these answer from now on.
+
+        Requests that are queued already stay with their batcher. So a variant that still has some
+        is kept, without a shadow, until a later change finds it idle. Its counts and its fallback
+        stay as they are.
+        """
         self.primary, self.candidate = primary, candidate
-        served = [primary] if candidate is None else [primary, candidate.line]
-        busy = [line for line in self._lines.values() if not line.stepper.idle]
-        self._lines = {line.states: line for line in (*busy, *served)}
-        for line in self._lines.values():
-            line.stepper.shadow = None
-        primary.stepper.counts = self.counts[Part("primary", primary.states)]
-        primary.stepper.fallback = None
+        served = [primary] if candidate is None else [primary, candidate.variant]
+        busy = [each for each in self._variants.values() if not each.batcher.idle]
+        self._variants = {each.states: each for each in (*busy, *served)}
+        for variant in self._variants.values():
+            variant.shadow = None
+        primary.count_with(self.counts[Role("primary", primary.states)])
+        primary.batcher.fallback = None
         self._shadow = self._shadow_of(candidate)
         if candidate is not None:
-            candidate.line.stepper.counts = self.counts[Part("candidate", candidate.line.states)]
-            candidate.line.stepper.fallback = primary.stepper
-            primary.stepper.shadow = self._shadow
+            variant = candidate.variant
+            variant.count_with(self.counts[Role("candidate", variant.states)])
+            variant.batcher.fallback = primary.batcher
+            primary.shadow = self._shadow
 
     def _shadow_of(self, candidate: Candidate | None) -> Shadow | None:
-        """Return the shadow that there is, if it is still the candidate's, with its states."""
+        """Return the candidate's shadow; the present one, with its states, if it is the same."""
         if candidate is None or candidate.config.mode != "shadow":
             return None
-        line, shadow = candidate.line, self._shadow
-        if shadow is None or shadow.source is not line.slot:
-            counts = self.counts[Part("candidate", line.states)]
-            shadow = Shadow(line.slot, counts, self.outcomes[line.states], self._network)
-        shadow.concerns = candidate.concerns
+        variant, shadow = candidate.variant, self._shadow
+        if shadow is None or shadow.slot is not variant.slot:
+            counts = self.counts[Role("candidate", variant.states)]
+            shadow = Shadow(variant.slot, counts, self.shadow_outcomes[variant.states])
+        shadow.includes = candidate.includes
         return shadow
 
     async def close(self) -> None:
-        for line in self._lines.values():
-            await line.stepper.close()
+        for variant in self._variants.values():
+            await variant.batcher.close()

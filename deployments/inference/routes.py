@@ -1,7 +1,7 @@
-"""What the routes that take a body do with its bytes.
+"""Handlers of the routes with a body.
 
-They read them into a validated model and write the answer's bytes directly: a step of the GRU costs
-less than anything more comfortable.
+They validate the body's bytes directly and write the response's bytes, because a step of the GRU
+costs less than any framework in between.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from deployments.inference.schemas import (
     ResetResponse,
 )
 from deployments.inference.service import (
-    Decision,
     InferenceService,
     Submitted,
-    outcomes_of,
     request_id_of,
+    results_of,
     run_of,
 )
+from deployments.stateful.replica.queues import StepResult
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED
 
@@ -65,7 +65,7 @@ def render_error(scope: Scope, error: Exception) -> Answer:
 
 
 class Routes:
-    """Handlers around a service. Their docstrings stand in the OpenAPI document."""
+    """Handlers around a service. Their docstrings are in the OpenAPI document."""
 
     def __init__(self, service: InferenceService, network: Network = SHIPPED) -> None:
         self._service = service
@@ -80,11 +80,11 @@ class Routes:
         request = _read(_PREDICTION, body)
         run = run_of(header(scope, RAW_RUN_HEADER), request.run_id)
         request_id = request_id_of(header(scope, RAW_KEY_HEADER))
-        decision = await self._service.predict(
+        result = await self._service.predict(
             run, request.junction_id, request.obs_data, request_id=request_id
         )
-        answer = self._prediction(request.junction_id, decision)
-        return 200, answer.encode(), (JSON, (STEP_HEADER, b"%d" % decision.step))
+        response = self._prediction(request.junction_id, result)
+        return 200, response.encode(), (JSON, (STEP_HEADER, b"%d" % result.step))
 
     async def predict_actions(self, scope: Scope, body: bytes) -> Answer:
         """Answer 1 to 1,000 items in their order; an item that is wrong spoils no other.
@@ -93,9 +93,9 @@ class Routes:
         """
         request = _read_batch(body)
         run = run_of(header(scope, RAW_RUN_HEADER), request.run_id)
-        outcomes = await outcomes_of([self._submit(run, item) for item in request.items])
-        answers = [self._item(*pair) for pair in zip(request.items, outcomes, strict=True)]
-        return 200, f'{{"items":[{",".join(answers)}]}}'.encode(), JSON_HEADERS
+        results = await results_of([self._submit(run, item) for item in request.items])
+        items = [self._item(*pair) for pair in zip(request.items, results, strict=True)]
+        return 200, f'{{"items":[{",".join(items)}]}}'.encode(), JSON_HEADERS
 
     async def reset_hidden(self, scope: Scope, body: bytes) -> Answer:
         """Clear the hidden states of a run: its later predictions start from zeros."""
@@ -119,25 +119,24 @@ class Routes:
         except ValidationError as error:
             return InvalidItemError(error)
 
-    def _prediction(self, junction_id: str, decision: Decision) -> str:
-        return (
-            f'{self._prefixes[junction_id]}{decision.action},"confidence":{decision.confidence}}}'
-        )
+    def _prediction(self, junction_id: str, result: StepResult) -> str:
+        action, confidence = result.output
+        return f'{self._prefixes[junction_id]}{action},"confidence":{confidence}}}'
 
-    def _item(self, item: Any, outcome: Decision | InferenceError) -> str:
-        if isinstance(outcome, Decision):
-            return self._prediction(item["junction_id"], outcome)
+    def _item(self, item: Any, result: StepResult | InferenceError) -> str:
+        if isinstance(result, StepResult):
+            return self._prediction(item["junction_id"], result)
         junction_id = item.get("junction_id") if isinstance(item, dict) else None
         named = junction_id if isinstance(junction_id, str) else None
-        failure: dict[str, Any] = {"status": outcome.status, "detail": str(outcome)}
-        if outcome.code is not None:
-            failure["code"] = outcome.code
+        failure: dict[str, Any] = {"status": result.status, "detail": str(result)}
+        if result.code is not None:
+            failure["code"] = result.code
         return json.dumps({"junction_id": named, "error": failure})
 
 
 def _read(form: TypeAdapter[Body], body: bytes) -> Body:
     try:
-        # by the adapter itself it would cost a microsecond more
+        # the adapter itself costs a microsecond more
         read: Body = form.validator.validate_json(body)
     except ValidationError as error:
         raise InvalidBodyError(error) from None
@@ -145,9 +144,10 @@ def _read(form: TypeAdapter[Body], body: bytes) -> Body:
 
 
 def _read_batch(body: bytes) -> BatchRequest:
-    """Read several predictions by way of Python's values.
+    """Read several predictions from Python's values.
 
-    A list that is too long, pydantic would make anew for its error, at four times the cost.
+    Directly from the bytes, pydantic would copy a list that is too long for its error, at four
+    times the cost.
     """
     try:
         read: BatchRequest = _BATCH.validator.validate_python(from_json(body))
@@ -157,5 +157,5 @@ def _read_batch(body: bytes) -> BatchRequest:
         if any(fault["type"] == "too_long" for fault in refusal.faults):
             raise refusal from None
     except ValueError:
-        pass  # no JSON
-    return _read(_BATCH, body)  # which tells what is wrong in terms of JSON
+        pass  # not JSON
+    return _read(_BATCH, body)  # whose error is in terms of JSON

@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Sequence
 
+from deployments.feed.messages import Contents, Demand
 from deployments.http.messages import DEFAULT_RUN, NOT_A_RUN_ID, RUN_HEADER, is_name
 from deployments.http.probes import Check
 from deployments.inference.errors import (
@@ -17,24 +18,26 @@ from deployments.inference.errors import (
     UnknownJunctionError,
     refusal_of,
 )
-from deployments.inference.options import InferenceOptions
+from deployments.inference.options import SHARED_CHECKOUT_TIMEOUT_S
 from deployments.inference.policies import Policies
-from deployments.inference.protocol import HiddenStateError, Key, OutcomeUnknownError
-from deployments.inference.replica.shards import ShardedLeases
-from deployments.inference.replica.stepper import Decision as Decision  # part of this face
+from deployments.inference.policy_model import fingerprint_of
 from deployments.inference.schemas import Health, JunctionInfo, ModelInfo
+from deployments.request_times import RouteTimes
+from deployments.stateful.protocol import Key, OutcomeUnknownError, StateError
+from deployments.stateful.replica.engine import StatefulEngine
+from deployments.stateful.replica.queues import StepResult
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED
 from models.policy.form import HIDDEN_DIM, PolicyForm
 
 _RESET_TIMEOUT_S = 10.0
 
-Submitted = asyncio.Future[Decision] | InferenceError
-"""A step that is queued, or why it is not."""
+Submitted = asyncio.Future[StepResult] | InferenceError
+"""A queued step, or why it was refused."""
 
 
 def run_of(header: str | None, body: str | None) -> str:
-    """Return the run that a request names in its header, its body, both alike, or not at all.
+    """Return the run that a request names in its header or body, or the default one.
 
     Raises:
         InvalidRunError: not a run id, or two different ones.
@@ -53,21 +56,21 @@ def request_id_of(text: str | None) -> str | None:
     """Return the idempotency key of a request, if it has one.
 
     Raises:
-        InvalidKeyError: it is none.
+        InvalidKeyError: not a valid key.
     """
     if text is not None and not is_name(text):
         raise InvalidKeyError()
     return text
 
 
-async def outcomes_of(submitted: Sequence[Submitted]) -> list[Decision | InferenceError]:
-    """Wait for the steps that one call asks for, each with an outcome of its own.
+async def results_of(submitted: Sequence[Submitted]) -> list[StepResult | InferenceError]:
+    """Wait for the steps of one call, each with a result or an error.
 
     Raises:
-        asyncio.CancelledError: the caller has given up; what is not stepped yet never will be.
+        asyncio.CancelledError: the caller has disconnected; no further step is made.
     """
     try:
-        return [await _outcome(step) for step in submitted]
+        return [await _result(step) for step in submitted]
     except BaseException:
         for step in submitted:
             if isinstance(step, asyncio.Future):
@@ -75,27 +78,24 @@ async def outcomes_of(submitted: Sequence[Submitted]) -> list[Decision | Inferen
         raise
 
 
-async def _outcome(step: Submitted) -> Decision | InferenceError:
+async def _result(step: Submitted) -> StepResult | InferenceError:
     if isinstance(step, InferenceError):
         return step
     try:
         return await step
-    except Exception as error:  # a defect must not hide what has become of the other steps
+    except Exception as error:  # a defect must not hide the results of the other steps
         return refusal_of(error)
 
 
 class InferenceService:
-    """Validates, steps, and tells about itself."""
+    """Validates requests, steps the policy, and reports its state."""
 
-    def __init__(
-        self, leases: ShardedLeases, options: InferenceOptions, network: Network = SHIPPED
-    ) -> None:
+    def __init__(self, engine: StatefulEngine, network: Network = SHIPPED) -> None:
         self.network = network
-        self.policies = Policies(leases, options, network)
-        self.leases = leases
+        self.engine = engine
+        self.policies = Policies(engine, network)
         self._junctions = network.junctions
         self._max_obs = network.max_obs
-        self._options = options
 
     def predict(
         self,
@@ -105,49 +105,54 @@ class InferenceService:
         *,
         request_id: str | None = None,
         shared: bool = False,
-    ) -> asyncio.Future[Decision]:
+    ) -> asyncio.Future[StepResult]:
         """Queue one step of one junction.
 
         Args:
-            request_id: idempotency key; if it is that of an earlier step, its decision is the
-                answer, and no step is made.
-            shared: its answer travels with others, which must not wait long for it.
+            request_id: idempotency key. If it belongs to an earlier step, its result is returned,
+                and no step is made.
+            shared: whether the response contains other steps, which must not wait long for it.
 
         Raises:
             UnknownJunctionError, TooManyValuesError, ModelNotLoadedError: at once, nothing queued.
 
         Returns:
-            A future of the decision, which fails with a HiddenStateError.
+            A future whose output is (action, confidence); fails with a StateError.
         """
-        if junction_id not in self._junctions:
+        junction = self._junctions.get(junction_id)
+        if junction is None:
             raise UnknownJunctionError(junction_id, self.network)
         if len(obs) > self._max_obs:
             raise TooManyValuesError(len(obs), self.network)
         if not self.policies.loaded:
             raise ModelNotLoadedError()
-        patience_s = self._options.shared_patience_s if shared else math.inf
-        stepper = self.policies.stepper_of(run)
-        return stepper.submit(Key(run, junction_id), obs, patience_s, request_id)
+        return self.policies.batcher_of(run).submit(
+            Key(run, junction_id),
+            (junction.agent_index, obs),
+            SHARED_CHECKOUT_TIMEOUT_S if shared else math.inf,
+            request_id,
+            fingerprint_of(obs) if request_id is not None else "",
+        )
 
     async def reset(self, run: str) -> None:
         """Clear the hidden states of a run.
 
         Raises:
-            UnconfirmedError: they may be cleared, as a whole or in part, or not.
+            UnconfirmedError: they may be cleared, all or in part, or not.
         """
         try:
             async with asyncio.timeout(_RESET_TIMEOUT_S):
-                await self.leases.reset(run)
-        except (HiddenStateError, TimeoutError) as error:
+                await self.engine.reset(run)
+        except (StateError, TimeoutError) as error:
             raise refusal_of(OutcomeUnknownError()) from error
 
     def health(self) -> Health:
         if not self.policies.loaded:
             return self._health("no_model", self.policies.problem)
-        if not self.leases.connected:
+        if not self.engine.connected:
             return self._health("unhealthy", "the state actor does not answer")
-        if self.policies.lacks_places:
-            return self._health("unhealthy", "as many hidden states are kept as may be")
+        if self.policies.at_capacity:
+            return self._health("unhealthy", "the limit on hidden states (max_states) is reached")
         return self._health("healthy", self.policies.problem)
 
     def _health(self, status: str, detail: str | None) -> Health:
@@ -161,15 +166,15 @@ class InferenceService:
         )
 
     def checks(self) -> dict[str, Check]:
-        """Return what a replica needs for a step, by name."""
+        """Return what a replica needs to be ready, by name."""
         return {
             "model": Check(lambda: self.policies.loaded, "No policy is loaded; /health says why."),
-            "hidden_states": Check(lambda: self.leases.connected, "A state actor does not answer."),
+            "hidden_states": Check(lambda: self.engine.connected, "A state actor does not answer."),
         }
 
     def model_info(self) -> ModelInfo:
-        network, policy = self.network, self.policies.primary.slot.model
-        form = PolicyForm.of(network) if policy is None else policy.form
+        network, model = self.network, self.policies.primary.slot.model
+        form = PolicyForm.of(network) if model is None else model.policy.form
         return ModelInfo(
             input_shape=form.input_dim,
             hidden_dim=HIDDEN_DIM,
@@ -188,4 +193,28 @@ class InferenceService:
 
     async def close(self) -> None:
         await self.policies.close()
-        await self.leases.close()
+        await self.engine.close()
+
+
+class InferenceReporter:
+    """Reports steps to the console; implements :class:`~deployments.feed.publisher.Reporter`."""
+
+    def __init__(self, service: InferenceService, times: RouteTimes) -> None:
+        self._policies = service.policies
+        self._engine = service.engine
+        self._times = times
+
+    def on_demand_changed(self, demand: Demand) -> None:
+        self._policies.watched_steps.on_demand_changed(demand)
+
+    def take(self) -> Contents:
+        policies = self._policies
+        decisions, runs = policies.watched_steps.take(policies.files)
+        steps = sum(counts.predictions.total() for counts in policies.counts.values())
+        return Contents(
+            steps,
+            {"commit_lag_ms": self._engine.counts.commit_lag_s * 1000},
+            latencies=self._times.totals(),
+            runs=runs,
+            decisions=decisions,
+        )

@@ -1,32 +1,157 @@
-"""What an inference replica tells the console, while one is open."""
+"""Telemetry of steps: counts for the metrics, and decisions for the console while it is open."""
 
 from __future__ import annotations
 
-from deployments.feed.messages import Contents, Demand
-from deployments.inference.service import InferenceService
-from deployments.request_times import RequestTimes
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, cast
+
+from deployments.feed.messages import NOBODY, Decision, Demand
+from deployments.inference.policy_model import Decisions
+from deployments.metrics.sampled import Sampled
+from deployments.stateful.replica.batcher import BatcherCounts, SteppedBatch
+from models.maps.road_map import MAX_DRAWN
+from models.networks.network import Network
+from models.networks.shipped import SHIPPED
+from models.policy.step import Floats, PolicyStep
+
+MAX_RECENT = 4
+MAX_RUNS = 50
+_FULL = 20 * MAX_RUNS
 
 
-class InferenceReporter:
-    """Implements :class:`~deployments.feed.publisher.Reporter`."""
+class BatchSample(NamedTuple):
+    """A batched step of B rows, from which the metrics are computed later.
 
-    def __init__(self, service: InferenceService, times: RequestTimes) -> None:
-        self._policies = service.policies
-        self._leases = service.leases
-        self._times = times.of("POST", "/predict_action")
+    Attributes:
+        seconds: duration of the step.
+        agents: B agent indices.
+        inputs: (B, width).
+        hidden: (B, 128), after the step; not finite where the step was refused.
+    """
+
+    seconds: float
+    policy: PolicyStep
+    agents: list[int]
+    inputs: Floats
+    hidden: Floats
+
+
+@dataclass
+class StepCounts(BatcherCounts):
+    """Counts of one policy since the start of the replica.
+
+    Attributes:
+        predictions: answered steps, by (junction, action).
+        batches: a sample, which shadows have as well.
+    """
+
+    predictions: Counter[tuple[str, int]] = field(default_factory=Counter)
+    batches: Sampled[BatchSample] = field(default_factory=Sampled)
+
+    def add(self, batch: SteppedBatch, labels: Sequence[str]) -> None:
+        """Count a batch.
+
+        Args:
+            labels: of the junctions, by agent index.
+        """
+        decisions = cast("Decisions", batch.outputs)
+        predictions, rows = (
+            self.predictions,
+            zip(decisions.agents, decisions.actions, decisions.finite, strict=True),
+        )
+        for agent, action, is_finite in rows:
+            if is_finite:
+                predictions[labels[agent], action] += 1
+        sample = BatchSample(
+            batch.seconds, decisions.model.policy, decisions.agents, decisions.inputs, batch.after
+        )
+        self.batches.observe(sample)
+
+
+class _Watched(NamedTuple):
+    """One row of a batch, as it was when its step was made."""
+
+    at: float
+    batch: SteppedBatch
+    row: int
+    step: int
+    namespace: str
+
+
+class WatchedSteps:
+    """Keeps the latest steps of each junction in the runs that a console shows.
+
+    Attributes:
+        watched: whether a console is open. While none is, no batch is to be added.
+    """
+
+    def __init__(self, network: Network = SHIPPED) -> None:
+        self.watched = False
+        self._junctions = list(network.junctions.values())
+        self._runs: frozenset[str] = frozenset()
+        self._active: Counter[str] = Counter()
+        self._recent = _nothing()
 
     def on_demand_changed(self, demand: Demand) -> None:
-        self._policies.watched_steps.on_demand_changed(demand)
+        self.watched, self._runs = demand
+        if demand == NOBODY:
+            self._active.clear()
+            self._recent = _nothing()
 
-    def take(self) -> Contents:
-        policies = self._policies
-        decisions, runs = policies.watched_steps.take(policies.files)
-        steps = sum(counts.predictions.total() for counts in policies.counts.values())
-        lag_ms = self._leases.counts.commit_lag_s * 1000
-        return Contents(
-            steps,
-            {"commit_lag_ms": lag_ms},
-            latencies=self._times.totals(),
-            runs=runs,
-            decisions=decisions,
+    def add(self, batch: SteppedBatch, namespace: str) -> None:
+        """Keep what is shown of a batch, without copying its arrays.
+
+        Args:
+            namespace: of the hidden states.
+        """
+        active, wanted = self._active, self._runs
+        agents = cast("Decisions", batch.outputs).agents
+        for row, request in enumerate(batch.requests):
+            run, agent = request.key.run, agents[row]
+            active[run] += 1
+            if run in wanted and agent < MAX_DRAWN:
+                step = batch.held[row].version.step
+                self._recent[run, agent].append(_Watched(time.time(), batch, row, step, namespace))
+        if len(active) > _FULL:  # other runs appear again with their next step
+            self._active = Counter(dict(active.most_common(MAX_RUNS)))
+
+    def take(self, files: Mapping[str, str]) -> tuple[list[Decision], dict[str, int]]:
+        """Return the latest decisions, and the steps of the busiest runs, since the last call.
+
+        Args:
+            files: of the policies, by the namespace of their hidden states.
+        """
+        recent, self._recent = self._recent, _nothing()
+        active, self._active = self._active, Counter()
+        decisions = [
+            self._decision(run, each, files.get(each.namespace, ""), each is steps[-1])
+            for (run, _), steps in recent.items()
+            for each in steps
+            if cast("Decisions", each.batch.outputs).finite[each.row]
+        ]
+        return decisions, dict(active.most_common(MAX_RUNS))
+
+    def _decision(self, run: str, watched: _Watched, file: str, is_latest: bool) -> Decision:
+        row, decisions = watched.row, cast("Decisions", watched.batch.outputs)
+        junction, model = self._junctions[decisions.agents[row]], decisions.model
+        (probabilities,) = model.policy.probabilities(
+            decisions.step.hidden[row : row + 1], model.unavailable[[junction.agent_index]]
         )
+        return Decision(
+            watched.at,
+            run,
+            junction.id,
+            decisions.inputs[row, : junction.obs_size].tolist(),
+            int(decisions.step.actions[row]),
+            watched.step,
+            probabilities.tolist(),
+            watched.batch.before[row].copy() if is_latest else None,
+            file,
+        )
+
+
+def _nothing() -> defaultdict[tuple[str, int], deque[_Watched]]:
+    return defaultdict(lambda: deque(maxlen=MAX_RECENT))

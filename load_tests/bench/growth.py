@@ -55,7 +55,7 @@ SIZES = {
     "junctions": [5, 21, 10_000],
     "records": [1_000, 1_000_000],
 }
-REPLICA, STATE_ACTOR = ("ray::ServeReplica:inference",), ("ray::HiddenStates",)
+REPLICA, STATE_ACTOR = ("ray::ServeReplica:inference",), ("ray::StateActor",)
 OBSERVED = [(name, [0.0] * junction.obs_size) for name, junction in JUNCTIONS.items()]
 CONCURRENCY = 16
 COPIED_S = 3.0  # after which the store has every state

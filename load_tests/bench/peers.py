@@ -179,10 +179,10 @@ CONTENDERS = {
         " step, at Serve's own front; every guarantee about hidden states is on",
         _greenwave(),
     ),
-    "strict": Contender(
-        "Greenwave, strict",
-        "the same with `strict: true`: the state is committed before the answer",
-        _greenwave(strict=True),
+    "sync": Contender(
+        "Greenwave, sync",
+        "the same with `durability: actor`: the state is committed before the response",
+        _greenwave(durability="actor"),
     ),
     "fastapi": Contender(
         "FastAPI, PyTorch",

@@ -54,7 +54,7 @@ HTTP: answered steps that were lost, steps that were made twice, states that sur
 
 The exit code is 1 when a promise of docs/hidden-states.md is broken.
 
-    make chaos ARGS="states --faults replica,actor --modes strict --seconds 12"
+    make chaos ARGS="states --faults replica,actor --modes actor --seconds 12"
 """
 _NAMES = ("fault", "mode")
 _FIGURES = (

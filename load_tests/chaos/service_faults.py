@@ -73,7 +73,7 @@ def _new_version_of(file: Path) -> Inject:
 
 
 def _there_and_back(sut: SystemUnderTest) -> None:
-    other = shipped_config_but("inference", args={"max_waiting": 999})
+    other = shipped_config_but("inference", args={"run_ttl_s": 3599})
     _replace(sut, partial(sut.deploy, other))
     _replace(sut, sut.roll_back)
 
@@ -160,7 +160,7 @@ KILLS = (
         START_S,
         may_lose=True,
     ),
-    ServiceFault("states", "the state actor", _kill("ray::HiddenStates")),
+    ServiceFault("states", "the state actor", _kill("ray::StateActor")),
     ServiceFault("gateway", "one of two gateway replicas", _kill_replica("gateway")),
     ServiceFault("records", "one of two replicas of the loans", _kill_replica("loans")),
     ServiceFault("density", "one of two replicas of a forecast", _kill_replica("density")),

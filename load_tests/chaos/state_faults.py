@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 import psutil
 
-from deployments.inference.options import InferenceOptions
+from deployments.stateful.options import Durability
 from load_tests.chaos.injectors import kill, kill_and_wait, note, pause, stop_store
 from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.system import System, application
@@ -20,21 +20,11 @@ PAUSE_S = 5.0
 DEPLOY_S = 120.0
 BACK_S = 60.0
 
-_ALL_MODES: dict[str, dict[str, Any]] = {
-    "default": {},
-    "strict": {"strict": True},
-    "durable": {"durable": True},
-    "strict-durable": {"strict": True, "durable": True},
-}
-MODES = {
-    mode: args
-    for mode, args in _ALL_MODES.items()
-    if args.keys() <= InferenceOptions.model_fields.keys()
-}
-"""The arguments of the application in each mode."""
+MODES: dict[str, dict[str, Any]] = {each: {"durability": each} for each in get_args(Durability)}
+"""The arguments of the application by its durability."""
 
-UNCOMMITTED: Mapping[str, float] = {"default": 0.01, "durable": 0.01}
-UNSAVED: Mapping[str, float] = {"default": 1.1, "strict": 1.1, "durable": 0.01}
+UNCOMMITTED: Mapping[str, float] = {"memory": 0.01, "store_async": 0.01}
+UNSAVED: Mapping[str, float] = {"memory": 1.1, "actor": 1.1, "store_async": 0.01}
 
 
 @dataclass
@@ -205,7 +195,7 @@ _ALL: Sequence[StateFault] = (
     StateFault(
         "rollout",
         "another code version on 2 replicas, and back",
-        _deploy_in_turn({"max_waiting": 999}, {"max_waiting": 1000}),
+        _deploy_in_turn({"run_ttl_s": 3599}, {"run_ttl_s": 3600}),
     ),
     StateFault(
         "reshard",

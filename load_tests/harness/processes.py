@@ -13,7 +13,7 @@ from serve_app.processes.process_tags import read_command
 
 KINDS = {
     "ray::ServeReplica": "replicas",
-    "ray::HiddenStates": "state actors",
+    "ray::StateActor": "state actors",
     "haproxy": "HAProxy",
 }
 """Kinds of process, by the start of their titles; any other is of the kind ``REST``."""

@@ -103,7 +103,7 @@ class System:
         return self.processes(f"ray::ServeReplica:{name}:")
 
     def state_actors(self) -> list[psutil.Process]:
-        return self.processes("ray::HiddenStates")
+        return self.processes("ray::StateActor")
 
     def moved_states(self) -> Counter[str]:
         """Return how many hidden states the replicas of each application have given to others.

@@ -105,7 +105,7 @@ class Cluster:
         places: dict[str, list[int]] = {}
         for actor in self._list("actors"):
             kind, _, rest = actor["class_name"].partition(":")
-            if actor["state"] != "ALIVE" or kind not in ("ServeReplica", "HiddenStates"):
+            if actor["state"] != "ALIVE" or kind not in ("ServeReplica", "StateActor"):
                 continue
             name = rest.partition(":")[0] or actor["name"].split(":")[1] + SHARDS
             if actor["node_id"] in numbers:

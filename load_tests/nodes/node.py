@@ -130,7 +130,7 @@ class Node:
         return self.find(f"ray::ServeReplica:{application}:")
 
     def state_actors(self) -> list[psutil.Process]:
-        return self.find("ray::HiddenStates")
+        return self.find("ray::StateActor")
 
     def kill_raylet(self) -> None:
         for process in self.find("raylet/raylet "):

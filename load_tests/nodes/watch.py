@@ -30,7 +30,7 @@ from load_tests.nodes.node import Node
 PERIOD_S = 0.1
 SETTLED_S = 2.0
 LOSS_BOUND_S = InferenceOptions().loss_bound_s
-PATHS = {"inference": "", "strict": "/strict", "loans": ""}
+PATHS = {"inference": "", "lossless": "/lossless", "loans": ""}
 """Where the clients of each service find it, behind a node's front."""
 
 _NUMBERS = itertools.count(2_000_000_000, 1_000_000)
@@ -105,7 +105,7 @@ class Watch:
 
     def __str__(self) -> str:
         lines = []
-        for service in ("inference", "strict"):
+        for service in ("inference", "lossless"):
             verdict = self.verdict(service)
             harms = ", ".join(f"{verdict.steps(harm)} {harm.value}" for harm in Harm)
             lines.append(

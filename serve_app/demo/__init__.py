@@ -1,1 +1,1 @@
-"""The closed loop: SUMO drives traffic on the road network, the running system its signals."""
+"""The closed loop: SUMO simulates traffic, and the running system controls its signals."""

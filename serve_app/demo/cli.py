@@ -1,9 +1,9 @@
-"""The closed loop: SUMO drives a rush hour, the running system decides every few seconds.
+"""The closed loop: SUMO simulates a rush hour, and the running system controls its signals.
 
-Each junction asks the gateway, as a roadside controller would. The same hour with the same
-vehicles then runs under a fixed-time plan; the report compares the two, and says when the policy
-was not to be had. With --network it drives a city of your own, under the programs of its net the
-second time.
+Each junction asks the gateway every few seconds, as a roadside controller would. The same hour
+with the same vehicles then runs under a fixed-time plan. The report compares the two, and lists
+when the policy was unavailable. With --network it simulates any city; the second run uses the
+signal programs of its net.
 
     make demo
     make demo ARGS="--begin 17:00 --seconds 1800"
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from serve_app.demo.stage import AfterStep, Stage
 
 INTERRUPTED = 130  # the shell's exit code for Ctrl-C
-NO_SUMO = "SUMO is not installed. Install it with: make sim"
+NO_SUMO = "The demo needs SUMO. Install it with `make sim`."
 CITY_ONLY = ("sumocfg", "net", "routes", "end")
 
 
@@ -58,9 +58,11 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         conflict_handler="resolve",  # --begin of a city is a time of day here, too
     )
     add_port_base(parser)
-    parser.add_argument("--url", help="of the gateway, or with --direct of the inference service")
-    parser.add_argument("--direct", action="store_true", help="past the gateway: without login")
-    parser.add_argument("--seed", type=int, default=1, help="draws the vehicles (default 1)")
+    parser.add_argument("--url", help="of the gateway; with --direct, of the inference service")
+    parser.add_argument(
+        "--direct", action="store_true", help="ask the inference service without gateway and login"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the vehicles (default 1)")
     parser.add_argument("--run-id", help="simulation run at the service (default: a new one)")
     add_scenario(parser, required=False)
     parser.add_argument(
@@ -76,15 +78,15 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
-    """End the program where options do not go together."""
+    """Exit if options contradict each other."""
     if arguments.network is None:
         for name in CITY_ONLY:
             if getattr(arguments, name):
-                parser.error(f"--{name} is of a city: say its --network, too")
+                parser.error(f"--{name} belongs to a city: add its --network")
         if arguments.seconds is not None and (arguments.seconds < 5 or arguments.seconds % 5):
             parser.error("--seconds must be a positive multiple of 5")
     elif arguments.seconds is not None:
-        parser.error("--seconds is of the shipped network: say when a city's hour ends with --end")
+        parser.error("--seconds belongs to the shipped network: use --end for a city")
 
 
 def clock_time(text: str) -> int:
@@ -98,7 +100,7 @@ def clock_time(text: str) -> int:
 
 
 def run_demo(arguments: argparse.Namespace) -> int:
-    """Check what is needed, run both controllers, print the comparison.
+    """Run both controllers and print the comparison.
 
     Raises:
         DemoError: SUMO is not installed, a file cannot be used, or the system is not ready.
@@ -118,7 +120,7 @@ def run_demo(arguments: argparse.Namespace) -> int:
 
 
 def compare(stage: Stage, client: Client, arguments: argparse.Namespace) -> int:
-    """Let the running system drive, and its peer the same hour; return the exit code."""
+    """Run the policy and its peer for the same hour; return the exit code."""
     run_id = arguments.run_id or f"demo-{uuid.uuid4().hex[:12]}"
     policy = make_remote(client, run_id, stage, arguments.direct)
     prepare(policy, arguments.url)
@@ -135,7 +137,7 @@ def compare(stage: Stage, client: Client, arguments: argparse.Namespace) -> int:
 
 
 def make_remote(client: Client, run_id: str, stage: Stage, direct: bool) -> Remote:
-    """Make the controller that asks the running system."""
+    """Return the controller that asks the running system."""
     outages = OutageLog(stage.begin_s, stage.decision_s)
     if direct:
         return InferenceController(client, run_id, outages, stage.network)
@@ -151,10 +153,10 @@ def drive(
     seed: int,
     after_step: AfterStep | None = None,
 ) -> tuple[Metrics, bool]:
-    """Run one controller; Ctrl-C ends it early. Return the metrics and whether that happened.
+    """Run one controller; return the metrics and whether Ctrl-C ended it early.
 
     Args:
-        after_step: of the run that the policy drives; None for that of its peer.
+        after_step: called after each step of the policy; None for its peer.
     """
     with stage.open(after_step is not None) as environment:
         observations = environment.reset(seed)

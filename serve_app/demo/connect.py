@@ -1,4 +1,4 @@
-"""The demo's way to the running system: a login, and whether the policy can be had."""
+"""The demo's connection to the running system: credentials, and a check of the policy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DemoError(Exception):
 
 
 def make_client(arguments: argparse.Namespace) -> Client:
-    """Make a client of the gateway, which needs a login, or one of the inference service."""
+    """Return a client of the gateway, which needs a login, or of the inference service."""
     settings = Settings.of_instance(arguments.port_base)
     if arguments.direct:
         tokens = inference_tokens(settings)
@@ -38,10 +38,10 @@ def make_client(arguments: argparse.Namespace) -> Client:
 
 
 def credentials_of(settings: Settings) -> Credentials:
-    """Return the credentials that `make up` has set or kept, or ask for them on the terminal.
+    """Return the credentials of `make up`, or ask for them on the terminal.
 
     Raises:
-        DemoError: there are no credentials, and there is nobody to ask.
+        DemoError: there are no credentials and no terminal.
     """
     credentials = known_credentials(settings)
     if credentials is None and sys.stdin.isatty():
@@ -49,18 +49,18 @@ def credentials_of(settings: Settings) -> Credentials:
         credentials = Credentials(username, getpass.getpass("Password: "))
     if credentials is None:
         raise DemoError(
-            f"Who logs in? {settings.data_dir} keeps no password: start the system with `make up`"
-            " and the same --port-base, or set JWT_AUTH_USERNAME and JWT_AUTH_PASSWORD."
+            f"There is no password in {settings.data_dir}. Start the system with `make up` and the"
+            " same --port-base, or set JWT_AUTH_USERNAME and JWT_AUTH_PASSWORD."
         )
     return credentials
 
 
 def prepare(policy: Remote, url: str) -> None:
-    """Make sure that the policy can be had for this network, and reset the run.
+    """Check that the policy is available for this network, and reset the run.
 
     Raises:
-        DemoError: nothing answers, it is not healthy, it serves another network, or it refuses the
-            login or the reset.
+        DemoError: the service does not answer, is not healthy, serves another network, or refuses
+            the login or the reset.
     """
     try:
         status = policy.health()
@@ -71,7 +71,7 @@ def prepare(policy: Remote, url: str) -> None:
     except (InvalidRequestError, NotFoundError) as error:
         raise DemoError(
             f"The service at {url} does not know this network's junctions: {error}. Name the"
-            " gateway of its city with --url."
+            " city's gateway with --url."
         ) from error
     except UnauthorizedError as error:
         raise DemoError(
@@ -79,8 +79,10 @@ def prepare(policy: Remote, url: str) -> None:
             " JWT_AUTH_PASSWORD to those of one of its users."
         ) from error
     except UnusableAnswerError as error:
-        raise DemoError(f"What answers at {url} is not this service") from error
+        raise DemoError(f"The server at {url} is not Greenwave.") from error
     except UnavailableError as error:
-        raise DemoError(f"No service answers at {url}. Start it first. ({error})") from error
+        raise DemoError(
+            f"No service answers at {url}. Start it with `make up`. ({error})"
+        ) from error
     except GreenwaveError as error:
         raise DemoError(f"The service at {url} refused: {error}") from error

@@ -1,4 +1,4 @@
-"""Asks for the flow of each junction once a simulated minute, so that the console can show it."""
+"""Flow forecasts of each junction, once a simulated minute, for the console."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DAY_S = 24 * 3600
 
 
 class Watch(Protocol):
-    """What is on the approaches; :class:`~models.simulation.detectors.Detectors`."""
+    """Detectors on the approaches, as :class:`~models.simulation.detectors.Detectors`."""
 
     def look(self) -> None: ...
 
@@ -27,13 +27,13 @@ class Watch(Protocol):
 
 
 class FlowForecasts:
-    """Sends what the detectors have counted; the first call that fails is the last.
+    """Sends detector counts to the forecast, until a call fails.
 
-    The demo is about signals: where there is no flow forecast it goes without, and says nothing.
+    The demo is about signals: it runs without forecasts, too.
 
     Args:
-        now_s: seconds since the epoch. The simulated day is the one before, since samples must not
-            be of the future.
+        now_s: seconds since the epoch. The simulated day is the one before: samples must not be
+            in the future.
     """
 
     def __init__(self, client: Client, detectors: Watch, now_s: float | None = None) -> None:
@@ -45,7 +45,7 @@ class FlowForecasts:
         self._answers = True
 
     def after_step(self, time_s: int) -> None:
-        """Look at the simulation, at a second of its day, and ask once a minute."""
+        """Read the detectors at a second of the simulated day, and send them once a minute."""
         if not self._answers:
             return
         self._detectors.look()

@@ -20,19 +20,19 @@ MAX_THREADS = 32
 
 
 class GatewayController:
-    """Sends each junction's observation in a call of its own, all at once.
+    """Sends each junction's observation in a separate call, all at once.
 
     A junction that gets the gateway's fallback, or no decision, follows another controller until
-    the policy is back: the fallback's RED for minutes on end would stop the traffic.
+    the policy is back: the fallback's RED would stop the traffic.
 
     Args:
         client: with the login of one of the gateway's users.
-        run_id: the simulation run that the hidden states belong to.
-        plan: decides in the policy's place.
-        instead: how it does, in words.
+        run_id: simulation run of the hidden states.
+        plan: decides while the policy is unavailable.
+        instead: describes the plan.
 
     Attributes:
-        latencies_s: time to each answer, fallbacks included.
+        latencies_s: of each answer, fallbacks included.
     """
 
     way = "through the gateway, one per junction"
@@ -57,20 +57,20 @@ class GatewayController:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="junction")
 
     def health(self) -> str:
-        """Return the gateway's health in its own word."""
+        """Return the status of the gateway."""
         return self._client.gateway.health().status
 
     def reset(self) -> None:
         """Clear the run's hidden states.
 
         Raises:
-            GreenwaveError: the gateway did not do it, so a run would start from a stale state.
+            GreenwaveError: the gateway refused, so the run would start from an old state.
         """
         self._plan.reset()
         self._run.reset()
 
     def probe(self) -> None:
-        """Ask for one decision, and throw it away.
+        """Ask for one decision, and discard it.
 
         Raises:
             GreenwaveError: there is none.
@@ -92,7 +92,7 @@ class GatewayController:
         return actions
 
     def _ask(self, observation: tuple[str, Observation]) -> int | str:
-        """Return the policy's action, or the reason why there is none."""
+        """Return the policy's action, or the reason for the lack of one."""
         junction_id, values = observation
         started = perf_counter()
         try:

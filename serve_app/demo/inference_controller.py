@@ -1,4 +1,4 @@
-"""A controller that asks the inference service itself, past the gateway."""
+"""A controller that asks the inference service without the gateway."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ INFERENCE_TIMEOUTS = Timeouts(attempt_s=2.0, total_s=2.0)
 
 
 class InferenceController:
-    """Sends each decision's observations in one call and applies the answers.
+    """Sends all observations of a decision in one call.
 
-    A junction without a usable answer keeps its phase: a signal must go on when the service does
-    not answer.
+    A junction without a usable answer keeps its phase.
 
     Args:
         client: of the service, with timeouts.
-        run_id: the simulation run that the hidden states belong to.
+        run_id: simulation run of the hidden states.
 
     Attributes:
-        latencies_s: time to each complete answer.
+        latencies_s: of each complete answer.
     """
 
     instead = "keeping the phase"
@@ -43,19 +42,19 @@ class InferenceController:
         self.way = f"of {min(MAX_ITEMS, network.n_agents)} junctions"
 
     def health(self) -> str:
-        """Return the service's health in its own word."""
+        """Return the status of the service."""
         return self._client.inference.health().status
 
     def reset(self) -> None:
         """Clear the run's hidden states.
 
         Raises:
-            GreenwaveError: the service did not do it, so a run would start from a stale state.
+            GreenwaveError: the service refused, so the run would start from an old state.
         """
         self._run.reset()
 
     def probe(self) -> None:
-        """Ask for one prediction, and throw it away.
+        """Ask for one prediction, and discard it.
 
         Raises:
             GreenwaveError: there is none.

@@ -1,4 +1,4 @@
-"""When the decisions of a closed loop came without the policy, by simulated and by wall time."""
+"""Times without the policy in a closed loop, by simulated and by wall clock."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 @dataclass
 class Outage:
-    """Successive decisions in each of which some junction had to do without the policy.
+    """Successive decisions in which some junction lacked the policy.
 
     Attributes:
         begin_s, end_s: simulated seconds of the day.
-        began, ended: seconds since the Unix epoch; ``ended`` is when the policy was back, or last
-            seen missing.
-        decisions: single junctions' decisions without the policy.
+        began, ended: seconds since the Unix epoch; ``ended`` is when the policy was back, or the
+            last decision without it.
+        decisions: of single junctions without the policy.
         reason: of the latest one.
     """
 
@@ -28,7 +28,7 @@ class Outage:
 
 
 class OutageLog:
-    """Takes note of each decision in turn.
+    """Records each decision.
 
     Args:
         begin_s: simulated second of the day of the first decision.
@@ -47,11 +47,11 @@ class OutageLog:
 
     @property
     def decisions(self) -> int:
-        """Single junctions' decisions without the policy, in all."""
+        """All decisions of single junctions without the policy."""
         return sum(outage.decisions for outage in self.outages)
 
     def decided(self, without_policy: int, reason: str = "") -> None:
-        """Note one decision of all junctions, and how many of them had to do without the policy."""
+        """Record one decision of all junctions, and how many of them lacked the policy."""
         now = self._clock()
         if self._open is None and without_policy:
             self._open = Outage(self._time_s, self._time_s, now, now, 0, reason)

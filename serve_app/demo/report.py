@@ -1,4 +1,4 @@
-"""What the demo tells at its end: the comparison, and how the running system did."""
+"""The demo's report: the comparison, and the latencies and outages of the running system."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ console = Console()
 
 
 def report(results: Mapping[str, Metrics], policy: Remote, interrupted: bool) -> None:
-    """Print the comparison and how the running system did."""
+    """Print the comparison, and the latencies and outages of the running system."""
     table = Table(title="Interrupted: partial result" if interrupted else "The same hour, twice")
     table.add_column("per vehicle, and mean queue")
     for name in results:
@@ -47,7 +47,7 @@ def report(results: Mapping[str, Metrics], policy: Remote, interrupted: bool) ->
 
 
 def outage_line(outage: Outage) -> str:
-    """Say from when to when, in the simulation and by the clock, and why."""
+    """Describe an outage: when, in the simulation and by the clock, and why."""
     simulated = [time.strftime("%H:%M:%S", time.gmtime(t)) for t in (outage.begin_s, outage.end_s)]
     wall = [time.strftime("%H:%M:%S", time.localtime(t)) for t in (outage.began, outage.ended)]
     return (
@@ -59,7 +59,7 @@ def outage_line(outage: Outage) -> str:
 def comparison_rows(results: Sequence[Metrics]) -> list[tuple[str, list[float]]]:
     """Return the label and one value per result for each line of the table.
 
-    Of many junctions those have a line whose queues were longest.
+    Of many junctions, only those with the longest queues have a line.
     """
     shown = list(results[0].queues)
     if len(shown) > MAX_QUEUES:

@@ -1,8 +1,8 @@
-"""Which code an application runs: Serve replaces replicas when a config changes, and does not see
-that the code behind the same config has.
+"""Versions of the code of applications.
 
-So ``greenwave deploy`` writes a hash of the code into each application's environment. The hash
-covers what the builder imports, and no more: a change of one service restarts no other.
+Serve replaces replicas when their config changes, but not when their code does. So ``greenwave
+deploy`` writes a hash of the code into each application's environment. The hash covers only what
+the builder imports: a change of one service restarts no other.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ DIGITS = 16
 
 
 def stamp(config: dict[str, Any]) -> dict[str, Any]:
-    """Return the config with the version of its code in each application of ours."""
+    """Return the config with the version of the code in each of our applications."""
     applications = [_stamped(application) for application in config["applications"]]
     return config | {"applications": applications}
 
 
 def _stamped(application: dict[str, Any]) -> dict[str, Any]:
-    """Return a new application; several may share one environment, by an anchor in the YAML."""
+    """Return a new application: several may share one environment by a YAML anchor."""
     module = application["import_path"].partition(":")[0]
     if module.split(".")[0] not in ROOTS:
         return application
@@ -38,7 +38,7 @@ def _stamped(application: dict[str, Any]) -> dict[str, Any]:
 
 
 def code_version(module: str) -> str:
-    """Hash the module with all that it imports of ours, and the versions of what we depend on."""
+    """Return a hash of the module, all of our modules that it imports, and our dependencies."""
     hashed = hashlib.sha256()
     for path in sorted({path for each in _reach(module) for path in _files(each)}):
         hashed.update(path.read_bytes())
@@ -48,7 +48,7 @@ def code_version(module: str) -> str:
 
 
 def _installed(requirement: str) -> str:
-    """Return name and version of a requirement; of an optional one that is missing, the name."""
+    """Return name and version of a requirement, or only its name if it is not installed."""
     name = requirement.replace(";", " ").split()[0]
     name = next(name[:at] for at in range(len(name) + 1) if at == len(name) or name[at] in "[<>=!~")
     try:
@@ -58,7 +58,7 @@ def _installed(requirement: str) -> str:
 
 
 def _reach(module: str) -> set[str]:
-    """Return the module, all that it imports of ours, however deep, and the packages around."""
+    """Return the module, all of our modules that it imports at any depth, and their packages."""
     reached: set[str] = set()
     ahead = [module]
     while ahead:
@@ -79,7 +79,7 @@ def _imports(module: str) -> Iterator[str]:
 
 
 def _files(module: str) -> Iterator[Path]:
-    """Yield the module's source and, of a package, the pages beside it."""
+    """Yield the module's source and, for a package, the pages beside it."""
     if source := _source(module):
         yield source
         if source.name == "__init__.py":
@@ -88,7 +88,7 @@ def _files(module: str) -> Iterator[Path]:
 
 @cache
 def _source(module: str) -> Path | None:
-    """Find the file of a module, without importing it."""
+    """Return the file of a module without importing it."""
     root, *parts = module.split(".")
     spec = importlib.util.find_spec(root)
     places = list(spec.submodule_search_locations or []) if spec else []

@@ -16,7 +16,7 @@ from ray.serve.config import AutoscalingConfig, RequestRouterConfig
 from ray.serve.schema import ServeDeploySchema
 
 from deployments.gateway.options import GatewayOptions
-from deployments.inference.options import InferenceOptions
+from deployments.inference.options import SHARED_CHECKOUT_TIMEOUT_S, InferenceOptions
 from deployments.ray_private.serve import import_attr
 from serve_app.errors import CommandError, place
 from serve_app.rollout.services import SERVICES
@@ -167,11 +167,11 @@ def _contradictions(options: Mapping[str, BaseModel | None]) -> Iterator[str]:
                 f"applications[{name}].args.network: {_named(gateway.network)} is not that of"
                 f" {gateway.inference_app}, {_named(inference.network)}"
             )
-        if inference.shared_patience_s >= gateway.deadline_s:
+        if gateway.deadline_s <= SHARED_CHECKOUT_TIMEOUT_S:
             yield (
-                f"applications[{name}].args.deadline_s: {gateway.deadline_s} is not above the "
-                f"shared_patience_s of {gateway.inference_app}, {inference.shared_patience_s}: one "
-                "hidden state out of reach would fail all requests that share its call"
+                f"applications[{name}].args.deadline_s: {gateway.deadline_s} must be above"
+                f" {SHARED_CHECKOUT_TIMEOUT_S}: otherwise one hidden state that is unavailable"
+                " fails all requests that share its call"
             )
 
 

@@ -44,22 +44,20 @@ from deployments.gateway.users import Users
 from deployments.http.fast_path import fast_path_protocol
 from deployments.inference import api as inference
 from deployments.inference.options import InferenceOptions
-from deployments.inference.replica.leases import StateLeases
-from deployments.inference.replica.shards import ShardedLeases
+from deployments.inference.policy_model import initial_state
 from deployments.inference.service import InferenceService
 from deployments.store import Store, open_store
 from load_tests.harness.free_ports import free_port
 from models.networks.shipped import SHIPPED
-from models.policy.form import HIDDEN_DIM
 from serve_app.processes.edge import Edge
 from serve_app.processes.haproxy import binary
 from serve_app.processes.ports import is_free
 from tests.adversary.wire import Address
 from tests.edge.conftest import ROUTES, make_edge
+from tests.support.states import LocalStates
 from tests.unit.console.reports import FakeFeed, FakeServe
 from tests.unit.forecasters import write_density, write_flow
 from tests.unit.gateway.conftest import DEADLINE_S, PASSWORD_HASH
-from tests.unit.inference.authorities import make_authority
 from tests.unit.inference.policies import WEIGHTS
 
 USER = "ann"
@@ -183,15 +181,13 @@ async def _server(app: FastAPI, prefix: str) -> AsyncIterator[int]:
 @asynccontextmanager
 async def _inference(folder: Path) -> AsyncIterator[FastAPI]:
     options = InferenceOptions()
-    authority = await make_authority(options)
-    leases = StateLeases(authority, "replica", HIDDEN_DIM, options)
-    service = InferenceService(ShardedLeases([leases]), options)
-    await service.leases.start()
+    states = LocalStates(options, initial_state)
+    service = InferenceService(await states.start_engine())
     torch.save(WEIGHTS, folder / "agent.th")
     await service.policies.primary.slot.load(str(folder / "agent.th"))
-    yield inference.create_app(service, options)
+    yield inference.create_app(service)
     await service.close()
-    authority.stop()
+    states.stop()
 
 
 @asynccontextmanager

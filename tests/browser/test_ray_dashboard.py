@@ -55,7 +55,7 @@ def keep(browser: Chrome, path: Path) -> None:
         (
             "actors",
             [
-                "HiddenStates(inference, layout 1, shard 0)",
+                "StateActor(inference, layout 1, shard 0)",
                 "ServeReplica:inference:Inference",
                 "ServeReplica:gateway:Gateway",
                 "ServeReplica:loans:CustomerRecords",

@@ -52,7 +52,7 @@ def system(tmp_path_factory: pytest.TempPathFactory, policy_file: Path) -> Itera
         running.deploy(
             application("inference", "/"),
             application("many", "/many", replicas=3),
-            application("strict", "/strict", replicas=2, strict=True, shards=2),
+            application("sync", "/sync", replicas=2, durability="actor", shards=2),
         )
         yield running
     finally:

@@ -27,7 +27,7 @@ def apps(system: System) -> Iterator[dict[str, ApplicationUnderTest]]:
 
 
 @pytest.mark.parametrize(
-    ("fault", "mode"), [("actor", "strict"), ("replica", "default"), ("replica-pause", "default")]
+    ("fault", "mode"), [("actor", "actor"), ("replica", "memory"), ("replica-pause", "memory")]
 )
 async def test_a_fault_costs_no_more_than_promised(
     apps: dict[str, ApplicationUnderTest], fault: str, mode: str

@@ -12,8 +12,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from deployments.inference.authority.rows import key_of, unpack_copy
-from deployments.inference.layout import table_of
+from deployments.inference.policy_model import initial_state
+from deployments.stateful.authority.snapshots import Snapshot, key_of
+from deployments.stateful.layout import table_of
+from deployments.stateful.protocol import Key
 from deployments.store import open_store
 from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.system import System, application, make_instance
@@ -25,6 +27,7 @@ pytestmark = pytest.mark.timeout(600)  # two starts of a cluster
 
 WRITES = 600
 RESTORED, FORGOTTEN = "/restored", "/forgotten"
+STATE_BYTES = initial_state(Key("", "")).nbytes
 BODY = {"junction_id": JUNCTIONS[2], "obs_data": [1.0, 0.5]}
 
 
@@ -97,8 +100,8 @@ async def saved_steps(path: Path, app: str) -> list[int]:
     store = open_store(f"sqlite:///{path}")
     try:
         rows = [row async for row in store.scan(table_of(app))]
-        copies = [unpack_copy(value, stamp=None) for row, value in rows if key_of(row)]
-        return [copy.version.step for copy in copies if copy is not None]
+        snapshots = [Snapshot.unpack(value, STATE_BYTES) for row, value in rows if key_of(row)]
+        return [snapshot.version.step for snapshot in snapshots if snapshot is not None]
     finally:
         await store.close()
 
@@ -109,7 +112,7 @@ async def test_every_acknowledged_write_is_there(restarted: Restarted) -> None:
         assert await writers.lost() == []
 
 
-def test_hidden_states_continue_from_the_copy_if_the_configuration_says_so(
+def test_hidden_states_continue_from_their_snapshots_if_the_configuration_says_so(
     restarted: Restarted,
 ) -> None:
     assert step(restarted.system, RESTORED) == 4

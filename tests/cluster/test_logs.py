@@ -16,8 +16,8 @@ STEP = {"junction_id": JUNCTIONS[0], "obs_data": [0.5]}
 
 @pytest.fixture
 def small(system: System) -> Iterator[str]:
-    """Deploy an inference that keeps one state, and works on one request at a time."""
-    system.deploy(application("small", "/small", max_states=1, max_waiting=1))
+    """Deploy an inference that keeps one state,"""
+    system.deploy(application("small", "/small", max_states=1))
     yield f"{system.url}/small"
     system.remove("small")
 

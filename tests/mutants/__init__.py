@@ -1,1 +1,1 @@
-"""Single defects put into the hidden states on purpose: each must make a test fail."""
+"""Mutation tests of the engine and of the policies: a test must find each single defect."""

@@ -1,38 +1,60 @@
-"""Puts single defects into a copy of the project, one at a time, and runs the tests on each.
+"""Puts single defects into the engine of states and the policies, and runs the tests on each.
 
-A mutant is killed when a test fails. One that survives is a guard that nothing tests, or that is
-not needed: write the test, or remove the guard and say why.
+All written defects are tried, and a sample of the generic ones. A mutant is killed when a test
+fails. One that survives is a guard that nothing tests, or that is not needed: write the test,
+remove the guard, or add it to tests/mutants/accepted.py with the reason.
 
-    make mutants ARGS="--only ledger --jobs 2"
+    make mutants ARGS="--sample 150 --seed 7"
+    make mutants ARGS="--sample 0 --only fenced_writer"
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import shutil
-import subprocess
+import random
 import sys
-import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from queue import SimpleQueue
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from rich.console import Console
 
-from tests.mutants.mutant import Mutant
-from tests.mutants.of_the_authority import MUTANTS as OF_THE_AUTHORITY
-from tests.mutants.of_the_network import MUTANTS as OF_THE_NETWORK
-from tests.mutants.of_the_policies import MUTANTS as OF_THE_POLICIES
-from tests.mutants.of_the_replica import MUTANTS as OF_THE_REPLICA
-from tests.version import VERSION_VARIABLE, version
+from tests.mutants.accepted import ACCEPTED
+from tests.mutants.mutant import ROOT, Mutant
+from tests.mutants.operators import mutants_of
+from tests.mutants.run import judge
+from tests.mutants.written import WRITTEN
 
-ROOT = Path(__file__).resolve().parents[2]
-MUTANTS = [*OF_THE_AUTHORITY, *OF_THE_NETWORK, *OF_THE_POLICIES, *OF_THE_REPLICA]
-TESTS = "tests/unit/inference"
-TIMEOUT_S = 600
-_FAILED = 1  # pytest's status when a test has failed
+ON_RAY = {"deployments.stateful.ray.actor", "deployments.stateful.ray.client"}
+"""Their tests need a cluster: tests/cluster/inference."""
+
+
+class Room(NamedTuple):
+    """Modules, and the folders of the tests that must find their defects."""
+
+    modules: list[str]
+    tests: list[str]
+
+
+ROOMS = [
+    Room(
+        [
+            module
+            for file in sorted((ROOT / "deployments" / "stateful").rglob("*.py"))
+            if file.name != "__init__.py"
+            and (module := ".".join(file.relative_to(ROOT).with_suffix("").parts)) not in ON_RAY
+        ],
+        ["tests/unit/stateful"],
+    ),
+    Room(
+        [
+            f"deployments.inference.{name}"
+            for name in ("policies", "policy_model", "routes", "service", "shadow", "telemetry")
+        ],
+        ["tests/unit/inference"],
+    ),
+]
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -43,88 +65,55 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--only", default="", help="mutants whose file or name has this text")
-    parser.add_argument("--jobs", type=int, default=2, help="tests at once")
+    parser.add_argument("--sample", type=int, default=150, help="generic mutants (%(default)s)")
+    parser.add_argument("--seed", type=int, help="of the sample; by default a new one")
+    parser.add_argument("--only", default="", help="mutants whose place or name has this text")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (%(default)s)")
     parser.add_argument("--list", action="store_true", help="name the mutants and stop")
     options = parser.parse_args()
-    chosen = [each for each in MUTANTS if options.only in f"{each.file} {each.name}"]
+    seed = random.randrange(10_000) if options.seed is None else options.seed
+    chosen = choose(options.sample, seed, options.only)
     if not chosen:
-        parser.error(f"no mutant has {options.only!r} in its file or name; --list names them")
+        parser.error(f"no mutant has {options.only!r} in its place or name; --list names them")
     if options.list:
         for each in chosen:
-            console.print(f"{each.file}: {each.name}", markup=False)
+            console.print(str(each), markup=False)
         return 0
-    with tempfile.TemporaryDirectory(prefix="gw-mutants-") as folder:
-        survivors = _run(chosen, options.jobs, Path(folder))
-    console.print(f"{len(chosen) - len(survivors)} of {len(chosen)} mutants are killed.")
+    console.print(f"{len(chosen)} mutants, --seed {seed}; first, all tests run without a defect.")
+    started = time.monotonic()
+    survivors = _judge(chosen, options.jobs)
+    minutes = (time.monotonic() - started) / 60
+    killed = len(chosen) - len(survivors)
+    console.print(f"{killed} of {len(chosen)} mutants are killed, in {minutes:.0f} minutes.")
     for each in survivors:
-        console.print(f"survives: {each.file}: {each.name}", style="red", markup=False)
+        console.print(f"survives: {each}", style="red", markup=False)
     return 1 if survivors else 0
 
 
-def _run(mutants: list[Mutant], jobs: int, folder: Path) -> list[Mutant]:
+def choose(n: int, seed: int, only: str) -> list[Mutant]:
+    """Return the written mutants and n generic ones, of those that have a text."""
+    generic = [
+        each
+        for room in ROOMS
+        for module in room.modules
+        for each in mutants_of(module)
+        if only in str(each) and str(each) not in ACCEPTED
+    ]
+    sample = random.Random(seed).sample(generic, min(n, len(generic)))
+    return [*(each for each in WRITTEN if only in str(each)), *sample]
+
+
+def _judge(mutants: Sequence[Mutant], jobs: int) -> list[Mutant]:
     """Return those that survive."""
-    copies: SimpleQueue[Path] = SimpleQueue()
-    for number in range(jobs):
-        copies.put(_copy_project(folder / str(number)))
-    first = copies.get()
-    if _tests_fail(first, TESTS):
-        raise SystemExit("The tests fail without any mutant; mend them first.")
-    copies.put(first)
-
-    def survives(mutant: Mutant) -> bool:
-        copy, started = copies.get(), time.monotonic()
-        source = copy / "deployments/inference" / mutant.file
-        before = source.read_bytes()
-        try:
-            mutant.put_into(copy)
-            killed = _is_killed(copy, mutant)
-        finally:
-            source.write_bytes(before)
-            copies.put(copy)
-        verdict = "killed  " if killed else "SURVIVES"
-        took = time.monotonic() - started
-        console.print(f"{verdict} {took:5.0f} s  {mutant.file}: {mutant.name}", markup=False)
-        return not killed
-
-    with ThreadPoolExecutor(jobs) as pool:
-        return [
-            each for each, alive in zip(mutants, pool.map(survives, mutants), strict=True) if alive
-        ]
-
-
-def _copy_project(to: Path) -> Path:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
-    for name in filter(None, listed.stdout.decode().split("\0")):
-        if (ROOT / name).is_file():
-            (to / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, to / name)
-    return to
-
-
-def _is_killed(copy: Path, mutant: Mutant) -> bool:
-    """Run the tests that mirror the mutant's file, and all others only when those pass."""
-    nearest = Path(TESTS) / Path(mutant.file).parent
-    near = [str(nearest)] if (copy / nearest).is_dir() and nearest != Path(TESTS) else []
-    return any(_tests_fail(copy, tests) for tests in (*near, TESTS))
-
-
-def _tests_fail(copy: Path, tests: str) -> bool:
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", tests]
-    env = os.environ | {
-        "PYTHONPATH": str(copy),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        # CPython 3.11 fails when it parses a line for a traceback while it parses another
-        "PYTHONNODEBUGRANGES": "1",
-        VERSION_VARIABLE: version(),  # else a mutant could die of schedules that are new to all
-    }
-    try:
-        done = subprocess.run(command, cwd=copy, env=env, capture_output=True, timeout=TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        return True  # a request hangs, which is a failure as well
-    if done.returncode not in (0, _FAILED):
-        raise SystemExit(f"The tests cannot be run: {done.stdout.decode()[-2000:]}")
-    return done.returncode == _FAILED
+    survivors = []
+    for room in ROOMS:
+        inside = [each for each in mutants if each.module in room.modules]
+        for verdict in judge(inside, room.modules, room.tests, jobs) if inside else ():
+            fate = f"killed by {verdict.killer}" if verdict.killer else "SURVIVES"
+            console.print(f"{verdict.seconds:5.1f} s  {verdict.mutant}: {fate}", markup=False)
+            if not verdict.killer:
+                survivors.append(verdict.mutant)
+    return survivors
 
 
 if __name__ == "__main__":

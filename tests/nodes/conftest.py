@@ -18,12 +18,12 @@ SPREAD_S = 60.0
 
 
 def small_config() -> Config:
-    """Return configs/cluster.yaml with some of its applications, and a strict inference service."""
+    """Return configs/cluster.yaml with some of its applications, and inference without loss."""
     config = cluster_config("inference", "gateway", "loans")
-    strict = copy.deepcopy(config["applications"][0])
-    strict |= {"name": "inference-strict", "route_prefix": "/strict"}
-    strict["args"] |= {"strict": True, "durable": True}
-    config["applications"].append(strict)
+    lossless = copy.deepcopy(config["applications"][0])
+    lossless |= {"name": "inference-lossless", "route_prefix": "/lossless"}
+    lossless["args"] |= {"durability": "store"}
+    config["applications"].append(lossless)
     return config
 
 

@@ -44,12 +44,12 @@ def check(watch: Watch, survivors: Collection[Node], away_s: float) -> None:
         assert watch.missing(through=node) == []
         for service in PATHS:
             assert watch.away_s(service, node) < away_s, f"{service} at node {node.number}"
-    for service in ("inference", "strict"):
+    for service in ("inference", "lossless"):
         assert watch.silent_s(service) < away_s
         verdict = watch.verdict(service)
         harms = [str(each) for each in verdict.findings]
         assert not verdict.steps(Harm.DOUBLED) + verdict.steps(Harm.REVIVED), harms
-        if service == "strict":
+        if service == "lossless":
             assert not verdict.steps(Harm.LOST), harms
         assert verdict.steps(Harm.LOST) <= LOST_STEPS, harms
         assert verdict.lost_s < LOSS_BOUND_S, harms

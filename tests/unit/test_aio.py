@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from deployments.aio import PeriodicTask, SingleFlight
-from tests.unit.inference.virtual_time import virtual_time
+from tests.support.virtual_time import virtual_time
 
 
 class Step:

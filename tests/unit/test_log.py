@@ -23,7 +23,7 @@ from deployments.log import (
     write_to,
 )
 from deployments.trace_context import CURRENT, NOT_TRACED, Trace
-from tests.unit.inference.virtual_time import virtual_time
+from tests.support.virtual_time import virtual_time
 
 
 @pytest.fixture(autouse=True)

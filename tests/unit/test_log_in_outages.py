@@ -26,13 +26,11 @@ from deployments.gateway.login import Logins
 from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.users import Users
 from deployments.inference.api import create_app as create_inference
-from deployments.inference.options import InferenceOptions
-from deployments.inference.replica.stepper import Decision
 from deployments.log import MOST, RateLimitFilter
 from deployments.store import open_store
 from models.networks.shipped import SHIPPED
 from tests.unit.gateway.conftest import DEADLINE_S, FakeInference, make_tokens
-from tests.unit.inference.test_openapi import FakeService
+from tests.unit.inference.serving import FakeService
 
 REQUESTS = 2000
 STEP = {"junction_id": "300839359", "obs_data": [0.5]}
@@ -77,15 +75,10 @@ async def records(tmp_path: Path) -> AsyncIterator[FastAPI]:
     await service.close()
 
 
-class Defective(FakeService):
-    async def _answer(self, run: str) -> Decision:
-        raise RuntimeError("a defect")
-
-
 @asynccontextmanager
 async def inference(tmp_path: Path) -> AsyncIterator[FastAPI]:
-    """Make one that meets a defect at every step."""
-    yield create_inference(Defective(None), InferenceOptions())
+    """Make one that fails at every step."""
+    yield create_inference(FakeService(RuntimeError("a defect")))
 
 
 @asynccontextmanager

@@ -25,7 +25,7 @@ def test_an_unknown_key_is_refused_by_name(title: str) -> None:
 
 @pytest.mark.parametrize(("title", "key"), REMOVED)
 def test_a_removed_key_is_refused_with_what_to_do(title: str, key: str) -> None:
-    with pytest.raises(ValidationError, match=f"The option {key} was removed. (Delete|Name) "):
+    with pytest.raises(ValidationError, match=f"The option {key} was removed. (Delete|Name|Set) "):
         OPTIONS[title].model_validate({key: 1})
     assert key not in OPTIONS[title].model_fields
 

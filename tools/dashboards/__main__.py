@@ -1,4 +1,4 @@
-"""Writes configs/grafana/dashboards/ anew."""
+"""Writes configs/grafana/dashboards/ (``make reference``)."""
 
 from __future__ import annotations
 

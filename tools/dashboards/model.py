@@ -1,6 +1,6 @@
-"""What a dashboard consists of, and how Grafana writes that down.
+"""Dashboards as data, and their JSON for Grafana 11.
 
-Of Grafana 11's schema: https://grafana.com/docs/grafana/latest/dashboards/build-dashboards/view-dashboard-json-model/
+Schema: https://grafana.com/docs/grafana/latest/dashboards/build-dashboards/view-dashboard-json-model/
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ _GREEN, _YELLOW, _RED = "green", "yellow", "red"
 
 @dataclass(frozen=True)
 class Query:
-    """An expression in PromQL, and the name of each of its lines: ``{{label}}`` stands for a "
-    "value."""
+    """An expression in PromQL, and the name of each of its lines, such as ``{{label}}``."""
 
     expr: str
     legend: str = ""
@@ -31,17 +30,15 @@ class Query:
 
 @dataclass(frozen=True)
 class Panel:
-    """One plot, or one figure.
+    """A plot, or a single figure.
 
     Attributes:
-        title: what is seen.
-        description: what it means, and when to worry.
-        queries: an expression stands for a query without a name.
-        unit: one of Grafana's: ``ms``, ``reqps``, ``percentunit``, ``short``, ...
-        warn, alarm: bounds from which on it is yellow and red.
-        stat: a figure in place of a plot.
-        stacked: lines add up.
-        names: what values stand for.
+        description: what it means, and which values need attention.
+        unit: of Grafana: ``ms``, ``reqps``, ``percentunit``, ``short``, ...
+        warn, alarm: bounds of yellow and red.
+        stat: show a figure instead of a plot.
+        stacked: add lines up.
+        names: texts for values.
         width: of 24.
     """
 
@@ -57,7 +54,7 @@ class Panel:
     width: int = 8
 
     def json(self, number: int, x: int, y: int) -> Json:
-        """Return it at a place in the grid."""
+        """Return the panel at a place in the grid."""
         return {
             "id": number,
             "type": "stat" if self.stat else "timeseries",
@@ -118,9 +115,9 @@ class Dashboard:
     """A page of panels.
 
     Attributes:
-        uid: of its address in Grafana.
-        description: whose question it answers.
-        rows: the panels of each fill the width.
+        uid: in its address in Grafana.
+        description: the question that it answers.
+        rows: each as wide as the page.
     """
 
     uid: str
@@ -148,7 +145,7 @@ class Dashboard:
             "schemaVersion": SCHEMA_VERSION,
             "version": 1,
             "editable": True,
-            "graphTooltip": 1,  # the same moment in every panel
+            "graphTooltip": 1,  # a cursor in every panel
             "refresh": "30s",
             "time": {"from": "now-1h", "to": "now"},
             "templating": {"list": [_SOURCE_VARIABLE]},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tools.dashboards.model import Dashboard, Panel, Query
 
-# Ray calls a process by what it does at the moment, such as ray::HiddenStates.listen.
+# Ray calls a process by what it does at the moment, such as ray::StateActor.listen.
 _PROCESS = "(?:ray::)?(?:SERVE_REPLICA::[^:]*:)?([^.]*).*"
 _MEMORY = (
     "sum by (process) (label_replace(ray_component_uss_bytes, "

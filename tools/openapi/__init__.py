@@ -1,1 +1,1 @@
-"""The services' OpenAPI documents: what is committed of them, and which changes clients survive."""
+"""The OpenAPI documents of the services, and the check that changes are compatible."""

@@ -1,7 +1,7 @@
-"""``make openapi``: write docs/openapi anew, unless clients would not survive what has changed.
+"""``make openapi``: write docs/openapi, unless a change is incompatible with the last release.
 
-What lies in ``docs/openapi`` is what the code declares; in ``docs/openapi/released`` lies what
-clients have been promised: only a change of the version's first number lets go of a promise.
+``docs/openapi`` has what the code declares, and ``docs/openapi/released`` what clients rely on. An
+incompatible change needs another first number of the service's version.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ def main(
     parser = argparse.ArgumentParser(
         prog="openapi", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--release", action="store_true", help="promise them to clients, too")
+    parser.add_argument(
+        "--release", action="store_true", help="write them as the last release, too"
+    )
     arguments = parser.parse_args(argv)
     declared = documents() if declared is None else declared
     broken = broken_promises(folder, declared)
     if broken:
         sys.stderr.write(
-            "Clients would not survive these changes, so nothing was written:\n"
+            "Nothing was written: these changes are incompatible with the last release:\n"
             + "".join(f"  {each}\n" for each in broken)
-            + "Take them back, or raise the first number of the service's version.\n"
+            + "Undo them, or raise the first number of the service's version.\n"
         )
         return 1
     targets = [folder, folder / RELEASED] if arguments.release else [folder]
@@ -48,12 +50,12 @@ def main(
 
 
 def broken_promises(folder: Path, declared: dict[str, Document]) -> list[str]:
-    """Return what was promised to clients and is no longer kept, a sentence each."""
+    """Return a sentence for each incompatible change since the last release."""
     broken = []
     for file in sorted((folder / RELEASED).glob("*.json")):
         promised, now = json.loads(file.read_text(encoding="utf-8")), declared.get(file.stem)
         if now is None:
-            broken.append(f"{file.stem}: the service is gone")
+            broken.append(f"{file.stem}: the service was removed")
         elif major(now) <= major(promised):
             broken += [f"{file.stem}: {each}" for each in incompatible_changes(promised, now)]
     return broken

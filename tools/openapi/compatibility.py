@@ -1,4 +1,4 @@
-"""Finds what a client of one OpenAPI document does not survive in a later one."""
+"""Incompatible changes between two versions of an OpenAPI document."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _NO_DEFAULT: Mapping[str, Any] = {}
 
 
 def incompatible_changes(old: Document, new: Document) -> list[str]:
-    """Return a sentence for each, none if every client of the old document is well served.
+    """Return a sentence for each change that breaks a client of the old document.
 
-    Added paths, optional parameters and fields, fields of answers and failures are no such change.
+    New paths, optional parameters and fields, fields of answers and failures break no client.
     """
     return sorted({str(change) for change in _Documents(old, new).changes()})
 
 
 def major(document: Document) -> int:
-    """Return the first number of a document's version: another one, another contract."""
+    """Return the first number of a document's version."""
     return int(document["info"]["version"].partition(".")[0])
 
 

@@ -1,9 +1,10 @@
-"""The OpenAPI document of each service, made without starting anything."""
+"""The OpenAPI document of each service, without starting it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, cast
 
 from fastapi import FastAPI
@@ -16,18 +17,18 @@ from deployments.flow.service import FlowService
 from deployments.forecast.api import create_app as create_forecast
 from deployments.gateway.api import create_app as create_gateway
 from deployments.inference.api import create_app as create_inference
-from deployments.inference.options import InferenceOptions
+from models.networks.shipped import SHIPPED
 
 Document = dict[str, Any]
 
-# Routes are declared around a service that a document never asks for anything.
+# Routes are declared around a service, which a document never calls.
 _NO_SERVICE = cast(Any, None)
 
 
 def documents() -> dict[str, Document]:
-    """Return the documents by service, as the code declares them whatever the environment says.
+    """Return the documents by service, as the code declares them in any environment.
 
-    Paths are below the service's own prefix, as in the document that the service answers with.
+    Paths are relative to the service's prefix, as in the document that the service answers with.
     """
     return {name: app.openapi() for name, app in _apps()}
 
@@ -38,7 +39,7 @@ def rendered(document: Document) -> str:
 
 
 def _apps() -> Iterator[tuple[str, FastAPI]]:
-    yield "inference", create_inference(_NO_SERVICE, InferenceOptions())
+    yield "inference", create_inference(cast(Any, SimpleNamespace(network=SHIPPED)))
     yield "gateway", create_gateway(_NO_SERVICE)
     yield "density", create_forecast(DensityService())
     yield "flow", create_forecast(FlowService())

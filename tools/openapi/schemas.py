@@ -1,7 +1,7 @@
-"""Compares two JSON schemas: can every value that one side writes be read by the other?
+"""Comparison of two JSON schemas: can one side read every value that the other side writes?
 
-What a client sends must stay within what the service takes, and what the service answers within
-what the client knows. Either way one schema has to be the narrower; the rules are the same.
+The service must accept what clients send, and clients must know what the service answers. In both
+cases, the schema of the writer must be the narrower one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _EQUAL = ("pattern", "format", "multipleOf", "uniqueItems")
 
 @dataclass(frozen=True)
 class Change:
-    """An incompatible change, and where it was made."""
+    """An incompatible change, and its place."""
 
     place: str
     what: str
@@ -36,8 +36,7 @@ class SchemaComparison:
     """Compares schemas of one document with those of a later one.
 
     Args:
-        taken: whether the service takes the values, so that it must still take all of them; else
-            it answers with them, and must not answer with others.
+        taken: whether the service accepts the values, or answers with them.
     """
 
     def __init__(self, old: Schema, new: Schema, taken: bool) -> None:
@@ -45,7 +44,7 @@ class SchemaComparison:
         self._taken = taken
 
     def changes(self, old: Any, new: Any, place: str, within: Pairs = ()) -> Iterator[Change]:
-        """Yield what a client that knows the old schema does not survive in the new one."""
+        """Yield changes that break a client of the old schema."""
         old, new = _resolve(old, self._old_document), _resolve(new, self._new_document)
         pair = id(old), id(new)
         if pair in within:  # a schema that contains itself has been compared already
@@ -71,7 +70,7 @@ class SchemaComparison:
     def _of_alternatives(
         self, narrow: Schema, wide: Schema, place: str, within: Pairs
     ) -> Iterator[Change]:
-        """Yield what keeps an alternative from its namesake, or else from the one most like it."""
+        """Yield the changes between each alternative and its namesake, or the most similar one."""
         others = _alternatives(wide) or [wide]
         for each in _alternatives(narrow) or [narrow]:
             named = [other for other in others if "$ref" in other and other == each]
@@ -118,7 +117,7 @@ def _resolve(schema: Any, document: Schema) -> Schema:
         schema = found
     unknown = sorted(_NOT_COMPARED & schema.keys())
     if unknown:
-        raise NotImplementedError(f"{', '.join(unknown)}: no rule says yet how these compare")
+        raise NotImplementedError(f"{', '.join(unknown)}: there is no rule for the comparison yet")
     resolved: Schema = schema
     return resolved
 

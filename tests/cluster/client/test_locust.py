@@ -87,7 +87,7 @@ def test_a_soak_samples_every_process_and_is_missed_when_it_is_too_short(
     assert "missed  every process: nothing was measured" in result.stdout
     with (tmp_path / "soak_memory.csv").open() as file:
         sizes = {row["process"]: float(row["uss_mb"]) for row in csv.DictReader(file)}
-    kinds = ("ray::ServeReplica:inference", "ray::HiddenStates", "raylet", "haproxy")
+    kinds = ("ray::ServeReplica:inference", "ray::StateActor", "raylet", "haproxy")
     assert [kind for kind in kinds if not any(name.startswith(kind) for name in sizes)] == []
     assert min(sizes.values()) > 0
     assert (tmp_path / "soak_memory.png").exists()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from deployments.inference.policies import place_of
+from deployments.inference.policies import bucket_of
 from load_tests.chaos.checker import TOLERANCE
 from load_tests.chaos.history import Asked
 from load_tests.harness.system import System, application
@@ -21,7 +21,7 @@ from tests.cluster.inference.load import Load
 from tests.reference import JUNCTIONS, ReferenceJunction
 
 APP = "inference-trial"
-RUNS = sorted((f"trial-{n}" for n in range(20)), key=place_of)
+RUNS = sorted((f"trial-{n}" for n in range(20)), key=bucket_of)
 EARLY, LATE = RUNS[0], RUNS[-1]  # the first and the last to go over to a canary
 
 Config = dict[str, Any]

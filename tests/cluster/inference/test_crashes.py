@@ -35,19 +35,19 @@ async def test_a_killed_replica_costs_no_more_than_the_last_uncommitted_steps(
     assert verdict.lost_s < LOSS_WINDOW_S
 
 
-async def test_in_strict_mode_a_killed_replica_loses_no_answered_step(
+async def test_where_responses_wait_for_commits_a_killed_replica_loses_no_answered_step(
     system: System, weights: Weights, run_id: str
 ) -> None:
-    async with Load(system.url + "/strict", run_id, n_clients=6) as load:
+    async with Load(system.url + "/sync", run_id, n_clients=6) as load:
         for _ in range(2):
             await load.more(200)
-            system.kill(system.replicas("strict")[0])
-            await load.until(lambda: len(system.replicas("strict")) == 2)
+            system.kill(system.replicas("sync")[0])
+            await load.until(lambda: len(system.replicas("sync")) == 2)
         await load.more(200)
     assert_is_serial(load.history, weights)
 
 
-@pytest.mark.parametrize("prefix", ["", "/many", "/strict"])
+@pytest.mark.parametrize("prefix", ["", "/many", "/sync"])
 async def test_killed_state_actors_lose_nothing_and_come_back_by_themselves(
     system: System, weights: Weights, run_id: str, prefix: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""What hidden states guarantee, on a real cluster over real HTTP."""
+"""Hidden-state guarantees, on a real cluster over real HTTP."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tests.cluster.conftest import Weights
 from tests.cluster.inference.load import Load, assert_is_serial
 from tests.reference import JUNCTIONS, ReferenceJunction
 
-PREFIXES = ["", "/many", "/strict"]  # one replica; three; two in strict mode on two shards
+PREFIXES = ["", "/many", "/sync"]
+"""Of one replica; of three; and of two whose responses wait for commits, on two shards."""
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)

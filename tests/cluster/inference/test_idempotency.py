@@ -23,7 +23,7 @@ def app(system: System, mode: str) -> Iterator[ApplicationUnderTest]:
     system.remove(f"repeated-{mode}")
 
 
-@pytest.mark.parametrize("mode", ["default", "strict"])
+@pytest.mark.parametrize("mode", ["memory", "actor"])
 async def test_there_are_as_many_steps_as_requests_however_often_each_is_sent(
     app: ApplicationUnderTest, mode: str
 ) -> None:

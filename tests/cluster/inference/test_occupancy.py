@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from deployments.inference.layout import table_of
-from deployments.inference.occupancy import CLUSTER_ROW
+from deployments.stateful.admission import CLUSTER_ROW
+from deployments.stateful.layout import table_of
 from deployments.store import Expected, open_store
 from load_tests.harness.system import System, application
 from serve_app.errors import DeployError

@@ -9,7 +9,7 @@ from deployments.access.control import AccessControl
 from deployments.access.keys import Keys, key_of_secret, new_key
 from deployments.access.tokens import Tokens
 from deployments.store import open_store
-from tests.unit.inference.virtual_time import virtual_time
+from tests.support.virtual_time import virtual_time
 
 SECRET = b"0123456789abcdef" * 4
 

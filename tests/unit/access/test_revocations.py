@@ -13,8 +13,8 @@ from deployments.access.tokens import Tokens
 from deployments.aio import PeriodicTask
 from deployments.gateway.users import UserError, Users, hash_password
 from deployments.http.errors import ForbiddenError, UnauthorizedError, UncheckedError
+from tests.support.virtual_time import virtual_time
 from tests.unit.access.memory_store import MemoryStore
-from tests.unit.inference.virtual_time import virtual_time
 
 KEYS = Keys.of_secret(b"0123456789abcdef" * 4)
 PASSWORD = "some password"

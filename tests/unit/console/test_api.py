@@ -36,8 +36,8 @@ from deployments.feed.hub import COLLECT_S
 from deployments.feed.publisher import PERIOD_S
 from deployments.store import open_store
 from models.networks.shipped import JUNCTIONS
+from tests.support.virtual_time import virtual_time
 from tests.unit.console.reports import FakeFeed, FakeServe, decision, report, shown
-from tests.unit.inference.virtual_time import virtual_time
 
 SECRET = b"0123456789abcdef0123456789abcdef"
 STATIC = Path("deployments/console/static")

@@ -19,8 +19,8 @@ from deployments.console.stream import (
 from deployments.console.view import View
 from deployments.http.errors import UnauthorizedError
 from models.networks.shipped import JUNCTIONS
+from tests.support.virtual_time import virtual_time
 from tests.unit.console.reports import decision, report, shown
-from tests.unit.inference.virtual_time import virtual_time
 
 
 class Browser:

@@ -4,8 +4,8 @@ import asyncio
 
 from deployments.feed.hub import COLLECT_S, FORGET_S, LISTEN_S, MAX_REPORTS, MAX_RUNS, Hub
 from deployments.feed.messages import NOBODY, Demand
+from tests.support.virtual_time import virtual_time
 from tests.unit.feed.reports import report
-from tests.unit.inference.virtual_time import virtual_time
 
 
 @virtual_time

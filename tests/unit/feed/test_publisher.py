@@ -17,8 +17,8 @@ from deployments.feed.publisher import (
     NoFeedError,
     Publisher,
 )
+from tests.support.virtual_time import virtual_time
 from tests.unit.feed.reports import SOURCE
-from tests.unit.inference.virtual_time import virtual_time
 
 WATCHED = Demand(True, frozenset({"run"}))
 MOMENT_S = PERIOD_S / 4

@@ -24,7 +24,7 @@ from deployments.http.probes import (
     store_check,
 )
 from deployments.store import StoreUnavailable
-from tests.unit.inference.virtual_time import virtual_time
+from tests.support.virtual_time import virtual_time
 
 TROUBLE = "The store does not serve."
 GONE = {"store": TROUBLE}

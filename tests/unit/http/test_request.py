@@ -8,7 +8,7 @@ import pytest
 from deployments.http.errors import BodyTooLargeError, BodyTooSlowError
 from deployments.http.messages import is_name
 from deployments.http.request import CROWDED_TIMEOUT_S, BodyReader, header
-from tests.unit.inference.virtual_time import virtual_time
+from tests.support.virtual_time import virtual_time
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ import torch
 
 from deployments.inference.api import create_app
 from deployments.inference.options import InferenceOptions
-from deployments.inference.replica.leases import StateLeases
-from deployments.inference.replica.shards import ShardedLeases
+from deployments.inference.policy_model import initial_state
 from deployments.inference.service import InferenceService
-from models.policy.form import HIDDEN_DIM
-from tests.unit.inference.authorities import make_authority
+from tests.support.states import LocalStates
 from tests.unit.inference.policies import WEIGHTS
+from tests.unit.inference.replicas import Replicas, running, save_policies
+from tests.unit.inference.serving import client_of
 
 
 @pytest.fixture(scope="session")
@@ -25,26 +25,40 @@ def policy_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-async def empty_service() -> AsyncIterator[InferenceService]:
-    """Make a service without a policy, with its authority and a store in the same event loop."""
-    settings = InferenceOptions()
-    authority = await make_authority(settings)
-    leases = StateLeases(authority, "replica", HIDDEN_DIM, settings)
-    service = InferenceService(ShardedLeases([leases]), settings)
-    await service.leases.start()
+async def states() -> AsyncIterator[LocalStates]:
+    states = LocalStates(InferenceOptions(), initial_state)
+    yield states
+    states.stop()
+
+
+@pytest.fixture
+async def empty_service(states: LocalStates) -> AsyncIterator[InferenceService]:
+    """Run a service without a policy."""
+    service = InferenceService(await states.start_engine())
     yield service
     await service.close()
-    authority.stop()
 
 
 @pytest.fixture
 async def service(empty_service: InferenceService, policy_file: Path) -> InferenceService:
-    await empty_service.policies.primary.slot.load(str(policy_file))
+    await empty_service.policies.start(str(policy_file))
     return empty_service
 
 
 @pytest.fixture
 async def client(service: InferenceService) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(create_app(service, InferenceOptions()))
-    async with httpx.AsyncClient(transport=transport, base_url="http://inference") as client:
+    async with client_of(create_app(service)) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def policy_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("policies")
+    save_policies(folder)
+    return folder
+
+
+@pytest.fixture
+async def replicas(policy_folder: Path) -> AsyncIterator[Replicas]:
+    async with running(2, policy_folder) as replicas:
+        yield replicas

@@ -1,4 +1,4 @@
-"""Replicas that run a real network, and the comparison of their answers with the formulas."""
+"""A real policy with random weights, and the comparison of its steps with the formulas."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from deployments.inference.replica.stepper import Decision
+from deployments.stateful.replica.queues import StepResult
 from models.policy.step import PolicyStep
 from tests.reference import ReferencePolicy, random_state_dict
 
@@ -18,25 +18,28 @@ REFERENCE = ReferencePolicy(WEIGHTS)
 BIG = "joinedS_265580996_300839357"
 SMALL = "300839359"
 
+Asked = tuple[list[float], StepResult]
+"""An observation, and the result of its step."""
+
 
 def observations(n: int, seed: int = 0, size: int = 8) -> list[list[float]]:
-    """Make n distinct observations, exact in float32."""
+    """Return n distinct observations, exact in float32."""
     values = np.random.default_rng(seed).random((n, size)).astype(np.float32)
     return [[float(x) for x in row] for row in values]
 
 
 def assert_replays(
     junction: str,
-    asked: Sequence[tuple[list[float], Decision]],
+    asked: Sequence[Asked],
     first_step: int = 1,
     reference: ReferencePolicy = REFERENCE,
 ) -> None:
-    """Assert that the answers are one run from zeros in the order of their steps, each once."""
+    """Assert that the results are one run from zeros in the order of their steps, each once."""
     in_order = sorted(asked, key=lambda each: each[1].step)
-    steps = [decision.step for _, decision in in_order]
+    steps = [result.step for _, result in in_order]
     assert steps == list(range(first_step, first_step + len(asked)))
     expected = reference.replay(junction, [obs for obs, _ in in_order])
-    for (_, decision), (action, confidence) in zip(in_order, expected, strict=True):
-        assert decision.confidence == pytest.approx(confidence, abs=3e-4)
-        if confidence > 0.501:  # else two actions are as good as equal
-            assert decision.action == action
+    for (_, result), (action, confidence) in zip(in_order, expected, strict=True):
+        assert result.output[1] == pytest.approx(confidence, abs=3e-4)
+        if confidence > 0.501:  # otherwise two actions are as good as equal
+            assert result.output[0] == action

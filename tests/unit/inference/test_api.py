@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -13,16 +14,13 @@ import pytest
 from deployments.http.probes import Probes
 from deployments.inference.api import create_app
 from deployments.inference.options import InferenceOptions
-from deployments.inference.protocol import Key, StateBatch
-from deployments.inference.replica.leases import StateLeases
-from deployments.inference.replica.shards import ShardedLeases
-from deployments.inference.replica.stepper import Decision
+from deployments.inference.policy_model import initial_state
 from deployments.inference.service import InferenceService
+from deployments.stateful.protocol import Key
 from models.networks.shipped import JUNCTIONS
-from models.policy.form import HIDDEN_DIM
-from tests.unit.inference.authorities import join, make_authority
+from tests.support.states import LocalStates
 from tests.unit.inference.policies import BIG, REFERENCE, SMALL, observations
-from tests.unit.inference.world import settings, until
+from tests.unit.inference.serving import FakeService, client_of
 
 STEP_HEADER = "x-hidden-state-step"
 
@@ -35,12 +33,18 @@ async def post_text(client: httpx.AsyncClient, path: str, text: str | bytes) -> 
     return await client.post(path, content=text, headers={"content-type": "application/json"})
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
 async def steps_made(client: httpx.AsyncClient, junction: str = SMALL, run: str = "default") -> int:
     """Return the number of the junction's steps so far, and make one more to find out."""
-    answer = await client.post(
+    response = await client.post(
         "/predict_action", json=body_of(junction, [0.1]), headers={"X-Simulation-Run": run}
     )
-    return int(answer.headers[STEP_HEADER]) - 1
+    return int(response.headers[STEP_HEADER]) - 1
 
 
 class TestPredictAction:
@@ -50,11 +54,11 @@ class TestPredictAction:
         wanted = observations(10, size=size)
         expected = REFERENCE.replay(junction, wanted)
         for n, (obs, (action, confidence)) in enumerate(zip(wanted, expected, strict=True)):
-            answer = await client.post("/predict_action", json=body_of(junction, obs))
-            assert answer.status_code == 200
-            assert answer.headers["content-type"] == "application/json"
-            assert answer.headers[STEP_HEADER] == str(n + 1)
-            prediction = answer.json()
+            response = await client.post("/predict_action", json=body_of(junction, obs))
+            assert response.status_code == 200
+            assert response.headers["content-type"] == "application/json"
+            assert response.headers[STEP_HEADER] == str(n + 1)
+            prediction = response.json()
             assert list(prediction) == ["junction_id", "action", "confidence"]
             assert prediction["junction_id"] == junction
             assert prediction["confidence"] == pytest.approx(confidence, abs=2e-4)
@@ -75,26 +79,26 @@ class TestPredictAction:
         assert short.json() == padded.json()
 
     async def test_unknown_fields_and_content_types_do_no_harm(self, client):
-        answer = await client.post(
+        response = await client.post(
             "/predict_action",
             content=json.dumps(body_of(metadata={"a": 1})),
             headers={"content-type": "text/plain"},
         )
-        assert answer.status_code == 200
+        assert response.status_code == 200
 
     @pytest.mark.parametrize("junction", ["nope", "", "300839359 ", "J" * 5000, "\u0000", "ä€😀"])
     async def test_an_unknown_junction_is_404_and_named(self, client, junction):
-        answer = await client.post("/predict_action", json=body_of(junction))
-        assert answer.status_code == 404
-        assert answer.json() == {
+        response = await client.post("/predict_action", json=body_of(junction))
+        assert response.status_code == 404
+        assert response.json() == {
             "detail": f"Unknown junction '{junction[:100]}'. Known: {list(JUNCTIONS)}"
         }
 
     @pytest.mark.parametrize("n", [20, 21, 5000])
     async def test_too_many_values_are_400(self, client, n):
-        answer = await client.post("/predict_action", json=body_of(obs=[0.5] * n))
-        assert answer.status_code == 400
-        assert answer.json() == {"detail": f"obs_data has {n} values, expected <= 19"}
+        response = await client.post("/predict_action", json=body_of(obs=[0.5] * n))
+        assert response.status_code == 400
+        assert response.json() == {"detail": f"obs_data has {n} values, expected <= 19"}
 
     @pytest.mark.parametrize(
         "body",
@@ -124,9 +128,9 @@ class TestPredictAction:
         ids=str,
     )
     async def test_a_body_of_another_form_is_422(self, client, body):
-        answer = await client.post("/predict_action", json=body)
-        assert answer.status_code == 422
-        for each in answer.json()["detail"]:
+        response = await client.post("/predict_action", json=body)
+        assert response.status_code == 422
+        for each in response.json()["detail"]:
             assert {"type", "loc", "msg"} <= each.keys()
             assert each["loc"][0] == "body"
             assert "input" not in each
@@ -150,20 +154,20 @@ class TestPredictAction:
     )
     async def test_a_number_that_is_no_finite_float32_is_422_as_valid_json(self, client, number):
         text = f'{{"junction_id": "{SMALL}", "obs_data": [0.5, {number}]}}'
-        answer = await post_text(client, "/predict_action", text)
-        assert answer.status_code == 422
-        json.loads(answer.content, parse_constant=pytest.fail)
-        assert len(answer.content) < 1000
+        response = await post_text(client, "/predict_action", text)
+        assert response.status_code == 422
+        json.loads(response.content, parse_constant=pytest.fail)
+        assert len(response.content) < 1000
         assert await steps_made(client) == 0
 
     async def test_numbers_that_overflow_the_network_are_422_and_change_nothing(self, client):
         expected = REFERENCE.replay(SMALL, [[0.5], [0.25]])
         await client.post("/predict_action", json=body_of(obs=[0.5]))
-        answer = await client.post("/predict_action", json=body_of(obs=[1e38, -1e38] * 9))
-        assert answer.status_code == 422
-        assert "finite" in answer.json()["detail"]
-        answer = await client.post("/predict_action", json=body_of(obs=[0.25]))
-        assert answer.json()["confidence"] == pytest.approx(expected[1][1], abs=2e-4)
+        response = await client.post("/predict_action", json=body_of(obs=[1e38, -1e38] * 9))
+        assert response.status_code == 422
+        assert "finite" in response.json()["detail"]
+        response = await client.post("/predict_action", json=body_of(obs=[0.25]))
+        assert response.json()["confidence"] == pytest.approx(expected[1][1], abs=2e-4)
 
     @pytest.mark.parametrize(
         "text",
@@ -181,52 +185,52 @@ class TestPredictAction:
         ids=lambda text: repr(text[:30]),
     )
     async def test_what_is_no_json_is_422(self, client, text):
-        answer = await post_text(client, "/predict_action", text)
-        assert answer.status_code in (404, 422)  # a lone surrogate is at most an unknown junction
-        assert answer.json()["detail"]
+        response = await post_text(client, "/predict_action", text)
+        assert response.status_code in (404, 422)  # a lone surrogate is at most an unknown junction
+        assert response.json()["detail"]
         assert await steps_made(client) == 0
 
     async def test_10_megabytes_are_413(self, client):
-        answer = await post_text(client, "/predict_action", b" " * 10_000_000)
-        assert answer.status_code == 413
-        assert answer.json() == {"detail": "The request body is larger than 65536 bytes"}
+        response = await post_text(client, "/predict_action", b" " * 10_000_000)
+        assert response.status_code == 413
+        assert response.json() == {"detail": "The request body is larger than 65536 bytes"}
 
     @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH"])
     @pytest.mark.parametrize("path", ["/predict_action", "/predict_actions", "/reset_hidden"])
     async def test_a_wrong_method_is_405_in_json(self, client, method, path):
-        answer = await client.request(method, path)
-        assert answer.status_code == 405
-        assert answer.json() == {"detail": "Method Not Allowed"}
-        assert answer.headers["allow"] == "POST"
+        response = await client.request(method, path)
+        assert response.status_code == 405
+        assert response.json() == {"detail": "Method Not Allowed"}
+        assert response.headers["allow"] == "POST"
 
     async def test_an_unknown_path_is_404_in_json(self, client):
-        answer = await client.post("/predict", json=body_of())
-        assert answer.status_code == 404
-        assert answer.json() == {"detail": "Not Found"}
+        response = await client.post("/predict", json=body_of())
+        assert response.status_code == 404
+        assert response.json() == {"detail": "Not Found"}
 
     async def test_64_clients_at_once_get_64_different_steps(self, client):
         wanted = observations(64)
-        answers = await asyncio.gather(
+        responses = await asyncio.gather(
             *(client.post("/predict_action", json=body_of(BIG, obs)) for obs in wanted)
         )
-        steps = [int(answer.headers[STEP_HEADER]) for answer in answers]
+        steps = [int(response.headers[STEP_HEADER]) for response in responses]
         assert sorted(steps) == list(range(1, 65))
         in_order = [obs for _, obs in sorted(zip(steps, wanted, strict=True))]
         expected = dict(enumerate(REFERENCE.replay(BIG, in_order), start=1))
-        for step, answer in zip(steps, answers, strict=True):
-            assert answer.json()["confidence"] == pytest.approx(expected[step][1], abs=3e-4)
+        for step, response in zip(steps, responses, strict=True):
+            assert response.json()["confidence"] == pytest.approx(expected[step][1], abs=3e-4)
 
 
 class TestRuns:
     async def test_header_and_body_name_the_same_runs(self, client):
         for n in range(1, 5):
             if n % 2:
-                answer = await client.post("/predict_action", json=body_of(run_id="sim-1"))
+                response = await client.post("/predict_action", json=body_of(run_id="sim-1"))
             else:
-                answer = await client.post(
+                response = await client.post(
                     "/predict_action", json=body_of(), headers={"X-Simulation-Run": "sim-1"}
                 )
-            assert answer.headers[STEP_HEADER] == str(n)
+            assert response.headers[STEP_HEADER] == str(n)
         assert await steps_made(client) == 0
 
     async def test_without_a_name_it_is_the_run_default(self, client):
@@ -253,16 +257,18 @@ class TestRuns:
     @pytest.mark.parametrize("path", ["/predict_action", "/predict_actions", "/reset_hidden"])
     async def test_illegal_names_are_400(self, client, path, run):
         body = body_of(run_id=run, items=[body_of()])
-        answer = await client.post(path, json=body)
-        assert answer.status_code == 400
-        assert answer.json() == {"detail": "A run id is 1 to 64 characters of A-Z a-z 0-9 . _ : -"}
+        response = await client.post(path, json=body)
+        assert response.status_code == 400
+        assert response.json() == {
+            "detail": "A run id is 1 to 64 characters of A-Z a-z 0-9 . _ : -"
+        }
 
     @pytest.mark.parametrize("run", [b"", b"x" * 65, b"a b", b"\xff", b"\xc3\xa4"])
     async def test_illegal_names_in_the_header_are_400(self, client, run):
-        answer = await client.post(
+        response = await client.post(
             "/predict_action", json=body_of(), headers=[(b"X-Simulation-Run", run)]
         )
-        assert answer.status_code == 400
+        assert response.status_code == 400
 
 
 class TestResetHidden:
@@ -271,9 +277,9 @@ class TestResetHidden:
         for junction in JUNCTIONS:
             await client.post("/predict_action", json=body_of(junction))
         await client.post("/predict_action", json=body_of(run_id="other"))
-        answer = await post_text(client, "/reset_hidden", body)
-        assert answer.status_code == 200
-        assert answer.json() == {
+        response = await post_text(client, "/reset_hidden", body)
+        assert response.status_code == 200
+        assert response.json() == {
             "status": "ok",
             "message": "Hidden states reset for all junctions",
         }
@@ -293,33 +299,32 @@ class TestResetHidden:
     )
     async def test_a_bad_body_is_422_and_resets_nothing(self, client, body):
         await client.post("/predict_action", json=body_of())
-        answer = await post_text(client, "/reset_hidden", body)
-        assert answer.status_code == 422
-        assert isinstance(answer.json()["detail"], list)
+        response = await post_text(client, "/reset_hidden", body)
+        assert response.status_code == 422
+        assert isinstance(response.json()["detail"], list)
         assert await steps_made(client) == 1
 
     async def test_a_lone_surrogate_is_refused(self, client):
-        answer = await post_text(client, "/reset_hidden", b'{"run_id": "\\ud800"}')
-        assert answer.status_code in (400, 422)
-        assert answer.json()["detail"]
+        response = await post_text(client, "/reset_hidden", b'{"run_id": "\\ud800"}')
+        assert response.status_code in (400, 422)
+        assert response.json()["detail"]
 
     async def test_10_megabytes_are_413(self, client):
         assert (await post_text(client, "/reset_hidden", b" " * 10_000_000)).status_code == 413
 
     async def test_without_a_model_it_is_200(self, empty_service):
-        transport = httpx.ASGITransport(create_app(empty_service, InferenceOptions()))
-        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+        async with client_of(create_app(empty_service)) as client:
             assert (await client.post("/reset_hidden")).status_code == 200
 
 
 class TestPredictActions:
     async def test_items_are_answered_in_their_order(self, client):
         wanted = [(junction, obs) for obs in observations(4) for junction in JUNCTIONS]
-        answer = await client.post(
+        response = await client.post(
             "/predict_actions", json={"items": [body_of(*each) for each in wanted]}
         )
-        assert answer.status_code == 200
-        items = answer.json()["items"]
+        assert response.status_code == 200
+        items = response.json()["items"]
         assert [item["junction_id"] for item in items] == [junction for junction, _ in wanted]
         for junction in JUNCTIONS:
             expected = REFERENCE.replay(junction, [obs for j, obs in wanted if j == junction])
@@ -343,8 +348,8 @@ class TestPredictActions:
         items: list[Any] = [body_of(obs=[0.1])]
         for item, *_ in bad:
             items += [item, body_of(obs=[0.1])]
-        answer = await client.post("/predict_actions", json={"items": items, "run_id": "r"})
-        answered = answer.json()["items"]
+        response = await client.post("/predict_actions", json={"items": items, "run_id": "r"})
+        answered = response.json()["items"]
         assert len(answered) == len(items)
         expected = REFERENCE.replay(SMALL, [[0.1]] * (len(bad) + 1))
         confidences = [item["confidence"] for item in answered[::2]]
@@ -360,19 +365,19 @@ class TestPredictActions:
     async def test_a_number_that_is_none_spoils_its_item_alone(self, client, number):
         good = json.dumps(body_of())
         bad = f'{{"junction_id": "{SMALL}", "obs_data": [{number}]}}'
-        answer = await post_text(
+        response = await post_text(
             client, "/predict_actions", f'{{"items": [{good}, {bad}, {good}]}}'
         )
-        assert answer.status_code == 200
-        items = json.loads(answer.content, parse_constant=pytest.fail)["items"]
+        assert response.status_code == 200
+        items = json.loads(response.content, parse_constant=pytest.fail)["items"]
         assert [item.get("error", {}).get("status") for item in items] == [None, 422, None]
         assert await steps_made(client) == 2
 
     async def test_a_thousand_items_are_answered(self, client):
         items = [body_of(obs=[n / 1000]) for n in range(1000)]
-        answer = await client.post("/predict_actions", json={"items": items})
-        assert answer.status_code == 200
-        assert len(answer.json()["items"]) == 1000
+        response = await client.post("/predict_actions", json={"items": items})
+        assert response.status_code == 200
+        assert len(response.json()["items"]) == 1000
         assert await steps_made(client) == 1000
 
     @pytest.mark.parametrize(
@@ -391,10 +396,10 @@ class TestPredictActions:
         ids=lambda body: str(body)[:40],
     )
     async def test_a_body_of_another_form_is_422_as_a_whole(self, client, body):
-        answer = await client.post("/predict_actions", json=body)
-        assert answer.status_code == 422
-        assert answer.json()["detail"][0]["loc"][0] == "body"
-        assert len(answer.content) < 1000
+        response = await client.post("/predict_actions", json=body)
+        assert response.status_code == 422
+        assert response.json()["detail"][0]["loc"][0] == "body"
+        assert len(response.content) < 1000
         assert await steps_made(client) == 0
 
     async def test_10_megabytes_are_413(self, client):
@@ -403,9 +408,9 @@ class TestPredictActions:
 
 class TestStatus:
     async def test_health_and_model_info(self, client):
-        answer = await client.get("/health")
-        assert answer.status_code == 200
-        assert answer.json() == {
+        response = await client.get("/health")
+        assert response.status_code == 200
+        assert response.json() == {
             "status": "healthy",
             "model_loaded": True,
             "junctions": list(JUNCTIONS),
@@ -434,8 +439,7 @@ class TestStatus:
         )
 
     async def test_without_a_model_nothing_is_predicted_and_all_else_answers(self, empty_service):
-        transport = httpx.ASGITransport(create_app(empty_service, InferenceOptions()))
-        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+        async with client_of(create_app(empty_service)) as client:
             refused = await client.post("/predict_action", json=body_of())
             assert (refused.status_code, refused.json()) == (503, {"detail": "Model not loaded"})
             assert refused.headers["x-error-code"] == "model_not_loaded"
@@ -450,24 +454,23 @@ class TestStatus:
             assert (await client.get("/model_info")).status_code == 200
 
     async def test_health_without_the_authority_is_unhealthy(self, service, client):
-        for shard in service.leases._shards:
+        for shard in service.engine._shards:
             shard._session._lease_until = 0.0
-        answer = await client.get("/health")
-        assert answer.status_code == 200
-        assert answer.json()["status"] == "unhealthy"
+        response = await client.get("/health")
+        assert response.status_code == 200
+        assert response.json()["status"] == "unhealthy"
 
     async def test_who_has_a_policy_and_a_state_actor_is_ready(self, empty_service, policy_file):
         probes = Probes(checks=empty_service.checks())
-        transport = httpx.ASGITransport(create_app(empty_service, InferenceOptions(), probes))
-        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+        async with client_of(create_app(empty_service, probes)) as client:
 
             async def checks() -> Any:
                 probes._readiness._looked_at = -math.inf
-                answer = await client.get("/readyz")
-                assert answer.status_code == (
-                    200 if {"ok"} == {*answer.json()["checks"].values()} else 503
+                response = await client.get("/readyz")
+                assert response.status_code == (
+                    200 if {"ok"} == {*response.json()["checks"].values()} else 503
                 )
-                return answer.json()["checks"]
+                return response.json()["checks"]
 
             assert await checks() == {
                 "model": "No policy is loaded; /health says why.",
@@ -475,7 +478,7 @@ class TestStatus:
             }
             await empty_service.policies.primary.slot.load(str(policy_file))
             assert await checks() == {"model": "ok", "hidden_states": "ok"}
-            for shard in empty_service.leases._shards:
+            for shard in empty_service.engine._shards:
                 shard._session.abandon()
             assert await checks() == {
                 "model": "ok",
@@ -515,51 +518,48 @@ class TestStatus:
 
 
 class TestLoad:
-    async def test_a_client_that_goes_fails_nobody_who_waits_for_the_same_state(
-        self, service, client
+    async def test_a_client_that_disconnects_fails_no_other_that_waits_for_the_same_state(
+        self, service, client, states
     ):
-        authority = service.leases._shards[0]._authority
-        other, key = await join(authority, "other"), Key("default", SMALL)
-        await authority.checkout(other, key)
+        other, key = await states.start_engine(), Key("default", SMALL)
+        await other.leases_of(key).acquire(key)
+        leases = other.leases_of(key)
+        leases._give_back = lambda key: None  # until the engine is closed
         first, second = (
             asyncio.create_task(client.post("/predict_action", json=body_of())) for _ in range(2)
         )
-        await until(lambda: len(service.policies.primary.stepper._queues._queues.get(key, ())) == 2)
+        queues = service.policies.primary.batcher._queues._queues
+        await until(lambda: len(queues.get(key, ())) == 2)
         first.cancel()
         await asyncio.wait([first])
-        await authority.commit(other, StateBatch(), [key])
-        answer = await second
-        assert (answer.status_code, answer.headers[STEP_HEADER]) == (200, "1")
+        await other.close()
+        response = await second
+        assert (response.status_code, response.headers[STEP_HEADER]) == (200, "1")
 
     async def test_too_many_waiting_are_503_with_retry_after_and_make_no_step(self, service):
-        transport = httpx.ASGITransport(create_app(service, settings(max_waiting=3)))
-        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
-            answers = await asyncio.gather(
+        async with client_of(create_app(service, max_waiting=3)) as client:
+            responses = await asyncio.gather(
                 *(client.post("/predict_action", json=body_of()) for _ in range(10))
             )
-            refused = [answer for answer in answers if answer.status_code == 503]
+            refused = [each for each in responses if each.status_code == 503]
             assert len(refused) == 7
             assert refused[0].json() == {"detail": "Too many requests are waiting"}
             assert refused[0].headers["retry-after"] == "1"
             assert refused[0].headers["x-error-code"] == "overloaded"
             assert await steps_made(client) == 3
 
-    async def test_at_the_cap_of_states_a_new_run_is_503_in_one_sentence_and_health_says_so(
-        self, policy_file
-    ):
-        options = settings(max_states=1, run_ttl_s=100)
-        authority = await make_authority(options)
-        leases = StateLeases(authority, "replica", HIDDEN_DIM, options)
-        service = InferenceService(ShardedLeases([leases]), options)
-        await asyncio.gather(leases.start(), service.policies.primary.slot.load(policy_file))
-        transport = httpx.ASGITransport(create_app(service, options))
-        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+    async def test_at_the_limit_on_states_a_new_run_is_503_and_health_says_why(self, policy_file):
+        options = InferenceOptions(max_states=1, run_ttl_s=100)
+        states = LocalStates(options, initial_state)
+        service = InferenceService(await states.start_engine())
+        await service.policies.start(str(policy_file))
+        async with client_of(create_app(service)) as client:
             assert await steps_made(client, run="old") == 0
             refused = await client.post("/predict_action", json=body_of(run_id="new"))
             assert refused.status_code == 503
             assert refused.json() == {
-                "detail": "1 hidden states are kept already; a run that is reset, or idle for "
-                "long, makes room"
+                "detail": "All 1 hidden states (max_states) are in use. Reset a run, or wait until "
+                "an idle one expires"
             }
             assert refused.headers["x-error-code"] == "too_many_states"
             assert int(refused.headers["retry-after"]) == pytest.approx(100, abs=2)
@@ -569,23 +569,20 @@ class TestLoad:
             assert several.json()["items"][0]["error"]["code"] == "too_many_states"
             health = (await client.get("/health")).json()
             assert (health["status"], health["model_loaded"]) == ("unhealthy", True)
-            assert health["detail"] == "as many hidden states are kept as may be"
+            assert health["detail"] == "the limit on hidden states (max_states) is reached"
             assert await steps_made(client, run="old") == 1
         await service.close()
-        authority.stop()
+        states.stop()
 
     async def test_a_reset_passes_the_crowd(self, service):
-        transport = httpx.ASGITransport(create_app(service, settings(max_waiting=0)))
-        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+        async with client_of(create_app(service, max_waiting=0)) as client:
             assert (await client.post("/reset_hidden")).status_code == 200
 
     async def test_a_prefix_of_the_routes_changes_nothing(self, service):
-        transport = httpx.ASGITransport(
-            create_app(service, InferenceOptions()), root_path="/inference"
-        )
-        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
-            answer = await client.post("/inference/predict_action", json=body_of())
-            assert answer.status_code == 200
+        app = create_app(service)
+        async with client_of(app, root_path="/inference") as client:
+            response = await client.post("/inference/predict_action", json=body_of())
+            assert response.status_code == 200
             assert (await client.get("/inference/health")).status_code == 200
 
 
@@ -611,7 +608,7 @@ class TestSlowAndGoneClients:
             "query_string": b"",
             "headers": [],
         }
-        await create_app(service, InferenceOptions())(scope, receive, send)
+        await create_app(service)(scope, receive, send)
         return sent
 
     async def test_a_body_in_pieces_is_put_together(self, service):
@@ -642,26 +639,18 @@ class TestSlowAndGoneClients:
             await self.ask(service, messages)
         assert await steps_made(client) == 0
 
-    async def test_a_client_that_left_before_its_steps_cancels_them_all(self, service):
-        steps: list[asyncio.Future[Decision]] = []
-
-        class Waiting(InferenceService):
-            def __init__(self) -> None:
-                pass
-
-            def predict(self, *args: Any, **options: Any) -> Any:
-                steps.append(asyncio.get_running_loop().create_future())
-                return steps[-1]
-
-        transport = httpx.ASGITransport(create_app(Waiting(), InferenceOptions()))
-        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
-            for path, body in (
-                ("/predict_action", body_of()),
-                ("/predict_actions", {"items": [body_of()] * 50}),
-            ):
-                asked = asyncio.create_task(client.post(path, json=body))
-                await until(lambda: bool(steps))
-                asked.cancel()
-                await asyncio.wait([asked])
-                assert all(step.cancelled() for step in steps)
-                steps.clear()
+    @pytest.mark.parametrize(
+        ("path", "body"),
+        [
+            ("/predict_action", body_of()),
+            ("/predict_actions", {"items": [body_of()] * 50}),
+        ],
+    )
+    async def test_a_client_that_disconnects_before_its_steps_cancels_them_all(self, path, body):
+        fake = FakeService(None)
+        async with client_of(create_app(fake)) as client:
+            asked = asyncio.create_task(client.post(path, json=body))
+            await until(lambda: bool(fake.steps))
+            asked.cancel()
+            await asyncio.wait([asked])
+        assert all(step.cancelled() for step in fake.steps)

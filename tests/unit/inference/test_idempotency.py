@@ -1,221 +1,177 @@
-"""Requests that say which they are, and answers that say what became of them.
+"""Idempotency keys over HTTP, and the responses of each outcome of a step or a reset.
 
-What remembers a step is tested beside the stepper; this is what HTTP makes of it.
+How the engine keeps receipts is tested in tests/unit/stateful.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any, cast
+from typing import Any
 
 import httpx
 import pytest
 import pytest_asyncio
 
+from deployments.http.errors import CODE_HEADER
+from deployments.http.messages import KEY_HEADER
 from deployments.inference.api import create_app
-from deployments.inference.options import InferenceOptions
-from deployments.inference.protocol import (
+from deployments.stateful.protocol import (
     AuthorityUnavailableError,
+    CheckoutTimeoutError,
     KeyReusedError,
     OutcomeUnknownError,
-    OutOfReachError,
 )
-from deployments.inference.replica.shards import ShardedLeases
-from deployments.inference.service import Decision, InferenceService
+from deployments.stateful.replica.queues import StepResult
 from tests.unit.inference.policies import BIG, SMALL
+from tests.unit.inference.serving import STEP, FakeService, client_of
 
 STEP_HEADER = "x-hidden-state-step"
 BODY = {"junction_id": SMALL, "obs_data": [0.5]}
+OTHER_OBS: dict[str, Any] = {"obs_data": [0.25]}
+KEY = {KEY_HEADER: "k"}
 NOT_A_KEY = "An idempotency key is 1 to 64 characters of A-Z a-z 0-9 . _ : -"
 REUSED = {"detail": str(KeyReusedError()), "code": "key_reused"}
 UNKNOWN = {"detail": str(OutcomeUnknownError()), "code": "outcome_unknown"}
 DEFECT = {"detail": "Internal Server Error", "code": "outcome_unknown"}
-LEGAL = ["a", "A-Z_0.9:x", "x" * 64]
-ILLEGAL = ["", "x" * 65, "a b", "ä", "a/b"]
+VALID = ["a", "A-Z_0.9:x", "x" * 64]
+INVALID = ["", "x" * 65, "a b", "ä", "a/b"]
 
 
-class FakeService(InferenceService):
-    """Notes the keys of the steps that it is asked for, and answers as the test says."""
-
-    def __init__(self) -> None:
-        self.keys: list[str | None] = []
-        self.outcomes: list[Decision | Exception] = []
-
-    def predict(self, *args: Any, request_id: str | None = None, **options: Any) -> Any:
-        self.keys.append(request_id)
-        step: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
-        outcome = self.outcomes.pop(0) if self.outcomes else Decision(1, 0.5, 7)
-        if isinstance(outcome, Exception):
-            step.set_exception(outcome)
-        else:
-            step.set_result(outcome)
-        return step
+async def post(
+    client: httpx.AsyncClient, headers: dict[str, str] | None = None, **more: Any
+) -> httpx.Response:
+    return await client.post("/predict_action", json=BODY | more, headers=headers)
 
 
-@pytest.fixture
-def fake() -> FakeService:
-    return FakeService()
-
-
-@pytest_asyncio.fixture
-async def client(fake: FakeService) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(
-        create_app(fake, InferenceOptions()), raise_app_exceptions=False
+async def post_items(client: httpx.AsyncClient, *items: dict[str, Any]) -> list[Any]:
+    response = await client.post(
+        "/predict_actions", json={"items": [BODY | each for each in items]}
     )
-    async with httpx.AsyncClient(transport=transport, base_url="http://inference") as client:
-        yield client
+    assert response.status_code == 200
+    answered: list[Any] = response.json()["items"]
+    return answered
 
 
-class TestOneStep:
-    @pytest.mark.parametrize("key", LEGAL)
-    async def test_its_key_is_in_the_header(self, client, fake, key):
-        answer = await client.post("/predict_action", json=BODY, headers={"idempotency-key": key})
-        assert answer.status_code == 200
-        assert fake.keys == [key]
+class TestOutcomes:
+    """Of a service with set outcomes."""
 
-    async def test_it_needs_no_key(self, client, fake):
-        assert (await client.post("/predict_action", json=BODY)).status_code == 200
-        assert fake.keys == [None]
+    @pytest.fixture
+    def fake(self) -> FakeService:
+        return FakeService()
 
-    @pytest.mark.parametrize("key", ILLEGAL)
-    async def test_a_key_of_another_form_is_400_and_asks_for_no_step(self, client, fake, key):
-        headers = [(b"Idempotency-Key", key.encode("latin-1"))]
-        answer = await client.post("/predict_action", json=BODY, headers=headers)
-        assert answer.status_code == 400
-        assert answer.json() == {"detail": NOT_A_KEY}
-        assert fake.keys == []
+    @pytest_asyncio.fixture
+    async def client(self, fake: FakeService) -> AsyncIterator[httpx.AsyncClient]:
+        app = create_app(fake)
+        async with client_of(app, raise_app_exceptions=False) as client:
+            yield client
 
-    async def test_a_key_of_another_observation_is_422_with_a_code(self, client, fake):
-        fake.outcomes = [KeyReusedError()]
-        answer = await client.post("/predict_action", json=BODY)
-        assert (answer.status_code, answer.json()) == (422, REUSED)
-        assert answer.headers["x-error-code"] == "key_reused"
+    @pytest.mark.parametrize("key", [*VALID, None])
+    async def test_the_header_has_the_key_of_one_step(self, client, fake, key):
+        assert (await post(client, {KEY_HEADER: key} if key else {})).status_code == 200
+        assert fake.request_ids == [key]
 
-    async def test_an_unknown_outcome_is_503_with_a_code(self, client, fake):
-        fake.outcomes = [OutcomeUnknownError()]
-        answer = await client.post("/predict_action", json=BODY)
-        assert (answer.status_code, answer.json()) == (503, UNKNOWN)
-        assert answer.headers["x-error-code"] == "outcome_unknown"
-        assert answer.headers["retry-after"] == "1"
+    async def test_each_item_has_its_own_key_or_none(self, client, fake):
+        await post_items(client, *({"request_id": key} for key in VALID), {}, {"request_id": None})
+        assert fake.request_ids == [*VALID, None, None]
 
-    async def test_a_defect_is_500_and_says_that_the_outcome_is_unknown(self, client, fake):
-        fake.outcomes = [RuntimeError("secret")]
-        answer = await client.post("/predict_action", json=BODY)
-        assert (answer.status_code, answer.json()) == (500, DEFECT)
-        assert answer.headers["x-error-code"] == "outcome_unknown"
-        assert "retry-after" not in answer.headers
+    @pytest.mark.parametrize("key", INVALID)
+    async def test_an_invalid_key_of_a_request_is_400_without_a_step(self, client, fake, key):
+        headers = [(KEY_HEADER.encode(), key.encode("latin-1"))]
+        response = await client.post("/predict_action", json=BODY, headers=headers)
+        assert (response.status_code, response.json()) == (400, {"detail": NOT_A_KEY})
+        assert fake.request_ids == []
 
-    async def test_no_other_refusal_has_a_code_in_its_body(self, client, fake):
-        fake.outcomes = [OutOfReachError()]
-        answer = await client.post("/predict_action", json=BODY)
-        assert (answer.status_code, answer.json()) == (503, {"detail": str(OutOfReachError())})
-        assert answer.headers["x-error-code"] == "overloaded"
-
-
-class TestSeveralSteps:
-    async def test_each_has_its_own_key_or_none(self, client, fake):
-        items = [BODY | {"request_id": key} for key in LEGAL] + [BODY, BODY | {"request_id": None}]
-        await client.post("/predict_actions", json={"items": items})
-        assert fake.keys == [*LEGAL, None, None]
-
-    @pytest.mark.parametrize("key", ILLEGAL)
-    async def test_a_key_of_another_form_is_400_of_its_item_alone(self, client, fake, key):
-        items = [BODY | {"request_id": key}, BODY | {"request_id": "good"}]
-        answer = await client.post("/predict_actions", json={"items": items})
-        assert answer.status_code == 200
-        assert answer.json()["items"] == [
+    @pytest.mark.parametrize("key", INVALID)
+    async def test_an_invalid_key_of_an_item_is_400_of_that_item_alone(self, client, fake, key):
+        assert await post_items(client, {"request_id": key}, {"request_id": "good"}) == [
             {"junction_id": SMALL, "error": {"status": 400, "detail": NOT_A_KEY}},
             {"junction_id": SMALL, "action": 1, "confidence": 0.5},
         ]
-        assert fake.keys == ["good"]
+        assert fake.request_ids == ["good"]
 
-    async def test_a_key_that_is_no_text_is_422_of_its_item_alone(self, client, fake):
-        items = [BODY | {"request_id": 5}, BODY]
-        answered = (await client.post("/predict_actions", json={"items": items})).json()["items"]
-        assert [item.get("error", {}).get("status") for item in answered] == [422, None]
-        assert answered[0]["error"]["detail"].startswith("request_id: ")
+    async def test_a_key_of_an_item_that_is_not_text_is_422_of_that_item_alone(self, client):
+        refused, answered = await post_items(client, {"request_id": 5}, {})
+        assert refused["error"]["status"] == 422
+        assert refused["error"]["detail"].startswith("request_id: ")
+        assert "error" not in answered
 
-    async def test_each_tells_its_own_outcome(self, client, fake):
-        fake.outcomes = [
-            KeyReusedError(),
-            OutcomeUnknownError(),
-            RuntimeError("secret"),
-            Decision(2, 0.5, 8),
-        ]
-        answer = await client.post("/predict_actions", json={"items": [BODY] * 4})
-        assert answer.status_code == 200
-        *failed, good = answer.json()["items"]
+    @pytest.mark.parametrize(
+        ("outcome", "status", "body", "code", "retry_after"),
+        [
+            (KeyReusedError(), 422, REUSED, "key_reused", None),
+            (OutcomeUnknownError(), 503, UNKNOWN, "outcome_unknown", "1"),
+            (RuntimeError("secret"), 500, DEFECT, "outcome_unknown", None),
+            (
+                CheckoutTimeoutError(),
+                503,
+                {"detail": str(CheckoutTimeoutError())},
+                "overloaded",
+                "1",
+            ),
+        ],
+        ids=lambda value: type(value).__name__,
+    )
+    async def test_the_response_to_one_step_has_status_and_code_of_its_outcome(
+        self, client, fake, outcome, status, body, code, retry_after
+    ):
+        fake.outcomes = [outcome]
+        response = await post(client)
+        assert (response.status_code, response.json()) == (status, body)
+        assert response.headers[CODE_HEADER] == code
+        assert response.headers.get("retry-after") == retry_after
+
+    async def test_each_item_has_its_own_outcome(self, client, fake):
+        good = StepResult((2, 0.5), 8)
+        fake.outcomes = [KeyReusedError(), OutcomeUnknownError(), RuntimeError("secret"), good]
+        *failed, answered = await post_items(client, {}, {}, {}, {})
         assert [item["error"] for item in failed] == [
             {"status": 422, **REUSED},
             {"status": 503, **UNKNOWN},
             {"status": 500, **DEFECT},
         ]
-        assert good["action"] == 2
-
-
-class TestReset:
-    """Of the leases' errors, none tells that every part of the run is as it was."""
+        assert answered["action"] == 2
 
     @pytest.mark.parametrize(
         "error", [OutcomeUnknownError(), AuthorityUnavailableError("gone"), TimeoutError()]
     )
-    async def test_one_that_is_not_confirmed_is_503_with_a_code(self, error):
-        class Leases:
-            async def reset(self, run: str) -> None:
-                raise error
-
-        service = InferenceService(cast(ShardedLeases, Leases()), InferenceOptions())
-        transport = httpx.ASGITransport(create_app(service, InferenceOptions()))
-        async with httpx.AsyncClient(transport=transport, base_url="http://inference") as client:
-            answer = await client.post("/reset_hidden")
-        assert (answer.status_code, answer.json()) == (503, UNKNOWN)
-        assert answer.headers["x-error-code"] == "outcome_unknown"
-        assert answer.headers["retry-after"] == "1"
+    async def test_a_reset_that_is_not_confirmed_is_503_with_a_code(self, client, fake, error):
+        fake.outcomes = [error, STEP]  # no error says that every state is as it was
+        response = await client.post("/reset_hidden")
+        assert (response.status_code, response.json()) == (503, UNKNOWN)
+        assert response.headers[CODE_HEADER] == "outcome_unknown"
+        assert response.headers["retry-after"] == "1"
 
 
-class TestWithTheStepper:
-    """The whole way, with the real service behind the routes."""
+class TestSteps:
+    """Of the real service."""
 
-    @pytest_asyncio.fixture
-    async def client(self, service: InferenceService) -> AsyncIterator[httpx.AsyncClient]:
-        transport = httpx.ASGITransport(create_app(service, InferenceOptions()))
-        async with httpx.AsyncClient(transport=transport, base_url="http://inference") as client:
-            yield client
-
-    async def test_a_repeated_request_gets_the_first_answer_and_makes_no_step(self, client):
-        key = {"Idempotency-Key": "k"}
-        first = await client.post("/predict_action", json=BODY, headers=key)
-        await client.post("/predict_action", json=BODY)
-        again = await client.post("/predict_action", json=BODY, headers=key)
+    async def test_a_repeated_request_gets_the_first_response_and_makes_no_step(self, client):
+        first = await post(client, KEY)
+        await post(client)
+        again = await post(client, KEY)
         assert (again.content, again.headers) == (first.content, first.headers)
-        assert (await client.post("/predict_action", json=BODY)).headers[STEP_HEADER] == "3"
+        assert (await post(client)).headers[STEP_HEADER] == "3"
 
-    async def test_requests_at_once_with_one_key_are_one_step(self, client):
-        key = {"Idempotency-Key": "k"}
-        answers = await asyncio.gather(
-            *(client.post("/predict_action", json=BODY, headers=key) for _ in range(8))
-        )
-        assert {answer.headers[STEP_HEADER] for answer in answers} == {"1"}
+    async def test_concurrent_requests_with_one_key_are_one_step(self, client):
+        responses = await asyncio.gather(*(post(client, KEY) for _ in range(8)))
+        assert {response.headers[STEP_HEADER] for response in responses} == {"1"}
 
     async def test_another_observation_is_422_and_makes_no_step(self, client):
-        key, other = {"Idempotency-Key": "k"}, BODY | {"obs_data": [0.25]}
-        await client.post("/predict_action", json=BODY, headers=key)
-        answer = await client.post("/predict_action", json=other, headers=key)
-        assert (answer.status_code, answer.json()) == (422, REUSED)
-        assert (await client.post("/predict_action", json=BODY)).headers[STEP_HEADER] == "2"
+        await post(client, KEY)
+        response = await post(client, KEY, **OTHER_OBS)
+        assert (response.status_code, response.json()) == (422, REUSED)
+        assert (await post(client)).headers[STEP_HEADER] == "2"
 
     async def test_an_item_and_a_request_with_one_key_are_one_step(self, client):
-        items = [BODY | {"request_id": "k"}] * 2
-        answered = (await client.post("/predict_actions", json={"items": items})).json()["items"]
-        alone = await client.post("/predict_action", json=BODY, headers={"Idempotency-Key": "k"})
+        answered = await post_items(client, *[{"request_id": "k"}] * 2)
+        alone = await post(client, KEY)
         assert answered == [alone.json()] * 2
         assert alone.headers[STEP_HEADER] == "1"
 
     async def test_a_key_belongs_to_one_junction_of_one_run(self, client):
-        key = {"Idempotency-Key": "k"}
-        for body in (BODY, BODY | {"run_id": "other"}, BODY | {"junction_id": BIG}):
-            other = body | {"obs_data": [0.25]}
-            assert (await client.post("/predict_action", json=body)).status_code == 200
-            answer = await client.post("/predict_action", json=other, headers=key)
-            assert answer.headers[STEP_HEADER] == "2"
+        others: list[dict[str, Any]] = [{}, {"run_id": "other"}, {"junction_id": BIG}]
+        for more in others:
+            assert (await post(client, **more)).status_code == 200
+            response = await post(client, KEY, **OTHER_OBS, **more)
+            assert response.headers[STEP_HEADER] == "2"

@@ -1,4 +1,4 @@
-"""The service for the junctions that a user brings."""
+"""The service for a user's own network."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ import httpx
 import pytest
 
 from deployments.inference.api import create_app
+from deployments.inference.deployment import AnotherNetworkError
 from deployments.inference.metrics import InferenceMetrics
 from deployments.inference.options import InferenceOptions
-from deployments.inference.replica.leases import StateLeases
-from deployments.inference.replica.shards import ShardedLeases
+from deployments.inference.policy_model import initial_state
 from deployments.inference.service import InferenceService
+from deployments.stateful.admission import ForeignStatesError
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED
-from models.policy.form import HIDDEN_DIM
 from tests.cities import agent_for, city_of_size, save, small_city
-from tests.unit.inference.authorities import make_authority
+from tests.support.states import LocalStates
+from tests.unit.inference.serving import client_of
 from tests.unit.metrics.recorded import RecordedMetrics
 
 OPTIONS = InferenceOptions()
@@ -28,15 +29,12 @@ CITY = small_city()
 
 @contextlib.asynccontextmanager
 async def serving(network: Network) -> AsyncIterator[tuple[InferenceService, httpx.AsyncClient]]:
-    authority = await make_authority(OPTIONS)
-    leases = StateLeases(authority, "replica", HIDDEN_DIM, OPTIONS)
-    service = InferenceService(ShardedLeases([leases]), OPTIONS, network)
-    await service.leases.start()
-    transport = httpx.ASGITransport(create_app(service, OPTIONS, network=network))
-    async with httpx.AsyncClient(transport=transport, base_url="http://city") as client:
+    states = LocalStates(OPTIONS, initial_state)
+    service = InferenceService(await states.start_engine(), network)
+    async with client_of(create_app(service)) as client:
         yield service, client
     await service.close()
-    authority.stop()
+    states.stop()
 
 
 @pytest.fixture
@@ -85,6 +83,15 @@ async def test_health_and_model_info_tell_of_the_city_and_its_policy(tmp_path, a
             "avail_actions": [1, 1, 0],
             "valid_actions": 2,
         }
+
+
+def test_states_of_another_network_are_refused_with_what_to_do():
+    error = AnotherNetworkError(CITY, ForeignStatesError("1 of these are kept"))
+    assert str(error) == (
+        "The network a city has other junctions, phases or lanes than the one that the hidden"
+        " states of this application belong to, and 1 of these are kept. Serve the network file"
+        " that they belong to and reset its runs, or give the application another name."
+    )
 
 
 async def test_the_policy_of_another_city_is_not_served_and_health_says_why(tmp_path):

@@ -23,7 +23,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 def test_an_embedded_store_is_refused_on_several_machines(cluster: pytest.MonkeyPatch) -> None:
     cluster.setenv("STORE_URL", "sqlite:////data/greenwave.db")
     cluster.setattr(ray, "nodes", lambda: nodes("10.0.0.1", "10.0.0.2"))
-    with pytest.raises(ValueError, match=r"the cluster has 2 machines.*set STORE_URL=redis://"):
+    with pytest.raises(ValueError, match=r"the cluster has 2 machines.*Set STORE_URL=redis://"):
         require_shared_store()
 
 

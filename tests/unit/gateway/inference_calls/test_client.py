@@ -15,7 +15,7 @@ from deployments.gateway.inference_calls.client import (
     RETRY_PAUSE_S,
     InferenceClient,
 )
-from tests.unit.inference.virtual_time import virtual_time
+from tests.support.virtual_time import virtual_time
 
 DEADLINE_S = 2.0
 STEP = Step("run-7", "300839359", [1.0], "key-1")

@@ -8,7 +8,7 @@ import pytest
 
 from load_tests.chaos.checker import Finding, Harm, Verdict
 from load_tests.chaos.history import Asked, History, Key
-from load_tests.chaos.state_faults import FAULTS, ApplicationUnderTest
+from load_tests.chaos.state_faults import FAULTS, MODES, ApplicationUnderTest
 from load_tests.chaos.state_trials import StateResult, run_trial
 from load_tests.harness.system import System
 from serve_app.errors import DeployError
@@ -26,7 +26,7 @@ def lost(seconds: float) -> Finding:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("mode", ["default", "strict", "durable", "strict-durable"])
+@pytest.mark.parametrize("mode", list(MODES))
 def test_every_promise_is_kept_when_nothing_is_lost(fault: str, mode: str) -> None:
     assert result(fault, mode).broken() == []
 
@@ -34,20 +34,20 @@ def test_every_promise_is_kept_when_nothing_is_lost(fault: str, mode: str) -> No
 @pytest.mark.parametrize(
     ("fault", "mode", "seconds", "kept"),
     [
-        ("replica", "default", 0.009, True),
-        ("replica", "default", 0.011, False),
-        ("replica", "strict", 0.001, False),
-        ("replica", "durable", 0.009, True),
-        ("replica", "strict-durable", 0.001, False),
-        ("actor", "default", 0.001, False),
-        ("replica+actor", "strict", 1.0, True),
-        ("replica+actor", "strict-durable", 0.001, False),
-        ("none", "default", float("inf"), False),
-        ("scale", "default", 0.001, False),
-        ("ray", "default", 1.0, True),
-        ("ray", "strict", 1.0, True),
-        ("ray", "durable", 0.011, False),
-        ("ray", "strict-durable", 0.001, False),
+        ("replica", "memory", 0.009, True),
+        ("replica", "memory", 0.011, False),
+        ("replica", "actor", 0.001, False),
+        ("replica", "store_async", 0.009, True),
+        ("replica", "store", 0.001, False),
+        ("actor", "memory", 0.001, False),
+        ("replica+actor", "actor", 1.0, True),
+        ("replica+actor", "store", 0.001, False),
+        ("none", "memory", float("inf"), False),
+        ("scale", "memory", 0.001, False),
+        ("ray", "memory", 1.0, True),
+        ("ray", "actor", 1.0, True),
+        ("ray", "store_async", 0.011, False),
+        ("ray", "store", 0.001, False),
     ],
 )
 def test_a_loss_is_judged_by_fault_mode_and_age(
@@ -57,21 +57,19 @@ def test_a_loss_is_judged_by_fault_mode_and_age(
 
 
 def test_slack_is_for_what_may_be_lost_at_all() -> None:
-    assert result("replica", "default", lost(0.2)).broken(slack_s=0.2) == []
-    assert result("replica", "default", lost(0.3)).broken(slack_s=0.2) != []
-    assert result("replica", "strict", lost(0.001)).broken(slack_s=0.2) != []
+    assert result("replica", "memory", lost(0.2)).broken(slack_s=0.2) == []
+    assert result("replica", "memory", lost(0.3)).broken(slack_s=0.2) != []
+    assert result("replica", "actor", lost(0.001)).broken(slack_s=0.2) != []
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("harm", [Harm.DOUBLED, Harm.REVIVED, Harm.WRONG])
 def test_no_step_may_be_doubled_or_revived_or_wrong(fault: str, harm: Harm) -> None:
-    assert result(fault, "default", Finding(harm, ANSWER)).broken() == [
-        f"1 steps were {harm.value}"
-    ]
+    assert result(fault, "memory", Finding(harm, ANSWER)).broken() == [f"1 steps were {harm.value}"]
 
 
 def test_a_state_that_is_never_answered_for_again_breaks_the_promise() -> None:
-    assert result("replica", "default", silent=2).broken() != []
+    assert result("replica", "memory", silent=2).broken() != []
 
 
 async def test_a_trial_that_cannot_begin_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,5 +79,5 @@ async def test_a_trial_that_cannot_begin_is_broken(monkeypatch: pytest.MonkeyPat
         raise DeployError("it does not run")
 
     monkeypatch.setattr(ApplicationUnderTest, "deploy", deploy)
-    (complaint,) = (await run_trial(app, FAULTS["none"], "default", 0.0)).broken()
+    (complaint,) = (await run_trial(app, FAULTS["none"], "memory", 0.0)).broken()
     assert "it does not run" in complaint

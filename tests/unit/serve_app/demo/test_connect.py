@@ -27,7 +27,7 @@ def prepare_with(handler: Handler) -> None:
 
 
 def test_unreachable_service_is_named() -> None:
-    with pytest.raises(DemoError, match=r"No service answers at http://service.*Start it first"):
+    with pytest.raises(DemoError, match=r"No service answers at http://service.*Start it with"):
         prepare_with(lambda _: REFUSED)
 
 
@@ -37,7 +37,7 @@ def test_service_without_a_model_is_not_ready() -> None:
 
 
 def test_another_server_is_recognised() -> None:
-    with pytest.raises(DemoError, match="not this service"):
+    with pytest.raises(DemoError, match="is not Greenwave"):
         prepare_with(lambda _: text(200))
 
 

@@ -75,7 +75,7 @@ def test_an_incompatible_change_in_a_document_that_was_edited_is_still_noticed(
 def test_a_service_that_is_gone_is_noticed(folder: Path) -> None:
     declared, _ = changed()
     del declared["cards"]
-    assert broken_promises(folder, declared) == ["cards: the service is gone"]
+    assert broken_promises(folder, declared) == ["cards: the service was removed"]
 
 
 def test_a_compatible_change_is_written_and_promised_with_the_release(folder: Path) -> None:

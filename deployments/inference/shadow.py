@@ -1,0 +1,202 @@
+"""A shadow: another policy that steps beside the one in service, and answers no request.
+
+It steps after the responses, with hidden states in this replica's memory that carry no guarantee.
+Steps beyond its capacity are skipped and counted. A batched step costs little more than that of
+one row, so rows gather for a while, and all states are in one array.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import NamedTuple, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deployments.inference.policy_model import Decisions, PolicyModel
+from deployments.inference.telemetry import BatchSample, StepCounts
+from deployments.log import RateLimitedLogger
+from deployments.stateful.protocol import Key
+from deployments.stateful.replica.batcher import SteppedBatch
+from models.policy.form import HIDDEN_DIM
+from models.policy.step import Floats
+
+GATHER_S = 0.05
+MAX_WAITING = 1000
+MAX_STATES = 10_000
+MAX_BATCH = 256
+
+
+class Slot(Protocol):
+    """The slot of a policy, which may be replaced between two steps."""
+
+    @property
+    def model(self) -> PolicyModel | None: ...
+
+
+class _Rows(NamedTuple):
+    """n steps of the policy in service; ``inputs`` is (n, width)."""
+
+    keys: list[Key]
+    steps: list[int]
+    agents: list[int]
+    inputs: Floats
+    actions: NDArray[np.intp]
+
+
+class ShadowStates:
+    """Hidden states by key. New ones are zeros, and take the place of the longest unused."""
+
+    def __init__(self, max_states: int) -> None:
+        self._max_states = max_states
+        self._rows: OrderedDict[Key, int] = OrderedDict()  # longest unused first
+        # The operating system provides memory for the rows that are used.
+        self.hidden = np.zeros((max_states, HIDDEN_DIM), np.float32)
+
+    def rows_of(self, keys: list[Key]) -> list[int]:
+        """Return the row of each key; there must be no more keys than rows."""
+        return [self._row_of(key) for key in keys]
+
+    def _row_of(self, key: Key) -> int:
+        row = self._rows.pop(key, None)
+        if row is None:
+            full = len(self._rows) == self._max_states
+            row = self._rows.popitem(last=False)[1] if full else len(self._rows)
+            self.hidden[row] = 0
+        self._rows[key] = row
+        return row
+
+    def get(self, key: Key) -> Floats | None:
+        """Return the state (128,) of a key, if it is kept."""
+        row = self._rows.get(key)
+        return None if row is None else self.hidden[row]
+
+
+class Shadow:
+    """Repeats the steps of the policy in service, and compares the actions.
+
+    Args:
+        slot: has the policy.
+        counts: of its batches.
+        outcomes: counts steps that had the action of the policy in service (``agreed``) or
+            another one (``differed``), were not finite (``failed``), or were left out
+            (``skipped``).
+
+    Attributes:
+        includes: returns whether a run is among those that it follows.
+    """
+
+    def __init__(self, slot: Slot, counts: StepCounts, outcomes: Counter[str]) -> None:
+        self.slot = slot
+        self.outcomes = outcomes
+        self.includes: Callable[[str], bool] = lambda run: True
+        self.states = ShadowStates(MAX_STATES)
+        self._counts = counts
+        self._loop = asyncio.get_running_loop()
+        self._log = RateLimitedLogger("Steps of the shadow")
+        self._gathered: list[_Rows] = []
+        self._due: deque[_Rows] = deque()
+        self._n_waiting = 0
+        self._scheduled = False
+
+    def follow(self, batch: SteppedBatch) -> None:
+        """Step the same rows after their last response."""
+        rows = self._rows_of(batch)
+        last = batch.requests[-1].response
+        last.add_done_callback(lambda _: self._gather(rows))
+
+    def _rows_of(self, batch: SteppedBatch) -> _Rows:
+        """Return the rows that were stepped, of the runs that the shadow follows."""
+        decisions = cast("Decisions", batch.outputs)
+        keys, steps = [each.key for each in batch.requests], batch.steps
+        rows = [n for n, key in enumerate(keys) if decisions.finite[n] and self.includes(key.run)]
+        return _Rows(
+            [keys[row] for row in rows],
+            [steps[row] for row in rows],
+            [decisions.agents[row] for row in rows],
+            decisions.inputs[rows],
+            decisions.step.actions[rows],
+        )
+
+    def _gather(self, rows: _Rows) -> None:
+        if self._n_waiting + len(rows.keys) > MAX_WAITING:
+            self.outcomes["skipped"] += len(rows.keys)
+            return
+        self._gathered.append(rows)
+        self._n_waiting += len(rows.keys)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if self._scheduled:
+            return
+        if self._due:
+            self._loop.call_soon(self._run)
+        elif self._gathered:
+            self._loop.call_later(GATHER_S, self._run)
+        self._scheduled = bool(self._due or self._gathered)
+
+    def _run(self) -> None:
+        """Make one batched step, and yield the event loop."""
+        self._scheduled = False
+        if not self._due:
+            gathered, self._gathered = self._gathered, []
+            self._due.extend(self._rounds(gathered))
+            self._n_waiting = sum(len(each.keys) for each in self._due)
+        if self._due:
+            batch = self._due.popleft()
+            self._n_waiting -= len(batch.keys)
+            try:
+                self._step(batch)
+            except Exception as error:  # no failure of a shadow may reach a request
+                self.outcomes["failed"] += len(batch.keys)
+                self._log.warning(type(error).__name__, "A step of the shadow failed: %r", error)
+        self._schedule()
+
+    def _rounds(self, gathered: list[_Rows]) -> Iterator[_Rows]:
+        """Combine rows into batches with at most one step of each state."""
+        keys = [key for rows in gathered for key in rows.keys]
+        steps = [step for rows in gathered for step in rows.steps]
+        agents = [agent for rows in gathered for agent in rows.agents]
+        if not keys:
+            return
+        inputs = np.concatenate([rows.inputs for rows in gathered])
+        actions = np.concatenate([rows.actions for rows in gathered])
+        rounds: defaultdict[int, list[int]] = defaultdict(list)
+        next_round: defaultdict[Key, Iterator[int]] = defaultdict(count)
+        for row, key in enumerate(keys):
+            rounds[next(next_round[key])].append(row)
+        for rows in rounds.values():
+            for at in range(0, len(rows), MAX_BATCH):
+                some = rows[at : at + MAX_BATCH]
+                yield _Rows(
+                    [keys[row] for row in some],
+                    [steps[row] for row in some],
+                    [agents[row] for row in some],
+                    inputs[some],
+                    actions[some],
+                )
+
+    def _step(self, batch: _Rows) -> None:
+        model = self.slot.model
+        assert model is not None, "a shadow has a policy"
+        started = time.perf_counter()
+        rows = self.states.rows_of(batch.keys)
+        hidden = self.states.hidden[rows]
+        if 1 in batch.steps:  # a first step: the run may have been reset in any replica
+            hidden[np.equal(batch.steps, 1)] = 0
+        step = model.policy(batch.inputs, hidden, model.unavailable[batch.agents])
+        failed = len(rows) - int(np.count_nonzero(step.finite))
+        if failed:
+            step.hidden[~step.finite] = 0
+        self.states.hidden[rows] = step.hidden
+        agreed = int(np.count_nonzero((step.actions == batch.actions) & step.finite))
+        differed = len(rows) - agreed - failed
+        self.outcomes += Counter(agreed=agreed, differed=differed, failed=failed)
+        seconds = time.perf_counter() - started
+        self._counts.batches.observe(
+            BatchSample(seconds, model.policy, batch.agents, batch.inputs, step.hidden)
+        )

@@ -1,0 +1,180 @@
+"""Admission of a replica to an application's states: the right cluster, tag and layout.
+
+Two clusters on one store would take the partitions from each other without end. Fencing tokens
+keep every decision correct even then, but either cluster would step the states. So a cluster
+writes its address into the table first, and refuses to start while the cluster of another address
+is alive.
+
+States belong to what their tag names, such as a road network. Under another tag a state would be
+another entity's, or stepped by a model that never made it. So a replica with another tag refuses
+to start while there are states.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from deployments.stateful.authority.fenced_writer import LeadershipRecord
+from deployments.stateful.authority.snapshots import cluster_stamp, has_stamp, key_of
+from deployments.stateful.layout import LAYOUT_ROW, Layout, StateStore, agree_on_layout
+from deployments.stateful.options import StateOptions
+from deployments.stateful.protocol import AuthorityUnavailableError
+from deployments.store import Expected, StoreUnavailable
+
+CLUSTER_ROW = "cluster"
+LONGEST_WAIT_S = 10.0
+_ATTEMPTS = 20
+_CONNECT_S = 1.0
+_STORE_TIMEOUT_S = 60.0
+_STORE_PAUSE_S = 0.5
+
+
+class ClusterClaimedError(Exception):
+    """Another cluster that is alive has these states."""
+
+
+class ForeignStatesError(Exception):
+    """States are kept that belong to another tag.
+
+    Attributes:
+        found: how many, as the end of a sentence.
+    """
+
+    def __init__(self, found: str) -> None:
+        super().__init__(f"The application's hidden states belong to something else: {found}")
+        self.found = found
+
+
+@dataclass(frozen=True)
+class Claimant:
+    """The cluster that asks for the states of an application.
+
+    Attributes:
+        address: of its GCS, ``host:port``, which stays the same when Ray is restarted.
+        session: names this start of the cluster.
+        tag: names what its states belong to.
+    """
+
+    address: str
+    session: str
+    tag: str
+
+
+async def admit(store: StateStore, table: str, claimant: Claimant, options: StateOptions) -> Layout:
+    """Claim the table, check its tag and agree on the layout, waiting for the store to serve.
+
+    Raises:
+        ClusterClaimedError, ForeignStatesError: nothing was changed.
+        TimeoutError: the store did not serve within a minute.
+    """
+    snapshots_within_s = options.snapshot_period_s + _STORE_PAUSE_S
+    async with asyncio.timeout(_STORE_TIMEOUT_S):
+        while True:
+            try:
+                await claim_cluster(store, table, claimant.address)
+                await check_tag(
+                    store,
+                    table,
+                    claimant,
+                    restores=options.restore_after_restart,
+                    snapshots_within_s=snapshots_within_s,
+                )
+                return await agree_on_layout(store, table, options, claimant.tag)
+            except StoreUnavailable:  # which the store logs
+                await asyncio.sleep(_STORE_PAUSE_S)
+
+
+async def is_listening(address: str) -> bool:
+    """Return whether a process accepts connections at ``host:port``."""
+    host, _, port = address.rpartition(":")
+    try:
+        async with asyncio.timeout(_CONNECT_S):
+            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    except (OSError, ValueError):  # a TimeoutError is an OSError
+        return False
+    writer.close()
+    return True
+
+
+async def claim_cluster(
+    store: StateStore,
+    table: str,
+    address: str,
+    is_alive: Callable[[str], Awaitable[bool]] = is_listening,
+) -> None:
+    """Record that a cluster has the states of a table.
+
+    Args:
+        is_alive: tells whether the cluster of an address is alive.
+
+    Raises:
+        ClusterClaimedError: another one is, and nothing was changed.
+        AuthorityUnavailableError: other clusters keep changing the record.
+        StoreUnavailable: the store does not answer.
+    """
+    for _ in range(_ATTEMPTS):
+        row = await store.get(table, CLUSTER_ROW)
+        present = row.decode() if row else address
+        if present != address and await is_alive(present):
+            raise ClusterClaimedError(
+                f"The Ray cluster at {present} has the hidden states of this application in the"
+                " same store. Give each cluster a database of its own (STORE_URL), or another name"
+                " to the application, or stop that cluster."
+            )
+        if row == address.encode() or await store.change(
+            table, {CLUSTER_ROW: address.encode()}, when=Expected(CLUSTER_ROW, row)
+        ):
+            return
+    raise AuthorityUnavailableError(
+        f"Another cluster changed the record of the cluster {_ATTEMPTS} times in a row"
+    )
+
+
+async def check_tag(
+    store: StateStore,
+    table: str,
+    claimant: Claimant,
+    *,
+    restores: bool,
+    snapshots_within_s: float = 0.0,
+) -> None:
+    """Refuse a tag while there are states of another one; nothing is changed.
+
+    Args:
+        restores: whether states from before this start of the cluster count, too.
+        snapshots_within_s: longest time from a commit to its snapshot. If an authority may be
+            alive and there is no snapshot, the check waits for it, up to LONGEST_WAIT_S.
+
+    Raises:
+        ForeignStatesError: there are some.
+        StoreUnavailable: the store does not answer.
+    """
+    row = await store.get(table, LAYOUT_ROW)
+    if row is None:
+        return
+    present = Layout.unpack(row)
+    if present.tag in (None, claimant.tag):
+        return
+    stamp = None if restores else cluster_stamp(claimant.session)
+    kept = await _count(store, table, stamp)
+    if not kept and await _has_leader(store, table, present, claimant.session):
+        await asyncio.sleep(min(snapshots_within_s, LONGEST_WAIT_S))
+        kept = await _count(store, table, stamp)
+    if kept:
+        raise ForeignStatesError(f"{kept} of these are kept")
+
+
+async def _count(store: StateStore, table: str, stamp: bytes | None) -> int:
+    count = 0
+    async for name, value in store.scan(table):
+        count += key_of(name) is not None and (stamp is None or has_stamp(value, stamp))
+    return count
+
+
+async def _has_leader(store: StateStore, table: str, layout: Layout, session: str) -> bool:
+    """Return whether an authority of this start of the cluster may be alive."""
+    partitions = (*layout.partitions, *layout.earlier)
+    rows = [await store.get(table, partition.row) for partition in partitions]
+    return any(row is not None and LeadershipRecord.unpack(row).session == session for row in rows)

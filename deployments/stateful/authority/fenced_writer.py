@@ -1,0 +1,195 @@
+"""Writes of an authority to the store, fenced by the record of its partition.
+
+The record names the current term. An authority acquires the partition by compare-and-set, and
+every later write requires that the record is still byte for byte its own. So a superseded term
+writes nothing, however late its last messages arrive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from deployments.stateful.layout import Partition, StateStore
+from deployments.stateful.protocol import AuthorityUnavailableError, DismissedError
+from deployments.store import Expected, StoreUnavailable
+
+ROWS_PER_WRITE = 1000
+
+
+class SupersededError(AuthorityUnavailableError):
+    """A later term has the partition; this one must end."""
+
+    def __init__(self, text: str = "A later term of the state actor has taken over") -> None:
+        super().__init__(text)  # the argument of unpickling
+
+
+class PartitionRetiredError(DismissedError):
+    """The partition belongs to an earlier layout and was retired for good."""
+
+    def __init__(self, text: str = "The hidden states have moved to another layout") -> None:
+        super().__init__(text)
+
+
+@dataclass(frozen=True)
+class LeadershipRecord:
+    """The record of a partition.
+
+    Attributes:
+        term: of the authority; 0 before the first one.
+        attempt: grows when the outcome of a write is unknown. The write can only have been made
+            before that, because its condition does not hold any more.
+        session: this start of the cluster.
+        process: of the authority; "" after it stepped down.
+        members: replicas that may have a session.
+    """
+
+    term: int = 0
+    attempt: int = 0
+    session: str = ""
+    process: str = ""
+    members: tuple[str, ...] = ()
+
+    def pack(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def unpack(cls, row: bytes) -> LeadershipRecord:
+        if not row:
+            return cls()  # no authority has acquired it yet
+        values = json.loads(row)
+        return cls(
+            values.get("term", values.get("incarnation", 0)),  # as protocol 4 names it
+            values["attempt"],
+            values["session"],
+            values["process"],
+            tuple(values["members"]),
+        )
+
+    def is_same_term(self, other: LeadershipRecord) -> bool:
+        mine = (self.term, self.session, self.process)
+        return mine == (other.term, other.session, other.process)
+
+
+class FencedWriter:
+    """Writes for one partition, one at a time.
+
+    Every method raises SupersededError when another term has the partition, and
+    AuthorityUnavailableError while the store does not answer. After the latter a write may have
+    been made or not, until the next write has settled that.
+
+    Attributes:
+        record: of the partition, as this term wrote it last.
+    """
+
+    def __init__(self, store: StateStore, table: str, partition: Partition) -> None:
+        self.store = store
+        self.table = table
+        self.record = LeadershipRecord()
+        self._partition = partition
+        self._stored = b""  # the record, byte for byte as in the store
+        self._in_doubt = False  # whether the outcome of the last write is unknown
+        self._lock = asyncio.Lock()
+
+    async def acquire(self, session: str, process: str) -> LeadershipRecord:
+        """Begin a new term, and return the record of the one before.
+
+        Raises:
+            PartitionRetiredError: the partition does not exist any more.
+        """
+        async with self._lock:
+            stored = await self._read()
+            if stored is None:
+                raise PartitionRetiredError
+            before = LeadershipRecord.unpack(stored)
+            members = before.members if before.session == session else ()
+            mine = LeadershipRecord(before.term + 1, 0, session, process, members)
+            if not await self._change({self._partition.row: mine.pack()}, (), stored):
+                raise AuthorityUnavailableError(
+                    "Another process acquires the partition at the same time"
+                )
+            self._adopt(mine)
+            return before
+
+    async def is_mine(self) -> bool:
+        """Read from the store whether the partition is still this term's."""
+        stored = await self._read()
+        return stored is not None and self.record.is_same_term(LeadershipRecord.unpack(stored))
+
+    async def write(self, puts: Mapping[str, bytes], deletes: Collection[str] = ()) -> None:
+        """Write and delete rows of the table, all or none."""
+        async with self._lock:
+            await self._write(puts, deletes)
+
+    async def delete(self, rows: list[str]) -> None:
+        """Delete any number of rows, some in each write."""
+        for start in range(0, len(rows), ROWS_PER_WRITE):
+            await self.write({}, rows[start : start + ROWS_PER_WRITE])
+
+    async def set_members(self, members: tuple[str, ...]) -> None:
+        await self._update(members=members)
+
+    async def step_down(self) -> None:
+        """Record that this process acts no more, so that the next term need not wait for it."""
+        await self._update(process="")
+
+    async def _update(self, **changed: Any) -> None:
+        async with self._lock:
+            await self._settle_doubt()
+            mine = replace(self.record, **changed)
+            await self._write({self._partition.row: mine.pack()})
+            self._adopt(mine)
+
+    async def retire(self, deletes: Collection[str]) -> None:
+        """Delete the record, so that no term follows, and rows that served the partition alone."""
+        async with self._lock:
+            try:
+                await self._write({}, [self._partition.row, *deletes])
+            except SupersededError:
+                if await self._read() is not None:
+                    raise  # otherwise an earlier attempt deleted it, although it seemed to fail
+
+    async def _write(self, puts: Mapping[str, bytes], deletes: Collection[str] = ()) -> None:
+        await self._settle_doubt()
+        self._in_doubt = True
+        if not await self._change(puts, deletes, self._stored):
+            raise SupersededError
+        self._in_doubt = False
+
+    async def _settle_doubt(self) -> None:
+        """Make sure that a write whose outcome is unknown cannot be made any more.
+
+        While the doubt lasts, the store holds either the record from before the write or the one
+        that the write put there. A compare-and-set of whichever is found, to the next attempt,
+        invalidates the condition of the write. It fails only if the write was made in between, and
+        then the loop reads again.
+        """
+        while self._in_doubt:
+            stored = await self._read()
+            found = LeadershipRecord.unpack(stored) if stored is not None else None
+            if found is None or not self.record.is_same_term(found):
+                raise SupersededError
+            mine = replace(found, attempt=found.attempt + 1)
+            if await self._change({self._partition.row: mine.pack()}, (), stored):
+                self._adopt(mine)
+
+    def _adopt(self, mine: LeadershipRecord) -> None:
+        self.record, self._stored, self._in_doubt = mine, mine.pack(), False
+
+    async def _read(self) -> bytes | None:
+        try:
+            return await self.store.get(self.table, self._partition.row)
+        except StoreUnavailable as error:
+            raise AuthorityUnavailableError(f"The store is unavailable: {error}") from error
+
+    async def _change(
+        self, puts: Mapping[str, bytes], deletes: Collection[str], stored: bytes | None
+    ) -> bool:
+        try:
+            condition = Expected(self._partition.row, stored)
+            return await self.store.change(self.table, puts, deletes, when=condition)
+        except StoreUnavailable as error:
+            raise AuthorityUnavailableError(f"The store is unavailable: {error}") from error

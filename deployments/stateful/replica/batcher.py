@@ -1,0 +1,357 @@
+"""Batches waiting requests into steps of a model, one step per state at a time, in FIFO order.
+
+The first request of an event-loop turn schedules a batch for the end of that turn; requests that
+arrive in the same turn join it. There is no wait for a fuller batch: at these sizes a step costs
+less than any wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deployments.log import RateLimitedLogger
+from deployments.stateful.protocol import (
+    CheckoutTimeoutError,
+    Key,
+    KeyReusedError,
+    Output,
+    Receipt,
+    StateError,
+    TooManyStatesError,
+)
+from deployments.stateful.replica.engine import Model, StatefulEngine
+from deployments.stateful.replica.held_states import Array, HeldState, PendingResponse
+from deployments.stateful.replica.queues import CommitDeadlines, Queues, Request, StepResult
+from deployments.trace_context import CURRENT, Trace, traces_of
+from deployments.tracing import process as tracing
+
+MAX_BATCH = 256
+LONGEST_TURN_S = 0.004
+AT_CAPACITY_S = 30.0
+
+
+@dataclass
+class BatcherCounts:
+    """Counts since the start of the replica.
+
+    Attributes:
+        at_capacity: requests for a new state that were refused at the limit on states.
+        passed_on: steps that the model refused, and that were left to the fallback.
+    """
+
+    at_capacity: int = 0
+    passed_on: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SteppedBatch:
+    """A batch of B steps, for an observer.
+
+    Attributes:
+        requests: B of them.
+        held: B states after their steps.
+        before, after: (B, \\*shape) states, which an observer must not write into. A row of
+            ``after`` whose output is an error was not kept.
+        outputs: as the model returned them.
+        seconds: duration of the step.
+    """
+
+    requests: list[Request]
+    held: list[HeldState]
+    before: Array
+    after: Array
+    outputs: Sequence[Output | StateError]
+    seconds: float
+
+    @property
+    def steps(self) -> list[int]:
+        """B numbers: each counts the steps of its state, this one included."""
+        return [held.version.step for held in self.held]
+
+
+class Batcher:
+    """Steps the states of one model.
+
+    Args:
+        engine: has the states.
+        model: returns the model, which must be there when a step is requested.
+        namespace: of the states, where several models have states of their own.
+        step_span: name of the span that covers a step in traces.
+
+    Attributes:
+        fallback: makes the steps that this model refuses. Without one they fail.
+        on_step: is called with each batch, after its responses.
+        counts: may be replaced by others, which then count on.
+    """
+
+    def __init__(
+        self,
+        engine: StatefulEngine,
+        model: Callable[[], Model | None],
+        namespace: str = "",
+        step_span: str = "step",
+    ) -> None:
+        self.fallback: Batcher | None = None
+        self.on_step: Callable[[SteppedBatch], None] | None = None
+        self.counts = BatcherCounts()
+        self._engine = engine
+        self._model = model
+        self._namespace = namespace
+        self._step_span = step_span
+        self._loop = asyncio.get_running_loop()
+        self._queues = Queues()
+        self._commit_deadlines = CommitDeadlines(engine.options.commit_timeout_s)
+        self._at_capacity_until = -math.inf
+        self._log = RateLimitedLogger("Hidden states")
+        self._scheduled = False
+        self._acquiring: set[asyncio.Task[None]] = set()
+
+    def submit(
+        self,
+        key: Key,
+        input: Any,
+        timeout_s: float = math.inf,
+        request_id: str | None = None,
+        fingerprint: str = "",
+    ) -> asyncio.Future[StepResult]:
+        """Queue one step. Cancelling the future before its step prevents the step.
+
+        Args:
+            key: in the default namespace.
+            input: of the model.
+            timeout_s: how long it may wait for its state, if less than the options allow.
+            request_id: an idempotency key, the same for every attempt at one step.
+            fingerprint: a digest of the input, if there is an idempotency key.
+
+        Returns:
+            A future of the result; fails with a :class:`StateError`.
+        """
+        response: asyncio.Future[StepResult] = self._loop.create_future()
+        request = Request(
+            key.in_namespace(self._namespace),
+            key.entity,
+            input,
+            response,
+            min(timeout_s, self._engine.options.checkout_timeout_s),
+            request_id,
+            fingerprint,
+            trace=CURRENT.get(),
+        )
+        self._queue(request)
+        return response
+
+    def _queue(self, request: Request) -> None:
+        if self._queues.add(request):
+            self._schedule()
+        else:
+            self._start_timer(request)
+
+    # Steps
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._run)
+
+    def _run(self) -> None:
+        """Step what is ready, and yield the event loop after a while."""
+        self._scheduled = False
+        until = time.perf_counter() + LONGEST_TURN_S
+        while self._queues.has_ready:
+            requests, held = self._next_batch()
+            if requests:
+                try:
+                    with self._covering(requests):
+                        self._step(requests, held)
+                except Exception as error:  # a defect; no request may hang because of it
+                    for request in requests:
+                        _fail(request.response, error)
+            if time.perf_counter() > until and self._queues.has_ready:
+                self._schedule()
+                return
+
+    def _next_batch(self) -> tuple[list[Request], list[HeldState]]:
+        """Take the next request of each ready key; park those whose state is not owned."""
+        requests: list[Request] = []
+        states: list[HeldState] = []
+        for key in self._queues.ready(MAX_BATCH):
+            held = self._engine.leases_of(key).owned(key)
+            if held is None:
+                self._park(key)
+            elif (request := self._next_request(key, held)) is not None:
+                requests.append(request)
+                states.append(held)
+        return requests, states
+
+    def _next_request(self, key: Key, held: HeldState) -> Request | None:
+        """Return the next request that needs a step, after answering those that have a receipt."""
+        while self._queues.is_ready(key):
+            request = self._queues.pop(key)
+            if request is None or request.request_id is None:
+                return request
+            try:
+                receipt = held.receipts.find(request.request_id, request.fingerprint)
+            except KeyReusedError as error:
+                _fail(request.response, error)
+                continue
+            if receipt is None:
+                return request
+            committed = receipt.step <= held.committed
+            self._respond(request, held, StepResult(receipt.output, receipt.step), committed)
+        return None
+
+    def _step(self, requests: list[Request], held: list[HeldState]) -> None:
+        model = self._model()
+        if model is None:
+            raise RuntimeError("A step was requested while no model is loaded")
+        started = time.perf_counter()
+        states = [each.state for each in held]
+        before = np.concatenate(states).reshape(len(states), *states[0].shape)
+        outputs, after = model.step([request.input for request in requests], before)
+        self._settle(requests, held, outputs, after)
+        if self.on_step is not None:
+            seconds = time.perf_counter() - started
+            self.on_step(SteppedBatch(requests, held, before, after, outputs, seconds))
+
+    def _settle(
+        self,
+        requests: list[Request],
+        held: list[HeldState],
+        outputs: Sequence[Output | StateError],
+        after: Array,
+    ) -> None:
+        for request, state, output, new in zip(requests, held, outputs, after, strict=True):
+            if isinstance(output, StateError):
+                self._refuse_step(request, output)
+                continue
+            result = StepResult(output, state.version.step + 1)
+            receipt = None
+            if request.request_id is not None:
+                receipt = Receipt(request.request_id, request.fingerprint, result.step, output)
+            self._engine.leases_of(request.key).advance(state, new.copy(), receipt)
+            self._respond(request, state, result)
+
+    def _refuse_step(self, request: Request, error: StateError) -> None:
+        """Leave a step that the model refuses to the fallback, if there is one."""
+        if self.fallback is None:
+            _fail(request.response, error)
+        else:
+            self.counts.passed_on += 1
+            self.fallback.take_over(request)
+
+    def take_over(self, request: Request) -> None:
+        """Queue a request that another batcher has not answered."""
+        request.key = Key(request.key.run, request.entity).in_namespace(self._namespace)
+        request.timer_started = False  # the timer of the other batcher knows its own keys only
+        self._queue(request)
+
+    def _respond(
+        self, request: Request, held: HeldState, result: StepResult, committed: bool = False
+    ) -> None:
+        """Answer a step that was made, now or when it is committed (invariant 9)."""
+        request.stepped = True
+        if committed or not self._engine.leases_of(request.key).responses_wait():
+            request.response.set_result(result)
+            return
+        held.pending.append(PendingResponse(result.step, request.response, result))
+        self._commit_deadlines.add(request.response)
+
+    # Checkouts
+
+    def _park(self, key: Key) -> None:
+        """Hold a key's requests until its state is checked out, or until each times out."""
+        parked = self._queues.park(key)
+        for request in parked:
+            self._start_timer(request)
+        # In the context of no request: Ray cancels the calls of a request whose client disconnects,
+        # and other requests wait for this state as well.
+        acquiring = self._acquire(key, _traces(parked))
+        task = self._loop.create_task(acquiring, context=contextvars.Context())
+        self._acquiring.add(task)
+        task.add_done_callback(self._acquiring.discard)
+
+    def _start_timer(self, request: Request) -> None:
+        if request.timed_out:
+            self._fail_checkout(request)
+        elif not request.timer_started:
+            request.timer_started = True
+            self._loop.call_later(request.timeout_s, self._time_out, request)
+
+    def _time_out(self, request: Request) -> None:
+        # A step that was made waits for its commit, which has a deadline of its own.
+        request.timed_out = True
+        if not request.stepped and self._queues.is_parked(request.key):
+            self._fail_checkout(request)
+
+    def _fail_checkout(self, request: Request) -> None:
+        if not request.response.done():
+            error = CheckoutTimeoutError()
+            request.response.set_exception(error)
+            self._log.warning("checkout", "%s", error, **request.key._asdict())
+
+    async def _acquire(self, key: Key, traces: list[Trace]) -> None:
+        try:
+            with tracing.covering("wait for the hidden state", traces):
+                await self._engine.leases_of(key).acquire(key)
+        except asyncio.CancelledError:  # or the key would stay parked
+            self._refuse(key, CheckoutTimeoutError())
+            raise
+        except Exception as error:  # a StateError, or a defect
+            self._refuse(key, error)
+            return
+        self._queues.unpark(key)
+        self._run()  # at once: a recall may follow the grant
+
+    def _refuse(self, key: Key, error: Exception) -> None:
+        refused = self._queues.drop(key)
+        for request in refused:
+            _fail(request.response, error)
+        if isinstance(error, TooManyStatesError):
+            self.counts.at_capacity += len(refused)
+            self._at_capacity_until = self._loop.time() + min(error.retry_after_s, AT_CAPACITY_S)
+
+    @property
+    def at_capacity(self) -> bool:
+        """Whether new states were refused lately because of the limit on states."""
+        return self._loop.time() < self._at_capacity_until
+
+    @property
+    def idle(self) -> bool:
+        return not self._queues.has_any
+
+    async def close(self) -> None:
+        for task in list(self._acquiring):
+            task.cancel()
+
+    # Traces
+
+    def _covering(self, requests: Sequence[Request]) -> AbstractContextManager[Any]:
+        traces = _traces(requests)
+        return self._span(requests, traces) if traces else tracing.NOTHING
+
+    @contextmanager
+    def _span(self, requests: Sequence[Request], traces: list[Trace]) -> Iterator[None]:
+        """Cover the step of a batch, and add its commits to the traces."""
+        with tracing.covering(self._step_span, traces, attributes={"rows": len(requests)}):
+            yield
+            for request in requests:
+                if request.trace is not None:
+                    self._engine.leases_of(request.key).trace_commit(tracing.current())
+
+
+def _traces(requests: Sequence[Request]) -> list[Trace]:
+    return traces_of(request.trace for request in requests) if tracing.is_on() else []
+
+
+def _fail(response: asyncio.Future[StepResult], error: Exception) -> None:
+    if not response.done():  # a disconnected client has cancelled it
+        response.set_exception(error)

@@ -1,0 +1,175 @@
+"""A replica's claim when it opens a session, and its settlement.
+
+The store has a snapshot of most states, and the next term has read it. So a claim to many states
+begins with outlines, which name states and their versions. Only the states that the authority asks
+for follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from deployments.stateful.protocol import Claimed, ClaimPart, Key
+from deployments.stateful.replica.held_states import (
+    HeldCopy,
+    HeldState,
+    HeldStates,
+    LeaseCounts,
+    batch_of,
+    outline_of,
+)
+
+STATES_PER_PART = 1000
+NAMES_PER_PART = 5000
+"""Each part costs a call. A part of names alone is still smaller than one of states."""
+
+KEEP_RELEASED_S = 30.0
+"""By then the next owner has its grant, or the store has a snapshot."""
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class RecentlyReleased:
+    """Copies of the states that a replica gave back lately.
+
+    While a state moves between replicas, for a moment only the authority has it. If its process
+    dies then, the last owner still has the state.
+
+    Args:
+        now: clock in seconds.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._released: dict[Key, tuple[float, HeldCopy]] = {}  # oldest first
+
+    def note(self, copy: HeldCopy) -> None:
+        self._released.pop(copy.key, None)
+        self._released[copy.key] = self._now(), copy
+
+    def copies(self) -> list[HeldCopy]:
+        self.prune()
+        return [copy for _, copy in self._released.values()]
+
+    def prune(self) -> None:
+        too_old = self._now() - KEEP_RELEASED_S
+        while self._released:
+            key = next(iter(self._released))
+            at, _ = self._released[key]
+            if at >= too_old:
+                return
+            del self._released[key]
+
+
+@dataclass
+class Part:
+    """A part of a claim, and the copies that it names."""
+
+    message: ClaimPart
+    owned: list[HeldCopy]
+    released: list[HeldCopy]
+
+
+class Claims:
+    """Makes and settles the claims for the states that a replica holds."""
+
+    def __init__(self, held: HeldStates, counts: LeaseCounts, now: Callable[[], float]) -> None:
+        self._held = held
+        self._recent = RecentlyReleased(now)
+        self._counts = counts
+        self._begin()
+
+    def _begin(self) -> None:
+        self._claimed: list[tuple[HeldState, HeldCopy, bool]] = []  # True: as owned
+        self._owned: list[HeldCopy] = []  # to be claimed in full, like the next list
+        self._released: list[HeldCopy] = []
+        self._lost: set[Key] = set()
+
+    def outlines(self, expired: bool = False) -> Iterator[Part]:
+        """Begin a claim; steps from now on follow in commits.
+
+        Args:
+            expired: whether all that is held has expired, so that nothing is claimed.
+        """
+        self._begin()  # an earlier attempt may have failed
+        if expired:
+            return
+        owned, releasing = self._held.claimable()
+        past = [copy for copy in self._recent.copies() if not self._held.is_claimable(copy.key)]
+        released: list[HeldState | HeldCopy] = [*past, *releasing]
+        if max(len(owned), len(released)) <= STATES_PER_PART:
+            self._owned, self._released = self._copy(owned, True), self._copy(released, False)
+            return
+        for some_owned, some_released in _slices(owned, released, NAMES_PER_PART):
+            own, other = self._copy(some_owned, True), self._copy(some_released, False)
+            yield Part(ClaimPart(outline_of(own), outline_of(other), last=False), own, other)
+
+    def _copy(self, held: Sequence[HeldState | HeldCopy], as_owned: bool) -> list[HeldCopy]:
+        """Copy states as they are now, which counts as sent; they may be recalled meanwhile."""
+        copies = []
+        for each in held:
+            if isinstance(each, HeldState):
+                each.sent = each.version.step
+                copy = each.copy()
+                self._claimed.append((each, copy, as_owned))
+            else:
+                copy = each
+            copies.append(copy)
+        return copies
+
+    def details(self) -> Iterator[Part]:
+        """Yield what is to be claimed in full, after the outlines are settled."""
+        slices = _slices(self._owned, self._released, STATES_PER_PART)
+        for number, (own, other) in enumerate(slices, start=1):
+            last = number == len(slices)
+            yield Part(ClaimPart(batch_of(own), batch_of(other), last), own, other)
+
+    def settle_part(self, part: Part, response: Claimed) -> None:
+        """Apply the response to a part."""
+        if response.wanted:
+            wanted = set(response.wanted)
+            self._owned += [copy for copy in part.owned if copy.key in wanted]
+            self._released += [copy for copy in part.released if copy.key in wanted]
+        self._lost |= set(response.lost)
+
+    def settle(self) -> None:
+        """Own in the new session what was claimed and not lost, and nothing else."""
+        self._counts.sessions += 1
+        kept, lost = [], []
+        for state, copy, owned in self._claimed:
+            if copy.key in self._lost:
+                lost.append(state)
+                continue
+            state.acknowledge(copy.version.step)
+            if owned:
+                kept.append(state)
+            else:
+                self._recent.note(copy)
+        for state in self._held.keep(kept):
+            state.fail_pending()
+        for state in lost:
+            self.lose(state)
+        self._begin()  # or states released later would stay in memory
+
+    def release(self, state: HeldState) -> None:
+        """Forget a state that was given back and acknowledged."""
+        self._recent.note(state.copy())
+        self._held.release(state)
+
+    def lose(self, state: HeldState) -> None:
+        """Forget a state of another replica; steps since the last commit are void."""
+        self._counts.states_refused += 1
+        state.fail_pending()
+        self._held.refuse(state)
+
+    def prune(self) -> None:
+        self._recent.prune()
+
+
+def _slices(owned: list[T], released: list[U], size: int) -> list[tuple[list[T], list[U]]]:
+    """Divide both into parts, at least one."""
+    starts = range(0, max(1, len(owned), len(released)), size)
+    return [(owned[at : at + size], released[at : at + size]) for at in starts]

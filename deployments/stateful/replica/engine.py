@@ -1,0 +1,91 @@
+"""The engine of one replica: its leases under every authority, and the batchers on top."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any, Protocol
+
+from deployments.stateful.layout import shard_of
+from deployments.stateful.options import StateOptions
+from deployments.stateful.protocol import Key, Output, StateError
+from deployments.stateful.replica.held_states import Array, LeaseCounts
+from deployments.stateful.replica.leases import StateLeases
+
+
+class Model(Protocol):
+    """A recurrent model. Its states are arrays of one data type and shape, of at least one axis."""
+
+    def initial_state(self, key: Key) -> Array:
+        """Return the state of a key before its first step."""
+
+    def step(
+        self, inputs: Sequence[Any], states: Array
+    ) -> tuple[Sequence[Output | StateError], Array]:
+        """Advance B states by one step each.
+
+        Args:
+            inputs: B of what the callers of :meth:`.batcher.Batcher.submit` passed.
+            states: (B, \\*shape), which the model must not write into.
+
+        Returns:
+            B outputs, each a tuple of JSON scalars, and the new states (B, \\*shape). An error in
+            place of an output fails that request, and leaves its state as it was.
+        """
+
+
+class StatefulEngine:
+    """The states that one replica owns, under one authority or several.
+
+    Args:
+        shards: the leases under each authority, in the order of the shards.
+    """
+
+    def __init__(self, shards: Sequence[StateLeases], options: StateOptions) -> None:
+        self.options = options
+        self._shards = shards
+
+    def leases_of(self, key: Key) -> StateLeases:
+        """Return the leases under the authority of a key."""
+        return self._shards[shard_of(key, len(self._shards)) if len(self._shards) > 1 else 0]
+
+    async def reset(self, run: str) -> None:
+        """Clear a run in every replica; every step after the return starts from initial states.
+
+        Raises:
+            OutcomeUnknownError: it was not confirmed in time.
+        """
+        await asyncio.gather(*(shard.reset(run) for shard in self._shards))
+
+    @property
+    def connected(self) -> bool:
+        """Whether this replica has a valid lease from every authority."""
+        return all(shard.connected for shard in self._shards)
+
+    @property
+    def uncommitted_s(self) -> float:
+        """Age of the oldest uncommitted step, 0 if there is none."""
+        return max(shard.uncommitted_s for shard in self._shards)
+
+    @property
+    def counts(self) -> LeaseCounts:
+        """Sums over the shards; of the commit lag, the longest."""
+        total = LeaseCounts()
+        for field in fields(LeaseCounts):
+            values = [getattr(shard.counts, field.name) for shard in self._shards]
+            setattr(total, field.name, max(values) if field.name == "commit_lag_s" else sum(values))
+        return total
+
+    async def start(self) -> None:
+        """Open a session with every authority."""
+        await asyncio.gather(*(shard.start() for shard in self._shards))
+
+    def check_health(self) -> None:
+        """Raise if a background loop has failed."""
+        for shard in self._shards:
+            shard.check_health()
+
+    async def close(self) -> None:
+        """Commit what is left and give every state back, within a deadline."""
+        await asyncio.gather(*(shard.close() for shard in self._shards))

@@ -1,0 +1,315 @@
+"""The states that a replica owns under one authority, and the loops that keep its lease.
+
+While the lease is valid, ``owned`` returns states from memory. Two background loops renew it:
+``_listen`` keeps a long poll open that returns recalls, and ``_commit`` sends steps. Any failure of
+either opens a new session with a claim to everything held, so that a new term restores the latest
+states from their owners.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from deployments.stateful.options import StateOptions
+from deployments.stateful.protocol import (
+    Authority,
+    AuthorityUnavailableError,
+    Grant,
+    Key,
+    OutcomeUnknownError,
+    Receipt,
+    SessionAbandonedError,
+    StaleSessionError,
+    StateError,
+    lease_clock,
+)
+from deployments.stateful.replica.claims import Claims
+from deployments.stateful.replica.commits import Commits
+from deployments.stateful.replica.held_states import Array, HeldState, HeldStates, LeaseCounts
+from deployments.stateful.replica.session import CALL_TIMEOUT_S, RECONNECT_PAUSE_S, Session
+from deployments.trace_context import Trace
+
+logger = logging.getLogger("ray.serve")
+
+RESET_TIMEOUT_S = 10.0
+CLOSE_TIMEOUT_S = 10.0
+
+InitialState = Callable[[Key], Array]
+
+
+class StateLeases:
+    """The states that one replica owns under one authority.
+
+    Args:
+        replica: the name by which the cluster tells whether this replica is alive.
+        initial_state: returns the state of a key before its first step. Its shape and data type
+            are those of all states.
+        generation: of the replica's layout.
+        clock: of the lease, in seconds.
+    """
+
+    def __init__(
+        self,
+        authority: Authority,
+        replica: str,
+        initial_state: InitialState,
+        options: StateOptions,
+        generation: int = 1,
+        clock: Callable[[], float] = lease_clock,
+    ) -> None:
+        self.counts = LeaseCounts()
+        self._authority = authority
+        self._initial_state = initial_state
+        self._options = options
+        self._loop = asyncio.get_running_loop()
+        self._clock = clock
+        self._held = HeldStates()
+        self._claims = Claims(self._held, self.counts, clock)
+        self._session = Session(
+            authority,
+            replica,
+            generation,
+            self._claims,
+            clock,
+            options.open_timeout_s,
+            options.run_ttl_s,
+        )
+        self._commits = Commits(
+            authority,
+            self._session,
+            self._held,
+            self._claims,
+            self.counts,
+            options.commit_delay_s,
+            options.loss_bound_s,
+        )
+        self._released = asyncio.Event()  # set when a RELEASING state may have left
+        self._listening: tuple[int, asyncio.Timeout] | None = None  # in which session
+        self._tasks: list[asyncio.Task[None]] = []
+        self._defect: BaseException | None = None
+        self._closing = False
+
+    # Steps
+
+    def owned(self, key: Key) -> HeldState | None:
+        """Return the state if it may be stepped now."""
+        state = self._held.owned(key)
+        may_step = self._session.valid and not self._closing
+        return state if state is not None and may_step else None
+
+    def advance(self, held: HeldState, state: Array, receipt: Receipt | None = None) -> None:
+        """Record a step and schedule its commit.
+
+        Args:
+            state: a new array, which the caller does not use any more.
+            receipt: if the request had an idempotency key.
+        """
+        self._held.advance(held, state, receipt)
+        self._commits.schedule()
+
+    def trace_commit(self, traces: list[Trace]) -> None:
+        """Add the next commit to the traces of its steps."""
+        self._commits.traces.extend(traces)
+
+    def responses_wait(self) -> bool:
+        """Return whether a response must wait for the commit of its step (invariant 9)."""
+        return self._options.responses_wait or self._commits.overdue or not self._session.valid
+
+    async def acquire(self, key: Key) -> None:
+        """Return when ``key`` is owned with a valid lease. One call for a key at a time.
+
+        Raises:
+            TooManyStatesError: the authority's limit is reached.
+            SessionAbandonedError: a background loop has failed, or the replica is being closed.
+        """
+        while self.owned(key) is None:
+            if self._closing:  # a later step could follow the last commit
+                raise SessionAbandonedError
+            while self._held.is_releasing(key):
+                self._released.clear()
+                await self._released.wait()
+            session = self._session.number
+            if session is None or self._held.owned(key) is not None:
+                await self._replace_session(session)
+            else:
+                await self._check_out(session, key)
+
+    async def _check_out(self, session: int, key: Key) -> None:
+        """Request a state once; it may still not be owned afterwards.
+
+        While the response is in flight, the session may be replaced by a claim that does not name
+        this key. The authority then takes the state back. So a grant counts only if the session
+        that requested it is still the present one when no other is being opened.
+        """
+        self._held.request(key)
+        grant: Grant | None = None
+        try:
+            async with asyncio.timeout(self._options.checkout_timeout_s + CALL_TIMEOUT_S):
+                response = await self._authority.checkout(session, key, next(self._session.calls))
+            if self._session.opening:
+                await self._replace_session(session)
+            if session == self._session.number:
+                grant = response
+        except (StaleSessionError, AuthorityUnavailableError, TimeoutError) as error:
+            await self._replace_session(session, error)
+        finally:
+            if grant is None:
+                self._held.deny(key)
+        if grant is not None:
+            self.counts.checkouts += 1
+            if self._held.grant(key, grant, self._state_of(key, grant)):
+                # Not before the request that waited for the state has made its step.
+                self._loop.call_soon(self._give_back, key)
+
+    def _state_of(self, key: Key, grant: Grant) -> Array:
+        initial = self._initial_state(key)
+        if grant.state is None:
+            return initial
+        restored: np.ndarray[Any, Any] = np.frombuffer(grant.state, initial.dtype)
+        return restored.reshape(initial.shape)
+
+    async def reset(self, run: str) -> None:
+        """Clear a run in every replica; every step after the return starts from initial states.
+
+        Raises:
+            OutcomeUnknownError: it was not confirmed in time.
+        """
+        try:
+            async with asyncio.timeout(RESET_TIMEOUT_S):
+                while not await self._try_reset(run):
+                    await asyncio.sleep(RECONNECT_PAUSE_S)
+        except (TimeoutError, SessionAbandonedError):
+            raise OutcomeUnknownError from None
+
+    async def _try_reset(self, run: str) -> bool:
+        session = self._session.number
+        if session is None:
+            await self._replace_session(session)
+            return False
+        try:
+            await self._authority.reset(session, run, next(self._session.calls))
+        except (StaleSessionError, AuthorityUnavailableError) as error:
+            await self._replace_session(session, error)
+            return False
+        return True
+
+    @property
+    def connected(self) -> bool:
+        return self._session.valid
+
+    @property
+    def uncommitted_s(self) -> float:
+        """Age of the oldest uncommitted step, 0 if there is none."""
+        return self._commits.age_s
+
+    # Start and end
+
+    async def start(self) -> None:
+        await self._replace_session(None)
+        self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._commit())]
+        for task in self._tasks:
+            task.add_done_callback(self._loop_ended)
+
+    def _loop_ended(self, task: asyncio.Task[None]) -> None:
+        """Stop at once when a loop has failed: no later step could be committed."""
+        if task.cancelled() or task.exception() is None or self._defect is not None:
+            return  # the end of one loop cancels the other
+        self._defect = task.exception()
+        logger.critical("A background loop of the hidden states failed", exc_info=self._defect)
+        self._session.abandon()
+        for each in self._tasks:
+            each.cancel()
+
+    def check_health(self) -> None:
+        """Raise if a background loop has failed."""
+        if self._defect is not None:
+            raise SessionAbandonedError from self._defect
+
+    async def close(self) -> None:
+        """Commit what is left and give everything back, within a deadline."""
+        if not self._tasks:  # it has never started
+            return
+        listening, committing = self._tasks
+        listening.cancel()
+        self._closing = True
+        self._held.recall_all()
+        self._commits.expedite()
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await asyncio.wait([committing])
+                while not await self._try_to_close_session():
+                    await asyncio.sleep(RECONNECT_PAUSE_S)
+        except (StateError, TimeoutError) as error:
+            logger.warning("Closing before all hidden states were given back: %s", error)
+        finally:
+            committing.cancel()
+            await asyncio.gather(listening, committing, return_exceptions=True)
+
+    async def _try_to_close_session(self) -> bool:
+        session = self._session.number
+        try:
+            if session is not None:
+                await self._authority.close_session(session)
+        except (StaleSessionError, AuthorityUnavailableError) as error:
+            await self._replace_session(session, error)  # which claims what was given back
+            return False
+        return True
+
+    # Messages
+
+    async def _listen(self) -> None:
+        while True:
+            session, sent_at = self._session.number, self._clock()
+            assert session is not None, "listening begins with a session"
+            try:
+                recalls = await self._poll(session)
+            except (StateError, TimeoutError) as error:
+                await self._replace_session(session, error)
+                continue
+            self._claims.prune()
+            if session == self._session.number:
+                self._session.renew(session, sent_at)
+                for key in recalls:
+                    self._give_back(key)
+
+    async def _poll(self, session: int) -> list[Key]:
+        try:
+            async with asyncio.timeout(self._options.listen_s + CALL_TIMEOUT_S) as timeout:
+                self._listening = session, timeout
+                return await self._authority.listen(session)
+        finally:
+            self._listening = None
+
+    def _stop_polling_ended_sessions(self) -> None:
+        """End a poll that hangs: while it is awaited, no poll renews the new lease."""
+        if self._listening is not None:
+            session, timeout = self._listening
+            if session != self._session.number and not timeout.expired():
+                timeout.reschedule(self._loop.time())
+
+    def _give_back(self, key: Key) -> None:
+        if self._held.recall(key):
+            self.counts.recalls += 1
+            self._commits.expedite()
+
+    async def _commit(self) -> None:
+        while not self._closing or self._held.has_outgoing:
+            await self._commits.due()
+            session = self._session.number
+            try:
+                async with asyncio.timeout(CALL_TIMEOUT_S):
+                    await self._commits.send()
+                self._released.set()
+            except (StateError, TimeoutError) as error:
+                await self._replace_session(session, error)
+                self._commits.expedite()
+
+    async def _replace_session(self, broken: int | None, error: Exception | None = None) -> None:
+        await self._session.replace(broken, error)
+        self._stop_polling_ended_sessions()
+        self._released.set()

@@ -1,0 +1,153 @@
+"""Queues of requests: one for each state, in the order of arrival."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from deployments.log import RateLimitedLogger
+from deployments.stateful.protocol import Key, OutcomeUnknownError, Output
+from deployments.trace_context import Trace
+
+
+class StepResult(NamedTuple):
+    """The outcome of one step. ``step`` counts the steps of the state, this one included."""
+
+    output: Output
+    step: int
+
+
+@dataclass(slots=True)
+class Request:
+    """One step that a caller asks for.
+
+    Attributes:
+        entity: of the key, without the namespace of the model.
+        timeout_s: longest time that it waits for its state.
+        request_id: an idempotency key, the same for every attempt at one step.
+        fingerprint: a digest of the input, if there is an idempotency key.
+        stepped: the step was made; the response may wait for its commit.
+        timer_started: a timer ends the wait for the state.
+        timed_out: the timer has fired. The request still waits for its turn, but for no state.
+        trace: that the request belongs to.
+    """
+
+    key: Key
+    entity: str
+    input: Any
+    response: asyncio.Future[StepResult]
+    timeout_s: float
+    request_id: str | None = None
+    fingerprint: str = ""
+    stepped: bool = False
+    timer_started: bool = False
+    timed_out: bool = False
+    trace: Trace | None = None
+
+
+class Queues:
+    """Requests by key. A key is ready unless its state is being checked out."""
+
+    def __init__(self) -> None:
+        self._queues: dict[Key, deque[Request]] = {}
+        self._ready: OrderedDict[Key, None] = OrderedDict()  # longest waiting first
+        self._parked: set[Key] = set()
+
+    def add(self, request: Request) -> bool:
+        """Queue a request; return whether its key is ready."""
+        key = request.key
+        queue = self._queues.get(key)
+        if queue is None:
+            queue = self._queues[key] = deque()
+        elif key in self._parked:
+            while queue and queue[0].response.done():  # a long outage must not fill the memory
+                queue.popleft()
+        queue.append(request)
+        if key in self._parked:
+            return False
+        self._ready[key] = None
+        return True
+
+    @property
+    def has_ready(self) -> bool:
+        return bool(self._ready)
+
+    @property
+    def has_any(self) -> bool:
+        return bool(self._queues)
+
+    def ready(self, limit: int) -> list[Key]:
+        """Return the keys that have waited longest for a step."""
+        return [key for key, _ in zip(self._ready, range(limit), strict=False)]
+
+    def pop(self, key: Key) -> Request | None:
+        """Take the next request of a ready key, which becomes the last of the ready keys."""
+        queue = self._queues[key]
+        del self._ready[key]
+        request = None
+        while queue and request is None:
+            first = queue.popleft()
+            request = None if first.response.done() else first
+        if queue:
+            self._ready[key] = None
+        else:
+            del self._queues[key]
+        return request
+
+    def is_ready(self, key: Key) -> bool:
+        return key in self._ready
+
+    def is_parked(self, key: Key) -> bool:
+        return key in self._parked
+
+    def park(self, key: Key) -> list[Request]:
+        """Hold a key's requests until its state is checked out, and return them."""
+        self._ready.pop(key, None)
+        self._parked.add(key)
+        return list(self._queues[key])
+
+    def unpark(self, key: Key) -> None:
+        """Make a parked key the first of the ready keys: its state may be recalled already."""
+        self._parked.discard(key)
+        if self._queues.get(key):
+            self._ready[key] = None
+            self._ready.move_to_end(key, last=False)
+        else:
+            self._queues.pop(key, None)
+
+    def drop(self, key: Key) -> list[Request]:
+        """Return the requests of a parked key, which wait no longer."""
+        self._parked.discard(key)
+        return list(self._queues.pop(key, ()))
+
+
+class CommitDeadlines:
+    """Fails responses that have waited too long for a commit."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[tuple[float, asyncio.Future[StepResult]]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._log = RateLimitedLogger("Commits")
+
+    def add(self, response: asyncio.Future[StepResult]) -> None:
+        while self._waiting and self._waiting[0][1].done():
+            self._waiting.popleft()
+        until = self._loop.time() + self._timeout_s
+        self._waiting.append((until, response))
+        if self._timer is None:
+            self._timer = self._loop.call_at(until, self._expire)
+
+    def _expire(self) -> None:
+        now = self._loop.time()
+        while self._waiting and (self._waiting[0][1].done() or self._waiting[0][0] <= now):
+            _, response = self._waiting.popleft()
+            if not response.done():
+                response.set_exception(OutcomeUnknownError())
+                message = "A commit was not confirmed within %g s"
+                self._log.warning("late", message, self._timeout_s)
+        waiting = self._waiting
+        self._timer = self._loop.call_at(waiting[0][0], self._expire) if waiting else None

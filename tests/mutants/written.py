@@ -1,0 +1,126 @@
+"""Defects that no generic operator expresses."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant, put, swap
+
+AUTHORITY = "deployments.stateful.authority"
+REPLICA = "deployments.stateful.replica"
+INFERENCE = "deployments.inference"
+
+WRITTEN = [
+    # Leases count from the sending of a call (invariant 4)
+    Mutant(
+        "the leader lease counts from the response",
+        f"{AUTHORITY}.leadership:LeaderLease.renew",
+        swap("asked_at + self._duration_s", "self._clock() + self._duration_s"),
+    ),
+    Mutant(
+        "a commit renews the lease from its response",
+        f"{REPLICA}.commits:Commits.send",
+        put(
+            "self._session.renew(number, sent_at)",
+            "self._session.renew(number, self._session.clock())",
+        ),
+    ),
+    Mutant(
+        "a poll renews the lease from its response",
+        f"{REPLICA}.leases:StateLeases._listen",
+        put("self._session.renew(session, sent_at)", "self._session.renew(session, self._clock())"),
+    ),
+    Mutant(
+        "a lease counts from the response to the claim",
+        f"{REPLICA}.session:Session._open",
+        swap("sent_at + opened.lease_s", "self.clock() + opened.lease_s"),
+    ),
+    # Terms
+    Mutant(
+        "the cluster is not asked while the store is unavailable",
+        f"{AUTHORITY}.leadership:LeaderLease.renew",
+        put("mine = await self._cluster.is_current()", "return"),
+    ),
+    Mutant(
+        "members are not waited for while it is unknown which term is current",
+        f"{AUTHORITY}.recovery:Recovery._stop_waiting_unless_superseded",
+        put("return", "current = True"),
+    ),
+    Mutant(
+        "a layout does not name the partitions before it",
+        "deployments.stateful.layout:agree_on_layout",
+        swap("tuple(remaining)", "()"),
+    ),
+    Mutant(
+        "a claim is sent only once",
+        f"{REPLICA}.session:Session._send",
+        swap("range(ATTEMPTS_PER_LEASE)", "range(1)"),
+    ),
+    # Resets
+    Mutant(
+        "a reset is answered before the store has it",
+        f"{AUTHORITY}.eviction:Eviction.reset",
+        put("await self._resets.write(run, epoch, rows)", "self._resets.note(run, epoch)"),
+    ),
+    Mutant(
+        "a reset has the epoch of the latest grant",
+        f"{AUTHORITY}.eviction:Eviction.reset",
+        swap("self._table.next_epoch()", "self._table.last_epoch"),
+    ),
+    Mutant(
+        "a reset erases snapshots and is not written itself",
+        f"{AUTHORITY}.eviction:Resets.write",
+        swap("{self._prefix + run: packed}", "{}"),
+    ),
+    Mutant(
+        "a reset keeps the receipts",
+        f"{AUTHORITY}.table:StateTable.clear",
+        put(
+            "record.version, record.state, record.receipts = Version(epoch, 0), None, ()",
+            "record.version, record.state = Version(epoch, 0), None",
+        ),
+    ),
+    Mutant(
+        "a reset that was not confirmed counts as refused",
+        f"{REPLICA}.leases:StateLeases.reset",
+        swap("OutcomeUnknownError", "StaleSessionError"),
+    ),
+    # Receipts
+    Mutant(
+        "the authority keeps all receipts",
+        f"{AUTHORITY}.table:StateTable.commit",
+        swap("(record.receipts + new)[-MAX_RECEIPTS:]", "record.receipts + new"),
+    ),
+    Mutant(
+        "receipts do not move with the state",
+        f"{REPLICA}.held_states:HeldStates.grant",
+        swap("ReceiptCache(grant.receipts)", "ReceiptCache()"),
+    ),
+    Mutant(
+        "a claim leaves the receipts out",
+        f"{REPLICA}.held_states:HeldState.copy",
+        swap("self.receipts.all()", "()"),
+    ),
+    Mutant(
+        "a commit leaves the receipts out",
+        f"{REPLICA}.held_states:HeldState.copy_for_commit",
+        swap("self.receipts.since(self.committed)", "()"),
+    ),
+    # Policies
+    Mutant(
+        "a refused candidate ends the trial of the present one",
+        f"{INFERENCE}.policies:Policies._load_candidate",
+        swap("self.candidate", "None"),
+    ),
+    Mutant(
+        "a refused policy ends the trial",
+        f"{INFERENCE}.policies:Policies.reconfigure",
+        put("self.primary.slot.problem = primary.slot.problem", "self.candidate = None"),
+    ),
+    Mutant(
+        "a shadow steps before the response",
+        f"{INFERENCE}.shadow:Shadow.follow",
+        put(
+            "last.add_done_callback(lambda _: self._gather(rows))",
+            "self._gather(rows)\nself._run()",
+        ),
+    ),
+]

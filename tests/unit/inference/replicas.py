@@ -1,0 +1,86 @@
+"""Replicas that share their states, and the policies that they may serve."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from deployments.inference.options import InferenceOptions
+from deployments.inference.policies import bucket_of
+from deployments.inference.policy_model import initial_state
+from deployments.inference.service import InferenceService
+from tests.reference import ReferencePolicy, random_state_dict
+from tests.support.states import LocalStates
+from tests.unit.inference.policies import SMALL, WEIGHTS, Asked, observations
+
+SECOND_WEIGHTS = random_state_dict(seed=7)
+SECOND = ReferencePolicy(SECOND_WEIGHTS)
+RUNS = [f"run-{n}" for n in range(40)]
+LOW, HIGH = min(RUNS, key=bucket_of), max(RUNS, key=bucket_of)
+
+DEFAULT = InferenceOptions()
+
+
+def save_policies(folder: Path) -> None:
+    torch.save(WEIGHTS, folder / "first.th")
+    torch.save(SECOND_WEIGHTS, folder / "second.th")
+    torch.save(random_state_dict(scale=1e38), folder / "overflows.th")
+    (folder / "broken.th").write_bytes(b"not a policy")
+
+
+class Replicas:
+    """Services of one application that serve first.th.
+
+    Args:
+        folder: of the files of :func:`save_policies`.
+    """
+
+    def __init__(self, states: LocalStates, folder: Path) -> None:
+        self.services: list[InferenceService] = []
+        self.folder = folder
+        self._states = states
+
+    async def add(self) -> InferenceService:
+        service = InferenceService(await self._states.start_engine())
+        await service.policies.start(str(self.folder / "first.th"))
+        self.services.append(service)
+        return service
+
+    def candidate(
+        self, file: str = "second.th", mode: str = "canary", share: float = 0.5, states: str = "new"
+    ) -> dict[str, Any]:
+        """Return the configuration of a candidate."""
+        path = str(self.folder / file)
+        return {"agent_path": path, "states": states, "mode": mode, "share": share}
+
+    def promoted(self, file: str = "second.th") -> dict[str, Any]:
+        """Return the configuration after the promotion of a candidate."""
+        return {"agent_path": str(self.folder / file), "states": "new"}
+
+
+@contextlib.asynccontextmanager
+async def running(
+    n: int, folder: Path, options: InferenceOptions = DEFAULT
+) -> AsyncIterator[Replicas]:
+    """Run n replicas."""
+    states = LocalStates(options, initial_state)
+    replicas = Replicas(states, folder)
+    for _ in range(n):
+        await replicas.add()
+    yield replicas
+    for service in replicas.services:
+        await service.close()
+    states.stop()
+
+
+async def ask(service: InferenceService, run: str, n: int, junction: str = SMALL) -> list[Asked]:
+    """Make n steps, one after the other."""
+    return [(obs, await service.predict(run, junction, obs)) for obs in observations(n)]
+
+
+async def reconfigure(service: InferenceService, **user_config: Any) -> None:
+    await service.policies.reconfigure(user_config)

@@ -1,0 +1,346 @@
+"""Resets and expiry: which epochs are void, for how long, and what is cleared (invariant 6)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from deployments.stateful.authority.eviction import KeyedLocks, Resets
+from deployments.stateful.authority.fenced_writer import FencedWriter, SupersededError
+from deployments.stateful.authority.snapshots import Snapshot, cluster_stamp, snapshot_row
+from deployments.stateful.layout import Partition, agree_on_layout
+from deployments.stateful.protocol import (
+    AuthorityUnavailableError,
+    ClaimPart,
+    Key,
+    Receipt,
+    StateBatch,
+    Version,
+)
+from tests.support.states import DictStore
+from tests.unit.stateful.authorities import (
+    OPTIONS,
+    TABLE,
+    FaultyStore,
+    batch,
+    claim,
+    join,
+    keep,
+    make_authority,
+    next_term,
+    now,
+    options,
+)
+from tests.unit.stateful.simulation.scenario import simulated
+
+KEY, OTHER = Key("run", "300839359"), Key("run", "265580972")
+ROW = f"reset/1/0/{KEY.run}"
+KEEP_S = 10.0
+
+
+def epoch_in(store: FaultyStore, row: str = ROW) -> int:
+    return int.from_bytes(store.rows[row], "little")
+
+
+# The record of resets
+
+
+async def new_resets() -> tuple[FaultyStore, Resets]:
+    store = FaultyStore()
+    await agree_on_layout(store, TABLE, OPTIONS, "test")
+    writer = FencedWriter(store, TABLE, Partition())
+    await writer.acquire("first", "node/1/1")
+    return store, Resets(writer, Partition(), now)
+
+
+@simulated
+async def test_a_reset_voids_every_epoch_up_to_its_own_of_its_run() -> None:
+    _, resets = await new_resets()
+    await resets.write("run", 7, [])
+    assert [resets.voids("run", epoch) for epoch in (6, 7, 8)] == [True, True, False]
+    assert not resets.voids("other", 1)
+
+
+@simulated
+async def test_a_reset_is_in_the_store_with_its_snapshots_erased_before_it_counts() -> None:
+    store, resets = await new_resets()
+    store.rows.update({"copy/run/a": b"1", "copy/run/b": b"2", "copy/run/4": b"3"})
+    store.server.down = True
+    with pytest.raises(AuthorityUnavailableError):
+        await resets.write("run", 7, ["copy/run/a"])
+    assert not resets.voids("run", 7)
+    store.server.down = False
+    await resets.write("run", 7, ["copy/run/a", *(f"copy/run/{n}" for n in range(5))])
+    assert epoch_in(store) == 7
+    assert store.snapshots == {"copy/run/b"}
+
+
+@simulated
+async def test_a_reset_is_forgotten_when_no_claim_can_name_what_it_voids() -> None:
+    store, resets = await new_resets()
+    for n in range(3):
+        await resets.write(f"old-{n}", 7, [])
+    await asyncio.sleep(KEEP_S / 2)
+    await resets.write("run", 8, [])
+    await asyncio.sleep(KEEP_S / 2 + 0.1)
+    for _ in range(2):  # some rows at a time
+        await resets.prune(KEEP_S)
+    assert (resets.voids("old-0", 7), resets.voids("old-2", 7), resets.voids("run", 8)) == (
+        False,
+        False,
+        True,
+    )
+    assert [row for row in store.rows if row.startswith("reset/")] == resets.rows == [ROW]
+
+
+@pytest.mark.parametrize("first", ["write", "prune"])
+@simulated
+async def test_a_reset_that_is_written_again_while_it_is_forgotten_stays(first: str) -> None:
+    store, resets = await new_resets()
+    await resets.write("run", 7, [])
+    await asyncio.sleep(KEEP_S + 1)
+    calls = [resets.write("run", 9, []), resets.prune(KEEP_S)]
+    await asyncio.gather(*(calls if first == "write" else reversed(calls)))
+    assert resets.voids("run", 9)
+    assert epoch_in(store) == 9
+
+
+@simulated
+async def test_a_superseded_term_writes_no_reset() -> None:
+    store, resets = await new_resets()
+    await FencedWriter(store, TABLE, Partition()).acquire("first", "node/2/2")
+    with pytest.raises(SupersededError):
+        await resets.write("run", 7, [])
+    assert ROW not in store.rows
+
+
+@simulated
+async def test_rows_of_other_partitions_are_not_restored_and_obsolete_ones_are_known() -> None:
+    _, resets = await new_resets()
+    seven = (7).to_bytes(16, "little")
+    rows = [f"reset/{partition}/run" for partition in ("1/0", "1/1", "11/0", "0/0")]
+    assert [resets.restore(row, seven) for row in rows] == [True, False, False, False]
+    assert [resets.is_obsolete(row) for row in rows] == [False, False, False, True]
+
+
+async def test_work_under_one_name_takes_turns_and_under_two_does_not() -> None:
+    locks, log, gate = KeyedLocks(), [], asyncio.Event()
+
+    async def work(name: str, label: str) -> None:
+        async with locks.hold(name):
+            log.append(f"{label} begins")
+            await gate.wait()
+            log.append(f"{label} ends")
+
+    jobs = [asyncio.create_task(work(*job)) for job in (("a", "a1"), ("a", "a2"), ("b", "b1"))]
+    await asyncio.sleep(0)
+    assert log == ["a1 begins", "b1 begins"]
+    gate.set()
+    await asyncio.gather(*jobs)
+    assert log.index("a1 ends") < log.index("a2 begins")
+
+
+async def test_a_lock_is_kept_only_while_it_is_used_however_the_work_ends() -> None:
+    locks = KeyedLocks()
+    with pytest.raises(ZeroDivisionError):
+        async with locks.hold("a"):
+            raise ZeroDivisionError
+    async with locks.hold("b"):
+        waiting = asyncio.create_task(locks.hold("b").__aenter__())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert len(locks) == 1
+    assert len(locks) == 0
+
+
+# Resets by the authority
+
+
+@simulated
+async def test_a_reset_clears_a_state_with_its_receipts_and_is_in_the_store_first() -> None:
+    """A repeated request from before it would be answered with a step that the state lacks."""
+    store = FaultyStore()
+    authority = await make_authority(store=store)
+    owner, other = [await join(authority, name) for name in ("owner", "other")]
+    epoch = (await authority.checkout(owner, KEY)).version.epoch
+    stepped = batch(KEY, Version(epoch, 1), 1.0, Receipt("key", "print", 1, ()))
+    granting = asyncio.create_task(authority.checkout(other, KEY))
+    resetting = asyncio.create_task(authority.reset(other, KEY.run))
+    await asyncio.sleep(0)
+    assert await authority.listen(owner) == [KEY]
+    await authority.commit(owner, stepped, [KEY])
+    await resetting
+    assert epoch_in(store) > epoch
+    assert store.snapshots == set()
+    granted = await granting
+    assert (granted.version.step, granted.state, granted.receipts) == (0, None, ())
+
+
+@simulated
+async def test_a_reset_includes_states_that_are_created_while_it_waits() -> None:
+    authority = await make_authority()
+    owner = await join(authority, "owner")
+    await authority.checkout(owner, KEY)
+    resetting = asyncio.create_task(authority.reset(owner, KEY.run))
+    await asyncio.sleep(0)
+    epoch = (await authority.checkout(owner, OTHER)).version.epoch
+    assert await authority.listen(owner) == [KEY]
+    await authority.commit(owner, batch(OTHER, Version(epoch, 1)), [KEY])
+    assert await authority.listen(owner) == [OTHER]
+    assert not resetting.done()
+    await authority.commit(owner, StateBatch(), [OTHER])
+    await resetting
+    assert authority.n_states == 0
+
+
+@pytest.mark.parametrize("turns", range(6))
+@simulated
+async def test_a_copy_from_before_a_reset_is_void_however_early_it_is_claimed(turns: int) -> None:
+    authority = await make_authority()
+    first, second = [await join(authority, name) for name in ("first", "second")]
+    await authority.checkout(second, OTHER)
+    mine = await authority.checkout(first, KEY)  # the latest epoch before that of the reset
+    old = batch(KEY, Version(mine.version.epoch, 10))
+    reset = asyncio.create_task(authority.reset(first, KEY.run))
+    await asyncio.sleep(0)
+    await authority.commit(first, old, [KEY])
+    again = asyncio.create_task(authority.checkout(first, KEY))
+    await asyncio.sleep(0.001)
+    await authority.commit(second, StateBatch(), [OTHER])  # the last one that the reset needs
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    session = await join(authority, "first", ClaimPart(released=old))
+    await asyncio.gather(reset, again, return_exceptions=True)
+    assert (await authority.checkout(session, KEY)).version.step == 0
+
+
+@simulated
+async def test_a_claim_does_not_bring_a_state_back_while_its_reset_is_written() -> None:
+    """There was no record of the state when the run was recalled."""
+    store = FaultyStore()
+    authority = await make_authority(store=store)
+    session, _ = [await join(authority, name) for name in "ab"]
+    store.latency_s = 0.1
+    resetting = asyncio.create_task(authority.reset(session, KEY.run))
+    await asyncio.sleep(0.02)
+    for part in (
+        ClaimPart(batch(KEY, Version(1, 5))),
+        ClaimPart(released=batch(KEY, Version(1, 5))),
+    ):
+        _, claimed = await claim(authority, "b", part)
+        assert claimed.lost == [KEY]
+    assert not resetting.done()
+    await resetting
+    assert authority.n_states == 0
+
+
+@simulated
+async def test_no_snapshot_is_written_after_its_reset() -> None:
+    """A term of another layout does not know the reset."""
+    store = FaultyStore()
+    authority = await make_authority(store=store)
+    session, keys = await join(authority, "a"), [Key(f"run-{n}", "1") for n in range(5)]
+    for key in keys:
+        epoch = (await authority.checkout(session, key)).version.epoch
+        await authority.commit(session, batch(key, Version(epoch, 1)), [])
+    store.latency_s = 0.02
+    await authority.commit(session, StateBatch(), keys)
+    await asyncio.sleep(0.03)  # the first of several writes was made
+    assert snapshot_row(keys[-1]) not in store.rows
+    await authority.reset(session, keys[-1].run)
+    for _ in range(100):
+        assert store.snapshots <= {snapshot_row(key) for key in keys[:-1]}
+        await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("copy", ["owned", "released", "snapshot"])
+@simulated
+async def test_a_copy_from_before_a_reset_is_void_in_the_next_term(copy: str) -> None:
+    store = DictStore()
+    first = await make_authority(store=store)
+    holder, other = [await join(first, name) for name in ("holder", "other")]
+    version = Version((await first.checkout(holder, KEY)).version.epoch, 5)
+    old = batch(KEY, version)
+    await first.commit(holder, old, [KEY])
+    await first.reset(other, KEY.run)
+    first.stop()
+    parts = {"owned": ClaimPart(old), "released": ClaimPart(released=old), "snapshot": ClaimPart()}
+    if copy == "snapshot":  # its write was under way during the reset
+        late = Snapshot(version, old.states.tobytes())
+        store.rows[snapshot_row(KEY)] = late.pack(cluster_stamp("first"))
+    second = await next_term(store)
+    session = await join(second, "holder", parts[copy])
+    granted = await second.checkout(session, KEY)
+    assert (granted.version.step, granted.state) == (0, None)
+    await asyncio.sleep(2 * OPTIONS.snapshot_period_s)
+    assert snapshot_row(KEY) not in store.rows
+
+
+@simulated
+async def test_a_reset_without_the_store_is_refused_and_leaves_the_states_as_they_are() -> None:
+    store = FaultyStore()
+    authority = await make_authority(store=store)
+    session = await join(authority, "a")
+    epoch = (await authority.checkout(session, KEY)).version.epoch
+    await authority.commit(session, batch(KEY, Version(epoch, 5)), [KEY])
+    store.server.down = True
+    with pytest.raises(AuthorityUnavailableError):
+        await authority.reset(session, KEY.run)
+    assert (await authority.checkout(session, KEY)).version.step == 5
+
+
+@simulated
+async def test_a_cancelled_reset_leaves_nothing_taken() -> None:
+    authority = await make_authority()
+    a, b = [await join(authority, name) for name in "ab"]
+    await authority.checkout(a, KEY)
+    await authority.checkout(b, OTHER)
+    resetting = asyncio.create_task(authority.reset(b, KEY.run))
+    await asyncio.sleep(0)
+    await authority.commit(a, StateBatch(), [KEY])
+    resetting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await resetting
+    async with asyncio.timeout(0.01):
+        await authority.checkout(b, KEY)
+
+
+@simulated
+async def test_two_resets_do_not_wait_for_each_other() -> None:
+    authority = await make_authority()
+    session = await join(authority, "a")
+    for key in (KEY, OTHER):
+        await authority.checkout(session, key)
+    await authority.commit(session, StateBatch(), [KEY])
+    resets = [asyncio.create_task(authority.reset(session, KEY.run)) for _ in range(2)]
+    assert await authority.listen(session) == [OTHER]
+    await authority.commit(session, StateBatch(), [OTHER])
+    await asyncio.wait_for(asyncio.gather(*resets), 0.1)
+
+
+@simulated
+async def test_a_reset_of_an_unknown_run_is_recorded_too() -> None:
+    store = FaultyStore()
+    authority = await make_authority(store=store)
+    await authority.reset(await join(authority, "a"), KEY.run)
+    assert ROW in store.rows
+
+
+# Expiry
+
+
+@simulated
+async def test_an_expired_state_is_not_restored_by_a_claim() -> None:
+    authority = await make_authority(options(run_ttl_s=1.0))
+    session = await join(authority, "a")
+    epoch = (await authority.checkout(session, KEY)).version.epoch
+    released = batch(KEY, Version(epoch, 5))
+    await authority.commit(session, released, [KEY])
+    listening = keep(authority, session)
+    await asyncio.sleep(1.1)
+    assert authority.n_states == 0
+    listening.cancel()
+    session = await join(authority, "a", ClaimPart(released=released))
+    assert (await authority.checkout(session, KEY)).version.step == 0

@@ -1,0 +1,369 @@
+"""Batches of requests: exactly one step per response, in order, whatever arrives together."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from deployments.stateful.protocol import (
+    CheckoutTimeoutError,
+    Key,
+    KeyReusedError,
+    Receipt,
+    TooManyStatesError,
+    Version,
+)
+from deployments.stateful.replica import batcher as module
+from deployments.stateful.replica.batcher import Batcher, SteppedBatch
+from deployments.stateful.replica.engine import StatefulEngine
+from deployments.stateful.replica.held_states import Array, HeldState
+from deployments.stateful.replica.phases import Phase
+from deployments.stateful.replica.queues import StepResult
+from tests.unit.stateful.authorities import now, options
+from tests.unit.stateful.models import ENTITIES, MODEL, FoldModel, UnfitInputError
+from tests.unit.stateful.simulation.scenario import simulated
+
+KEY, OTHER = Key("run", ENTITIES[0]), Key("run", ENTITIES[1])
+FETCH_S = 0.01
+
+
+class FakeEngine:
+    """The states of one replica; a test may say how they are acquired.
+
+    Attributes:
+        waits: responses wait for their commits.
+    """
+
+    options = options(lease_s=0.25)
+
+    def __init__(self, acquire: Callable[[Key], Awaitable[None]] | None = None) -> None:
+        self.states: dict[Key, HeldState] = {}
+        self.acquire = acquire or self.fetch
+        self.waits = False
+
+    def leases_of(self, key: Key) -> FakeEngine:
+        return self
+
+    def owned(self, key: Key) -> HeldState | None:
+        return self.states.get(key)
+
+    async def fetch(self, key: Key) -> None:
+        await asyncio.sleep(FETCH_S)
+        self.states[key] = HeldState(key, Phase.OWNED, state=MODEL.initial_state(key))
+
+    def advance(self, held: HeldState, state: Array, receipt: Receipt | None = None) -> None:
+        held.state, held.version = state, Version(1, held.version.step + 1)
+        if receipt is not None:
+            held.receipts.add(receipt)
+
+    def responses_wait(self) -> bool:
+        return self.waits
+
+
+class Served:
+    """A batcher with its engine and model."""
+
+    def __init__(
+        self, acquire: Callable[[Key], Awaitable[None]] | None = None, namespace: str = ""
+    ) -> None:
+        self.engine = FakeEngine(acquire)
+        self.model: FoldModel | None = MODEL
+        engine = cast(StatefulEngine, self.engine)
+        self.batcher = Batcher(engine, lambda: self.model, namespace)
+
+    def submit(self, value: int = 1, key: Key = KEY, **how: Any) -> asyncio.Future[StepResult]:
+        return self.batcher.submit(key, value, **how)
+
+
+async def hang(key: Key) -> None:
+    await asyncio.Event().wait()
+
+
+# Steps
+
+
+@simulated
+async def test_each_state_has_its_own_steps_in_the_order_of_its_requests() -> None:
+    served = Served()
+    keys = [Key(run, entity) for run in ("a", "b") for entity in ENTITIES]
+    turns = [(key, value) for value in range(20) for key in keys]
+    random.Random(0).shuffle(turns)
+    answered: dict[Key, list[tuple[int, StepResult]]] = {key: [] for key in keys}
+    for key, value in turns:
+        answered[key].append((value, await served.submit(value, key)))
+    for key, results in answered.items():
+        assert [result.step for _, result in results] == list(range(1, 21))
+        MODEL.assert_replays(key, results)
+
+
+@simulated
+async def test_concurrent_requests_for_one_state_are_stepped_in_their_order() -> None:
+    served = Served()
+    results = await asyncio.gather(*(served.submit(value) for value in range(64)))
+    assert [result.step for result in results] == list(range(1, 65))
+    MODEL.assert_replays(KEY, list(enumerate(results)))
+
+
+@simulated
+async def test_requests_of_one_turn_of_the_loop_are_one_batch() -> None:
+    served, batches = Served(), list[SteppedBatch]()
+    keys = [Key(f"run-{n}", "1") for n in range(module.MAX_BATCH + 2)]
+    await asyncio.gather(*(served.submit(1, key) for key in keys))
+    served.batcher.on_step = batches.append
+    await asyncio.gather(*(served.submit(1, key) for key in keys))
+    assert [len(batch.requests) for batch in batches] == [module.MAX_BATCH, 2]
+    for batch in batches:
+        assert batch.steps == [2] * len(batch.requests)
+        outputs, after = MODEL.step([1] * len(batch.requests), batch.before)
+        assert batch.outputs == outputs
+        assert np.array_equal(batch.after, after)
+
+
+@pytest.mark.parametrize("owned", [True, False])
+@simulated
+async def test_cancelled_requests_make_no_step(owned: bool) -> None:
+    served = Served()
+    first = [(0, await served.submit(0))] if owned else []
+    responses = [served.submit(value) for value in range(300)]
+    if not owned:
+        await asyncio.sleep(FETCH_S / 2)
+    for n, response in enumerate(responses):
+        if n % 3:
+            response.cancel()
+    kept = [(value, await responses[value]) for value in range(0, 300, 3)]
+    MODEL.assert_replays(KEY, [*first, *kept])
+
+
+@simulated
+async def test_a_refused_input_fails_its_request_and_changes_nothing_else() -> None:
+    served = Served()
+    results = [(1, await served.submit(1)), (2, await served.submit(2))]
+    bad, good = served.submit(-1), served.submit(5, OTHER)
+    with pytest.raises(UnfitInputError):
+        await bad
+    MODEL.assert_replays(OTHER, [(5, await good)])
+    results.append((3, await served.submit(3)))
+    MODEL.assert_replays(KEY, results)
+
+
+@simulated
+async def test_a_refused_step_is_left_to_the_fallback_with_states_of_its_own() -> None:
+    class Lenient(FoldModel):
+        def step(self, inputs: Any, states: Array) -> Any:
+            return super().step([abs(value) for value in inputs], states)
+
+    served = Served(namespace="new")
+    engine = cast(StatefulEngine, served.engine)
+    fallback = served.batcher.fallback = Batcher(engine, Lenient)
+    assert (await served.submit(1)).step == 1
+    result = await served.submit(-1, request_id="once")
+    assert result.step == 1
+    assert served.engine.states.keys() == {KEY, KEY.in_namespace("new")}
+    assert (served.batcher.counts.passed_on, fallback.counts.passed_on) == (1, 0)
+
+
+@pytest.mark.parametrize("model", ["broken", "missing"])
+@simulated
+async def test_a_defect_fails_the_batch_and_the_next_requests_are_stepped(model: str) -> None:
+    class Broken(FoldModel):
+        def step(self, inputs: Any, states: Any) -> Any:
+            raise ZeroDivisionError
+
+    served = Served()
+    await served.submit()
+    served.model = Broken() if model == "broken" else None
+    requests = [served.submit() for _ in range(5)]
+    results = await asyncio.gather(*requests, return_exceptions=True)
+    expected = ZeroDivisionError if model == "broken" else RuntimeError
+    assert [type(result) for result in results] == [expected] * 5
+    served.model = FoldModel(37)  # another model continues from the same state
+    assert (await served.submit()).step == 2
+
+
+@simulated
+async def test_a_state_does_not_keep_the_arrays_of_its_batch_in_memory() -> None:
+    served = Served()
+    await served.submit(1)
+    before = served.engine.states[KEY].state
+    copy = before.copy()
+    await served.submit(2)
+    assert np.array_equal(before, copy)
+    assert served.engine.states[KEY].state.base is None
+
+
+@simulated
+async def test_a_crowd_on_one_state_leaves_the_loop_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Clock:
+        """Each look at it takes a millisecond."""
+
+        now = 0.0
+
+        def perf_counter(self) -> float:
+            self.now += 0.001
+            return self.now
+
+    served, clock = Served(), Clock()
+    await asyncio.gather(served.submit(1), served.submit(1, OTHER))
+    monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(module, "LONGEST_TURN_S", 0.004)
+    crowd, turns = [served.submit(1) for _ in range(500)], []
+    assert (await served.submit(1, OTHER)).step == 2
+    assert not crowd[20].done()
+    while not crowd[-1].done():
+        before = clock.now
+        await asyncio.sleep(0)
+        turns.append(clock.now - before)
+    assert max(turns) <= 0.008
+    assert len(turns) > 50
+    assert [response.result().step for response in crowd] == list(range(2, 502))
+
+
+# Receipts
+
+
+@simulated
+async def test_a_repeated_request_gets_the_first_result_and_makes_no_step() -> None:
+    served = Served()
+    first = await asyncio.gather(*(served.submit(1, request_id="a") for _ in range(10)))
+    assert set(first) == {first[0]}
+    assert (await served.submit(2)).step == 2
+    assert await served.submit(1, request_id="a") == first[0]
+    assert (await served.submit(3, request_id="b")).step == 3
+    with pytest.raises(KeyReusedError):
+        await served.submit(4, request_id="a", fingerprint="another")
+    assert (await served.submit(5)).step == 4
+
+
+@simulated
+async def test_a_repeated_request_waits_for_the_commit_of_its_step_too() -> None:
+    served = Served()
+    await served.submit(1)
+    served.engine.waits = True
+    responses = [served.submit(2, request_id="a") for _ in range(2)]
+    await asyncio.sleep(0)
+    assert not any(response.done() for response in responses)
+    served.engine.states[KEY].acknowledge(2)
+    assert [response.result().step for response in responses] == [2, 2]
+    assert (await served.submit(2, request_id="a")).step == 2, "it is committed"
+
+
+# Checkouts
+
+
+@simulated
+async def test_requests_time_out_without_their_state_and_are_forgotten() -> None:
+    served = Served(hang)
+    longest_s = served.engine.options.checkout_timeout_s
+    responses = []
+    for _ in range(50):
+        sent = now()
+        responses.append(served.submit())
+        await asyncio.sleep(longest_s / 10)
+    hasty, patient = served.submit(timeout_s=0.1), served.submit(timeout_s=99)
+    with pytest.raises(CheckoutTimeoutError):
+        await hasty
+    assert not patient.done()
+    with pytest.raises(CheckoutTimeoutError):
+        await patient
+    assert now() - sent == pytest.approx(longest_s * 1.1, abs=0.01)
+    assert all(isinstance(each.exception(), CheckoutTimeoutError) for each in responses)
+    assert len(served.batcher._queues._queues[KEY]) <= 12
+
+
+@simulated
+async def test_a_request_that_timed_out_is_not_stepped_and_a_later_one_is() -> None:
+    arrives = asyncio.Event()
+
+    async def acquire(key: Key) -> None:
+        await arrives.wait()
+        await served.engine.fetch(key)
+
+    served = Served(acquire)
+    hasty, patient = served.submit(1, timeout_s=0.1), served.submit(2)
+    await asyncio.sleep(0.2)
+    arrives.set()
+    MODEL.assert_replays(KEY, [(2, await patient)])
+    assert isinstance(hasty.exception(), CheckoutTimeoutError)
+
+
+@simulated
+async def test_a_request_that_only_waits_for_its_turn_does_not_time_out() -> None:
+    served = Served()
+    await served.submit()
+    response = served.submit()
+    (waiting,) = served.batcher._queues._queues[KEY]
+    served.batcher._time_out(waiting)  # its timer was started before the state arrived
+    assert (await response).step == 2
+
+
+@pytest.mark.parametrize("ends", ["close", "cancel"])
+@simulated
+async def test_a_fetch_that_is_cancelled_fails_its_requests_and_is_made_again(ends: str) -> None:
+    fetches: list[asyncio.Task[Any] | None] = []
+
+    async def acquire(key: Key) -> None:
+        fetches.append(asyncio.current_task())
+        await hang(key)
+
+    served = Served(acquire)
+    for n in range(2):
+        response = served.submit()
+        await asyncio.sleep(0.1)
+        assert not served.batcher.idle
+        if ends == "close":
+            await served.batcher.close()
+        else:
+            cast(asyncio.Task[Any], fetches[n]).cancel()
+        with pytest.raises(CheckoutTimeoutError):
+            async with asyncio.timeout(0.01):
+                await response
+        assert served.batcher.idle
+
+
+@simulated
+async def test_a_state_is_fetched_in_the_context_of_none_of_its_requests() -> None:
+    context, fetched_in = contextvars.ContextVar("request", default="none"), []
+
+    async def acquire(key: Key) -> None:
+        fetched_in.append(context.get())
+        raise ZeroDivisionError
+
+    context.set("the first")
+    with pytest.raises(ZeroDivisionError):
+        await Served(acquire).submit()
+    assert fetched_in == ["none"]
+
+
+@simulated
+async def test_requests_that_time_out_together_are_one_line_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    served = Served(hang)
+    await asyncio.wait([served.submit(timeout_s=0.1) for _ in range(100)])
+    (line,) = caplog.messages
+    assert line.endswith("could not be checked out in time")
+    assert cast(Any, caplog.records[0]).about == {"run": "run", "entity": KEY.entity}
+
+
+@simulated
+async def test_a_refusal_at_the_limit_on_states_is_remembered_while_it_may_last() -> None:
+    async def acquire(key: Key) -> None:
+        raise TooManyStatesError(1, retry_after_s=3)
+
+    served = Served(acquire)
+    assert not served.batcher.at_capacity
+    responses = [served.submit() for _ in range(2)]
+    await asyncio.wait(responses)
+    assert all(isinstance(each.exception(), TooManyStatesError) for each in responses)
+    assert served.batcher.counts.at_capacity == 2
+    assert served.batcher.at_capacity
+    await asyncio.sleep(3.1)
+    assert not served.batcher.at_capacity

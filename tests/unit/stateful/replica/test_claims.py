@@ -1,0 +1,170 @@
+"""What a replica claims when it opens a session, and what it owns afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from deployments.stateful.protocol import Claimed, Grant, Key, OutcomeUnknownError, Version
+from deployments.stateful.replica import claims as module
+from deployments.stateful.replica.claims import (
+    KEEP_RELEASED_S,
+    Claims,
+    Part,
+    RecentlyReleased,
+)
+from deployments.stateful.replica.held_states import (
+    HeldCopy,
+    HeldStates,
+    LeaseCounts,
+    PendingResponse,
+)
+from deployments.stateful.replica.phases import Phase
+
+
+class Holding:
+    """A replica that owns n states; the state of each is filled with its number."""
+
+    def __init__(self, n: int) -> None:
+        self.held = HeldStates()
+        self.counts = LeaseCounts()
+        self.claims = Claims(self.held, self.counts, now=lambda: 0.0)
+        self.keys = [Key(f"run-{number}", "300839359") for number in range(n)]
+        for number, key in enumerate(self.keys):
+            self.held.request(key)
+            state = np.full((2, 2), number, np.float32)
+            self.held.grant(key, Grant(Version(1, number), None), state)
+
+    def parts(self, expired: bool = False) -> list[Part]:
+        return [*self.claims.outlines(expired), *self.claims.details()]
+
+    def settle(self, parts: list[Part], lost: list[Key] | None = None) -> None:
+        for part in parts:
+            self.claims.settle_part(part, Claimed(lost=lost or []))
+        self.claims.settle()
+
+    def pending_response(self) -> asyncio.Future[str]:
+        """Step the first state, with a response that waits."""
+        (state, *_) = self.held.in_phase(Phase.OWNED)
+        response: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.held.advance(state, state.state + 1)
+        state.pending.append(PendingResponse(state.version.step, response, "stepped"))
+        return response
+
+    def phases(self) -> list[Phase]:
+        return [self.held.phase(key) for key in self.keys]
+
+
+def test_a_released_state_is_claimed_as_released_for_a_while() -> None:
+    """For a moment only the authority has it, and may die then."""
+    holding = Holding(2)
+    key, releasing = holding.keys
+    for each in holding.keys:
+        holding.held.recall(each)
+    (state, _) = holding.held.in_phase(Phase.RELEASING)
+    holding.claims.release(state)
+    assert holding.phases() == [Phase.NOT_OWNED, Phase.RELEASING]
+    for _ in range(2):  # the first claim releases the second state
+        (part,) = holding.parts()
+        assert part.message.owned.keys == []
+        assert set(part.message.released.keys) == {key, releasing}
+        holding.settle([part])
+    assert holding.phases() == [Phase.NOT_OWNED, Phase.NOT_OWNED]
+
+
+@pytest.mark.parametrize("lost", [False, True])
+async def test_pending_responses_are_sent_when_the_whole_claim_is_settled(lost: bool) -> None:
+    holding = Holding(1)
+    response = holding.pending_response()
+    (part,) = holding.parts()
+    holding.claims.settle_part(part, Claimed(lost=holding.keys if lost else []))
+    assert not response.done()
+    holding.claims.settle()
+    if lost:
+        with pytest.raises(OutcomeUnknownError):
+            await response
+    else:
+        assert await response == "stepped"
+    assert holding.phases() == [Phase.NOT_OWNED if lost else Phase.OWNED]
+    assert (holding.counts.sessions, holding.counts.states_refused) == (1, lost)
+
+
+async def test_expired_states_are_not_claimed_although_an_earlier_attempt_has_named_them() -> None:
+    holding = Holding(1)
+    response = holding.pending_response()
+    (part,) = holding.parts()
+    holding.claims.settle_part(part, Claimed())  # and the next part is lost
+    (part,) = holding.parts(expired=True)
+    assert (part.message.owned.keys, part.message.released.keys) == ([], [])
+    assert part.message.last
+    holding.settle([part])
+    assert holding.phases() == [Phase.NOT_OWNED]
+    with pytest.raises(OutcomeUnknownError):
+        await response
+
+
+def test_few_states_are_claimed_in_one_message() -> None:
+    holding = Holding(8)
+    (part,) = holding.parts()
+    assert part.message.last
+    assert part.message.owned.keys == holding.keys
+    assert part.message.owned.states.shape == (8, 16)
+
+
+def test_of_many_states_only_the_wanted_ones_follow_their_outlines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "STATES_PER_PART", 3)
+    monkeypatch.setattr(module, "NAMES_PER_PART", 3)
+    holding = Holding(8)
+    wanted = holding.keys[2:6]
+    for part in holding.claims.outlines():
+        states = part.message.owned
+        assert states.states.shape == (len(states.keys), 0)
+        assert not part.message.last
+        holding.claims.settle_part(part, Claimed([key for key in states.keys if key in wanted]))
+    parts = list(holding.claims.details())
+    assert [part.message.last for part in parts] == [False, True]
+    assert [key for part in parts for key in part.message.owned.keys] == wanted
+    assert parts[1].message.owned.states.view(np.float32).tolist() == [[5.0] * 4]
+    holding.settle(parts)
+    assert holding.phases() == [Phase.OWNED] * 8
+
+
+def test_a_state_that_is_recalled_between_two_parts_stays_owned_if_it_was_claimed_as_owned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "STATES_PER_PART", 1)
+    monkeypatch.setattr(module, "NAMES_PER_PART", 1)
+    holding = Holding(2)
+    outlines = holding.claims.outlines()
+    holding.claims.settle_part(next(outlines), Claimed())
+    holding.held.recall(holding.keys[1])
+    (part,) = outlines
+    assert part.message.owned.keys == [holding.keys[1]]
+    holding.claims.settle_part(part, Claimed())
+    holding.settle(list(holding.claims.details()))
+    assert holding.phases() == [Phase.OWNED, Phase.OWNED]
+
+
+def test_the_newest_copy_of_a_released_state_is_kept_for_a_while() -> None:
+    now = 0.0
+    recent = RecentlyReleased(lambda: now)
+
+    def note(run: str, step: int) -> None:
+        recent.note(HeldCopy(Key(run, "1"), Version(1, step), np.zeros(1), ()))
+
+    def kept() -> dict[str, int]:
+        return {copy.key.run: copy.version.step for copy in recent.copies()}
+
+    note("a", 1)
+    note("b", 1)
+    now = KEEP_RELEASED_S - 1
+    note("a", 5)
+    assert kept() == {"a": 5, "b": 1}
+    now = KEEP_RELEASED_S + 1
+    assert kept() == {"a": 5}
+    now = 2 * KEEP_RELEASED_S
+    assert kept() == {}

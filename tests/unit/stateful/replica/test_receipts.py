@@ -1,0 +1,35 @@
+"""Receipts: a request with an idempotency key is stepped once, however often it is repeated."""
+
+from __future__ import annotations
+
+import pytest
+
+from deployments.stateful.protocol import MAX_RECEIPTS, KeyReusedError, Receipt
+from deployments.stateful.replica.receipts import ReceiptCache
+
+
+def receipt(n: int) -> Receipt:
+    return Receipt(f"key-{n}", "print", n, (n,))
+
+
+def test_a_receipt_is_found_by_its_key_and_the_same_input() -> None:
+    cache = ReceiptCache((receipt(1), receipt(2)))
+    assert cache.find("key-2", "print") == receipt(2)
+    assert cache.find("key-3", "print") is None
+    with pytest.raises(KeyReusedError):
+        cache.find("key-2", "another")
+
+
+def test_the_newest_are_kept_in_the_order_of_their_steps() -> None:
+    cache = ReceiptCache(tuple(receipt(n) for n in range(MAX_RECEIPTS)))
+    for n in range(MAX_RECEIPTS, MAX_RECEIPTS + 6):
+        cache.add(receipt(n))
+    assert cache.all() == tuple(receipt(n) for n in range(6, MAX_RECEIPTS + 6))
+    assert cache.find("key-5", "print") is None
+
+
+def test_those_of_later_steps_are_in_their_order() -> None:
+    cache = ReceiptCache(tuple(receipt(n) for n in range(1, 8)))
+    assert cache.since(4) == (receipt(5), receipt(6), receipt(7))
+    assert cache.since(7) == ()
+    assert ReceiptCache().since(0) == ()

@@ -1,0 +1,103 @@
+"""The situations that schedules reach, so that an exploration does not miss some unnoticed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tests.unit.stateful.simulation.history import Fault, History, Outcome, Request
+from tests.unit.stateful.simulation.network import STORE
+from tests.unit.stateful.simulation.times import OPTIONS
+from tests.unit.stateful.simulation.world import World
+
+EXPECTED = (
+    "a reset during a takeover",
+    "a reset during a fault of the store",
+    "a reset was not confirmed",
+    "responses on both sides of a cut",
+    "a replica was asked while it was cut off",
+    "a replica stalled for longer than its lease, with responses before and after",
+    "an actor stalled for longer than its leader lease",
+    "two processes at once",
+    "a state actor moved",
+    "a claim in parts",
+    "a state moved during a fault of the store",
+    "a repeated call was refused",
+    "a replica closed during a takeover",
+    "a replica closed without a confirmation",
+    "a change of layout with states",
+    "everything restarted with states",
+    "a run expired",
+    "a repeated request was answered from a receipt",
+    "a repeated request was answered by another replica",
+    "a request was cancelled",
+    "a message was lost",
+    "a message was repeated",
+    "a change of the store was made late",
+)
+
+
+def situations(world: World) -> Counter[str]:
+    """Return the situations that one schedule has reached, each once."""
+    found = {*_situations(world), *world.reached}
+    return Counter({name: 1 for name in EXPECTED if name in found})
+
+
+def _situations(world: World) -> Iterator[str]:
+    history, network = world.history, world.network
+    for reset in history.resets:
+        end = world.loop.now if reset.done is None else reset.done
+        for fault in history.faults:
+            if fault.overlaps(reset.sent, min(end, reset.sent + 1.0)):
+                if fault.target.startswith("actor/") and fault.kind == "dead":
+                    yield "a reset during a takeover"
+                if STORE in fault.target:
+                    yield "a reset during a fault of the store"
+        if reset.done is None:
+            yield "a reset was not confirmed"
+    answered = [each for each in history.requests if each.outcome is Outcome.ANSWERED]
+    for fault in history.faults:
+        yield from _around(fault, answered)
+    yield from _repeated(history, answered)
+    if any(each.outcome is Outcome.CANCELLED for each in history.requests):
+        yield "a request was cancelled"
+    if network.counts["lost"]:
+        yield "a message was lost"
+    if network.counts["repeated"]:
+        yield "a message was repeated"
+    if world.store.counts["made late"]:
+        yield "a change of the store was made late"
+
+
+def _around(fault: Fault, answered: list[Request]) -> Iterator[str]:
+    during = [each for each in answered if each.ended and fault.begin < each.ended < fault.end]
+    if fault.kind == "stalled" and fault.end - fault.begin > OPTIONS.lease_s:
+        mine = [each for each in answered if each.replica == fault.target]
+        if fault.target.startswith("actor/"):
+            yield "an actor stalled for longer than its leader lease"
+        elif any(each.ended and each.ended < fault.begin for each in mine) and any(
+            each.sent > fault.end for each in mine
+        ):
+            yield "a replica stalled for longer than its lease, with responses before and after"
+    if fault.kind == "cut" and "replica" in fault.target:
+        sides = {each.replica in fault.target.split("|") for each in during}
+        if len(sides) == 2:
+            yield "responses on both sides of a cut"
+    if STORE in fault.target:
+        replicas: dict[object, set[str]] = {}
+        for each in during:
+            replicas.setdefault(each.key, set()).add(each.replica)
+        if any(len(names) > 1 for names in replicas.values()):
+            yield "a state moved during a fault of the store"
+
+
+def _repeated(history: History, answered: list[Request]) -> Iterator[str]:
+    by_state: dict[int, Request] = {}
+    for request in answered:
+        if request.request_id is None:
+            continue
+        first = by_state.setdefault(request.state, request)
+        if first is not request:
+            yield "a repeated request was answered from a receipt"
+            if history.step(request.state).replica != request.replica:
+                yield "a repeated request was answered by another replica"

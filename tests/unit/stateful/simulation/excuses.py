@@ -1,0 +1,260 @@
+"""What a fault may cost, by "Cost of each fault" in the protocol: every excuse names its fault."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise, product
+from math import inf
+from typing import NamedTuple
+
+from deployments.stateful.layout import shard_of
+from deployments.stateful.protocol import Key
+from tests.unit.stateful.simulation.history import Fault, Step, Takeover
+from tests.unit.stateful.simulation.network import RAY, STORE, link, node_of
+from tests.unit.stateful.simulation.store import DEADLINE_S, SLOWEST_S
+from tests.unit.stateful.simulation.world import World
+
+SNAPSHOT_SLACK_S = 0.06  # the store's own time, and that of the authority's loops
+SLOWEST_COMMIT_S = 0.15
+HANGING_S = {"cut": DEADLINE_S, "slow": SLOWEST_S}  # for so long, a write that was sent into it
+UNCONFIRMED_S = 3.0  # after which no process, even if it was stalled, executes a reset any more
+NOTICED_S = 0.25  # for so long an authority may not know that a cut has begun or ended
+
+
+class Violation(AssertionError):
+    """An invariant of what clients see was violated."""
+
+
+class Lost(NamedTuple):
+    """An answered step that a later one of its key, the ``witness``, does not continue from."""
+
+    key: Key
+    step: Step
+    witness: Step
+
+
+class Excuses:
+    """Finds the faults that excuse the loss of steps.
+
+    Attributes:
+        used: how often each excuse was.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.used: Counter[str] = Counter()
+        self._world = world
+        self._history = world.history
+        self._options = world.options
+        self._uncommitted: list[Lost] = []
+
+    def excuse(self, lost: Lost) -> None:
+        """Find the fault, or raise Violation."""
+        for excuse in (
+            self._was_reset,
+            self._has_expired,
+            self._all_restarted,
+            self._was_not_committed,
+            self._both_died,
+        ):
+            if (name := excuse(lost)) is not None:
+                self.used[name] += 1
+                return
+        raise Violation(
+            f"{lost.step} of {lost.key} is lost: {lost.witness} does not continue from it"
+        )
+
+    def _actors_of(self, key: Key) -> list[str]:
+        return [node_of(partition) for partition in self._world.partitions_of(key)]
+
+    # Resets and expiry
+
+    def _was_reset(self, lost: Lost) -> str | None:
+        for reset in self._history.resets:
+            if reset.run != lost.key.run or reset.sent > lost.witness.at:
+                continue
+            unconfirmed = max(reset.sent + UNCONFIRMED_S, reset.executed)
+            latest = unconfirmed if reset.done is None else reset.done
+            if latest >= lost.step.at:
+                return "reset"
+        return None
+
+    def _has_expired(self, lost: Lost) -> str | None:
+        """Excuse what one authority removes, as it saw no step of the run for its time to live."""
+        ttl_s = self._options.run_ttl_s
+        shards = set(self._history.shards_of.values())
+        keys = {request.number: request.key for request in self._history.requests}
+        mates = {
+            key
+            for key in keys.values()
+            if key.run == lost.key.run
+            and all(shard_of(key, n) == shard_of(lost.key, n) for n in shards)
+        }
+        begin, end = lost.step.at, lost.witness.at
+        commits = [
+            step.received_at
+            for step in self._history.steps
+            if step.committed_at is not None and keys[step.request] in mates
+        ]
+        used = sorted([begin, end, *(at for at in commits if at and begin < at < end)])
+        slack_s = 0.06 * ttl_s + SLOWEST_COMMIT_S
+        gaps = [later - earlier for earlier, later in pairwise(used)]
+        return "expired" if max(gaps) >= ttl_s - slack_s else None
+
+    # Faults
+
+    def _all_restarted(self, lost: Lost) -> str | None:
+        for at in self._history.restarts:
+            if not lost.step.at <= at <= lost.witness.at:
+                continue
+            if not self._options.restore_after_restart:
+                return "everything restarted"
+            if lost.step.committed_at is None:
+                waits = self._options.responses_wait
+                return None if waits else "everything restarted, not committed"
+            if self._missing_in_store(lost, at):
+                return "everything restarted, not in the store"
+        return None
+
+    def _was_not_committed(self, lost: Lost) -> str | None:
+        """Excuse an uncommitted step of a replica that died, or that could not keep its lease."""
+        if self._options.responses_wait or lost.step.committed_at is not None:
+            return None
+        fault = self._fault_of_replica(lost.step.replica, lost, lost.step.at, lost.witness.at)
+        fault = fault or self._fault_of_authority(lost)
+        if fault is None:
+            return None
+        self._uncommitted.append(lost)
+        return f"not committed: {fault}"
+
+    def _fault_of_replica(self, replica: str, lost: Lost, begin: float, end: float) -> str | None:
+        """Name what kept a replica from reporting to an authority what it knows."""
+        links = {link(replica, actor) for actor in self._actors_of(lost.key)}
+        since = begin - self._options.lease_s * 1.1
+        faults = [fault for fault in self._history.faults if fault.overlaps(since, end)]
+        for fault in faults:
+            if fault.target == replica and fault.kind in ("dead", "closed", "stalled"):
+                return f"the replica {fault.kind}"
+            if fault.target in links and fault.kind == "cut":
+                return fault.kind
+            if fault.target == "network" and fault.kind == "slow":
+                return "a slow network"
+        n_lost = sum(each.kind == "message lost" and each.target in links for each in faults)
+        return "messages lost" if n_lost > 1 else None  # a lease outlives the loss of one
+
+    def _fault_of_authority(self, lost: Lost) -> str | None:
+        """Name what kept a living authority from receiving calls."""
+        begin, end = lost.step.at, lost.witness.at
+        actors = self._actors_of(lost.key)
+        for fault in self._history.faults:
+            if fault.target in actors and fault.overlaps(begin - self._options.lease_s * 1.1, end):
+                if fault.kind == "stalled":
+                    return "the authority stalled"
+                if fault.kind == "two processes":
+                    return "Ray led the replica to another process"
+        near = [each for each in self._history.faults if each.overlaps(begin - NOTICED_S, end)]
+        for actor in actors:
+            stores = [each for each in near if each.target == STORE or _is_cut(each, actor, STORE)]
+            rays = [each for each in near if _is_cut(each, actor, RAY)]
+            for store, ray in product(stores, rays):
+                if store.overlaps(ray.begin - NOTICED_S, ray.end + NOTICED_S):
+                    return "the authority was isolated"
+        return None
+
+    def _both_died(self, lost: Lost) -> str | None:
+        """Excuse what was not in the store when the authority and its replicas failed at once."""
+        step, witness = lost.step, lost.witness
+        if step.committed_at is None:
+            return None
+        for takeover in self._history.takeovers:
+            if not step.committed_at <= takeover.at <= witness.at:
+                continue
+            if shard_of(lost.key, takeover.shards) != takeover.shard:
+                continue
+            if not self._missing_in_store(lost, takeover.at):
+                continue
+            fault = self._unreported(lost, takeover)
+            if fault is not None:
+                return f"the authority died, and {fault}"
+        return None
+
+    def _unreported(self, lost: Lost, takeover: Takeover) -> str | None:
+        """Name the fault by which no replica reported a step to the next term."""
+        knew = {
+            replica
+            for replica, number in takeover.known[lost.key]
+            if self._history.descends(number, lost.step.number)
+        }
+        knew.add(lost.step.replica)
+        names = []
+        for replica in sorted(knew):
+            begin = takeover.at if replica != lost.step.replica else lost.step.at
+            fault = self._fault_of_replica(replica, lost, begin, lost.witness.at)
+            if fault is None:
+                return None
+            names.append(fault)
+        return names[0]
+
+    def _missing_in_store(self, lost: Lost, at: float) -> bool:
+        """Return whether the store has no snapshot, which lasts only while the store has a fault.
+
+        Raises:
+            Violation: it lasted longer.
+        """
+        snapshot = self._history.snapshot_at(lost.key, at)
+        if snapshot and self._history.descends(snapshot, lost.step.number):
+            return False
+        since = lost.step.committed_at
+        assert since is not None
+        if self._options.commits_reach_store:
+            raise Violation(f"{lost.step} was committed at {since} without a snapshot")
+        if self._snapshot_is_late(lost.key, since, at):
+            raise Violation(f"{lost.step} was committed at {since}, and has no snapshot at {at}")
+        return True
+
+    def _snapshot_is_late(self, key: Key, since: float, until: float) -> bool:
+        actors = set(self._actors_of(key))
+        store = {link(actor, STORE) for actor in actors} | {STORE}
+        committed = since
+        for fault in self._history.faults:
+            if fault.target in store and fault.overlaps(committed - 0.3, until):
+                since = max(since, fault.end + HANGING_S.get(fault.kind, 0.0))
+            if fault.target in actors and fault.end >= committed:  # no process could write it then
+                until = min(until, fault.begin)
+        slack_s = SNAPSHOT_SLACK_S + 4 * self._world.slowest_message_s
+        return until - since > self._options.snapshot_period_s * 1.1 + slack_s
+
+    # The bound
+
+    def judge_bound(self) -> None:
+        """Raise Violation if a lost step was answered too long after the first one lost with it."""
+        bound_s = self._options.loss_bound_s * 1.06 + 1e-6
+        for lost in self._uncommitted:
+            answered = self._answered_at(lost.step)
+            oldest = min(each.step.at for each in self._uncommitted if self._goes_with(each, lost))
+            if answered - oldest > bound_s:
+                raise Violation(
+                    f"{lost.step} was answered {answered - oldest:.4f} s after the oldest step "
+                    f"that was lost with it; {lost.witness} does not continue from it"
+                )
+
+    def _goes_with(self, other: Lost, lost: Lost) -> bool:
+        """Return whether another step waited for its commit when a lost one was answered."""
+        step, replica = other.step, lost.step.replica
+        if step is lost.step:
+            return True
+        if step.replica != replica or step.at > lost.step.at:
+            return False
+        shards = self._history.shards_of[replica]
+        if shard_of(other.key, shards) != shard_of(lost.key, shards):
+            return False
+        void = (step.refused_at or inf, *self._history.sessions.get(replica, ()))
+        return not any(step.at < at <= lost.step.at for at in void)
+
+    def _answered_at(self, step: Step) -> float:
+        return min(
+            each.ended or 0.0 for each in self._history.requests if each.state == step.number
+        )
+
+
+def _is_cut(fault: Fault, actor: str, other: str) -> bool:
+    return fault.kind == "cut" and fault.target == link(actor, other)

@@ -1,0 +1,199 @@
+"""Faults: each is recorded in the history, and ends after its time or when all are healed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from math import inf
+
+from tests.unit.stateful.simulation.cluster import Actor
+from tests.unit.stateful.simulation.history import Fault
+from tests.unit.stateful.simulation.loop import Process
+from tests.unit.stateful.simulation.network import STORE, link
+from tests.unit.stateful.simulation.replica import Replica
+from tests.unit.stateful.simulation.world import World
+
+LEADER_LEASE_S = 0.25  # for so long an earlier process may not know that there is a later term
+
+
+class Faults:
+    """Injects faults into a world. A fault without a duration lasts until it is healed."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._active: dict[Fault, Callable[[], None]] = {}
+
+    @property
+    def last_end(self) -> float:
+        """When the last fault ended, or will; of two processes, when both know of each other."""
+        ends = [fault.end for fault in self._world.history.faults]
+        return max((end for end in ends if end < inf), default=-1.0)
+
+    def heal(self) -> None:
+        """End every fault now."""
+        for fault in list(self._active):
+            self._end(fault)
+        for actor in self._world.actors.values():
+            actor.end_unseen()
+
+    def _begin(
+        self, kind: str, target: str, for_s: float = 0.0, end: Callable[[], None] | None = None
+    ) -> None:
+        loop = self._world.loop
+        fault = Fault(kind, target, loop.now, loop.now + for_s)
+        self._world.history.faults.append(fault)
+        if end is not None:
+            self._active[fault] = end
+            if for_s < inf:
+                loop.post(loop.world, for_s, self._end, fault)
+
+    def _end(self, fault: Fault) -> None:
+        if (end := self._active.pop(fault, None)) is not None:
+            fault.end = self._world.loop.now
+            end()
+
+    # Processes
+
+    def kill_replica(self, replica: Replica, noticed_after_s: float | None = 0.01) -> None:
+        """End a replica's process.
+
+        Args:
+            noticed_after_s: until Ray knows; None: never.
+        """
+        world = self._world
+        replica.process.die()
+        self._begin("dead", replica.name)
+        if noticed_after_s is not None:
+            world.loop.post(world.loop.world, noticed_after_s, world.known_dead.add, replica.name)
+
+    def stall_replica(self, replica: Replica, for_s: float = inf) -> None:
+        self._stall(replica.process, replica.name, for_s)
+
+    def _stall(self, process: Process, target: str, for_s: float) -> None:
+        process.stall()
+        self._begin("stalled", target, for_s, lambda: process.resume(self._world.random))
+
+    def kill_actor(self, actor: Actor, down_s: float = 0.02, noticed: bool | None = None) -> None:
+        self._begin("dead", actor.node)
+        actor.kill(down_s, noticed)
+
+    def stall_actor(self, actor: Actor, for_s: float = inf) -> None:
+        if actor.current is not None and not actor.current.runtime.stalled:
+            self._stall(actor.current.runtime, actor.node, for_s)
+
+    def move_actor(self, actor: Actor, after_s: float = 0.0) -> None:
+        """Let a state actor step down, and start its next process elsewhere."""
+        process, loop = actor.current, self._world.loop
+        if process is None:
+            return
+
+        def stepped_down(task: asyncio.Task[None]) -> None:
+            if not task.cancelled() and task.exception() is None:
+                loop.post(loop.world, after_s, leave)
+
+        def leave() -> None:
+            self._world.reached["a state actor moved"] += 1
+            self._begin("dead", actor.node)
+            actor.end(process)
+
+        loop.post(process.runtime, 0.0, process.call, "step_down", (), stepped_down)
+
+    def start_second_process(self, actor: Actor) -> None:
+        """Let Ray start a process too early, out of whose sight the earlier one goes on."""
+        self._world.reached["two processes at once"] += 1
+        self._begin("second process", actor.node, LEADER_LEASE_S)
+        actor.start_second()
+
+    def restart_everything(self) -> None:
+        """End every process; the next ones belong to another start of the cluster."""
+        world = self._world
+        world.history.restarts.append(world.loop.now)
+        for replica in world.replicas:
+            if not replica.dead:
+                self.kill_replica(replica, 0.0)
+        for actor in world.actors.values():
+            for process in list(actor.processes):
+                actor.end(process, restart=False)
+        world.actors.clear()
+        world.session += "'"
+
+    # Links
+
+    def cut(
+        self,
+        one: str,
+        other: str,
+        for_s: float = inf,
+        silent: bool = True,
+        ways: tuple[bool, bool] = (True, True),
+    ) -> None:
+        """Cut the link between two processes.
+
+        Args:
+            silent: senders get no error.
+            ways: whether messages from the first to the second are cut, and those back.
+        """
+        network, directions = self._world.network, ((one, other), (other, one))
+        mends = [
+            network.cut(*direction, silent)
+            for direction, is_cut in zip(directions, ways, strict=True)
+            if is_cut
+        ]
+
+        def mend() -> None:
+            for each in mends:
+                each()
+
+        self._begin("cut", link(one, other), for_s, mend)
+
+    def cut_replica(
+        self,
+        replica: Replica,
+        for_s: float = inf,
+        silent: bool = True,
+        ways: tuple[bool, bool] = (True, True),
+    ) -> None:
+        """Cut a replica off from every state actor."""
+        for actor in self._world.present_actors:
+            self.cut(replica.name, actor.node, for_s, silent, ways)
+
+    # The store and the network
+
+    def _change(self, kind: str, target: str, of: object, for_s: float, **values: object) -> None:
+        before = {name: getattr(of, name) for name in values}
+
+        def put(values: dict[str, object]) -> None:
+            for name, value in values.items():
+                setattr(of, name, value)
+
+        put(values)
+        self._begin(kind, target, for_s, lambda: put(before))
+
+    def stop_store(self, for_s: float = inf) -> None:
+        self._change("down", STORE, self._world.store, for_s, down=True)
+
+    def restart_store(self, for_s: float) -> None:
+        """Drop the calls under way, and serve again after a while."""
+        self._world.store.starts += 1
+        self.stop_store(for_s)
+
+    def slow_store(self, slow_s: float, for_s: float = inf) -> None:
+        self._change("slow", STORE, self._world.store, for_s, slow_s=slow_s)
+
+    def fail_changes(
+        self, before: float = 0.0, after: float = 0.0, late: float = 0.0, for_s: float = inf
+    ) -> None:
+        """Let changes fail with these chances: before or after they are made, or made late."""
+        store = self._world.store
+        self._change("fails", STORE, store, for_s, before=before, after=after, late=late)
+
+    def lose_messages(self, chance: float, for_s: float = inf) -> None:
+        self._change("loses messages", "network", self._world.network, for_s, lost=chance)
+
+    def repeat_messages(self, chance: float, for_s: float = inf) -> None:
+        self._change("repeats", "network", self._world.network, for_s, repeated=chance)
+
+    def slow_network(self, latency_s: tuple[float, float], for_s: float = inf) -> None:
+        world = self._world
+        world.slowest_message_s = max(world.slowest_message_s, latency_s[1])
+        self._change("slow", "network", world.network, for_s, latency_s=latency_s)

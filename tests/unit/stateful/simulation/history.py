@@ -1,0 +1,226 @@
+"""What happened in one schedule: steps, requests, commits, resets and faults, by true time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from math import inf
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from deployments.stateful.protocol import Key, Output
+from deployments.stateful.replica.held_states import Array
+
+INITIAL = 0
+"""The number of every initial state."""
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """One step that a replica made, whether or not its response ever arrives.
+
+    Attributes:
+        number: of the new state; its first element carries it.
+        request: number of the request.
+        parent: number of the state that was stepped.
+        root: number of the first state after the initial one.
+        depth: number of steps since the initial state.
+        received_at: when an authority received the state, or a later one made from it.
+        committed_at: when the authority had committed it.
+        refused_at: when its replica learned that it is void.
+    """
+
+    number: int
+    request: int
+    parent: int
+    root: int
+    depth: int
+    replica: str
+    at: float
+    received_at: float | None = None
+    committed_at: float | None = None
+    refused_at: float | None = None
+
+
+class Outcome(Enum):
+    PENDING = auto()
+    ANSWERED = auto()
+    REFUSED = auto()  # with an error that means: no step was made
+    UNKNOWN = auto()  # with OutcomeUnknownError
+    CANCELLED = auto()
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """One attempt at a step as its client sees it."""
+
+    number: int
+    key: Key
+    replica: str
+    sent: float
+    request_id: str | None = None
+    outcome: Outcome = Outcome.PENDING
+    ended: float | None = None
+    state: int = INITIAL
+    step: int = 0
+    error: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class ResetCall:
+    """A reset as its client sees it.
+
+    Attributes:
+        executed: when an authority last finished it, repeated messages included.
+    """
+
+    run: str
+    sent: float
+    executed: float = -1.0
+    done: float | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Fault:
+    """A fault of ``target``: a process, or a link (:func:`.network.link`)."""
+
+    kind: str
+    target: str
+    begin: float
+    end: float = inf
+
+    def overlaps(self, begin: float, end: float) -> bool:
+        return self.begin <= end and self.end >= begin
+
+
+@dataclass(slots=True, eq=False)
+class Takeover:
+    """The moment when a new term reads the store.
+
+    Attributes:
+        known: what replicas hold then. By key, (replica, number of the state).
+    """
+
+    shard: int
+    shards: int
+    at: float
+    known: dict[Key, list[tuple[str, int]]]
+
+
+@dataclass
+class History:
+    """Everything that the judge reads.
+
+    Attributes:
+        snapshots: by key, the times of writes to the store, and the numbers of the states.
+        sessions: by replica, when it opened them.
+        restarts: of everything.
+        defects: errors that no code handled.
+        shards_of: by replica, the number of shards in its layout.
+    """
+
+    steps: list[Step] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+    resets: list[ResetCall] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    takeovers: list[Takeover] = field(default_factory=list)
+    snapshots: dict[Key, list[tuple[float, int]]] = field(default_factory=dict)
+    sessions: dict[str, list[float]] = field(default_factory=dict)
+    restarts: list[float] = field(default_factory=list)
+    defects: list[str] = field(default_factory=list)
+    shards_of: dict[str, int] = field(default_factory=dict)
+
+    def step(self, number: int) -> Step:
+        return self.steps[number - 1]
+
+    def line(self, number: int) -> Iterator[Step]:
+        """Yield the step that made a state, and those before it, the newest first."""
+        while number != INITIAL:
+            step = self.steps[number - 1]
+            yield step
+            number = step.parent
+
+    def descends(self, number: int, ancestor: int) -> bool:
+        depth = self.step(ancestor).depth
+        for step in self.line(number):
+            if step.depth <= depth:
+                return step.number == ancestor
+        return False
+
+    def receive(self, number: int, at: float) -> None:
+        """Note that an authority has received a state, and with it the steps that led to it."""
+        for step in self.line(number):
+            if step.received_at is not None:
+                return
+            step.received_at = at
+
+    def commit(self, number: int, at: float) -> None:
+        """Note that an authority has committed a state, and with it the steps that led to it."""
+        self.receive(number, at)
+        for step in self.line(number):
+            if step.committed_at is not None:
+                return
+            step.committed_at = at
+
+    def snapshot_at(self, key: Key, at: float) -> int:
+        """Return the number of the state whose snapshot was in the store at a time."""
+        found = INITIAL
+        for when, number in self.snapshots.get(key, ()):
+            if when > at:
+                break
+            found = number
+        return found
+
+
+class StateForm(NamedTuple):
+    """The shape and data type of states. The first element is the number of the state."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def n_bytes(self) -> int:
+        return self.initial().nbytes
+
+    def initial(self) -> Array:
+        return np.zeros(self.shape, self.dtype)
+
+    def number(self, state: Any) -> int:
+        """Return the number of a state from its array or bytes."""
+        return int(np.frombuffer(bytes(state), self.dtype, count=1)[0])
+
+
+GRU = StateForm((128,), "float32")  # the policy's
+LSTM = StateForm((2, 2, 3), "float64")  # of two layers
+COUNTER = StateForm((1,), "int64")
+FORMS = (GRU, LSTM, COUNTER)
+
+
+class LineageModel:
+    """A model that numbers its steps; the output is the number of the new state."""
+
+    def __init__(
+        self, history: History, replica: str, form: StateForm, now: Callable[[], float]
+    ) -> None:
+        self._history = history
+        self._replica = replica
+        self._form = form
+        self._now = now
+
+    def initial_state(self, key: Key) -> Array:
+        return self._form.initial()
+
+    def step(self, inputs: Sequence[int], states: Array) -> tuple[list[Output], Array]:
+        new = np.zeros_like(states)
+        steps = self._history.steps
+        for row, request in enumerate(inputs):
+            number, parent = len(steps) + 1, int(states[row].flat[0])
+            root, depth = number, 1
+            if parent:
+                before = self._history.step(parent)
+                root, depth = before.root, before.depth + 1
+            steps.append(Step(number, request, parent, root, depth, self._replica, self._now()))
+            new[row].flat[0] = number
+        return [(int(state.flat[0]),) for state in new], new

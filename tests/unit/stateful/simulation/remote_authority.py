@@ -1,0 +1,148 @@
+"""A replica's calls to one state actor, over the simulated network."""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any
+
+from deployments.stateful.protocol import (
+    Authority,
+    AuthorityUnavailableError,
+    Claimed,
+    ClaimPart,
+    Grant,
+    Hello,
+    Key,
+    OpenedSession,
+    StaleSessionError,
+    StateBatch,
+)
+from tests.unit.stateful.simulation.cluster import Actor, ActorProcess
+from tests.unit.stateful.simulation.history import ResetCall
+from tests.unit.stateful.simulation.loop import Process
+
+RESET: ContextVar[ResetCall | None] = ContextVar("reset", default=None)
+"""The reset that a call belongs to."""
+
+
+class RemoteAuthority(Authority):
+    """Like an actor handle, it calls the same process until the next session is opened.
+
+    Attributes:
+        left: the authority has confirmed the end of the session.
+    """
+
+    def __init__(self, world, actor: Actor, process: Process) -> None:
+        self._world, self._actor, self._process = world, actor, process
+        self._target: ActorProcess | None = None
+        self.left = False
+
+    async def open_session(self, hello: Hello) -> OpenedSession:
+        self._target = self._find()
+        opened: OpenedSession = await self._call("open_session", hello)
+        return opened
+
+    def _find(self) -> ActorProcess | None:
+        current = self._actor.find()
+        others = [each for each in self._actor.processes if each not in (current, self._target)]
+        if others and self._world.random.random() < 0.3:  # the handle is out of date
+            return others[0]
+        return current
+
+    async def claim(self, session: int, part: ClaimPart) -> Claimed:
+        part = replace(part, owned=_copy(part.owned), released=_copy(part.released))
+        claimed: Claimed = await self._call("claim", session, part)
+        if part.last:
+            opened = self._world.history.sessions.setdefault(self._process.name, [])
+            opened.append(self._world.loop.now)
+        return claimed
+
+    async def listen(self, session: int) -> list[Key]:
+        recalls: list[Key] = await self._call("listen", session)
+        return recalls
+
+    async def checkout(self, session: int, key: Key, call: int) -> Grant:
+        grant: Grant = await self._call("checkout", session, key, call)
+        return grant
+
+    async def commit(
+        self, session: int, states: StateBatch, released: list[Key], call: int
+    ) -> list[Key]:
+        message = (session, _copy(states), list(released), call)
+        refused: list[Key] = await self._call("commit", *message)
+        for key, state in zip(states.keys, states.states, strict=True):
+            if key in refused:
+                number = self._world.form.number(state)
+                self._world.history.step(number).refused_at = self._world.loop.now
+        return refused
+
+    async def reset(self, session: int, run: str, call: int) -> None:
+        await self._call("reset", session, run, call)
+
+    async def close_session(self, session: int) -> None:
+        await self._call("close_session", session)
+        self.left = True
+
+    async def _call(self, method: str, *args: Any) -> Any:
+        """Send a call, and wait for its response or for an error of the network."""
+        world, target = self._world, self._target
+        loop, network, me = world.loop, world.network, self._process.name
+        if target is None:
+            await asyncio.sleep(network.delay())
+            raise AuthorityUnavailableError("there is no state actor")
+        response: asyncio.Future[Any] = loop.create_future()
+        sender, reset = self._process, RESET.get()
+
+        def settle(result: Any, error: BaseException | None) -> None:
+            if response.done():
+                return
+            if error is None:
+                response.set_result(result)
+            else:
+                response.set_exception(error)
+
+        def unreachable() -> None:
+            error = AuthorityUnavailableError("the connection is lost")
+            loop.post(sender, network.delay(), settle, None, error)
+
+        def died(error: BaseException) -> None:
+            if network.passes(target.node, me):
+                loop.post(sender, network.delay(), settle, None, error)
+
+        def arrive() -> None:
+            world.note_arrival(method, args)
+            target.call(method, args, done)
+
+        def done(task: asyncio.Task[Any]) -> None:
+            target.pending.pop(id(response), None)
+            result, error = _outcome(task)
+            if isinstance(error, StaleSessionError) and "has arrived before" in str(error):
+                world.reached["a repeated call was refused"] += 1
+            if error is None:
+                world.note_call(target.process, method, args, result, reset)
+            network.send(target.node, me, sender, lambda: settle(result, error), unreachable)
+
+        if target.runtime.dead:
+            unreachable()
+        else:
+            target.pending[id(response)] = died
+            network.send(me, target.node, target.runtime, arrive, unreachable)
+        try:
+            return await response
+        finally:
+            target.pending.pop(id(response), None)
+
+
+def _outcome(task: asyncio.Task[Any]) -> tuple[Any, BaseException | None]:
+    if task.cancelled():
+        return None, AuthorityUnavailableError("the call was cancelled")
+    error = task.exception()
+    return (task.result() if error is None else None), error
+
+
+def _copy(batch: StateBatch) -> StateBatch:
+    return StateBatch(
+        list(batch.keys), list(batch.versions), batch.states.copy(), dict(batch.receipts)
+    )

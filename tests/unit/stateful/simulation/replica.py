@@ -1,0 +1,118 @@
+"""A replica: the real engine and batcher in a process of their own."""
+
+from __future__ import annotations
+
+import asyncio
+
+from deployments.stateful.layout import agree_on_layout
+from deployments.stateful.protocol import (
+    AuthorityUnavailableError,
+    DismissedError,
+    Key,
+    SessionAbandonedError,
+)
+from deployments.stateful.replica.batcher import Batcher
+from deployments.stateful.replica.engine import StatefulEngine
+from deployments.stateful.replica.leases import StateLeases
+from deployments.store import StoreUnavailable
+from tests.unit.stateful.simulation.cluster import TABLE
+from tests.unit.stateful.simulation.history import LineageModel
+from tests.unit.stateful.simulation.remote_authority import RemoteAuthority
+from tests.unit.stateful.simulation.store import StoreClient
+
+
+class Replica:
+    """A replica of Serve.
+
+    Attributes:
+        ready: it has its sessions, and requests are sent to it.
+        closing, closed: it is being shut down, and has been.
+    """
+
+    def __init__(self, world, name: str) -> None:
+        self.name = name
+        self.process = world.new_process(name)
+        self.options = world.options
+        self.ready = self.closing = self.closed = False
+        self.shards: list[StateLeases] = []
+        self._authorities: list[RemoteAuthority] = []
+        self._world = world
+        self._starting = self.process.run(world.loop.create_task, self._start())
+
+    async def _start(self) -> None:
+        world = self._world
+        store = StoreClient(world.store, world.network, self.name)
+        while True:
+            try:
+                layout = await agree_on_layout(store, TABLE, self.options, "test")
+                break
+            except (StoreUnavailable, AuthorityUnavailableError):
+                await asyncio.sleep(0.05)
+        world.history.shards_of[self.name] = layout.shards
+        model = LineageModel(world.history, self.name, world.form, lambda: world.loop.now)
+        for partition in layout.partitions:
+            authority = RemoteAuthority(world, world.actor_of(partition), self.process)
+            self._authorities.append(authority)
+            self.shards.append(
+                StateLeases(
+                    authority,
+                    self.name,
+                    model.initial_state,
+                    self.options,
+                    partition.generation,
+                    clock=self.process.lease_clock,
+                )
+            )
+        self.engine = StatefulEngine(self.shards, self.options)
+        self.batcher = Batcher(self.engine, lambda: model)
+        await self.engine.start()
+        self.ready = True
+
+    @property
+    def dead(self) -> bool:
+        return bool(self.process.dead)
+
+    @property
+    def serves(self) -> bool:
+        """Whether requests are sent to it, even while it is stalled or cut off."""
+        return self.ready and not self.dead and not self.closed
+
+    @property
+    def is_dismissed(self) -> bool:
+        """Whether its layout is over; any other reason to be unhealthy is a defect."""
+        for shard in self.shards:
+            defect = shard._defect
+            if defect is not None and not isinstance(
+                defect, (DismissedError, SessionAbandonedError)
+            ):
+                raise defect
+        return any(shard._session._abandoned for shard in self.shards)
+
+    @property
+    def has_left(self) -> bool:
+        """Whether every authority has confirmed the end of the session."""
+        return all(authority.left for authority in self._authorities)
+
+    def owns(self, key: Key) -> bool:
+        """Return whether it may step a state now."""
+        return self.process.run(self.engine.leases_of(key).owned, key) is not None
+
+    def close(self) -> None:
+        self.closing = True
+        self.process.run(self._world.loop.create_task, self._close())
+
+    async def _close(self) -> None:
+        await self.engine.close()
+        await self.batcher.close()
+        self.closed = True
+        self._world.loop.post(self._world.loop.world, 0.0, self._world.note_closed, self)
+
+    def numbers_of(self, key: Key) -> list[int]:
+        """Return the numbers of the states of a key in its memory."""
+        if not self.shards or self.dead:
+            return []
+        leases = self.engine.leases_of(key)
+        held = leases._held._held.get(key)
+        states = [held.state] if held is not None and held.state.size else []
+        states += [copy.state for copy in leases._claims._recent.copies() if copy.key == key]
+        return [number for state in states if (number := int(state.flat[0]))]

@@ -1,0 +1,267 @@
+"""Every process of one schedule, and what clients do to them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from deployments.stateful.layout import Partition
+from deployments.stateful.options import StateOptions
+from deployments.stateful.protocol import ClaimPart, Key, OutcomeUnknownError, StateError, Version
+from deployments.stateful.replica.queues import StepResult
+from tests.unit.stateful.simulation.cluster import Actor
+from tests.unit.stateful.simulation.history import (
+    GRU,
+    INITIAL,
+    Fault,
+    History,
+    Outcome,
+    Request,
+    ResetCall,
+    StateForm,
+    Takeover,
+)
+from tests.unit.stateful.simulation.loop import Process, SimulatedLoop
+from tests.unit.stateful.simulation.network import Network, link
+from tests.unit.stateful.simulation.remote_authority import RESET
+from tests.unit.stateful.simulation.replica import Replica
+from tests.unit.stateful.simulation.store import Store
+
+KEYS = [
+    Key("a", "300839359"),
+    Key("a", "265580972"),
+    Key("b", "300839359"),
+    Key("b", "265580972"),
+    Key("c", "300839359"),
+]
+
+
+class World:
+    """All processes, the network, the store and Ray. Times are true ones.
+
+    Args:
+        drift: largest deviation of the clocks' rates from 1.
+
+    Attributes:
+        session: names this start of the cluster.
+        actors: of the layouts since this start.
+        partitions: of every layout.
+        slowest_message_s: longest latency so far.
+        known_dead, known_ended: replicas, and processes of actors, that Ray knows to be dead.
+        reached: situations, see :mod:`.coverage`.
+    """
+
+    def __init__(
+        self,
+        loop: SimulatedLoop,
+        options: StateOptions,
+        seed: int,
+        drift: float = 0.0,
+        latency_s: tuple[float, float] = (0.0002, 0.001),
+        form: StateForm = GRU,
+    ) -> None:
+        self.loop = loop
+        self.options = options
+        self.random = random.Random(seed)
+        self.form = form
+        self.history = History()
+        self.network = Network(loop, self.random, latency_s)
+        self.network.on_loss = self._note_loss
+        self.store = Store(loop, self.random)
+        self.store.on_snapshot = self._note_snapshot
+        self.drift = drift
+        self.session = "first"
+        self.n_processes = 0
+        self.actors: dict[Partition, Actor] = {}
+        self.partitions: dict[Partition, None] = {}
+        self.slowest_message_s = latency_s[1]
+        self.replicas: list[Replica] = []
+        self.known_dead: set[str] = set()
+        self.known_ended: set[str] = set()
+        self.reached: Counter[str] = Counter()
+        self._claimed: dict[tuple[str, int], dict[Key, int]] = {}
+        self._numbers: dict[tuple[str, Key, Version], int] = {}
+
+    def new_process(self, name: str) -> Process:
+        rate = 1 + self.random.uniform(-self.drift, self.drift)
+        ahead_s, asleep_s = self.random.uniform(0, 1000), self.random.uniform(-1000, 1000)
+        return Process(self.loop, name, rate, ahead_s, asleep_s)
+
+    # Parts
+
+    def add_replica(self) -> Replica:
+        replica = Replica(self, f"replica-{len(self.replicas)}")
+        self.replicas.append(replica)
+        return replica
+
+    def actor_of(self, partition: Partition) -> Actor:
+        self.partitions[partition] = None
+        if partition not in self.actors:
+            self.actors[partition] = Actor(self, partition)
+            self.actors[partition].start()
+        return self.actors[partition]
+
+    @property
+    def present_actors(self) -> list[Actor]:
+        return [actor for actor in self.actors.values() if not actor.retired]
+
+    @property
+    def serving(self) -> list[Replica]:
+        return [replica for replica in self.replicas if replica.serves]
+
+    def partitions_of(self, key: Key) -> list[Partition]:
+        """Return the partitions, of every layout so far, that a key belongs to."""
+        return [partition for partition in self.partitions if partition.has(key)]
+
+    # What clients do
+
+    def ask(
+        self,
+        replica: Replica,
+        key: Key,
+        request_id: str | None = None,
+        first: Sequence[Request] = (),
+        cancel_after_s: float | None = None,
+    ) -> Request:
+        """Send one request; the history records how it ends.
+
+        Args:
+            first: earlier attempts at the same step.
+        """
+        loop, history = self.loop, self.history
+        request = Request(len(history.requests) + 1, key, replica.name, loop.now, request_id)
+        history.requests.append(request)
+        if self.network.cuts and replica.name in self._cut_off:
+            self.reached["a replica was asked while it was cut off"] += 1
+
+        def ended(response: asyncio.Future[StepResult]) -> None:
+            request.ended = loop.now
+            if response.cancelled():
+                request.outcome = Outcome.CANCELLED
+            elif (error := response.exception()) is None:
+                (request.state,), request.step = response.result()
+                request.outcome = Outcome.ANSWERED
+            else:
+                request.error = repr(error)
+                unknown = isinstance(error, OutcomeUnknownError)
+                request.outcome = Outcome.UNKNOWN if unknown else Outcome.REFUSED
+                if not isinstance(error, StateError):
+                    history.defects.append(f"{request} failed with {error!r}")
+
+        def arrive() -> None:
+            if replica.closed:
+                request.outcome, request.ended = Outcome.REFUSED, loop.now
+                return
+            number = first[0].number if first else request.number
+            response = replica.batcher.submit(key, number, request_id=request_id)
+            response.add_done_callback(ended, context=loop.world.context.copy())
+            if cancel_after_s is not None:
+                loop.call_later(cancel_after_s, response.cancel)
+
+        loop.post(replica.process, self.network.delay(), arrive)
+        return request
+
+    def reset(self, replica: Replica, run: str) -> ResetCall:
+        call = ResetCall(run, self.loop.now)
+        self.history.resets.append(call)
+
+        async def work() -> None:
+            RESET.set(call)
+            try:
+                await replica.engine.reset(run)
+                call.done = self.loop.now
+                call.executed = max(call.executed, call.done)
+            except StateError:
+                pass  # it is not confirmed
+
+        def arrive() -> None:
+            self.loop.create_task(work())
+
+        self.loop.post(replica.process, self.network.delay(), arrive)
+        return call
+
+    # What the history records
+
+    def note_arrival(self, method: str, args: Any) -> None:
+        """Record that an authority has received a call."""
+        if method == "commit":
+            _, states, *_ = args
+            for state in states.states:
+                self.history.receive(self.form.number(state), self.loop.now)
+
+    def note_call(
+        self, process: str, method: str, args: Any, result: Any, reset: ResetCall | None
+    ) -> None:
+        """Record what an authority did in a call.
+
+        Args:
+            process: of the authority.
+            reset: the one that the call belongs to.
+        """
+        now = self.loop.now
+        if method == "commit":
+            _, states, *_ = args
+            for key, state in zip(states.keys, states.states, strict=True):
+                if key not in result:
+                    self.history.commit(self.form.number(state), now)
+        elif method == "claim":
+            session, part = args
+            claimed = self._note_claim(process, session, part)
+            for key, number in claimed.items() if part.last else ():
+                if key not in result.lost:
+                    self.history.commit(number, now)
+        elif method == "checkout" and result.state is not None:
+            self.history.commit(self.form.number(result.state), now)
+        elif method == "reset" and reset is not None:
+            reset.executed = max(reset.executed, now)
+
+    def _note_claim(self, process: str, session: int, part: ClaimPart) -> dict[Key, int]:
+        """Return the numbers of the states that a session has claimed so far."""
+        if not part.last:
+            self.reached["a claim in parts"] += 1
+        claimed = self._claimed.setdefault((process, session), {})
+        for batch in (part.owned, part.released):
+            for key, version, state in zip(batch.keys, batch.versions, batch.states, strict=True):
+                if len(state):
+                    self._numbers[process, key, version] = self.form.number(state)
+                if (process, key, version) in self._numbers:
+                    claimed[key] = self._numbers[process, key, version]
+                elif snapshots := self.history.snapshots.get(key):
+                    claimed[key] = snapshots[-1][1]  # or the authority would ask for the state
+        return claimed
+
+    def _note_snapshot(self, key: Key, state: bytes | None) -> None:
+        number = INITIAL if state is None else self.form.number(state)
+        self.history.snapshots.setdefault(key, []).append((self.loop.now, number))
+        if self.options.commits_reach_store:  # whatever the response to the commit was
+            self.history.commit(number, self.loop.now)
+
+    def _note_loss(self, source: str, target: str) -> None:
+        fault = Fault("message lost", link(source, target), self.loop.now, self.loop.now)
+        self.history.faults.append(fault)
+
+    def note_takeover(self, partition: Partition) -> None:
+        """Record that a term begins with what is in the store now."""
+        known = {
+            key: [(each.name, number) for each in self.replicas for number in each.numbers_of(key)]
+            for key in dict.fromkeys(request.key for request in self.history.requests)
+            if partition.has(key)
+        }
+        takeover = Takeover(partition.shard, partition.shards, self.loop.now, known)
+        self.history.takeovers.append(takeover)
+
+    def note_closed(self, replica: Replica) -> None:
+        """Record that a replica has shut down."""
+        self.known_dead.add(replica.name)
+        replica.process.die()
+        if not replica.has_left:
+            self.reached["a replica closed without a confirmation"] += 1
+            fault = Fault("closed", replica.name, self.loop.now, self.loop.now)
+            self.history.faults.append(fault)
+
+    @property
+    def _cut_off(self) -> set[str]:
+        return {name for pair, n in self.network.cuts.items() if n > 0 for name in pair}

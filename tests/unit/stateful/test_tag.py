@@ -1,0 +1,122 @@
+"""A replica with another tag does not start while there are states."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from deployments.stateful.admission import (
+    LONGEST_WAIT_S,
+    Claimant,
+    ForeignStatesError,
+    admit,
+    check_tag,
+)
+from deployments.stateful.authority.fenced_writer import LeadershipRecord
+from deployments.stateful.authority.snapshots import Snapshot, cluster_stamp, snapshot_row
+from deployments.stateful.layout import LAYOUT_ROW, Layout, agree_on_layout
+from deployments.stateful.options import StateOptions
+from deployments.stateful.protocol import Key, Version
+from tests.support.states import DictStore
+from tests.support.virtual_time import virtual_time
+
+TABLE, ADDRESS, SESSION = "states:test", "127.0.0.1:1", "session-now"
+SNAPSHOT = Snapshot(Version(1, 3), b"state")
+
+
+async def serving(tag: str = "first") -> DictStore:
+    store = DictStore()
+    await agree_on_layout(store, TABLE, StateOptions(), tag)
+    return store
+
+
+def keep(store: DictStore, session: str = SESSION) -> None:
+    """Keep a snapshot from one start of the cluster."""
+    store.rows[snapshot_row(Key("run", "entity"))] = SNAPSHOT.pack(cluster_stamp(session))
+
+
+def lead(store: DictStore, session: str) -> None:
+    """Record an authority of one start of the cluster."""
+    (partition,) = Layout.unpack(store.rows[LAYOUT_ROW]).partitions
+    store.rows[partition.row] = LeadershipRecord(1, session=session).pack()
+
+
+async def check(
+    store: DictStore, tag: str, restores: bool = False, snapshots_within_s: float = 0.0
+) -> None:
+    await check_tag(
+        store,
+        TABLE,
+        Claimant(ADDRESS, SESSION, tag),
+        restores=restores,
+        snapshots_within_s=snapshots_within_s,
+    )
+
+
+async def test_the_first_tag_and_the_same_tag_again_are_admitted():
+    await check(DictStore(), "first")
+    store = await serving("first")
+    keep(store)
+    await check(store, "first")
+
+
+async def test_a_layout_from_before_tags_admits_every_tag():
+    store = await serving()
+    layout = Layout.unpack(store.rows[LAYOUT_ROW])
+    del layout.terms["network"]
+    store.rows[LAYOUT_ROW] = layout.pack()
+    keep(store)
+    await check(store, "second")
+
+
+async def test_another_tag_is_refused_while_there_are_states_and_nothing_changes():
+    store = await serving()
+    keep(store)
+    before = dict(store.rows)
+    with pytest.raises(ForeignStatesError) as refusal:
+        await check(store, "second")
+    assert refusal.value.found == "1 of these are kept"
+    assert store.rows == before
+
+
+async def test_without_states_another_tag_gets_a_layout_of_its_own():
+    store = await serving()
+    layout = await admit(store, TABLE, Claimant(ADDRESS, SESSION, "second"), StateOptions())
+    assert (layout.generation, layout.tag) == (2, "second")
+    assert [partition.generation for partition in layout.earlier] == [1]
+
+
+async def test_states_of_an_earlier_start_count_only_where_they_are_restored():
+    store = await serving()
+    keep(store, "session-before")
+    await check(store, "second")
+    with pytest.raises(ForeignStatesError):
+        await check(store, "second", restores=True)
+
+
+@virtual_time
+async def test_snapshots_that_are_due_are_waited_for():
+    store = await serving()
+    lead(store, SESSION)
+    checking = asyncio.create_task(check(store, "second", snapshots_within_s=1.0))
+    await asyncio.sleep(0.9)
+    assert not checking.done()
+    keep(store)
+    with pytest.raises(ForeignStatesError, match="1 of these are kept"):
+        await checking
+
+
+@pytest.mark.parametrize(
+    ("session", "waits_s"), [(None, 0), ("session-before", 0), (SESSION, LONGEST_WAIT_S)]
+)
+@virtual_time
+async def test_only_an_authority_of_this_start_is_waited_for_and_never_for_long(
+    session: str | None, waits_s: float
+):
+    store = await serving()
+    if session is not None:
+        lead(store, session)
+    began = asyncio.get_running_loop().time()
+    await check(store, "second", snapshots_within_s=3600.0)
+    assert asyncio.get_running_loop().time() - began == pytest.approx(waits_s)
