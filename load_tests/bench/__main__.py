@@ -24,7 +24,7 @@ from load_tests.harness.wrk import WrkError, wrk_command
 from serve_app.errors import DeployError, InstanceError
 
 MODULES = {
-    "peers": "the policy beside FastAPI, LitServe, BentoML and bare Serve; the client's calls",
+    "peers": "the policy beside FastAPI, LitServe, BentoML and bare Serve",
     "gateway": "decisions, fallbacks, safety and traces beside the inference route",
     "forecasts-records": "forecasts and loans beside bare FastAPI",
     "growth": "many hidden states, junctions or records beside few",

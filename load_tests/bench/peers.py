@@ -4,8 +4,6 @@ In each round, every contender in turn is started, warmed up, loaded with the sa
 stopped: one at a time, so that CPU time and memory are its own. All its processes count (of a Ray
 cluster: every one, HAProxy included), and neither wrk nor this program.
 
-The part ``client`` compares the calls of greenwave.client with those of bare HTTP libraries.
-
     make bench ARGS="--rounds 5"
     make bench ARGS="--only greenwave,fastapi,no-op --rounds 1"
 """
@@ -14,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
 import math
 import subprocess
 import sys
@@ -27,7 +24,6 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from load_tests.bench import client
 from load_tests.bench.harness import (
     ONE,
     SIXTEEN,
@@ -115,26 +111,14 @@ class Contender:
 
     Attributes:
         settings: what a reader must know beside its name.
-        packages: those whose versions the report names.
         start: from the first of its ports, and whether to use an edge, to the running server.
         environment: where it cannot share this one.
     """
 
     name: str
     settings: str
-    packages: tuple[str, ...]
     start: Callable[[int, bool], AbstractContextManager[Server]]
     environment: Environment | None = None
-
-    def versions(self) -> str:
-        """Return its packages with their versions."""
-        code = (
-            "import json, sys; from importlib.metadata import version;"
-            "print(json.dumps([f'{name} {version(name)}' for name in sys.argv[1:]]))"
-        )
-        python = self.environment.python if self.environment else sys.executable
-        done = subprocess.run([python, "-c", code, *self.packages], capture_output=True, text=True)
-        return ", ".join(json.loads(done.stdout)) if done.returncode == 0 else "unknown versions"
 
 
 @contextmanager
@@ -187,40 +171,33 @@ _LITSERVE, _BENTOML = (
     Environment(REQUIREMENTS / f"{name}.txt", ENVIRONMENTS / name)
     for name in ("litserve", "bentoml")
 )
-_RAY = ("ray", "numpy")
-_UVICORN = ("fastapi", "pydantic", "uvicorn", "uvloop", "httptools")
 
 CONTENDERS = {
     "greenwave": Contender(
         "Greenwave",
         "the inference application of `serve_config.yaml` on its own cluster, one replica, NumPy"
         " step, at Serve's own front; every guarantee about hidden states is on",
-        _RAY,
         _greenwave(),
     ),
     "sync": Contender(
         "Greenwave, sync",
         "the same with `durability: actor`: the state is committed before the response",
-        _RAY,
         _greenwave(durability="actor"),
     ),
     "fastapi": Contender(
         "FastAPI, PyTorch",
         "uvicorn, one process, eager PyTorch, states in a dict, no access log",
-        (*_UVICORN, "torch"),
         _command(*uvicorn("fastapi_servers:policy_app"), PEER_STEP="torch"),
     ),
     "numpy": Contender(
         "FastAPI, our NumPy step",
         "the same with Greenwave's step in place of PyTorch",
-        (*_UVICORN, "numpy"),
         _command(*uvicorn("fastapi_servers:policy_app"), PEER_STEP="greenwave"),
     ),
     "litserve": Contender(
         "LitServe",
         "one worker, eager PyTorch, states in a dict, `fast_queue=True`, no batching, no access"
         " log",
-        ("litserve", *_UVICORN, "torch"),
         _command(
             str(_LITSERVE.python), "-m", "load_tests.bench.peer_servers.litserve_server", "{port}"
         ),
@@ -229,7 +206,6 @@ CONTENDERS = {
     "bentoml": Contender(
         "BentoML",
         "one worker, `async` route, eager PyTorch, states in a dict, no access log",
-        ("bentoml", "starlette", "pydantic", "uvicorn", "torch"),
         _command(
             *(str(_BENTOML.python.with_name("bentoml")), "serve"),
             "load_tests.bench.peer_servers.bentoml_server:Policy",
@@ -243,14 +219,12 @@ CONTENDERS = {
         "Serve, default proxy",
         "the application of FastAPI, PyTorch, as a Serve ingress, one replica; Python proxy, no"
         " throughput mode, otherwise Greenwave's options of the deployment, no access log",
-        (*_RAY, "fastapi", "torch"),
         _default_serve,
     ),
     "no-op": Contender(
         "Serve, no-op",
         "a FastAPI ingress that validates the body and does nothing, on HAProxy with Greenwave's"
         " settings: the floor of the engine",
-        (*_RAY, "fastapi"),
         _no_op,
     ),
 }
@@ -282,8 +256,6 @@ def _measure(options: argparse.Namespace, results: Results) -> None:
                     f"{contender.name} is left out from round {number}: {error}"
                 )
                 contenders.remove(contender)
-    if client.PART in options.only:
-        client.measure(options.rounds, results)
 
 
 def _take_turn(contender: Contender, options: argparse.Namespace, results: Results) -> None:
@@ -333,7 +305,7 @@ def _wait_until_at_rest(server: Server) -> None:
 
 def _settings(results: Results) -> str:
     return "\n".join(
-        f"- **{each.name}**: {each.settings} ({each.versions()})."
+        f"- **{each.name}**: {each.settings}."
         for each in CONTENDERS.values()
         if each.name in results.subjects
     )
@@ -389,7 +361,7 @@ _at_once = [
 BENCHMARK = Benchmark(
     name="peers",
     about=__doc__,
-    parts=[*CONTENDERS, client.PART],
+    parts=list(CONTENDERS),
     measure=_measure,
     sections=[
         Section(
@@ -401,7 +373,6 @@ BENCHMARK = Benchmark(
             draw=draw,
             notes=_settings,
         ),
-        client.SECTION,
     ],
     port_base=22000,
     rounds=3,

@@ -1,1 +1,1 @@
-"""The client for an event loop."""
+"""The asynchronous client."""

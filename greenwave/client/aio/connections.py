@@ -1,4 +1,4 @@
-"""Sends requests on connections that are kept open, in an event loop."""
+"""Persistent connections in an event loop."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 
 class Connections:
-    """A pool of connections of one event loop, opened with the first request.
+    """A pool of connections of one event loop, which opens with the first request.
 
     Args:
-        most: connections at once.
-        tls: None to check certificates against the well-known authorities.
+        most: the most connections at once.
+        tls: None to check certificates against the usual authorities.
     """
 
     def __init__(self, most: int, tls: ssl.SSLContext | None) -> None:
@@ -38,9 +38,9 @@ class Connections:
             ) as response:
                 body = await _read(response.content)
         except _NOT_SENT as error:
-            return NoReply(False, f"No connection: {_said(error)}")
+            return NoReply(False, f"No connection: {_reason(error)}")
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            return NoReply(True, f"No answer: {_said(error)}")
+            return NoReply(True, f"No answer: {_reason(error)}")
         headers = {name.lower(): value for name, value in response.headers.items()}
         return Reply(response.status, headers, body)
 
@@ -63,13 +63,13 @@ class Connections:
 async def _send_once(
     request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
-    """Keep aiohttp from sending a PUT or DELETE again by itself when a connection drops."""
+    """Keep aiohttp from repeating a PUT or DELETE when a connection drops."""
     try:
         return await handler(request)
     except _NOT_SENT:
         raise
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise aiohttp.ClientPayloadError(_said(error)) from error
+        raise aiohttp.ClientPayloadError(_reason(error)) from error
 
 
 async def _read(content: aiohttp.StreamReader) -> bytes:
@@ -82,5 +82,5 @@ async def _read(content: aiohttp.StreamReader) -> bytes:
     return b"".join(parts)
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return f"{type(error).__name__} {error}".strip()

@@ -1,4 +1,4 @@
-"""The calls of each service as methods whose results are awaited."""
+"""The calls of each service as asynchronous methods."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ Result = TypeVar("Result")
 
 
 class Perform(Protocol):
-    """Performs a call."""
+    """Performs a call, and returns its result when awaited."""
 
     def __call__(self, call: Call[Result], /) -> Coroutine[Any, Any, Result]: ...
 
 
 class Group(Generic[Calls_co]):
-    """Calls that belong together, and what performs them."""
+    """The calls of one service, and the client that performs them."""
 
     def __init__(self, perform: Perform, calls: Calls_co) -> None:
         self._perform = perform
         self._calls = calls
 
 
-def awaiting(
+def asynchronous(
     build: Callable[Concatenate[Calls, Arguments], Call[Result]],
 ) -> Callable[Concatenate[Group[Calls], Arguments], Coroutine[Any, Any, Result]]:
     """Make a method that builds a call and performs it."""
@@ -46,81 +46,81 @@ def awaiting(
 
 
 class Gateway(Group[GatewayCalls]):
-    health = awaiting(GatewayCalls.health)
-    livez = awaiting(GatewayCalls.livez)
-    readyz = awaiting(GatewayCalls.readyz)
+    health = asynchronous(GatewayCalls.health)
+    livez = asynchronous(GatewayCalls.livez)
+    readyz = asynchronous(GatewayCalls.readyz)
 
 
 class Run(Group[RunCalls]):
-    """Decisions for the junctions of one simulation run, by the gateway."""
+    """Decisions of the gateway for the junctions of one simulation run."""
 
-    act = awaiting(RunCalls.act)
-    demo = awaiting(RunCalls.demo)
-    reset = awaiting(RunCalls.reset)
+    act = asynchronous(RunCalls.act)
+    demo = asynchronous(RunCalls.demo)
+    reset = asynchronous(RunCalls.reset)
 
 
 class InferenceRun(Group[InferenceRunCalls]):
-    """Predictions for the junctions of one simulation run, by the inference service itself."""
+    """Predictions of the inference service itself for the junctions of one simulation run."""
 
-    predict = awaiting(InferenceRunCalls.predict)
-    predict_many = awaiting(InferenceRunCalls.predict_many)
-    reset = awaiting(InferenceRunCalls.reset)
+    predict = asynchronous(InferenceRunCalls.predict)
+    predict_many = asynchronous(InferenceRunCalls.predict_many)
+    reset = asynchronous(InferenceRunCalls.reset)
 
 
 class Inference(Group[InferenceCalls]):
-    health = awaiting(InferenceCalls.health)
-    model_info = awaiting(InferenceCalls.model_info)
-    livez = awaiting(InferenceCalls.livez)
-    readyz = awaiting(InferenceCalls.readyz)
+    health = asynchronous(InferenceCalls.health)
+    model_info = asynchronous(InferenceCalls.model_info)
+    livez = asynchronous(InferenceCalls.livez)
+    readyz = asynchronous(InferenceCalls.readyz)
 
     def run(self, name: str | None = None) -> InferenceRun:
-        """Return the predictions of a simulation run."""
+        """Return the calls of the inference service for one simulation run."""
         return InferenceRun(
             self._perform, InferenceRunCalls(self._calls.url, name, self._calls.headers)
         )
 
 
 class Density(Group[DensityCalls]):
-    predict = awaiting(DensityCalls.predict)
-    health = awaiting(DensityCalls.health)
-    model_info = awaiting(DensityCalls.model_info)
-    livez = awaiting(DensityCalls.livez)
-    readyz = awaiting(DensityCalls.readyz)
+    predict = asynchronous(DensityCalls.predict)
+    health = asynchronous(DensityCalls.health)
+    model_info = asynchronous(DensityCalls.model_info)
+    livez = asynchronous(DensityCalls.livez)
+    readyz = asynchronous(DensityCalls.readyz)
 
 
 class Flow(Group[FlowCalls]):
-    forecast = awaiting(FlowCalls.forecast)
-    health = awaiting(FlowCalls.health)
-    model_info = awaiting(FlowCalls.model_info)
-    livez = awaiting(FlowCalls.livez)
-    readyz = awaiting(FlowCalls.readyz)
+    forecast = asynchronous(FlowCalls.forecast)
+    health = asynchronous(FlowCalls.health)
+    model_info = asynchronous(FlowCalls.model_info)
+    livez = asynchronous(FlowCalls.livez)
+    readyz = asynchronous(FlowCalls.readyz)
 
 
 class Accounts(Group[AccountCalls]):
-    create = awaiting(AccountCalls.create)
-    fetch = awaiting(AccountCalls.fetch)
-    update = awaiting(AccountCalls.update)
-    delete = awaiting(AccountCalls.delete)
-    say_hello = awaiting(AccountCalls.say_hello)
-    livez = awaiting(AccountCalls.livez)
-    readyz = awaiting(AccountCalls.readyz)
+    create = asynchronous(AccountCalls.create)
+    fetch = asynchronous(AccountCalls.fetch)
+    update = asynchronous(AccountCalls.update)
+    delete = asynchronous(AccountCalls.delete)
+    say_hello = asynchronous(AccountCalls.say_hello)
+    livez = asynchronous(AccountCalls.livez)
+    readyz = asynchronous(AccountCalls.readyz)
 
 
 class Loans(Group[LoanCalls]):
-    create = awaiting(LoanCalls.create)
-    fetch = awaiting(LoanCalls.fetch)
-    update = awaiting(LoanCalls.update)
-    delete = awaiting(LoanCalls.delete)
-    say_hello = awaiting(LoanCalls.say_hello)
-    livez = awaiting(LoanCalls.livez)
-    readyz = awaiting(LoanCalls.readyz)
+    create = asynchronous(LoanCalls.create)
+    fetch = asynchronous(LoanCalls.fetch)
+    update = asynchronous(LoanCalls.update)
+    delete = asynchronous(LoanCalls.delete)
+    say_hello = asynchronous(LoanCalls.say_hello)
+    livez = asynchronous(LoanCalls.livez)
+    readyz = asynchronous(LoanCalls.readyz)
 
 
 class Cards(Group[CardCalls]):
-    create = awaiting(CardCalls.create)
-    fetch = awaiting(CardCalls.fetch)
-    update = awaiting(CardCalls.update)
-    delete = awaiting(CardCalls.delete)
-    say_hello = awaiting(CardCalls.say_hello)
-    livez = awaiting(CardCalls.livez)
-    readyz = awaiting(CardCalls.readyz)
+    create = asynchronous(CardCalls.create)
+    fetch = asynchronous(CardCalls.fetch)
+    update = asynchronous(CardCalls.update)
+    delete = asynchronous(CardCalls.delete)
+    say_hello = asynchronous(CardCalls.say_hello)
+    livez = asynchronous(CardCalls.livez)
+    readyz = asynchronous(CardCalls.readyz)

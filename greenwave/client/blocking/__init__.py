@@ -1,1 +1,1 @@
-"""The client for threads."""
+"""The blocking client."""

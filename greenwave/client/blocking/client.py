@@ -1,4 +1,4 @@
-"""The client for threads: what there is to do, it does by blocking."""
+"""The blocking client, which does what the engine asks for."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 
 class Exchange(Protocol):
-    """Sends requests."""
+    """Sends a request."""
 
     def __call__(self, send: Send, /) -> Reply | NoReply: ...
 
@@ -32,19 +32,19 @@ class Exchange(Protocol):
 
 
 class Client:
-    """Calls a running system. Threads may share it; ``with`` closes it.
+    """A client of a running system. Threads can share it; ``with`` closes it.
 
     Args:
         url: of the system, or the addresses of its services.
-        username, password: for the gateway; all others do without.
-        token: of a service account, in their place.
-        inference_token: for the inference service itself, where it asks for one.
-        connections: open at most; more calls wait for one, within their time.
-        tls: for https; by default, certificates are checked against the well-known authorities.
-        exchange: sends the requests in place of connections of its own.
+        username, password: for the gateway; the other services need none.
+        token: of a service account, instead of username and password.
+        inference_token: for the inference service itself, if it requires one.
+        connections: the most that are open; further calls wait for one, within their time.
+        tls: for https; by default, certificates are checked against the usual authorities.
+        exchange: sends the requests, instead of connections of the client.
 
     Raises:
-        InvalidInputError: no such address, a user name without a password, or with a token.
+        InvalidInputError: an address is invalid, or a login is incomplete or ambiguous.
     """
 
     def __init__(
@@ -63,9 +63,9 @@ class Client:
     ) -> None:
         self._addresses = at = url if isinstance(url, Addresses) else Addresses.at(url)
         login = make_login(at.gateway, username, password, token)
-        self._performer = CallEngine(timeouts, retries, login)
+        self._engine = CallEngine(timeouts, retries, login)
         self._exchange = exchange or Connections(connections, tls)
-        self._alone = threading.Lock()
+        self._exclusive = threading.Lock()
         self._closed = False
         self.gateway = groups.Gateway(self._perform, GatewayCalls(at.gateway))
         bearer = make_bearer(inference_token)
@@ -77,11 +77,11 @@ class Client:
         self.cards = groups.Cards(self._perform, CardCalls(at.cards))
 
     def run(self, name: str | None = None) -> groups.Run:
-        """Return the decisions of a simulation run, by the gateway."""
+        """Return the calls of the gateway for one simulation run."""
         return groups.Run(self._perform, RunCalls(self._addresses.gateway, name))
 
     def close(self) -> None:
-        """Close the connections; no call is possible any more."""
+        """Close the connections; later calls raise InvalidInputError."""
         self._closed = True
         self._exchange.close()
 
@@ -98,30 +98,30 @@ class Client:
 
     def _perform(self, call: Call[Result], /) -> Result:
         if self._closed:
-            raise InvalidInputError("This client is closed", call=str(call))
-        return self._do(self._performer.perform(call))
+            raise InvalidInputError("The client is closed", call=str(call))
+        return self._run(self._engine.perform(call))
 
-    def _do(self, things: Steps[Result]) -> Result:
+    def _run(self, steps: Steps[Result]) -> Result:
         outcome: Outcome = None
         while True:
             try:
-                thing = things.send(outcome)
+                step = steps.send(outcome)
             except StopIteration as done:
                 result: Result = done.value
                 return result
-            match thing:
+            match step:
                 case Send():
-                    outcome = self._exchange(thing)
+                    outcome = self._exchange(step)
                 case Pause():
-                    time.sleep(thing.seconds)
+                    time.sleep(step.seconds)
                     outcome = None
                 case _:
-                    outcome = self._do_alone(thing.things, thing.timeout_s)
+                    outcome = self._run_exclusively(step.steps, step.timeout_s)
 
-    def _do_alone(self, things: Steps[str], timeout_s: float) -> str | None:
-        if not self._alone.acquire(timeout=timeout_s):
+    def _run_exclusively(self, steps: Steps[str], timeout_s: float) -> str | None:
+        if not self._exclusive.acquire(timeout=timeout_s):
             return None
         try:
-            return self._do(things)
+            return self._run(steps)
         finally:
-            self._alone.release()
+            self._exclusive.release()

@@ -1,4 +1,4 @@
-"""Sends requests on connections that are kept open, and blocks until the answer is there."""
+"""Persistent connections that block until the answer has arrived."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _NOT_SENT = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.PoolTimeou
 
 
 class Connections:
-    """A pool of connections, which threads may share.
+    """A pool of connections, which threads can share.
 
     Args:
-        most: connections at once.
-        tls: None to check certificates against the well-known authorities.
+        most: the most connections at once.
+        tls: None to check certificates against the usual authorities.
     """
 
     def __init__(self, most: int, tls: ssl.SSLContext | None) -> None:
@@ -40,9 +40,9 @@ class Connections:
             ) as response:
                 body = _read(response.iter_stream(), ends)
         except _NOT_SENT as error:
-            return NoReply(False, f"No connection: {_said(error)}")
+            return NoReply(False, f"No connection: {_reason(error)}")
         except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
-            return NoReply(True, f"No answer: {_said(error)}")
+            return NoReply(True, f"No answer: {_reason(error)}")
         headers = {
             name.decode("latin-1").lower(): value.decode("latin-1")
             for name, value in response.headers
@@ -54,7 +54,7 @@ class Connections:
 
 
 def _read(chunks: Iterable[bytes], ends: float) -> bytes:
-    """Read an answer that may drip in, each part within the time of the whole."""
+    """Read an answer that may arrive slowly, within the time of the whole."""
     parts, size = [], 0
     for chunk in chunks:
         size += len(chunk)
@@ -66,5 +66,5 @@ def _read(chunks: Iterable[bytes], ends: float) -> bytes:
     return b"".join(parts)
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return f"{type(error).__name__} {error}".strip()

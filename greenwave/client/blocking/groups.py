@@ -1,4 +1,4 @@
-"""The calls of each service as methods that return their results."""
+"""The calls of each service as blocking methods."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Perform(Protocol):
 
 
 class Group(Generic[Calls_co]):
-    """Calls that belong together, and what performs them."""
+    """The calls of one service, and the client that performs them."""
 
     def __init__(self, perform: Perform, calls: Calls_co) -> None:
         self._perform = perform
@@ -52,7 +52,7 @@ class Gateway(Group[GatewayCalls]):
 
 
 class Run(Group[RunCalls]):
-    """Decisions for the junctions of one simulation run, by the gateway."""
+    """Decisions of the gateway for the junctions of one simulation run."""
 
     act = blocking(RunCalls.act)
     demo = blocking(RunCalls.demo)
@@ -60,7 +60,7 @@ class Run(Group[RunCalls]):
 
 
 class InferenceRun(Group[InferenceRunCalls]):
-    """Predictions for the junctions of one simulation run, by the inference service itself."""
+    """Predictions of the inference service itself for the junctions of one simulation run."""
 
     predict = blocking(InferenceRunCalls.predict)
     predict_many = blocking(InferenceRunCalls.predict_many)
@@ -74,7 +74,7 @@ class Inference(Group[InferenceCalls]):
     readyz = blocking(InferenceCalls.readyz)
 
     def run(self, name: str | None = None) -> InferenceRun:
-        """Return the predictions of a simulation run."""
+        """Return the calls of the inference service for one simulation run."""
         return InferenceRun(
             self._perform, InferenceRunCalls(self._calls.url, name, self._calls.headers)
         )

@@ -1,7 +1,7 @@
-"""A call of a service, and what a client has to do for it.
+"""A call of a service, and the steps that a client takes for it.
 
-Whoever performs a call gets the next thing to do from a generator, does it, and gives the outcome
-back: by blocking or by awaiting, which makes no other difference.
+A generator yields the next step; a client takes it, blocking or awaiting, and sends the outcome
+back. The two kinds of clients differ in nothing else.
 """
 
 from __future__ import annotations
@@ -98,15 +98,15 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Exclusive:
-    """Do these things while no other call does such; the outcome is their result.
+    """Run these steps while no other call runs exclusive ones; the outcome is their result.
 
-    It is None if the others do not end within ``timeout_s``.
+    It is None if the other calls do not finish within ``timeout_s``.
     """
 
-    things: Generator[Send | Pause | Exclusive, Outcome, str]
+    steps: Generator[Send | Pause | Exclusive, Outcome, str]
     timeout_s: float
 
 
 Outcome = Reply | NoReply | str | None
 Steps = Generator[Send | Pause | Exclusive, Outcome, Result]
-"""What is left to do for a call, and its result."""
+"""The steps that a call needs, which return its result."""

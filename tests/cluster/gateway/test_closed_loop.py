@@ -66,7 +66,7 @@ def test_the_junctions_go_on_without_the_policy_and_recover_by_themselves(
 ):
     policy = demo.make_remote(client, run_id, STAGE, direct=False)
     assert isinstance(policy, GatewayController)
-    login = client._performer._login
+    login = client._engine._login
     assert isinstance(login, Login)
 
     def kill() -> None:

@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from deployments.trace_context import HEADER
-from load_tests.harness.collector import Collector, Received, collecting
 from load_tests.harness.system import System, application
 from tests.cluster.gateway.conftest import USER, gateway, wait_for
 from tests.reference import JUNCTIONS
+from tests.support.trace_collector import Collector, Received, collecting
 
 WAY = [
     ("gateway-traced", "POST /traced/api/traffic/action"),

@@ -82,7 +82,7 @@ class Play:
 
     def __post_init__(self) -> None:
         self._coming = iter(self.outcomes)
-        self._performer = CallEngine(
+        self._engine = CallEngine(
             self.timeouts,
             self.retries,
             self.login,
@@ -91,23 +91,23 @@ class Play:
         )
 
     def perform(self, call: Call[Result]) -> Result:
-        return self._do(self._performer.perform(call))
+        return self._run(self._engine.perform(call))
 
     @property
     def paths(self) -> list[str]:
         return [send.url.removeprefix("http://service") for send in self.sent]
 
-    def _do(self, things: Steps[Result]) -> Result:
+    def _run(self, steps: Steps[Result]) -> Result:
         outcome: Outcome = None
         while True:
             try:
-                thing = things.send(outcome)
+                taken = steps.send(outcome)
             except StopIteration as done:
                 result: Result = done.value
                 return result
-            match thing:
+            match taken:
                 case Send():
-                    self.sent.append(thing)
+                    self.sent.append(taken)
                     outcome = next(self._coming)
                     self.now += self.answer_s
                 case Pause(seconds):
@@ -115,4 +115,4 @@ class Play:
                     self.now += seconds
                     outcome = None
                 case Exclusive(inner):
-                    outcome = self._do(inner)
+                    outcome = self._run(inner)

@@ -1,7 +1,4 @@
-"""A receiver of traces by OTLP over HTTP, which keeps what it gets in memory.
-
-The messages are those of the OpenTelemetry protocol, as its own package reads them.
-"""
+"""A collector of traces by OTLP over HTTP, which keeps the spans in memory."""
 
 from __future__ import annotations
 
@@ -35,9 +32,11 @@ class Received(NamedTuple):
 
 
 class Collector:
-    """Attributes:
-    url: base URL of the receiver.
-    spans: in the order of their arrival.
+    """A running collector.
+
+    Attributes:
+        url: its base URL.
+        spans: in the order of their arrival.
     """
 
     def __init__(self) -> None:
