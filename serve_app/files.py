@@ -16,7 +16,7 @@ _POLL_S = 0.05
 def create_private(path: Path, content: bytes) -> None:
     """Create a file whole and with mode 0600, unless it exists.
 
-    Processes that start at once each have a file of their own to link, whereas
+    Processes that start at once each link a separate file, whereas
     :func:`models.atomic_write.atomic_write` lets one writer replace a file.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -1,6 +1,6 @@
 """Calls of Ray's dashboard, and the token that Ray asks for.
 
-Without the token, whoever reaches one of Ray's ports runs code as this user.
+Without the token, any client that reaches one of Ray's ports can run code as this user.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""``make audit``: what is known against the packages that are pinned.
+"""``make audit``: known vulnerabilities of the pinned packages.
 
-pip-audit passes over a package that its database does not answer for, and then finds nothing. That
-is no verdict, and is not told as one.
+pip-audit skips a package that its database does not answer for, and exits with 0. This module
+reports such a package as unchecked, and exits with 2.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def with_store(url: str, work: Callable[[Store], Awaitable[T]]) -> T:
-    """Open a store, run work on it in an event loop of its own, and close the store."""
+    """Open a store, run work on it in a new event loop, and close the store."""
 
     async def run() -> T:
         store = open_store(url)

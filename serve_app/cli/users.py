@@ -19,7 +19,7 @@ from serve_app.settings import Settings
 
 def add_users(users: argparse.ArgumentParser) -> None:
     actions = users.add_subparsers(required=True, metavar="ACTION")
-    password = "; the password is asked for, or read from standard input"
+    password = "; the password is prompted for, or read from standard input"
     add = add_action(actions, "add", _add, "add a user" + password)
     passwd = "change a user's password, and revoke the user's tokens"
     change = add_action(actions, "passwd", _passwd, passwd + password)

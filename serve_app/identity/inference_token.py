@@ -1,4 +1,4 @@
-"""The token that the inference service asks its clients for, if the operator sets one."""
+"""The token that clients of the inference service must send, if the operator sets one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OpenTokens = Callable[[], tuple[str, ...]]
 
 
 def inference_tokens(settings: Settings | None = None) -> tuple[str, ...]:
-    """Return the accepted tokens, of which the first is sent; none if none is asked for.
+    """Return the accepted tokens, of which the first is sent; none without a configured token.
 
     Raises:
         InsecureSettingsError: one is not safe; the message shows none of them.
@@ -43,7 +43,7 @@ def inference_tokens(settings: Settings | None = None) -> tuple[str, ...]:
 
 
 def required_inference_tokens() -> tuple[str, ...]:
-    """Return the tokens for a replica of a service that asks for one.
+    """Return the tokens for a replica of a service that requires one.
 
     Raises:
         InsecureSettingsError: one is not safe, or this machine has none.

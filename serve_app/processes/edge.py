@@ -1,9 +1,9 @@
 """The edge: an HAProxy on the ports that the services' documents name, in front of Serve.
 
-It passes only a service's own paths through its port, tells Serve the client's address, and answers
-in the service's form while Serve is away. With EDGE_CERTIFICATE, a PEM file with certificate and
-key, it speaks HTTPS only. The inference service's listener leads to all of Serve, in plain HTTP,
-and is bound to loopback by default.
+A port forwards only its service's own paths, with the client's address, and answers in the
+service's form while Serve is away. With EDGE_CERTIFICATE, a PEM file with certificate and key, it
+speaks HTTPS only. The inference service's port leads to all of Serve, in plain HTTP, and is bound
+to loopback by default.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from serve_app.processes.status_file import StatusFile
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "configs" / "edge.cfg.tmpl"
 # Serve's front; Ray's Python proxy as its backup; the front again, given up two seconds later; and
-# the front for bodies that are too long to be held back, which have slots of their own.
+# the front for bodies that are too long to be held back, which have separate slots.
 SERVERS = """\
     use-server long if {{ req.body_size gt 65536 }} or {{ req.body_len gt 65536 }}
     server long 127.0.0.1:{front} weight 0 maxconn 100 inter 500ms fall 4 observe none
@@ -184,7 +184,7 @@ class Edge:
         deadline = time.monotonic() + START_TIMEOUT_S
         while not (self.is_running() and self.answers()):
             if time.monotonic() > deadline:
-                raise EdgeError(status_file.read().error or "its log says why")
+                raise EdgeError(status_file.read().error or "see its log")
             time.sleep(0.05)
 
     def take_down(self) -> None:

@@ -1,4 +1,4 @@
-"""What an attack is, how it is made, and what was wrong with how it was answered."""
+"""Attacks, and what came of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.adversary.wire import RUN, Address, Answer, Piece, exchange, step
 
 TOKEN = b"token-of-an-honest-user"  # in what is sent; a valid one takes its place
 AT_ONCE = 8
-NO_HTTP = "400 text/html"  # HAProxy's own words for what it cannot parse
+NO_HTTP = "400 text/html"  # HAProxy's answer to what it cannot parse
 
 Expected = tuple[int | str, ...]
 """A status with a body in the form that the service's document has, or status and media type."""
@@ -50,7 +50,7 @@ class Attack:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of an attack.
+    """The answers to an attack.
 
     Attributes:
         made: steps of its run; None where an honest request afterwards was not answered right.
@@ -64,8 +64,8 @@ class Outcome:
 
     @property
     def predictions(self) -> int:
-        """How many answers say that a step was made."""
-        return sum(_tells_of_a_step(answer) for answer in self.answers)
+        """Number of answers that report a step."""
+        return sum(_has_step(answer) for answer in self.answers)
 
 
 async def attack_all(
@@ -73,7 +73,7 @@ async def attack_all(
 ) -> dict[str, Outcome]:
     """Make all attacks, and after each one an honest request; return what came of each, by name.
 
-    Those that wait are made all at once, the others a few at a time: nobody is to be overloaded.
+    Those that wait are made all at once, the others a few at a time: no service is overloaded.
     """
     rows, a_few = list(attacks), asyncio.Semaphore(AT_ONCE)
 
@@ -101,7 +101,7 @@ async def _attack(attack: Attack, ports: Mapping[str, Address], token: str) -> O
     return Outcome(answers, made)
 
 
-def _tells_of_a_step(answer: Answer) -> bool:
+def _has_step(answer: Answer) -> bool:
     if "x-hidden-state-step" in answer.headers:
         return True
     return answer.status == 200 and b'"predictedAction"' in answer.body

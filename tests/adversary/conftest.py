@@ -1,9 +1,8 @@
-"""One house for all attacks, which are made once, all at the same time."""
+"""One system for all attacks, which are made once, all at the same time."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import cast
 
 import pytest
@@ -14,8 +13,8 @@ from deployments.access.revocations import Revocations, UserRule
 from deployments.access.tokens import Tokens
 from deployments.store import Store
 from tests.adversary.attack import Outcome, attack_all
-from tests.adversary.house import USER, House, running_house
 from tests.adversary.rows import ATTACKS, tokens
+from tests.adversary.system import USER, running_system
 from tests.unit.access.memory_store import MemoryStore
 from tests.unit.gateway.conftest import PASSWORD_HASH, SECRET
 
@@ -28,21 +27,21 @@ class Rule(UserRule):
 
 
 @pytest.fixture(scope="session")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def system(tmp_path_factory):
     keys = Keys([key_of_secret(SECRET), *tokens.OTHER_KEYS])
     rule = Rule(cast(Store, MemoryStore()), {USER: PASSWORD_HASH})
     verifying = Tokens(keys, 3600, 5.0, revocations=Revocations([rule]))
-    with running_house(tmp_path_factory.mktemp("house"), verifying) as running:
+    with running_system(tmp_path_factory.mktemp("system"), verifying) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def outcomes(house: House) -> dict[tuple[str, str], Outcome]:
+def outcomes(system):
     """Return what came of each attack, by place and name."""
-    listeners = house.edge.listeners()
+    listeners = system.edge.listeners()
     places = {
         "edge": listeners,
-        "front": dict.fromkeys(listeners, ("127.0.0.1", house.front)),
+        "front": dict.fromkeys(listeners, ("127.0.0.1", system.front)),
     }
     token = Tokens(Keys.of_secret(SECRET), 3600, 5.0).issue(USER)
 

@@ -7,13 +7,12 @@ import contextlib
 import resource
 import socket
 import struct
-from collections.abc import Iterator
 
 import httpx
 import psutil
 import pytest
 
-from tests.adversary.house import USER, House
+from tests.adversary.system import USER, SystemUnderTest
 from tests.adversary.wire import RUN, Address, exchange, request, step
 from tests.unit.gateway.conftest import PASSWORD
 
@@ -27,15 +26,15 @@ NEVER_READ = request("GET", "/openapi.json") * 50
 
 
 @pytest.fixture
-def many_sockets() -> Iterator[None]:
+def many_sockets():
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(8192, hard), hard))
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def edge_process(house: House) -> psutil.Process:
-    port = house.edge.instance.ports.http
+def edge_process(system: SystemUnderTest) -> psutil.Process:
+    port = system.edge.instance.ports.http
     holders = (c.pid for c in psutil.net_connections("tcp") if c.laddr and c.laddr[1] == port)
     return psutil.Process(next(pid for pid in holders if pid))
 
@@ -56,9 +55,9 @@ async def honest(address: Address) -> None:
 
 
 @pytest.mark.usefixtures("many_sockets")
-async def test_thousands_of_open_connections_of_one_address_hinder_no_other(house: House):
-    address = house.edge.listeners()["inference"]
-    edge = edge_process(house)
+async def test_thousands_of_open_connections_of_one_address_hinder_no_other(system):
+    address = system.edge.listeners()["inference"]
+    edge = edge_process(system)
     before = edge.memory_info().rss
     with contextlib.ExitStack() as opened:
         for number in range(MANY):
@@ -69,13 +68,13 @@ async def test_thousands_of_open_connections_of_one_address_hinder_no_other(hous
         await honest(address)
         assert 0 < places_of(STRANGER[0], edge) <= PER_ADDRESS
         grown = edge.memory_info().rss - before
-    assert grown < PER_ADDRESS * 100_000  # a buffer each, as configs/edge.cfg.tmpl says
+    assert grown < PER_ADDRESS * 100_000  # a buffer each, see configs/edge.cfg.tmpl
 
 
 @pytest.mark.usefixtures("many_sockets")
 @pytest.mark.parametrize("place", ["edge", "front"])
-async def test_who_never_reads_answers_takes_nobodys_place(house: House, place: str):
-    address = house.address_of(place)
+async def test_a_client_that_never_reads_takes_no_place_of_others(system, place):
+    address = system.address_of(place)
     with contextlib.ExitStack() as opened:
         for _ in range(200):
             deaf = opened.enter_context(socket.socket())
@@ -89,8 +88,8 @@ async def test_who_never_reads_answers_takes_nobodys_place(house: House, place: 
 
 @pytest.mark.parametrize("place", ["edge", "front"])
 @pytest.mark.parametrize("at", [20, len(AT_ONCE) - 5, len(AT_ONCE)], ids=["head", "body", "end"])
-async def test_a_reset_at_any_place_disturbs_no_other(house: House, place: str, at: int):
-    address = house.address_of(place)
+async def test_a_reset_at_any_place_disturbs_no_other(system, place, at):
+    address = system.address_of(place)
     for _ in range(100):
         with socket.create_connection(address) as client:
             client.sendall(AT_ONCE[:at])
@@ -99,9 +98,9 @@ async def test_a_reset_at_any_place_disturbs_no_other(house: House, place: str, 
 
 
 @pytest.mark.parametrize("at", [20, len(AT_ONCE) - 5], ids=["head", "body"])
-async def test_who_says_that_no_more_will_come_gets_no_step(house: House, at: int):
+async def test_a_half_closed_connection_gets_no_step(system, at):
     run = b"half-closed-" + str(at).encode().zfill(len(RUN) - 12)
-    address = house.address_of("edge")
+    address = system.address_of("edge")
     with socket.create_connection(address, timeout=LONGEST_S) as client:
         client.sendall(AT_ONCE.replace(RUN, run)[:at])
         client.shutdown(socket.SHUT_WR)
@@ -114,9 +113,9 @@ async def test_who_says_that_no_more_will_come_gets_no_step(house: House, at: in
 SPOOFED = ("X-Forwarded-For", "X-Real-IP", "Forwarded", "X-Client-IP", "True-Client-IP")
 
 
-def test_a_client_neither_dodges_the_bound_of_logins_nor_uses_up_anothers(house: House):
-    url = house.edge.urls()["gateway"] + "/api/auth/login"
-    wrong = {"username": "nobody-else", "password": "wrong"}
+def test_a_client_neither_dodges_the_bound_of_logins_nor_uses_up_anothers(system):
+    url = system.edge.urls()["gateway"] + "/api/auth/login"
+    wrong = {"username": "unknown-user", "password": "wrong"}
     with httpx.Client(timeout=20) as client:
         statuses = [
             client.post(

@@ -1,4 +1,4 @@
-"""What a body costs to read: no more than its length tells, whatever is in it."""
+"""What a body costs to read: no more than its length implies, whatever its content."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ HOSTILE: dict[str, Callable[[int], bytes]] = {
 
 @pytest.mark.parametrize("hostile", HOSTILE)
 @pytest.mark.parametrize("reader", READERS)
-def test_a_hostile_body_costs_little_more_than_its_length(reader: str, hostile: str) -> None:
+def test_a_hostile_body_costs_little_more_than_its_length(reader, hostile):
     read, largest = READERS[reader]
     body = HOSTILE[hostile](largest)[:largest]
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-RUN = b"run-of-attack"  # in what is sent; each attack gets a run of its own in place of it
+RUN = b"run-of-attack"  # in what is sent; each attack replaces it by another run
 JUNCTION = b"300839359"
 OBSERVED = b'{"junction_id":"300839359","obs_data":[0.5]}'
 DECISION = b'{"junctionId":"300839359","observations":[0.5]}'

@@ -6,7 +6,6 @@ import contextlib
 import json
 import socket
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ ROUTES = {
 
 
 class Front(ThreadingHTTPServer):
-    """Answers as Serve's front does, and tells what reached it.
+    """Answers as Serve's front does, and records what reached it.
 
     Attributes:
         routes: that it knows.
@@ -77,7 +76,7 @@ class Front(ThreadingHTTPServer):
 
 
 class Answer(BaseHTTPRequestHandler):
-    """The header X-Do says what happens to the request, if anything special does."""
+    """The header X-Do selects another answer than the usual one."""
 
     protocol_version = "HTTP/1.1"
     wbufsize = -1  # an answer leaves whole or not at all
@@ -99,7 +98,7 @@ class Answer(BaseHTTPRequestHandler):
                 self.close_connection = True
             case "hang":
                 self.connection.settimeout(20)
-                self.connection.recv(1)  # until whoever asked has gone
+                self.connection.recv(1)  # until the client disconnects
                 self.close_connection = True
             case "no route":
                 self._send(404, f"Path '{self.path}' not found. Ping ...", "text/plain")
@@ -135,14 +134,14 @@ def make_edge(
 
 
 @pytest.fixture(scope="package")
-def front() -> Iterator[Front]:
+def front():
     front = Front()
     yield front
     front.close()
 
 
 @pytest.fixture(scope="package")
-def edge(front: Front, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
+def edge(front, tmp_path_factory):
     edge = make_edge(tmp_path_factory.mktemp("edge"), front.port)
     edge.start()
     yield edge

@@ -1,6 +1,4 @@
-"""The edge as a process, in front of a server that tells what reached it."""
-
-from __future__ import annotations
+"""The edge as a process, in front of a server that records what reached it."""
 
 import json
 import socket
@@ -95,7 +93,7 @@ def test_a_client_does_not_choose_its_address(edge):
     assert answer.json()["headers"]["x-forwarded-for"] == "127.0.0.1"
 
 
-def test_nobody_behind_it_is_asked_for_another_protocol(edge):
+def test_no_server_is_asked_for_another_protocol(edge):
     asked = {"Connection": "Upgrade", "Upgrade": "else"}
     answer = httpx.post(edge.urls()["inference"] + "/x", headers=asked, timeout=5)
     assert "upgrade" not in answer.json()["headers"]
@@ -103,7 +101,7 @@ def test_nobody_behind_it_is_asked_for_another_protocol(edge):
 
 @pytest.mark.parametrize("listener", ["inference", "gateway", "density", "loans"])
 @pytest.mark.parametrize("line", [b"OPTIONS *", b"GET *", b"CONNECT other:443"])
-def test_what_has_no_path_reaches_nobody(edge, front, listener, line):
+def test_a_request_without_a_path_reaches_no_server(edge, front, listener, line):
     before = len(front.reached)
     with socket.create_connection(edge.listeners()[listener], timeout=5) as client:
         client.sendall(line + b" HTTP/1.1\r\nHost: other:443\r\n\r\n")

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import httpx
 import pytest
@@ -76,7 +75,7 @@ def test_a_services_own_errors_pass_as_they_are(edge, listener, do, status):
     assert (answer.status_code, answer.json()) == (status, {"own": do})
 
 
-def test_a_request_that_nobody_answers_is_given_up(edge):
+def test_an_unanswered_request_is_given_up(edge):
     started = time.monotonic()
     assert_is_503_of_its_service(post(edge, "inference", "hang"), "inference", unknown=True)
     assert time.monotonic() - started < 9.0
@@ -200,7 +199,7 @@ class Load:
         return max(later - earlier for earlier, later in itertools.pairwise(times))
 
 
-def test_while_the_front_is_away_the_python_proxy_answers_and_no_request_fails(tmp_path: Path):
+def test_while_the_front_is_away_the_python_proxy_answers_and_no_request_fails(tmp_path):
     front, fallback = Front(), Front()
     with running(make_edge(tmp_path, front.port, fallback.port)) as edge, Load(edge) as load:
         assert not fallback.reached
@@ -212,7 +211,7 @@ def test_while_the_front_is_away_the_python_proxy_answers_and_no_request_fails(t
     assert load.longest_gap_s < 1
 
 
-def test_when_the_front_is_back_requests_go_there_again(tmp_path: Path):
+def test_when_the_front_is_back_requests_go_there_again(tmp_path):
     front, fallback = Front(), Front()
     with running(make_edge(tmp_path, front.port, fallback.port)) as edge, Load(edge) as load:
         front.close()
@@ -227,7 +226,7 @@ def test_when_the_front_is_back_requests_go_there_again(tmp_path: Path):
     assert {status for _, status in load.answers} == {200}
 
 
-def test_requests_are_held_while_everything_is_away_for_a_second(tmp_path: Path):
+def test_requests_are_held_while_everything_is_away_for_a_second(tmp_path):
     front = Front()
     with running(make_edge(tmp_path, front.port)) as edge, Load(edge) as load:
         front.close()
@@ -239,7 +238,7 @@ def test_requests_are_held_while_everything_is_away_for_a_second(tmp_path: Path)
     assert load.longest_gap_s < 2
 
 
-def test_an_outage_that_lasts_gets_a_503_at_once(tmp_path: Path):
+def test_an_outage_that_lasts_gets_a_503_at_once(tmp_path):
     with running(make_edge(tmp_path, free_port())) as edge:
         deadline = time.monotonic() + 5
         while True:
@@ -252,7 +251,7 @@ def test_an_outage_that_lasts_gets_a_503_at_once(tmp_path: Path):
         assert_is_503_of_its_service(answer, listener, unknown=False)
 
 
-def test_a_step_that_was_tried_in_vain_does_not_say_that_nothing_was_done(tmp_path: Path):
+def test_a_step_that_was_tried_in_vain_does_not_say_that_nothing_was_done(tmp_path):
     front = Front()
     with running(make_edge(tmp_path, front.port)) as edge:
         assert post(edge, "inference").status_code == 200
@@ -262,9 +261,7 @@ def test_a_step_that_was_tried_in_vain_does_not_say_that_nothing_was_done(tmp_pa
     assert answer.headers["x-error-code"] == answer.json()["code"] == "outcome_unknown"
 
 
-def test_a_service_that_serve_does_not_know_yet_is_unavailable_and_the_others_are_there(
-    tmp_path: Path,
-):
+def test_a_service_that_serve_does_not_know_yet_is_unavailable_and_the_others_are_there(tmp_path):
     front = Front()
     front.routes = {"/": "inference"}
     with running(make_edge(tmp_path, front.port)) as edge:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import time
-from pathlib import Path
 
 import httpx
 
@@ -18,22 +17,22 @@ HUNG = b"POST /predict_action HTTP/1.1\r\nHost: x\r\nX-Do: hang\r\nContent-Lengt
 
 
 def waiting_at(edge: Edge) -> int:
-    """Return how many predictions the edge says are waiting."""
+    """Return how many predictions wait, as the edge reports."""
     metrics = httpx.get(f"http://127.0.0.1:{edge.instance.ports.edge_metrics}/metrics").text
     return int(metrics.split('haproxy_backend_current_queue{proxy="inference"} ')[1].split()[0])
 
 
-def test_more_than_can_wait_is_refused_before_it_reaches_anybody_and_not_at_once(tmp_path: Path):
+def test_more_than_can_wait_is_refused_before_it_reaches_anybody_and_not_at_once(tmp_path):
     front = Front()
     with running(make_edge(tmp_path, front.port)) as edge:
-        crowd = [
+        clients = [
             socket.create_connection(edge.listeners()["inference"], timeout=10)
             for _ in range((AT_ONCE + WAITING) * CORES)
         ]
         try:
-            for client in crowd:
+            for client in clients:
                 client.sendall(HUNG)
-            # What comes before the last of the crowd is in place takes that place, and waits.
+            # What comes before the last of the clients is in place takes that place, and waits.
             deadline = time.monotonic() + 4
             while (waiting := waiting_at(edge)) < WAITING * CORES:
                 assert time.monotonic() < deadline, f"only {waiting} wait"
@@ -45,9 +44,9 @@ def test_more_than_can_wait_is_refused_before_it_reaches_anybody_and_not_at_once
             while (reached := front.reached.count("POST /predict_action")) < AT_ONCE * CORES:
                 assert time.monotonic() < deadline, f"only {reached} have reached the front"
             assert reached == AT_ONCE * CORES
-            assert post(edge, "gateway").status_code == 200  # which has places of its own
+            assert post(edge, "gateway").status_code == 200  # which has separate places
         finally:
-            for client in crowd:
+            for client in clients:
                 client.close()
         deadline = time.monotonic() + 10
         while post(edge, "inference").status_code != 200:

@@ -1,11 +1,11 @@
-"""Clients that never finish their request take nobody's place."""
+"""Clients that never finish their request take no place of others."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import resource
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
@@ -34,7 +34,7 @@ LONG = {
 
 
 @pytest.fixture
-def many_sockets() -> Iterator[None]:
+def many_sockets():
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(8192, hard), hard))
     yield

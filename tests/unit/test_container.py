@@ -31,7 +31,7 @@ def values(instruction: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def final() -> dict[str, str]:
+def final():
     """Return the last of each instruction in the last stage."""
     names = [name for name, _ in instructions()]
     start = len(names) - names[::-1].index("FROM") - 1

@@ -9,7 +9,7 @@ _OF_EACH = ("density", "flow")
 FORECASTS = Dashboard(
     "greenwave-forecasts",
     "forecasts",
-    "Are forecasts asked for and fast, and do their inputs look like those of the training?",
+    "Are forecasts requested and fast, and do their inputs look like those of the training?",
     [
         [
             Panel(

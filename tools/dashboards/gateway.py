@@ -34,7 +34,7 @@ GATEWAY = Dashboard(
             Panel(
                 "Fallbacks by cause",
                 "Per second. `too_slow`: the deadline; `breaker_open`: no call was made; "
-                "`unreachable`: nobody listens.",
+                "`unreachable`: no listener.",
                 [
                     Query(
                         "sum by (cause) (rate(ray_gateway_fallbacks_total[$__rate_interval]))",

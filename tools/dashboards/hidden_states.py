@@ -15,7 +15,7 @@ def _rate(name: str) -> Query:
 HIDDEN_STATES = Dashboard(
     "greenwave-hidden-states",
     "hidden states",
-    "Is every memory kept, by one replica at a time, and committed? docs/hidden-states.md says "
+    "Is every memory kept, by one replica at a time, and committed? docs/hidden-states.md explains "
     "what is promised.",
     [
         [
@@ -110,7 +110,7 @@ HIDDEN_STATES = Dashboard(
         [
             Panel(
                 "Recoveries of the state actor",
-                "New lives in the last hour. Each costs the steps that were not committed, a few "
+                "New terms in the last hour. Each costs the steps that were not committed, a few "
                 "milliseconds' worth.",
                 [
                     Query(
@@ -123,7 +123,7 @@ HIDDEN_STATES = Dashboard(
             ),
             Panel(
                 "Duration of the last recovery",
-                "From the start of the state actor's present life until it granted states.",
+                "From the start of the state actor's present term until it granted states.",
                 [
                     Query(
                         "max by (application, shard) (ray_hidden_states_recovery_ms)",

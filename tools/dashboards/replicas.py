@@ -62,7 +62,7 @@ REPLICAS = Dashboard(
             ),
             Panel(
                 "State of the applications",
-                "As Serve tells it.",
+                "As Serve reports it.",
                 [Query("min by (application) (ray_serve_application_status)", "{{application}}")],
                 stat=True,
                 names={
@@ -94,7 +94,7 @@ REPLICAS = Dashboard(
             ),
             Panel(
                 "Memory of the processes",
-                "Of their own, by what they are. A line that only rises is a leak.",
+                "Own resources, by kind of process. A line that only rises is a leak.",
                 [Query(_MEMORY, "{{process}}")],
                 unit="bytes",
                 stacked=True,

@@ -38,8 +38,8 @@ SIGNALS = Dashboard(
         [
             Panel(
                 "Steps of the policy",
-                "Per second and junction, from the gateway and from whoever asks the inference "
-                "service directly.",
+                "Per second and junction, from the gateway and from direct clients of the "
+                "inference service.",
                 [
                     Query(
                         "sum by (application, junction) (greenwave:steps:rate1m)",

@@ -168,7 +168,7 @@ ATTACKS = (
         sending("step", f"declared as {kind}", b"a=b", 422, b"Content-Type: " + kind.encode())
         for kind in ("multipart/form-data; boundary=x", "application/x-www-form-urlencoded")
     ),
-    sending("step", "gzip, as it says", gzip.compress(b"{}"), 422, b"Content-Encoding: gzip"),
+    sending("step", "gzip, as declared", gzip.compress(b"{}"), 422, b"Content-Encoding: gzip"),
     sending(
         "decision",
         "a lone surrogate as metadata",

@@ -1,6 +1,6 @@
 """Paths that might lead into another service, or to a file.
 
-Each listener of the edge leads to its own service alone; the form of the error tells whose it is.
+Each listener of the edge leads to one service; the form of an error identifies it.
 """
 
 from __future__ import annotations

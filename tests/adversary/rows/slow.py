@@ -6,7 +6,7 @@ from tests.adversary.attack import Attack
 from tests.adversary.wire import RUN, Piece, step
 
 BYTES = 14
-NO_REQUEST = ("408 text/html",)  # nobody knows yet whose form an answer would have
+NO_REQUEST = ("408 text/html",)  # the path is not known yet, and so no service
 
 
 def drip(opening: bytes, drop: bytes) -> tuple[Piece, ...]:

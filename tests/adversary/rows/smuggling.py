@@ -1,4 +1,4 @@
-"""Requests hidden in requests: whoever reads them has to count as many as everybody else.
+"""Requests hidden in requests: all readers must count the same number.
 
 ``HIDDEN`` is a whole request for a step. Where it is part of a body, its step must not be made;
 where it is a request after another, it must be answered.
@@ -134,7 +134,7 @@ CHUNKS = (
     chunk("bare LF after the size", SIZE + b"\n" + OBSERVED + b"\r\n" + END, NO_HTTP),
     chunk("bare LF after the data", SIZE + b"\r\n" + OBSERVED + b"\n" + END, NO_HTTP),
     chunk("bare CR after the size", SIZE + b"\r" + OBSERVED + b"\r\n" + END, NO_HTTP),
-    chunk("longer than it says", SIZE + b"\r\n" + OBSERVED + b"XX" + END, NO_HTTP),
+    chunk("longer than declared", SIZE + b"\r\n" + OBSERVED + b"XX" + END, NO_HTTP),
     chunk("trailing bytes", ONE_CHUNK + b"garbage", 200),
     chunk("trailer of 1 MB", ONE_CHUNK[:-2] + b"X: " + MB + b"\r\n\r\n", NO_HTTP),
     chunk("trailer that is a request", ONE_CHUNK[:-2] + HIDDEN, NO_HTTP),

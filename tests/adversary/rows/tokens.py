@@ -1,7 +1,7 @@
-"""Tokens that the gateway must not take, whoever has made them.
+"""Tokens that the gateway must refuse.
 
-All are for a decision. What is signed with the secret itself is here as well: somebody else who has
-it, or a broken maker of tokens, must not get further than the form of a token allows.
+All are for a decision. Some are signed with the secret itself: another party that has it, or a
+broken issuer, must not get further than the form of a token allows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.unit.gateway.conftest import SECRET
 REVOKED = "revoked-by-an-operator"  # its jti
 NOW = int(time.time())
 USER = "ann"
-STRANGER = b"a secret of somebody else, 32 bytes"
+STRANGER = b"a secret of a stranger, 32 bytes"
 
 _RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 _ED = ed25519.Ed25519PrivateKey.generate()

@@ -1,4 +1,4 @@
-"""A running cluster tells what it has."""
+"""A running cluster reports its resources."""
 
 from __future__ import annotations
 

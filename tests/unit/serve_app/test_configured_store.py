@@ -15,12 +15,12 @@ def nodes(*addresses: str, dead: tuple[str, ...] = ()) -> list[dict[str, object]
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+def cluster(monkeypatch):
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
     return monkeypatch
 
 
-def test_an_embedded_store_is_refused_on_several_machines(cluster: pytest.MonkeyPatch) -> None:
+def test_an_embedded_store_is_refused_on_several_machines(cluster):
     cluster.setenv("STORE_URL", "sqlite:////data/greenwave.db")
     cluster.setattr(ray, "nodes", lambda: nodes("10.0.0.1", "10.0.0.2"))
     with pytest.raises(ValueError, match=r"the cluster has 2 machines.*Set STORE_URL=redis://"):
@@ -36,18 +36,14 @@ def test_an_embedded_store_is_refused_on_several_machines(cluster: pytest.Monkey
     ],
     ids=["one lives", "two nodes of one machine", "a store for all"],
 )
-def test_a_store_that_every_replica_reaches_is_not(
-    cluster: pytest.MonkeyPatch, url: str, known: list[dict[str, object]]
-) -> None:
+def test_a_store_that_every_replica_reaches_is_not(cluster, url, known):
     cluster.setenv("STORE_URL", url)
     cluster.setattr(ray, "nodes", lambda: known)
     require_shared_store()
 
 
 @pytest.mark.parametrize("other", [("2.59.0", None), (None, "3.10.4")], ids=["Ray", "Python"])
-def test_ray_lets_no_node_join_with_another_version_and_names_both(
-    other: tuple[str | None, str | None],
-) -> None:
+def test_ray_lets_no_node_join_with_another_version_and_names_both(other):
     """`ray start --address` asks this before it starts anything."""
     here = compute_version_info()
     ray_version, python_version = (said or own for said, own in zip(other, here, strict=True))

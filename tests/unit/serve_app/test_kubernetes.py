@@ -24,7 +24,7 @@ Document = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def printed() -> str:
+def printed():
     with pytest.MonkeyPatch.context() as patch:
         words: list[str] = []
         patch.setattr("sys.stdout.write", words.append)
@@ -33,12 +33,12 @@ def printed() -> str:
 
 
 @pytest.fixture(scope="module")
-def documents(printed: str) -> list[Document]:
+def documents(printed):
     return list(yaml.safe_load_all(printed))
 
 
 @pytest.fixture(scope="module")
-def services(documents: list[Document]) -> dict[str, Document]:
+def services(documents):
     return {each["metadata"]["name"]: each for each in documents if each["kind"] == "RayService"}
 
 
@@ -138,7 +138,7 @@ def test_signing_keys_are_mounted_where_they_are_asked_for(capsys):
             assert pod(group)["securityContext"]["fsGroup"] == USER
 
 
-def test_nobody_is_root_and_nothing_but_tmp_is_written_to(services):
+def test_no_process_is_root_and_nothing_but_tmp_is_written_to(services):
     for service in services.values():
         for group in groups(service):
             assert pod(group)["securityContext"]["runAsNonRoot"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -28,13 +26,11 @@ def row(name: str, field: FieldInfo) -> list[str]:
     return next(row for row in cells if row[0] in names and row[1:2] == [field.description])
 
 
-def test_the_page_is_current() -> None:
+def test_the_page_is_current():
     assert PAGE.read_text(encoding="utf-8") == reference(), "run `make reference`"
 
 
-def test_the_page_is_the_same_on_every_machine(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_page_is_the_same_on_every_machine(monkeypatch, tmp_path):
     before = reference()
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("JWT_EXPIRATION_MINUTES", "7")
@@ -42,10 +38,10 @@ def test_the_page_is_the_same_on_every_machine(
 
 
 @pytest.mark.parametrize(("name", "field"), FIELDS)
-def test_every_argument_and_variable_has_a_meaning(name: str, field: FieldInfo) -> None:
+def test_every_argument_and_variable_has_a_meaning(name, field):
     assert row(name, field)[1].endswith(".")
 
 
 @pytest.mark.parametrize(("name", "field"), NUMBERS)
-def test_every_number_has_a_unit_a_default_and_a_range(name: str, field: FieldInfo) -> None:
+def test_every_number_has_a_unit_a_default_and_a_range(name, field):
     assert all(row(name, field)[2:]), row(name, field)

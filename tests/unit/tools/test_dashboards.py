@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard as GrafanasDashboa
 
 from tests.unit.rules.promtool import RULES, promtool
 from tools.dashboards.__main__ import DASHBOARDS, FOLDER, file_of, render
-from tools.dashboards.model import WIDTH, Dashboard, Panel, Query
+from tools.dashboards.model import WIDTH, Panel, Query
 
 UNITS = {"short", "ms", "ops", "reqps", "percentunit", "bytes"}
 RECORD = re.compile(r"greenwave:[a-z0-9_:]+")
@@ -26,20 +25,20 @@ every_dashboard = pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda ea
 
 
 @every_dashboard
-def test_what_is_committed_is_what_is_described(dashboard: Dashboard) -> None:
+def test_what_is_committed_is_what_is_described(dashboard):
     assert file_of(dashboard).read_text() == render(dashboard), "run `make reference`"
 
 
-def test_nothing_else_is_committed() -> None:
+def test_nothing_else_is_committed():
     assert set(FOLDER.iterdir()) == set(map(file_of, DASHBOARDS))
 
 
-def test_no_two_dashboards_share_an_address() -> None:
+def test_no_two_dashboards_share_an_address():
     assert len({each.uid for each in DASHBOARDS}) == len(DASHBOARDS)
 
 
 @every_dashboard
-def test_grafana_knows_every_key_and_value(dashboard: Dashboard) -> None:
+def test_grafana_knows_every_key_and_value(dashboard):
     register_default_plugins()
     ours = json.loads(render(dashboard))
     theirs = json.loads(JSONEncoder().encode(GrafanasDashboard.from_json(ours)))
@@ -60,7 +59,7 @@ def lost(ours: Any, theirs: Any, path: str = "") -> Iterator[str]:
 
 
 @every_dashboard
-def test_each_asks_the_source_that_is_chosen(dashboard: Dashboard) -> None:
+def test_each_asks_the_source_that_is_chosen(dashboard):
     document = json.loads(render(dashboard))
     (variable,) = document["templating"]["list"]
     assert (variable["type"], variable["query"]) == ("datasource", "prometheus")
@@ -71,7 +70,7 @@ def test_each_asks_the_source_that_is_chosen(dashboard: Dashboard) -> None:
 
 
 @every_dashboard
-def test_panels_fill_the_width_without_meeting(dashboard: Dashboard) -> None:
+def test_panels_fill_the_width_without_meeting(dashboard):
     panels = json.loads(render(dashboard))["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     taken = [
@@ -85,7 +84,7 @@ def test_panels_fill_the_width_without_meeting(dashboard: Dashboard) -> None:
 
 
 @every_dashboard
-def test_every_panel_says_what_it_means_in_a_unit_that_grafana_knows(dashboard: Dashboard) -> None:
+def test_every_panel_has_a_description_and_a_unit_that_grafana_knows(dashboard):
     for panel in dashboard.panels:
         assert panel.description.endswith("."), panel.title
         assert panel.unit in UNITS, panel.title
@@ -93,7 +92,7 @@ def test_every_panel_says_what_it_means_in_a_unit_that_grafana_knows(dashboard: 
 
 
 @every_dashboard
-def test_bounds_rise_from_green_to_red(dashboard: Dashboard) -> None:
+def test_bounds_rise_from_green_to_red(dashboard):
     for panel in json.loads(render(dashboard))["panels"]:
         steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
         assert steps[0] == {"color": "green", "value": None}
@@ -101,7 +100,7 @@ def test_bounds_rise_from_green_to_red(dashboard: Dashboard) -> None:
         assert bounds == sorted(bounds)
 
 
-def test_every_query_parses(tmp_path: Path) -> None:
+def test_every_query_parses(tmp_path):
     queries = [query.expr for each in DASHBOARDS for p in each.panels for query in p.queries]
     rules = [
         {"record": "asked", "expr": expr.replace("$__rate_interval", "1m")} for expr in queries
@@ -113,7 +112,7 @@ def test_every_query_parses(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_what_queries_and_alerts_take_from_rules_is_recorded() -> None:
+def test_what_queries_and_alerts_take_from_rules_is_recorded():
     groups = [group for path in RULES for group in yaml.safe_load(path.read_text())["groups"]]
     rules = [rule for group in groups for rule in group["rules"]]
     recorded = {rule["record"] for rule in rules if "record" in rule}
@@ -122,10 +121,10 @@ def test_what_queries_and_alerts_take_from_rules_is_recorded() -> None:
         name for text in [*asked, *(r["expr"] for r in rules)] for name in RECORD.findall(text)
     }
     assert named <= recorded
-    assert recorded <= named, "nobody asks for it"
+    assert recorded <= named, "unused rules"
 
 
-def test_a_panel_with_names_shows_them_in_place_of_values() -> None:
+def test_a_panel_with_names_shows_them_in_place_of_values():
     panel = Panel("Breaker", "", [Query("up")], stat=True, names={0: "closed"})
     defaults = panel.json(1, 0, 0)["fieldConfig"]["defaults"]
     assert defaults["mappings"] == [{"type": "value", "options": {"0": {"text": "closed"}}}]

@@ -1,7 +1,5 @@
 """docs/network.schema.json is what the code checks."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -18,7 +16,7 @@ def test_the_schema_in_the_documentation_is_the_present_one():
     assert PATH.read_text(encoding="utf-8") == schema(), "run `make reference`"
 
 
-def test_the_example_is_a_network_and_the_schema_says_so():
+def test_the_example_is_a_network_by_the_schema():
     assert len(read_network_file(HARBOUR).junctions) == 3
     example = json.loads(HARBOUR.read_text())
     jsonschema.validate(example, json.loads(schema()))

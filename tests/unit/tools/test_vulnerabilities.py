@@ -1,9 +1,6 @@
 """What was not looked up is not called safe."""
 
-from __future__ import annotations
-
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -19,14 +16,14 @@ KNOWN = {
 SKIPPED = {"name": "strange", "skip_reason": "not found on PyPI"}
 
 
-def test_packages_without_findings_pass() -> None:
+def test_packages_without_findings_pass():
     assert verdict({"dependencies": [SAFE, SAFE]}) == (
         0,
         ["2 packages were looked up, 0 findings."],
     )
 
 
-def test_findings_are_named_with_the_version_that_has_none() -> None:
+def test_findings_are_named_with_the_version_that_has_none():
     code, lines = verdict({"dependencies": [SAFE, KNOWN, SKIPPED]})
     assert code == FOUND
     assert lines[:2] == [
@@ -35,7 +32,7 @@ def test_findings_are_named_with_the_version_that_has_none() -> None:
     ]
 
 
-def test_what_the_database_does_not_know_is_no_verdict() -> None:
+def test_what_the_database_does_not_know_is_no_verdict():
     code, lines = verdict({"dependencies": [SAFE, *[SKIPPED] * 5]})
     assert code == NO_VERDICT
     assert lines[1].startswith("No verdict on 5 of 6 packages: the advisory database does not")
@@ -43,12 +40,7 @@ def test_what_the_database_does_not_know_is_no_verdict() -> None:
 
 
 @pytest.mark.parametrize("program", [None, "#!/bin/sh\necho no connection >&2; exit 1\n"])
-def test_without_the_database_there_is_one_sentence(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    program: str | None,
-) -> None:
+def test_without_the_database_there_is_one_sentence(tmp_path, monkeypatch, capsys, program):
     if program:
         (tmp_path / "pip-audit").write_text(program)
         (tmp_path / "pip-audit").chmod(0o700)

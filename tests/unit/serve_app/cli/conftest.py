@@ -1,10 +1,9 @@
-"""Commands as an operator types them, on a data folder of their own."""
+"""Commands as an operator types them, on a separate data folder."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -34,7 +33,7 @@ Greenwave = Callable[..., Result]
 
 
 @pytest.fixture
-def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def data_dir(tmp_path, monkeypatch):
     monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("JWT_SECRET", SECRET)
     for name in ("STORE_URL", "RAY_REDIS_ADDRESS", "JWT_KEYS_FILE", "JWT_AUTH_USERNAME"):
@@ -43,9 +42,7 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def greenwave(
-    data_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Greenwave:
+def greenwave(data_dir, monkeypatch, capsys):
     """Run a command with what is typed on its standard input."""
 
     def run(*words: str, typed: str = "") -> Result:

@@ -15,7 +15,7 @@ from tests.reference import random_state_dict
 
 
 @pytest.fixture
-def sent(data_dir, monkeypatch) -> list[dict[str, Any]]:
+def sent(data_dir, monkeypatch):
     """Let a cluster accept every config; return the configs."""
     deployed: list[dict[str, Any]] = []
     monkeypatch.setattr(canary_command, "running", lambda options: instance_of(options.port_base))
@@ -35,7 +35,7 @@ def releases(sent):
 
 
 @pytest.fixture
-def file(tmp_path) -> str:
+def file(tmp_path):
     torch.save(random_state_dict(), tmp_path / "new.th")
     return str(tmp_path / "new.th")
 

@@ -1,4 +1,4 @@
-"""``greenwave deploy`` refuses what cannot be served, and says how to undo the rest."""
+"""``greenwave deploy`` refuses what cannot be served, and prints how to undo the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first process of a container stays, ends when told to, and never leaves anything behind."""
+"""The first process of a container stays until a signal, and leaves no process behind."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def interrupt() -> None:
     raise KeyboardInterrupt
 
 
-def test_whoever_is_told_to_end_stops_everything_and_ends_in_order(instance):
+def test_a_signal_stops_everything_in_order(instance):
     stay(instance, FakeSupervisor(5, {2: interrupt}))  # type: ignore[arg-type]
     assert instance.stopped == 1
 
 
-def test_where_nobody_keeps_the_rest_it_is_stopped_and_told(instance):
+def test_without_supervisord_the_rest_is_stopped_and_reported(instance):
     with pytest.raises(InstanceError, match="supervisord has died"):
         stay(instance, FakeSupervisor(2))  # type: ignore[arg-type]
     assert instance.stopped == 1

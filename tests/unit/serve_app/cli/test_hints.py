@@ -1,7 +1,5 @@
 """What a command prints to be copied finds the same instance from another shell."""
 
-from __future__ import annotations
-
 import argparse
 import shlex
 
@@ -10,7 +8,7 @@ from serve_app.cli.hints import make_command
 from serve_app.cli.main import main
 from serve_app.settings import Settings
 
-NOBODY = ["--port-base", "31000"]
+NOT_RUNNING = ["--port-base", "31000"]
 
 
 def test_the_usual_folder_needs_no_word(monkeypatch):
@@ -28,14 +26,14 @@ def test_another_folder_is_named_whole_and_quoted_for_the_shell(tmp_path, monkey
     assert command == [f"DATA_DIR={tmp_path}/it's here", "make", "down", "ARGS=--port-base 23000"]
 
 
-def test_status_says_how_to_start_the_instance_that_was_asked_for(tmp_path, monkeypatch, capsys):
+def test_status_prints_how_to_start_the_named_instance(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
-    assert main(["status", *NOBODY]) == 1
+    assert main(["status", *NOT_RUNNING]) == 1
     start = f'`DATA_DIR={tmp_path} make up ARGS="--port-base 31000"`'
     assert f"Start it with {start}" in capsys.readouterr().err
 
 
-def test_up_says_how_to_change_the_password_of_this_instance(tmp_path, monkeypatch, capsys):
+def test_up_prints_how_to_change_the_password_of_this_instance(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     for name in ("STORE_URL", "JWT_AUTH_USERNAME", "JWT_AUTH_PASSWORD"):
         monkeypatch.delenv(name, raising=False)
@@ -48,7 +46,7 @@ def test_up_says_how_to_change_the_password_of_this_instance(tmp_path, monkeypat
     assert f'`DATA_DIR={tmp_path} make demo ARGS="--port-base 31000"`' in said
 
 
-def test_up_says_how_to_stop_this_instance(tmp_path, monkeypatch, capsys):
+def test_up_prints_how_to_stop_this_instance(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     up.print_stop(argparse.Namespace(port_base=None))
     assert capsys.readouterr().out.strip() == f"Stop it with: DATA_DIR={tmp_path} make down"

@@ -53,7 +53,7 @@ def test_up_takes_one_config(capsys):
     assert "unrecognized arguments: another.yaml" in capsys.readouterr().err
 
 
-# Stands in for `def (` at the end of two services' files, and lets nothing be written.
+# Imports two services' files as if they ended with `def (`.
 BROKEN = """
 import importlib.machinery, sys
 from serve_app.cli.main import main
@@ -93,9 +93,7 @@ def with_a_broken_service(*words: str, folder: object) -> subprocess.CompletedPr
         (["up", "--help"], "--no-edge"),
     ],
 )
-def test_a_service_that_does_not_import_keeps_nobody_from_stopping_the_system(
-    words, said, tmp_path
-):
+def test_a_service_that_does_not_import_never_prevents_a_stop(words, said, tmp_path):
     ran = with_a_broken_service(*words, folder=tmp_path)
     assert said in ran.stdout + ran.stderr
     assert "Traceback" not in ran.stderr
@@ -149,7 +147,7 @@ class TestPlaceOfTheFront:
         assert "there is no HAProxy here" in capsys.readouterr().out
 
 
-def test_check_tells_of_a_file_that_is_not_here_and_does_not_refuse_the_config(capsys, tmp_path):
+def test_check_warns_of_a_missing_file_and_accepts_the_config(capsys, tmp_path):
     config = tmp_path / "config.yaml"
     config.write_text(
         "applications: [{name: inference, route_prefix: /, import_path: serve_app.inference:build,"

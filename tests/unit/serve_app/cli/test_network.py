@@ -1,7 +1,5 @@
 """``greenwave network``: files in, files and sentences out."""
 
-from __future__ import annotations
-
 import pytest
 
 from models.networks.file import read_network_file
@@ -32,7 +30,7 @@ def test_name_and_signals_can_be_given(tmp_path):
     assert {each.id for each in network.junctions} == {"300839359", "265580972"}
 
 
-def test_check_tells_the_sizes_or_the_mistakes(tmp_path, capsys, city):
+def test_check_prints_the_sizes_or_the_mistakes(tmp_path, capsys, city):
     assert main(["network", "check", str(city)]) == 0
     assert "MAX_OBS 19" in capsys.readouterr().err
     city.write_text(city.read_text().replace('"agent_index": 4', '"agent_index": 7'))
@@ -66,12 +64,12 @@ def test_show_draws_all_junctions_or_those_named(tmp_path, capsys, city, suffix)
 def test_bad_input_ends_in_one_sentence(capsys, city, words, sentence):
     capsys.readouterr()
     assert main(["network", *(str(city) if each == "CITY" else each for each in words)]) == 1
-    told = capsys.readouterr().err.strip()
-    assert sentence in told
-    assert "\n" not in told
+    printed = capsys.readouterr().err.strip()
+    assert sentence in printed
+    assert "\n" not in printed
 
 
-def test_an_empty_list_of_signals_is_told_as_such(capsys):
+def test_an_empty_list_of_signals_is_refused(capsys):
     with pytest.raises(SystemExit):
         main(["network", "import", str(NET_FILE), "--signals", ","])
     assert "--signals: names no signal" in capsys.readouterr().err

@@ -16,7 +16,7 @@ URL = "http://10.0.0.11:8265"
 
 
 @pytest.fixture
-def deployed(monkeypatch) -> dict[str, Any]:
+def deployed(monkeypatch):
     """Serve the shipped config from a cluster; return what is deployed, by application."""
     served = {each["name"]: each for each in stamp(shipped_config())["applications"]}
 

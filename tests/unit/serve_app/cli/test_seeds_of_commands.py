@@ -1,7 +1,5 @@
 """Seeds that SUMO does not take are refused before anything is read."""
 
-from __future__ import annotations
-
 import pytest
 
 from serve_app.cli.main import main

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -19,7 +18,7 @@ SUPERVISORS = (Role.RAY_SUPERVISOR, Role.EDGE)
 
 
 @pytest.fixture
-def start(tmp_path, monkeypatch) -> Iterator[Callable[..., Process]]:
+def start(tmp_path, monkeypatch):
     """Start a process with the tags of a role, and these words on its command line."""
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     monkeypatch.setattr(status_command, "running", lambda options: instance_of(None))
@@ -48,7 +47,7 @@ def start(tmp_path, monkeypatch) -> Iterator[Callable[..., Process]]:
 
 
 @pytest.fixture
-def status(capsys) -> Callable[[], dict[str, str]]:
+def status(capsys):
     """Return each line by its first word."""
 
     def run() -> dict[str, str]:

@@ -1,7 +1,5 @@
 """``greenwave tokens``, and how long signing keys verify them."""
 
-from __future__ import annotations
-
 import re
 import time
 

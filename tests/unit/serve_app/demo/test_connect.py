@@ -1,9 +1,8 @@
-"""The demo finds the running system, and says clearly what it is missing."""
+"""The demo finds the running system, and names what is missing."""
 
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 import pytest
 
@@ -26,22 +25,22 @@ def prepare_with(handler: Handler) -> None:
         prepare(InferenceController(client, "run", OutageLog(0, 5)), "http://service")
 
 
-def test_unreachable_service_is_named() -> None:
+def test_unreachable_service_is_named():
     with pytest.raises(DemoError, match=r"No service answers at http://service.*Start it with"):
         prepare_with(lambda _: REFUSED)
 
 
-def test_service_without_a_model_is_not_ready() -> None:
+def test_service_without_a_model_is_not_ready():
     with pytest.raises(DemoError, match="not ready: status no_model"):
         prepare_with(lambda _: answer(body={**HEALTHY, "status": "no_model"}))
 
 
-def test_another_server_is_recognised() -> None:
+def test_another_server_is_recognised():
     with pytest.raises(DemoError, match="is not Greenwave"):
         prepare_with(lambda _: text(200))
 
 
-def test_healthy_service_is_reset_before_the_run() -> None:
+def test_healthy_service_is_reset_before_the_run():
     asked: list[str] = []
 
     def handler(send: Send) -> Reply:
@@ -54,7 +53,7 @@ def test_healthy_service_is_reset_before_the_run() -> None:
     assert asked == ["/health", "/predict_action", "/reset_hidden"]
 
 
-def test_refused_login_names_the_variables() -> None:
+def test_refused_login_names_the_variables():
     def handler(send: Send) -> Reply:
         return answer(body=HEALTHY) if send.url.endswith("/health") else answer(401)
 
@@ -62,21 +61,19 @@ def test_refused_login_names_the_variables() -> None:
         prepare_with(handler)
 
 
-def test_demo_without_a_user_says_what_to_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_demo_without_a_user_names_what_to_set(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO())
     with pytest.raises(DemoError, match="JWT_AUTH_USERNAME"):
         credentials_of(Settings(data_dir=tmp_path))
 
 
-def test_configured_user_logs_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_configured_user_logs_in(tmp_path, monkeypatch):
     monkeypatch.setenv("JWT_AUTH_USERNAME", "ann")
     monkeypatch.setenv("JWT_AUTH_PASSWORD", "secret")
     assert credentials_of(Settings(data_dir=tmp_path)) == Credentials("ann", "secret")
 
 
-def test_a_service_of_another_network_is_named_before_the_run() -> None:
+def test_a_service_of_another_network_is_named_before_the_run():
     def handler(send: Send) -> Reply:
         if send.url.endswith("/predict_action"):
             return answer(404, {"detail": "Unknown junction 'pier'. Known: mole, quay"})

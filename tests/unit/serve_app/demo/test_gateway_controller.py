@@ -24,7 +24,7 @@ PASSWORD = "secret"
 
 @dataclass
 class FakeGateway:
-    """Action 1 for everyone, unless told otherwise; tokens are ``token-1``, ``token-2``, …"""
+    """Action 1 for everyone, by default; tokens are ``token-1``, ``token-2``, …"""
 
     tokens: int = 0
     expired: bool = False

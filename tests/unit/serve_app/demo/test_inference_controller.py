@@ -52,7 +52,7 @@ def answer(send: Send, **changed: object) -> Reply:
     return play.answer(body={"items": items})
 
 
-def test_decision_is_one_request_of_the_run_with_all_observations() -> None:
+def test_decision_is_one_request_of_the_run_with_all_observations():
     requests: list[Send] = []
 
     def handler(send: Send) -> Reply:
@@ -74,7 +74,7 @@ def test_decision_is_one_request_of_the_run_with_all_observations() -> None:
     assert len(controller.latencies_s) == 1
 
 
-def test_refused_item_loses_only_its_junction() -> None:
+def test_refused_item_loses_only_its_junction():
     error = {"junction_id": "265580972", "error": {"status": 404, "detail": "Unknown junction"}}
     controller = make_controller(lambda request: answer(request, **{"265580972": error}))
     actions = controller.act(observe())
@@ -84,7 +84,7 @@ def test_refused_item_loses_only_its_junction() -> None:
 
 
 @pytest.mark.parametrize(("action", "lost"), [(2, 1), (-1, 5), ("1", 5), (None, 5), (True, 5)])
-def test_action_that_the_junction_does_not_have_is_not_applied(action: object, lost: int) -> None:
+def test_action_that_the_junction_does_not_have_is_not_applied(action, lost):
     """One of another junction loses itself; what is no action at all shows a service gone mad."""
     item = {"junction_id": "265580972", "action": action, "confidence": 1.0}
     controller = make_controller(lambda request: answer(request, **{"265580972": item}))
@@ -105,14 +105,14 @@ def test_action_that_the_junction_does_not_have_is_not_applied(action: object, l
     ],
     ids=["503", "no json", "no items", "unknown junction", "no object", "too few", "lost"],
 )
-def test_unusable_answer_loses_all_decisions_and_raises_nothing(response: Reply | NoReply) -> None:
+def test_unusable_answer_loses_all_decisions_and_raises_nothing(response):
     controller = make_controller(lambda _: response)
     assert controller.act(observe()) == {}
     assert controller.outages.decisions == 5
     assert controller.outages.outages[0].reason
 
 
-def test_timeout_loses_the_decisions_and_the_next_one_works_again() -> None:
+def test_timeout_loses_the_decisions_and_the_next_one_works_again():
     answers: list[Handler] = [lambda _: LOST, answer]
     controller = make_controller(lambda send: answers.pop(0)(send))
     assert controller.act(observe()) == {}
@@ -120,7 +120,7 @@ def test_timeout_loses_the_decisions_and_the_next_one_works_again() -> None:
     assert controller.outages.decisions == 5
 
 
-def test_reset_is_sent_for_the_run_and_its_failure_is_raised() -> None:
+def test_reset_is_sent_for_the_run_and_its_failure_is_raised():
     asked: list[Send] = []
 
     def handler(send: Send) -> Reply:

@@ -31,7 +31,7 @@ def test_an_outage_lasts_until_the_policy_is_back():
     assert log.decisions == 8
 
 
-def test_each_outage_is_told_apart():
+def test_outages_are_distinguished():
     first, second = log_of(5, 0, 0, 3, 0).outages
     assert (first.begin_s, first.end_s, first.decisions) == (SEVEN, SEVEN + 5, 5)
     assert (second.begin_s, second.end_s, second.decisions) == (SEVEN + 15, SEVEN + 20, 3)

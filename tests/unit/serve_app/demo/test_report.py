@@ -1,19 +1,17 @@
-"""The demo compares like with like, and tells when the policy was away."""
-
-from __future__ import annotations
+"""The demo compares like with like, and reports when the policy was away."""
 
 from models.simulation.metrics import Metrics
 from serve_app.demo.outages import Outage
 from serve_app.demo.report import MAX_QUEUES, comparison_rows, outage_line
 
 
-def test_outage_is_told_in_both_times() -> None:
+def test_an_outage_is_reported_in_both_times():
     line = outage_line(Outage(27_000, 27_125, 1000.0, 1012.5, 7, "no answer"))
     assert "simulated 07:30:00 to 07:32:05" in line
     assert "(12.5 s): 7 decisions, no answer" in line
 
 
-def test_rows_hold_one_value_per_controller_in_order() -> None:
+def test_rows_hold_one_value_per_controller_in_order():
     results = [
         Metrics(1.0, 2.0, 3.0, {"j": 4.0}, demanded=10, arrived=9),
         Metrics(5.0, 6.0, 7.0, {"j": 8.0}, demanded=10, arrived=8),
@@ -23,9 +21,9 @@ def test_rows_hold_one_value_per_controller_in_order() -> None:
     assert rows["queue j"] == [4.0, 8.0]
 
 
-def test_of_many_junctions_the_longest_queues_are_told() -> None:
+def test_of_many_junctions_the_longest_queues_are_shown():
     queues = {f"j{number}": float(number) for number in range(100)}
     rows = dict(comparison_rows([Metrics(1.0, 2.0, 3.0, queues, demanded=1, arrived=1)]))
-    told = [label for label in rows if label.startswith("queue")]
-    assert len(told) == MAX_QUEUES
-    assert told[0] == "queue j99"
+    shown = [label for label in rows if label.startswith("queue")]
+    assert len(shown) == MAX_QUEUES
+    assert shown[0] == "queue j99"

@@ -1,7 +1,5 @@
 """What the demo simulates: the shipped network, or a city in whose outages queues decide."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -18,7 +16,7 @@ PHASES = [{"state": "Gr"}, {"state": "rG"}]
 PIER = {"id": "pier", "agent_index": 0, "phases": PHASES, "lanes": LANES, "links": LINKS}
 
 
-def test_without_a_network_file_it_is_an_hour_of_the_shipped_network() -> None:
+def test_without_a_network_file_it_is_an_hour_of_the_shipped_network():
     stage = stage_of(parse_arguments([]))
     assert (stage.network, stage.begin_s, stage.n_decisions) == (SHIPPED, 27_000, 720)
     assert stage.instead is not stage.peer  # each goes through its own hour
@@ -27,9 +25,7 @@ def test_without_a_network_file_it_is_an_hour_of_the_shipped_network() -> None:
 
 
 @pytest.mark.parametrize(("queues", "phase"), [((0.5, 0.2), 0), ((0.5, 0.3), 1)])
-def test_without_the_policy_the_lanes_with_more_vehicles_get_green(
-    queues: tuple[float, float], phase: int
-) -> None:
+def test_without_the_policy_the_lanes_with_more_vehicles_get_green(queues, phase):
     rule = OwnQueues(NetworkFile.model_validate({"name": "harbour", "junctions": [PIER]}))
     observed = np.array([1, 0, 1, *queues], np.float32)
     assert rule.act({"pier": observed}) == {"pier": phase}

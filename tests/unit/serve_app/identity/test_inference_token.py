@@ -18,7 +18,7 @@ TOKEN, NEXT = "0123456789abcdef" * 2, "fedcba9876543210" * 2
 
 
 @pytest.fixture(autouse=True)
-def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def _nothing_set(monkeypatch):
     for name in ("INFERENCE_TOKEN", "INFERENCE_TOKEN_FILE"):
         monkeypatch.delenv(name, raising=False)
 
@@ -30,14 +30,14 @@ def file_with(tmp_path: Path, content: str, mode: int = 0o600) -> Path:
     return path
 
 
-def test_by_default_none_is_asked_for() -> None:
+def test_by_default_none_is_asked_for():
     settings = Settings()
     assert inference_tokens(settings) == ()
     assert configured_tokens(settings) is None
     assert token_headers(settings) == {}
 
 
-def test_the_one_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_one_of_the_environment(monkeypatch):
     monkeypatch.setenv("INFERENCE_TOKEN", TOKEN)
     assert inference_tokens() == (TOKEN,)
     assert token_headers() == {"Authorization": f"Bearer {TOKEN}"}
@@ -45,9 +45,7 @@ def test_the_one_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert configured_tokens(Settings()) is required_inference_tokens
 
 
-def test_those_of_a_file_of_which_the_first_is_sent(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_those_of_a_file_of_which_the_first_is_sent(monkeypatch, tmp_path):
     path = file_with(tmp_path, f"{NEXT}\n{TOKEN}\n", 0o440)
     monkeypatch.setenv("INFERENCE_TOKEN_FILE", str(path))
     assert inference_tokens() == (NEXT, TOKEN)
@@ -63,9 +61,7 @@ def test_those_of_a_file_of_which_the_first_is_sent(
         (TOKEN + "ä", "not of printable ASCII"),
     ],
 )
-def test_an_unsafe_one_is_refused_and_not_shown(
-    monkeypatch: pytest.MonkeyPatch, given: str, said: str
-) -> None:
+def test_an_unsafe_one_is_refused_and_not_shown(monkeypatch, given, said):
     monkeypatch.setenv("INFERENCE_TOKEN", given)
     with pytest.raises(InsecureSettingsError, match=said) as refusal:
         inference_tokens()
@@ -81,18 +77,14 @@ def test_an_unsafe_one_is_refused_and_not_shown(
         (TOKEN * 200, 0o600, "larger than"),
     ],
 )
-def test_an_unsafe_file_is_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str, mode: int, said: str
-) -> None:
+def test_an_unsafe_file_is_refused(monkeypatch, tmp_path, content, mode, said):
     path = file_with(tmp_path, content, mode)
     monkeypatch.setenv("INFERENCE_TOKEN_FILE", str(path))
     with pytest.raises(InsecureSettingsError, match=said):
         inference_tokens()
 
 
-def test_a_file_that_is_not_there_and_both_at_once_are_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_file_that_is_not_there_and_both_at_once_are_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("INFERENCE_TOKEN_FILE", str(tmp_path / "none"))
     with pytest.raises(InsecureSettingsError, match="Cannot read"):
         inference_tokens()
@@ -101,6 +93,6 @@ def test_a_file_that_is_not_there_and_both_at_once_are_refused(
         inference_tokens()
 
 
-def test_a_replica_on_a_machine_without_the_token_does_not_stand_open() -> None:
+def test_a_replica_on_a_machine_without_the_token_does_not_stand_open():
     with pytest.raises(InsecureSettingsError, match="on every node"):
         required_inference_tokens()

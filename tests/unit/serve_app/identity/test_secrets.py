@@ -1,7 +1,5 @@
 """Where the signing key and the first user come from."""
 
-from __future__ import annotations
-
 import asyncio
 import stat
 from concurrent.futures import ThreadPoolExecutor

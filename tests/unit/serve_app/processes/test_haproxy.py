@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from ray.serve._private.haproxy_templates import HAPROXY_CONFIG_TEMPLATE
 
 from serve_app.processes import haproxy
@@ -32,7 +31,7 @@ def binds_of(tmp_path: Path, config: str) -> list[str]:
     return [line.strip() for line in lines if line.strip().startswith("bind")]
 
 
-def test_metrics_and_statistics_listen_on_the_loopback(tmp_path: Path) -> None:
+def test_metrics_and_statistics_listen_on_the_loopback(tmp_path):
     text = (
         "frontend p\n    bind :9101\nfrontend h\n    bind 127.0.0.1:8100\nlisten s\n  bind *:8404\n"
     )
@@ -41,7 +40,7 @@ def test_metrics_and_statistics_listen_on_the_loopback(tmp_path: Path) -> None:
     assert binds_of(tmp_path, (tmp_path / "haproxy.cfg").read_text()) == expected
 
 
-def test_no_other_address_is_touched(tmp_path: Path) -> None:
+def test_no_other_address_is_touched(tmp_path):
     text = "frontend h\n    bind *:8000\n    bind :91010\n    bind 10.0.0.1:9101\n"
     assert binds_of(tmp_path, text) == [
         "bind *:8000",
@@ -50,7 +49,7 @@ def test_no_other_address_is_touched(tmp_path: Path) -> None:
     ]
 
 
-def test_serve_writes_them_as_expected(tmp_path: Path) -> None:
+def test_serve_writes_them_as_expected(tmp_path):
     """Serve's own template, which another Ray may have changed."""
     text = HAPROXY_CONFIG_TEMPLATE
     for name, value in {"metrics_port": "9101", "stats_port": "8404"}.items():
@@ -59,7 +58,7 @@ def test_serve_writes_them_as_expected(tmp_path: Path) -> None:
     assert {"bind 127.0.0.1:9101", "bind 127.0.0.1:8404"} <= set(binds)
 
 
-def test_a_haproxy_of_the_users_own_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_haproxy_of_the_users_own_is_started(monkeypatch):
     monkeypatch.setenv("RAY_SERVE_HAPROXY_BINARY_PATH", sys.executable)
     assert haproxy.front_environment()["GREENWAVE_HAPROXY"] == sys.executable
 
@@ -76,7 +75,7 @@ class Clock:
         return self.now
 
 
-def test_servers_that_are_down_when_the_edge_starts_cause_no_warning() -> None:
+def test_servers_that_are_down_when_the_edge_starts_cause_no_warning():
     clock = Clock()
     levels = LogLevels(clock)
     levels_seen = [levels.of(each) for each in (FRONT.format("DOWN"), BACKUP.format("DOWN"), EMPTY)]
@@ -85,7 +84,7 @@ def test_servers_that_are_down_when_the_edge_starts_cause_no_warning() -> None:
     assert set(levels_seen) == {logging.INFO}
 
 
-def test_servers_that_go_down_later_cause_warnings() -> None:
+def test_servers_that_go_down_later_cause_warnings():
     clock = Clock()
     levels = LogLevels(clock)
     levels.of(FRONT.format("DOWN"))
@@ -95,5 +94,5 @@ def test_servers_that_go_down_later_cause_warnings() -> None:
     assert set(levels_seen) == {logging.WARNING}
 
 
-def test_any_other_line_is_a_warning_from_the_start() -> None:
+def test_any_other_line_is_a_warning_from_the_start():
     assert LogLevels().of("[ALERT]    (866) : Cannot bind socket") == logging.WARNING

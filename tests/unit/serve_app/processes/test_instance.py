@@ -8,9 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
@@ -22,11 +20,11 @@ from serve_app.processes.ports import Ports
 from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role
 
 
-def test_default_ports_leave_the_documents_ports_alone() -> None:
+def test_default_ports_leave_the_documents_ports_alone():
     assert not {8080, 8090, 9000, 8001} & set(Ports().single().values())
 
 
-def test_ports_from_a_base_do_not_overlap() -> None:
+def test_ports_from_a_base_do_not_overlap():
     ports = Ports.from_base(27000)
     single = set(ports.single().values())
     assert len(single) == len(Ports().single())
@@ -37,13 +35,13 @@ def test_ports_from_a_base_do_not_overlap() -> None:
     assert all(27000 <= port < 27500 for port in single | ranges[0] | ranges[1])
 
 
-def test_the_port_that_clients_know_is_the_first_of_the_base_and_without_edge_the_fronts() -> None:
+def test_the_port_that_clients_know_is_the_first_of_the_base_and_without_edge_the_fronts():
     behind_edge = Ports.from_base(27000)
     assert behind_edge.http == 27000 != behind_edge.front
     assert behind_edge.without_edge().front == 27000
 
 
-def test_what_runs_is_found_on_the_ports_that_it_was_started_with(tmp_path: Path) -> None:
+def test_what_runs_is_found_on_the_ports_that_it_was_started_with(tmp_path):
     alone = Instance(tmp_path, Ports.from_base(27000).without_edge())
     record = {"pid": 1, "boot_time": psutil.boot_time(), "ports": alone.ports.single()}
     (tmp_path / "instance.json").write_text(json.dumps(record))
@@ -56,16 +54,14 @@ def test_what_runs_is_found_on_the_ports_that_it_was_started_with(tmp_path: Path
 
 
 @pytest.fixture
-def taken_port() -> Iterator[int]:
+def taken_port():
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         holder.listen()
         yield holder.getsockname()[1]
 
 
-def test_a_taken_port_is_refused_in_one_sentence_and_nothing_is_started(
-    tmp_path: Path, taken_port: int
-) -> None:
+def test_a_taken_port_is_refused_in_one_sentence_and_nothing_is_started(tmp_path, taken_port):
     instance = Instance(tmp_path, replace(Ports.from_base(26500), front=taken_port))
     with pytest.raises(InstanceError, match=rf"Port {taken_port} \(for front\) is taken") as error:
         instance.start()
@@ -73,9 +69,7 @@ def test_a_taken_port_is_refused_in_one_sentence_and_nothing_is_started(
     assert instance.processes() == []
 
 
-def test_a_full_disk_is_told_before_anything_is_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_reported_before_anything_is_started(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=5 << 20))
     instance = Instance(tmp_path)
     with pytest.raises(
@@ -85,7 +79,7 @@ def test_a_full_disk_is_told_before_anything_is_started(
     assert instance.processes() == []
 
 
-def test_the_edge_and_the_keepers_outlive_ray(tmp_path: Path) -> None:
+def test_the_edge_and_the_keepers_outlive_ray(tmp_path):
     instance = Instance(tmp_path)
     roles = [Role.RAY, Role.EDGE, Role.RAY_SUPERVISOR]
     sleepers = {
@@ -106,7 +100,7 @@ def test_the_edge_and_the_keepers_outlive_ray(tmp_path: Path) -> None:
             sleeper.wait()
 
 
-def test_only_marked_processes_are_found_and_stopped(tmp_path: Path) -> None:
+def test_only_marked_processes_are_found_and_stopped(tmp_path):
     command = [sys.executable, "-c", "import sys; print('up', flush=True); sys.stdin.read()"]
 
     def start(env: dict[str, str]) -> subprocess.Popen[str]:
@@ -129,7 +123,7 @@ def test_only_marked_processes_are_found_and_stopped(tmp_path: Path) -> None:
     try:
         assert [process.pid for process in instance.processes()] == [ours.pid]
         assert instance.stop() is True
-        ours.wait(10)  # it would not have ended by itself
+        ours.wait(10)  # it would have run indefinitely
         assert other.poll() is None
         assert instance.stop() is False
     finally:
@@ -138,7 +132,7 @@ def test_only_marked_processes_are_found_and_stopped(tmp_path: Path) -> None:
             process.communicate()
 
 
-def test_a_port_that_this_version_does_not_have_any_more_is_passed_over(tmp_path: Path) -> None:
+def test_a_port_that_this_version_does_not_have_any_more_is_passed_over(tmp_path):
     ports = Ports.from_base(27000)
     record = {"pid": 1, "boot_time": psutil.boot_time(), "ports": ports.single() | {"former": 1}}
     (tmp_path / "instance.json").write_text(json.dumps(record))

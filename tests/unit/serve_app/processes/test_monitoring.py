@@ -28,17 +28,17 @@ BASE = 25000
 
 
 @pytest.fixture
-def instance(tmp_path: Path) -> Instance:
+def instance(tmp_path):
     return Instance(tmp_path, Ports.from_base(BASE))
 
 
 @pytest.fixture
-def port() -> int:
+def port():
     return free_port()
 
 
 @pytest.mark.parametrize("with_edge", [True, False])
-def test_it_asks_the_ports_of_its_instance(instance: Instance, with_edge: bool) -> None:
+def test_it_asks_the_ports_of_its_instance(instance, with_edge):
     config = yaml.safe_load(prometheus_config(instance, 2.5, with_edge=with_edge))
     targets = {
         job["job_name"]: job["static_configs"][0]["targets"] for job in config["scrape_configs"]
@@ -50,7 +50,7 @@ def test_it_asks_the_ports_of_its_instance(instance: Instance, with_edge: bool) 
     assert config["global"]["scrape_interval"] == "2500ms"
 
 
-def test_prometheus_serves_our_rules_and_is_gone_afterwards(instance: Instance, port: int) -> None:
+def test_prometheus_serves_our_rules_and_is_gone_afterwards(instance, port):
     tool = prometheus(instance, port, 1.0)
     if tool is None:
         pytest.skip("no prometheus on PATH; Debian: apt install prometheus")
@@ -61,7 +61,7 @@ def test_prometheus_serves_our_rules_and_is_gone_afterwards(instance: Instance, 
     assert is_free(port)
 
 
-def test_a_port_that_is_taken_is_named(instance: Instance, port: int) -> None:
+def test_a_port_that_is_taken_is_named(instance, port):
     taker = MonitoringTool("Taker", serving(port), port, "/", instance.data_dir / "log")
     with (
         running_tools([taker]),
@@ -71,7 +71,7 @@ def test_a_port_that_is_taken_is_named(instance: Instance, port: int) -> None:
         pass
 
 
-def test_one_that_does_not_start_stops_the_others(instance: Instance, port: int) -> None:
+def test_one_that_does_not_start_stops_the_others(instance, port):
     log = instance.data_dir / "log"
     well = MonitoringTool("Well", serving(port), port, "/", log)
     ill = MonitoringTool("Ill", [sys.executable, "-c", "raise SystemExit(3)"], port + 1, "/", log)
@@ -85,21 +85,19 @@ def serving(port: int) -> list[str]:
 
 
 @pytest.fixture
-def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def programs(tmp_path, monkeypatch):
     folder = tmp_path / "usr" / "bin"
     folder.mkdir(parents=True)
     monkeypatch.setenv("PATH", str(folder))
     return folder
 
 
-def test_what_is_not_installed_is_none(instance: Instance, programs: Path) -> None:
+def test_what_is_not_installed_is_none(instance, programs):
     assert prometheus(instance, 1, 1.0) is None
     assert grafana(instance, 1, "") is None
 
 
-def test_grafana_is_told_where_dashboards_and_prometheus_are(
-    instance: Instance, programs: Path
-) -> None:
+def test_grafana_has_the_places_of_dashboards_and_prometheus(instance, programs):
     program = programs / "grafana"
     program.touch()
     program.chmod(stat.S_IRWXU)

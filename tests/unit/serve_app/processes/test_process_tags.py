@@ -1,7 +1,5 @@
 """Tags of the processes of an instance."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 

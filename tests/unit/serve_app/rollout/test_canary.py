@@ -20,12 +20,12 @@ APP = "inference"
 
 
 @pytest.fixture
-def config() -> Config:
+def config():
     return shipped_config()
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path):
     path = tmp_path / "new.th"
     torch.save(random_state_dict(), path)
     return path

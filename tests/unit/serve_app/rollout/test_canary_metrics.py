@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.server
 import json
 import threading
-from collections.abc import Iterator
 
 import pytest
 from rich.console import Console
@@ -35,7 +34,7 @@ ray_inference_entropy_sum{OURS,policy="candidate",states="new"} 1.0
 USER_CONFIG = {"canary": {"mode": "shadow", "states": "new"}}
 
 
-def test_nodes_are_added_up_by_policy() -> None:
+def test_nodes_are_added_up_by_policy():
     figures = read_metrics([PAGE, PAGE], "inference")
     served, canary = figures["primary", ""], figures["candidate", "new"]
     assert (served.decisions, canary.decisions) == (80, 10)
@@ -45,7 +44,7 @@ def test_nodes_are_added_up_by_policy() -> None:
     assert served.agreement is None
 
 
-def test_a_table_compares_the_policies() -> None:
+def test_a_table_compares_the_policies():
     console = Console(width=100)
     with console.capture() as capture:
         console.print(comparison_table(USER_CONFIG, read_metrics([PAGE], "inference")))
@@ -60,7 +59,7 @@ def test_a_table_compares_the_policies() -> None:
     assert ["shadow: skipped, failed", "0, 0", "7, 0"] in rows
 
 
-def test_a_table_of_nothing_has_a_column_for_what_is_in_service() -> None:
+def test_a_table_of_nothing_has_a_column_for_what_is_in_service():
     assert [str(each.header) for each in comparison_table({}, {}).columns][1:] == ["in service"]
 
 
@@ -74,7 +73,7 @@ class Exporter(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def port() -> Iterator[int]:
+def port():
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Exporter) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -84,7 +83,7 @@ def port() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("others", [False, True])
-def test_every_node_of_our_cluster_is_asked_and_one_that_is_away_is_told(tmp_path, port, others):
+def test_every_node_of_our_cluster_is_scraped_and_a_missing_one_reported(tmp_path, port, others):
     targets = [f"127.0.0.1:{port}", "127.0.0.1:1"] if others else ["127.0.0.1:1"]
     known = json.dumps([{"labels": {"job": "ray"}, "targets": targets}])
     (tmp_path / "prom_metrics_service_discovery.json").write_text(known)

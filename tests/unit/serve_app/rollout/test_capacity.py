@@ -109,7 +109,7 @@ def test_the_shipped_config_fits_into_two_cores_and_the_memory_that_was_measured
     assert least(shipped).megabytes + capacity.megabytes_of_ray(1) == pytest.approx(measured, 0.1)
 
 
-def test_the_config_of_a_cluster_says_what_it_needs():
+def test_the_config_of_a_cluster_documents_its_needs():
     path = ROOT / "configs" / "cluster.yaml"
     cluster = yaml.safe_load(path.read_text())
     at_least = round(least(cluster).cpus + surge(cluster).cpus, 3)
@@ -122,11 +122,11 @@ def test_the_config_of_a_cluster_says_what_it_needs():
 def test_in_a_cluster_no_application_finds_place_for_all_of_its_replicas_on_one_node():
     cluster = yaml.safe_load((ROOT / "configs" / "cluster.yaml").read_text())
     nodes = {scale.application: scale.nodes(scale.least) for scale in capacity.scales(cluster)}
-    assert nodes.pop("console") == 1, "only who looks on feels its death"
+    assert nodes.pop("console") == 1, "its death affects browsers only"
     assert set(nodes.values()) == {2}
 
 
-def test_it_is_said_in_one_line():
+def test_the_needs_are_described_in_one_line():
     text = describe_needs(config({"num_replicas": 2, "max_surge_percent": 50}))
     assert text == "needs 3 CPUs and 1.3 GB, can grow to 2 and 1.2 GB"
 
@@ -178,7 +178,7 @@ def test_what_fits_is_not_remarked_upon():
     ],
     ids=["cpus", "surge", "one replica", "spread", "memory"],
 )
-def test_what_does_not_fit_is_told_in_one_sentence(deployment, nodes, sentence):
+def test_what_does_not_fit_is_explained_in_one_sentence(deployment, nodes, sentence):
     assert shortfall(one(**deployment), nodes) == sentence
 
 
@@ -195,7 +195,7 @@ def test_tenths_of_cpus_add_up():
     assert shortfall(tenths, [Node(0.3, 8000.0)]) is None
 
 
-def test_room_for_fewer_replicas_than_autoscaling_may_want_is_told():
+def test_room_for_fewer_replicas_than_autoscaling_may_want_is_reported():
     growing = one(autoscaling_config={"min_replicas": 1, "max_replicas": 9})
     assert shortfall(growing, [ROOMY]) is None
     assert growth_limit(growing, [ROOMY]) == (

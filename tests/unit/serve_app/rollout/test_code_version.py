@@ -1,7 +1,5 @@
 """Changed code is another version; the code of others is not."""
 
-from __future__ import annotations
-
 import importlib
 
 import pytest

@@ -20,16 +20,14 @@ WHOLE = [path for path in SHIPPED if path.name != "two-cities.yaml"]
 
 
 @pytest.fixture(scope="module")
-def shipped() -> dict[str, Any]:
+def shipped():
     return read_config(ROOT / "serve_config.yaml")
 
 
 @pytest.mark.parametrize(
     ("variable", "encoding"), [("json", "JSON"), ("text", "TEXT"), ("", "TEXT")]
 )
-def test_one_variable_makes_the_logs_json(
-    monkeypatch: pytest.MonkeyPatch, variable: str, encoding: str
-) -> None:
+def test_one_variable_makes_the_logs_json(monkeypatch, variable, encoding):
     monkeypatch.setenv("LOG_FORMAT", variable)
     config = read_config(ROOT / "serve_config.yaml")
     assert config["logging_config"] == {"encoding": encoding, "enable_access_log": False}
@@ -37,7 +35,7 @@ def test_one_variable_makes_the_logs_json(
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
-def test_shipped_configs_are_valid(path: Path) -> None:
+def test_shipped_configs_are_valid(path):
     read_config(path)
 
 
@@ -50,15 +48,13 @@ def test_shipped_configs_are_valid(path: Path) -> None:
         (0, {"name": "Inferenc"}, "the deployment of this application is Inference"),
     ],
 )
-def test_what_a_deployment_does_not_take_is_named(
-    shipped: dict[str, Any], application: int, changes: dict[str, Any], named: str
-) -> None:
+def test_what_a_deployment_does_not_take_is_named(shipped, application, changes, named):
     config = copy.deepcopy(shipped)
     config["applications"][application]["deployments"][0] |= changes
     assert any(named in fault for fault in find_faults(config))
 
 
-def test_variants_hold_the_same_applications_in_the_same_places() -> None:
+def test_variants_hold_the_same_applications_in_the_same_places():
     def places(path: Path) -> dict[str, tuple[str, str]]:
         applications = read_config(path)["applications"]
         return {each["name"]: (each["route_prefix"], each["import_path"]) for each in applications}
@@ -81,9 +77,7 @@ def test_variants_hold_the_same_applications_in_the_same_places() -> None:
     ],
     ids=lambda value: str(value[-1]) if isinstance(value, list) else "",
 )
-def test_an_unknown_key_is_named_with_its_place(
-    shipped: dict[str, Any], path: list[Any], value: object
-) -> None:
+def test_an_unknown_key_is_named_with_its_place(shipped, path, value):
     config = copy.deepcopy(shipped)
     inner: Any = config
     for key in path[:-1]:
@@ -103,9 +97,7 @@ def test_an_unknown_key_is_named_with_its_place(
         ({"import_path": "serve_app.settings:Settings"}, "not a builder"),
     ],
 )
-def test_a_wrong_value_of_an_application_is_named(
-    shipped: dict[str, Any], changes: dict[str, Any], named: str
-) -> None:
+def test_a_wrong_value_of_an_application_is_named(shipped, changes, named):
     config = copy.deepcopy(shipped)
     config["applications"][0] |= changes
     assert any(named in fault for fault in find_faults(config))
@@ -120,9 +112,7 @@ def test_a_wrong_value_of_an_application_is_named(
         ({"deadline_s": 0.5, "inference_app": "of another system"}, []),
     ],
 )
-def test_a_gateway_with_a_shorter_deadline_than_a_shared_call_is_refused(
-    shipped: dict[str, Any], gateway: dict[str, Any], faults: list[str]
-) -> None:
+def test_a_gateway_with_a_shorter_deadline_than_a_shared_call_is_refused(shipped, gateway, faults):
     config = copy.deepcopy(shipped)
     config["applications"][1]["args"] = gateway
     found = list(find_faults(config))
@@ -130,9 +120,7 @@ def test_a_gateway_with_a_shorter_deadline_than_a_shared_call_is_refused(
     assert all(part in fault for part, fault in zip(faults, found, strict=True))
 
 
-def test_a_gateway_of_another_network_than_its_inference_is_refused(
-    shipped: dict[str, Any],
-) -> None:
+def test_a_gateway_of_another_network_than_its_inference_is_refused(shipped):
     config = copy.deepcopy(shipped)
     config["applications"][1]["args"] = {"network": "/city.json"}
     assert list(find_faults(config)) == [
@@ -143,17 +131,13 @@ def test_a_gateway_of_another_network_than_its_inference_is_refused(
     assert list(find_faults(config)) == []
 
 
-def test_an_application_that_is_no_function_of_args_has_none_to_check(
-    shipped: dict[str, Any],
-) -> None:
+def test_an_application_that_is_no_function_of_args_has_none_to_check(shipped):
     config = copy.deepcopy(shipped)
     config["applications"][0] |= {"import_path": "deployments.gateway.deployment:Gateway"}
     assert list(find_faults(config)) == []
 
 
-def test_wrong_autoscaling_values_are_found_before_the_cluster_finds_them(
-    shipped: dict[str, Any],
-) -> None:
+def test_wrong_autoscaling_values_are_found_before_the_cluster_finds_them(shipped):
     config = copy.deepcopy(shipped)
     scaling = config["applications"][1]["deployments"][0]["autoscaling_config"]
     scaling |= {"min_replicas": 5, "max_replicas": 2}
@@ -161,20 +145,20 @@ def test_wrong_autoscaling_values_are_found_before_the_cluster_finds_them(
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "- 1", "\x00"])
-def test_a_file_that_is_no_config_is_refused_with_a_sentence(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_no_config_is_refused_with_a_sentence(tmp_path, text):
     path = tmp_path / "config.yaml"
     path.write_text(text)
     with pytest.raises(InvalidServeConfigError, match=r"config\.yaml"):
         read_config(path)
 
 
-def test_a_missing_file_is_refused_with_a_sentence(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused_with_a_sentence(tmp_path):
     with pytest.raises(InvalidServeConfigError, match="Cannot read"):
         read_config(tmp_path / "none.yaml")
 
 
 @pytest.mark.parametrize("path", WHOLE, ids=lambda path: path.name)
-def test_every_prefix_of_a_record_service_has_an_application_of_that_service(path: Path) -> None:
+def test_every_prefix_of_a_record_service_has_an_application_of_that_service(path):
     applications = read_config(path)["applications"]
     served = {
         (each["route_prefix"], each["args"]["record"])
@@ -186,7 +170,7 @@ def test_every_prefix_of_a_record_service_has_an_application_of_that_service(pat
     assert served == declared
 
 
-def test_the_edge_leads_every_alias_outside_its_prefix_to_its_service() -> None:
+def test_the_edge_leads_every_alias_outside_its_prefix_to_its_service():
     listeners = EDGE.read_text().split("\nfrontend ")
     found = [re.findall(r"set-path (\S+) if \{ path (\S+) \}", each) for each in listeners]
     inference, gateway = [each for each in found if each]
@@ -209,7 +193,7 @@ def _aliases_elsewhere() -> list[tuple[str, str]]:
     ]
 
 
-def test_every_stateless_part_scales_within_bounds(shipped: dict[str, Any]) -> None:
+def test_every_stateless_part_scales_within_bounds(shipped):
     stateless = {"gateway", "density", "flow", "accounts", "loans", "cards"}
     for application in shipped["applications"]:
         (deployment,) = application["deployments"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -24,8 +23,8 @@ OTHER = {"route_prefix": "/flow", "import_path": "serve_app.flow:build"}
 
 
 @pytest.fixture
-def system() -> Iterator[tuple[str, Answers]]:
-    """Serve each path as the test says; yield the URL and the answers."""
+def system():
+    """Serve each path as the test asks; yield the URL and the answers."""
     answers: Answers = {}
 
     class Handler(BaseHTTPRequestHandler):

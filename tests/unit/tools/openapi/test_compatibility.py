@@ -186,16 +186,16 @@ COMPATIBLE: list[Edit] = [
 
 
 @pytest.mark.parametrize(("edit", "sentences"), INCOMPATIBLE)
-def test_an_incompatible_change_is_named(edit: Edit, sentences: list[str]) -> None:
+def test_an_incompatible_change_is_named(edit, sentences):
     assert incompatible_changes(DOCUMENT, edited(edit)) == sentences
 
 
 @pytest.mark.parametrize("edit", COMPATIBLE)
-def test_a_compatible_change_is_let_pass(edit: Edit) -> None:
+def test_a_compatible_change_is_let_pass(edit):
     assert incompatible_changes(DOCUMENT, edited(edit)) == []
 
 
-def test_a_form_that_no_rule_compares_is_not_let_pass() -> None:
+def test_a_form_that_no_rule_compares_is_not_let_pass():
     document = edited(lambda d: item(d).update(note={"allOf": [{"type": "string"}]}))
     with pytest.raises(NotImplementedError, match="allOf"):
         incompatible_changes(document, document)
@@ -214,7 +214,7 @@ def fields(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", documents())
-def test_no_field_of_a_real_document_can_go_unnoticed(name: str) -> None:
+def test_no_field_of_a_real_document_can_go_unnoticed(name):
     document = documents()[name]
     assert incompatible_changes(document, copy.deepcopy(document)) == []
     removed = 0

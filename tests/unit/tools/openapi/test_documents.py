@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from pathlib import Path
 
 import pytest
 
@@ -16,28 +15,28 @@ DECLARED = documents()
 
 
 @pytest.mark.parametrize("name", DECLARED)
-def test_the_committed_document_is_what_the_code_declares(name: str) -> None:
+def test_the_committed_document_is_what_the_code_declares(name):
     committed = (FOLDER / f"{name}.json").read_text(encoding="utf-8")
     assert committed == rendered(DECLARED[name]), "run `make openapi`"
 
 
-def test_clients_survive_what_has_changed_since_the_release() -> None:
+def test_clients_survive_what_has_changed_since_the_release():
     assert broken_promises(FOLDER, DECLARED) == []
 
 
-def test_every_service_has_a_document_and_a_promise() -> None:
+def test_every_service_has_a_document_and_a_promise():
     assert len(DECLARED) >= len(SERVICES)
     for folder in (FOLDER, FOLDER / RELEASED):
         assert {file.stem for file in folder.glob("*.json")} == set(DECLARED)
 
 
-def test_documents_do_not_depend_on_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documents_do_not_depend_on_the_environment(monkeypatch):
     monkeypatch.setenv("LOANS_UPDATE_VALIDATION_STATUS", "400")
     assert documents() == DECLARED
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """Make a folder in which today's documents are released."""
     assert main(["--release"], tmp_path, DECLARED) == 0
     return tmp_path
@@ -49,9 +48,7 @@ def changed(name: str = "gateway") -> tuple[dict[str, Document], Document]:
 
 
 @pytest.mark.parametrize("arguments", [[], ["--release"]])
-def test_writing_anew_refuses_an_incompatible_change_and_writes_nothing(
-    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
-) -> None:
+def test_writing_anew_refuses_an_incompatible_change_and_writes_nothing(folder, capsys, arguments):
     before = {file: file.read_text() for file in folder.rglob("*.json")}
     declared, gateway = changed()
     del gateway["paths"]["/traffic/reset"]
@@ -63,22 +60,20 @@ def test_writing_anew_refuses_an_incompatible_change_and_writes_nothing(
     assert {file: file.read_text() for file in folder.rglob("*.json")} == before
 
 
-def test_an_incompatible_change_in_a_document_that_was_edited_is_still_noticed(
-    folder: Path,
-) -> None:
+def test_an_incompatible_change_in_a_document_that_was_edited_is_still_noticed(folder):
     declared, gateway = changed()
     del gateway["paths"]["/traffic/reset"]
     (folder / "gateway.json").write_text(rendered(gateway))
     assert len(broken_promises(folder, declared)) == 1
 
 
-def test_a_service_that_is_gone_is_noticed(folder: Path) -> None:
+def test_a_service_that_is_gone_is_noticed(folder):
     declared, _ = changed()
     del declared["cards"]
     assert broken_promises(folder, declared) == ["cards: the service was removed"]
 
 
-def test_a_compatible_change_is_written_and_promised_with_the_release(folder: Path) -> None:
+def test_a_compatible_change_is_written_and_promised_with_the_release(folder):
     declared, gateway = changed()
     gateway["paths"]["/traffic/new"] = {}
     assert main([], folder, declared) == 0
@@ -88,7 +83,7 @@ def test_a_compatible_change_is_written_and_promised_with_the_release(folder: Pa
     assert json.loads((folder / RELEASED / "gateway.json").read_text()) == gateway
 
 
-def test_a_new_major_version_lets_go_of_a_promise_and_a_minor_one_does_not(folder: Path) -> None:
+def test_a_new_major_version_lets_go_of_a_promise_and_a_minor_one_does_not(folder):
     declared, gateway = changed()
     del gateway["paths"]["/traffic/reset"]
     gateway["info"]["version"] = "2.1.0"

@@ -1,7 +1,5 @@
 """The form of the supervisors' lines in ``logs/``."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -22,11 +20,11 @@ for n in range(1000):
 
 
 @pytest.fixture(scope="module", params=["text", "json"])
-def form(request: pytest.FixtureRequest) -> str:
+def form(request):
     return str(request.param)
 
 
-def test_lines_are_text_or_json_and_a_crash_loop_writes_few(form: str) -> None:
+def test_lines_are_text_or_json_and_a_crash_loop_writes_few(form):
     env = os.environ | {"LOG_FORMAT": form}
     ran = subprocess.run(
         [sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True, check=True

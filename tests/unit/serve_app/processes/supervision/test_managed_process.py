@@ -1,4 +1,4 @@
-"""A supervisor restarts its process at once after a long life, and with backoff in a crash loop."""
+"""A supervisor restarts its process at once after a long run, and with backoff in a crash loop."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def run(status_file):
     return run
 
 
-def test_after_a_long_life_it_restarts_at_once(run):
+def test_after_a_long_run_it_restarts_at_once(run):
     assert run(3600, 3600).pauses == [0, 0]
 
 
@@ -69,7 +69,7 @@ def test_a_crash_loop_backs_off_and_never_gives_up(run):
     assert len(pauses) == 20
 
 
-def test_a_long_life_ends_a_crash_loop(run):
+def test_a_long_run_ends_a_crash_loop(run):
     assert run(0.0, 0.0, 3600, 0.0).pauses[2:] == [0, FIRST_BACKOFF_S]
 
 

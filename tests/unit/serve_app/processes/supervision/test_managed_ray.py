@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -75,7 +74,7 @@ class FakeInstance:
 
 
 @pytest.fixture
-def instance() -> Iterator[FakeInstance]:
+def instance():
     fake = FakeInstance()
     yield fake
     if fake.process:
@@ -86,19 +85,17 @@ def instance() -> Iterator[FakeInstance]:
 
 
 @pytest.fixture
-def releases(tmp_path: Path) -> Releases:
+def releases(tmp_path):
     return Releases(tmp_path / "releases")
 
 
 @pytest.fixture
-def pauses() -> list[float]:
+def pauses():
     return []
 
 
 @pytest.fixture
-def ray(
-    instance: FakeInstance, releases: Releases, tmp_path: Path, pauses: list[float]
-) -> ManagedRay:
+def ray(instance, releases, tmp_path, pauses):
     sessions = RaySessions(tmp_path / "sessions", tmp_path)
     return ManagedRay(lambda: instance, releases, sessions, pauses.append)  # type: ignore[arg-type,return-value]
 
@@ -131,7 +128,7 @@ class FakeCluster:
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch, releases: Releases) -> FakeCluster:
+def cluster(monkeypatch, releases):
     fake = FakeCluster()
     fake.whole = releases.wanted
     monkeypatch.setattr(RayDashboard, "applications", fake.find_applications)
@@ -183,7 +180,7 @@ def config(**deployment: object) -> dict[str, Any]:
 
 
 @pytest.fixture
-def mortal(ray: ManagedRay, instance: FakeInstance, cluster: FakeCluster) -> ManagedRay:
+def mortal(ray, instance, cluster):
     """Start a Ray that dies once the config is deployed."""
     ray.start_or_adopt()
     cluster.after = lambda: kill_vital(instance, "raylet")
@@ -227,7 +224,7 @@ def test_a_partly_deployed_config_is_completed(mortal, releases, cluster):
     "applications",
     [
         {"inference": ("RUNNING", ""), "flow": ("UNHEALTHY", "")},
-        {"somebody-elses": ("RUNNING", "")},
+        {"another-system": ("RUNNING", "")},
     ],
 )
 def test_a_ray_with_all_or_other_applications_is_left_alone(

@@ -1,7 +1,6 @@
-"""Every service in this process, on real HTTP servers with the lane, behind two real HAProxies.
+"""Every service in this process, on HTTP servers with the fast path, behind two real HAProxies.
 
-In front of the services stands what Serve's front is in essence, and in front of that the edge. Of
-a real system only Ray is missing.
+The first HAProxy is a minimal Serve front, the second the edge. Only Ray is missing.
 """
 
 from __future__ import annotations
@@ -63,12 +62,12 @@ USER = "ann"
 
 
 @dataclass
-class House:
-    """A running one.
+class SystemUnderTest:
+    """A running system.
 
     Attributes:
         edge: in front of everything.
-        front: port of what stands for Serve's front.
+        front: port of the HAProxy in place of Serve's front.
         replicas: port of each application's own server, by its prefix.
     """
 
@@ -81,8 +80,8 @@ class House:
         return self.edge.listeners()["inference"] if place == "edge" else ("127.0.0.1", self.front)
 
 
-class Book:
-    """What Serve would be told, by nobody."""
+class NoReports:
+    """Reports to Serve, which are dropped."""
 
     own_headers: frozenset[bytes] = frozenset()
 
@@ -95,7 +94,7 @@ class Book:
 
 
 @contextmanager
-def running_house(folder: Path, tokens: Tokens) -> Iterator[House]:
+def running_system(folder: Path, tokens: Tokens) -> Iterator[SystemUnderTest]:
     """Start all of it, and stop it at the end."""
     with _in_a_thread(_serving(folder, tokens)) as replicas:
         front = free_port()
@@ -103,14 +102,14 @@ def running_house(folder: Path, tokens: Tokens) -> Iterator[House]:
             edge = make_edge(folder, front)
             edge.start()
             try:
-                yield House(edge, front, replicas)
+                yield SystemUnderTest(edge, front, replicas)
             finally:
                 edge.stop()
 
 
 @contextmanager
 def _in_a_thread(serving: contextlib.AbstractAsyncContextManager[dict[str, int]]) -> Iterator[Any]:
-    """Keep servers in an event loop of their own, as replicas are."""
+    """Keep servers in a separate event loop, as replicas are."""
     ready, ended = threading.Event(), asyncio.Event()
     made: dict[str, int] = {}
 
@@ -154,16 +153,16 @@ async def _serving(folder: Path, tokens: Tokens) -> AsyncIterator[dict[str, int]
 
 @asynccontextmanager
 async def _server(app: FastAPI, prefix: str) -> AsyncIterator[int]:
-    book = Book(prefix)
+    reports = NoReports(prefix)
 
     async def as_serve_does(scope: Scope, receive: Receive, send: Send) -> None:
-        await app({**scope, "root_path": book.prefix}, receive, send)
+        await app({**scope, "root_path": reports.prefix}, receive, send)
 
     served: ASGIApp = as_serve_does
     with socket.create_server(("127.0.0.1", 0), backlog=2048) as listener:
         config = uvicorn.Config(
             served,
-            http=fast_path_protocol(app)(book),  # type: ignore[arg-type]
+            http=fast_path_protocol(app)(reports),  # type: ignore[arg-type]
             lifespan="off",
             log_config=None,
         )
@@ -197,15 +196,8 @@ async def _gateway(store: Store, tokens: Tokens, asked: int) -> AsyncIterator[Fa
     calls = HttpCalls(base_finder(url, ""), DEADLINE_S)
     client = InferenceClient(calls, DEADLINE_S, on_answer=counts.latencies_s.observe)
     logins = Logins(store, users, tokens, LoginLimits(per_address=10))
-    service = GatewayService(
-        logins,
-        tokens,
-        client,
-        counts,
-        Fallback(),
-        AuditBuffer(AuditLog(store)),
-        None,
-    )
+    audit = AuditBuffer(AuditLog(store))
+    service = GatewayService(logins, tokens, client, counts, Fallback(), audit)
     yield gateway.create_app(service)
     await client.close()
 
@@ -230,7 +222,7 @@ async def _flow(folder: Path) -> FastAPI:
 
 
 def _front(port: int, replicas: dict[str, int]) -> str:
-    """Return what Serve writes in essence, the longest prefix first."""
+    """Return the essence of Serve's HAProxy configuration, the longest prefix first."""
     lines = ["global", "    maxconn 2000", "defaults", "    mode http"]
     lines += ["    timeout connect 5s", "    timeout client 60s", "    timeout server 60s"]
     lines += ["    option abortonclose", "frontend front", f"    bind 127.0.0.1:{port}"]
