@@ -8,8 +8,8 @@
 ``AsyncClient`` has the same calls, to be awaited.
 """
 
-from greenwave.client.aio.client import AsyncClient
-from greenwave.client.blocking.client import Client
+from greenwave.client.aio import AsyncClient
+from greenwave.client.blocking import Client
 from greenwave.client.calls.inference import Observed
 from greenwave.client.errors import (
     GreenwaveError,
