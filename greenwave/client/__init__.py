@@ -24,12 +24,15 @@ from greenwave.client.errors import (
     UnknownOutcomeError,
     UnusableAnswerError,
 )
-from greenwave.client.records import Account, Card, Customer, Loan
 from greenwave.client.results import (
+    Account,
+    Card,
+    Customer,
     Decision,
     DensityForecast,
     FailedPrediction,
     FlowForecast,
+    Loan,
     Prediction,
     Sample,
     Shown,

@@ -28,7 +28,7 @@ def test_help_tells_what_a_call_takes_and_returns() -> None:
         act = client.run().act
         assert str(inspect.signature(act)).startswith("(junction: 'str', observation:")
         assert inspect.signature(act).return_annotation == returned
-        assert (act.__doc__ or "").startswith("Ask which phase a junction shall show next")
+        assert (act.__doc__ or "").startswith("Ask which phase a junction is to show next")
 
 
 def test_a_machine_that_only_calls_needs_nothing_of_what_serves() -> None:

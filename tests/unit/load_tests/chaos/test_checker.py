@@ -317,6 +317,9 @@ def test_a_missing_step_must_be_that_of_a_request_without_an_answer() -> None:
     others = missed(0.2, 1.0), missed(0.8, 1.1)
     assert wrong_steps(first, *others, missed(0.9, 1.2), third, fourth) == []
     assert wrong_steps(first, *others, third, fourth) == [3, 4]
+    assert wrong_steps(first, third, fourth) == [3, 4]
+    refused_request = replace(missed(0.9, 1.2), outcome=Outcome.REFUSED)
+    assert wrong_steps(first, refused_request, third, fourth) == [3, 4]
 
 
 def test_two_missing_steps_in_a_row_are_followed() -> None:
