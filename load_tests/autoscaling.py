@@ -26,6 +26,7 @@ from rich.console import Console
 from load_tests.chaos.checker import Verdict, check
 from load_tests.chaos.clients import PAUSE_AFTER_FAILURE_S, Client
 from load_tests.chaos.history import History, Key, Outcome
+from load_tests.harness.command_line import save_figure
 from load_tests.harness.shipped import shipped_application
 from load_tests.harness.system import System, running_system
 from models.networks.shipped import JUNCTIONS
@@ -259,7 +260,7 @@ def plot(path: Path, seconds: Sequence[Second]) -> None:
     moves.set_xlabel("seconds")
     for axes in (load, replicas, latency, moves):
         axes.spines["top"].set_visible(False)
-    figure.savefig(path, dpi=110, metadata={"Software": None} if path.suffix == ".png" else None)
+    save_figure(figure, path)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 import aiohttp
@@ -40,12 +39,7 @@ class AsyncClient(BaseClient[Asynchronous, Exchange]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def _perform(self, call: Call[Result], /) -> Result:

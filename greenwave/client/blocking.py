@@ -6,7 +6,6 @@ import ssl
 import threading
 import time
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 import httpcore
@@ -42,12 +41,7 @@ class Client(BaseClient[Blocking, Exchange]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _perform(self, call: Call[Result], /) -> Result:

@@ -17,7 +17,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from load_tests.chaos.requests import ANSWERED
 from load_tests.chaos.service_trials import ServiceResult
 from load_tests.chaos.state_faults import MODES, ApplicationUnderTest
 from load_tests.chaos.state_trials import StateResult
+from load_tests.harness.command_line import names_of
 from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.shipped import ROOT
 from load_tests.harness.system import System, free_port_base, make_instance
@@ -56,9 +57,9 @@ The exit code is 1 when a promise of docs/hidden-states.md is broken.
 
     make chaos ARGS="states --faults replica,actor --modes actor --seconds 12"
 """
-_NAMES = ("fault", "mode")
+_WORDS = ("fault", "mode", "outcomes", "promise")
 _FIGURES = (
-    *(*_NAMES, "requests", "answered", "refused", "unknown", "away_s"),
+    *("requests", "answered", "refused", "unknown", "away_s"),
     *("lost", "lost_ms", "doubled", "revived"),
 )
 
@@ -83,7 +84,7 @@ def main(arguments: Sequence[str]) -> int:
 def run_services(arguments: Sequence[str]) -> int:
     faults = service_faults.FAULTS
     parser = _parser(SERVICES)
-    parser.add_argument("--only", type=_names_of(faults), default=list(faults), help=_BY_COMMA)
+    parser.add_argument("--only", type=names_of(faults), default=list(faults), help=_BY_COMMA)
     parser.add_argument("--seconds", type=float, default=10.0, help="shortest load of each")
     options = parser.parse_args(arguments)
     if options.list:
@@ -97,16 +98,17 @@ def run_services(arguments: Sequence[str]) -> int:
             results.append(asyncio.run(trial))
             _print_verdict("noticed", results[-1].complaints())
     if results:
-        console.print(_services_table(results))
+        title = "longest time without an answer of a service, in seconds"
+        console.print(_table(title, [_services_cells(each) for each in results]))
     return _finish(options, [_service_row(each) for each in results], complete=len(options.only))
 
 
 def run_states(arguments: Sequence[str]) -> int:
     faults = state_faults.FAULTS
     parser = _parser(STATES)
-    parser.add_argument("--faults", type=_names_of(faults), default=list(faults), help=_BY_COMMA)
+    parser.add_argument("--faults", type=names_of(faults), default=list(faults), help=_BY_COMMA)
     parser.add_argument(
-        "--modes", type=_names_of(MODES), default=list(MODES), help=f"by comma: {', '.join(MODES)}"
+        "--modes", type=names_of(MODES), default=list(MODES), help=f"by comma: {', '.join(MODES)}"
     )
     parser.add_argument(
         "--load",
@@ -136,7 +138,8 @@ def run_states(arguments: Sequence[str]) -> int:
                         console.print(f"      {finding}", markup=False, style="dim")
     rows = [_state_row(each) for each in results]
     if rows:
-        console.print(_states_table(rows))
+        title = "steps lost, doubled, revived; away: longest time without an answer"
+        console.print(_table(title, [_states_cells(each) for each in rows]))
     return _finish(options, rows, complete=len(options.faults) * len(options.modes))
 
 
@@ -152,18 +155,6 @@ def _parser(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--list", action="store_true", help="list the faults, and stop")
     return parser
-
-
-def _names_of(known: Collection[str]) -> Callable[[str], list[str]]:
-    """Return what reads some of the known names, separated by commas."""
-
-    def read(text: str) -> list[str]:
-        names = text.split(",")
-        if unknown := [name for name in names if name not in known]:
-            raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(known)}")
-        return names
-
-    return read
 
 
 def _list(faults: Iterator[tuple[str, str]]) -> int:
@@ -230,21 +221,16 @@ def _service_row(result: ServiceResult) -> dict[str, Any]:
     }
 
 
-def _services_table(results: list[ServiceResult]) -> Table:
-    title = "longest time without an answer of a service, in seconds"
-    services = list(results[0].away_s)
-    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("fault")
-    for name in (*services, "slowest", "lost", "missing"):
-        table.add_column(name, justify="right")
-    table.add_column("requests")
-    for each in results:
-        figures = [f"{each.away_s[name]:.1f}" for name in services]
-        others = [f"{n} x {kind}" for kind, n in each.kinds.items() if kind != ANSWERED]
-        seen = ", ".join([f"{each.kinds[ANSWERED]} answered", *others])
-        counts = (f"{each.slowest_s:.1f}", str(each.lost), str(each.missing))
-        table.add_row(each.fault.about, *figures, *counts, seen)
-    return table
+def _services_cells(result: ServiceResult) -> dict[str, str]:
+    others = [f"{n} x {kind}" for kind, n in result.kinds.items() if kind != ANSWERED]
+    return {
+        "fault": result.fault.about,
+        **{name: f"{seconds:.1f}" for name, seconds in result.away_s.items()},
+        "slowest": f"{result.slowest_s:.1f}",
+        "lost": f"{result.lost}",
+        "missing": f"{result.missing}",
+        "outcomes": ", ".join([f"{result.kinds[ANSWERED]} answered", *others]),
+    }
 
 
 def _state_row(result: StateResult) -> dict[str, Any]:
@@ -262,15 +248,19 @@ def _state_row(result: StateResult) -> dict[str, Any]:
     }
 
 
-def _states_table(rows: list[dict[str, Any]]) -> Table:
-    title = "steps lost, doubled, revived; away: longest time without an answer"
+def _states_cells(row: Mapping[str, Any]) -> dict[str, str]:
+    figures = ("fault", "mode", *_FIGURES)
+    promise = "[red]broken[/red]" if row["broken"] else "[green]kept[/green]"
+    return {name.replace("_", " "): str(row[name]) for name in figures} | {"promise": promise}
+
+
+def _table(title: str, rows: Sequence[Mapping[str, str]]) -> Table:
+    """Lay out rows with the same columns: words to the left, figures to the right."""
     table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for column in _FIGURES:
-        table.add_column(column.replace("_", " "), justify="left" if column in _NAMES else "right")
-    table.add_column("promise")
+    for column in rows[0]:
+        table.add_column(column, justify="left" if column in _WORDS else "right")
     for row in rows:
-        figures = (str(row[name]) for name in _FIGURES)
-        table.add_row(*figures, "[red]broken[/red]" if row["broken"] else "[green]kept[/green]")
+        table.add_row(*row.values())
     return table
 
 

@@ -8,7 +8,6 @@ import json
 import random
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
-from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
 import aiohttp
@@ -47,12 +46,7 @@ class Client:
         )
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._session.close()
 
     async def predict(
