@@ -142,7 +142,7 @@ class Scaling:
             replicas, moves = await asyncio.gather(
                 asyncio.to_thread(self._replicas), asyncio.to_thread(self.system.moved_states)
             )
-            new, seen = self.history.asked[seen:], len(self.history.asked)
+            new, seen = self.history.predictions[seen:], len(self.history.predictions)
             latencies = [each.done - each.sent for each in new]
             cuts = statistics.quantiles(latencies, n=20) if len(latencies) > 1 else [0.0] * 19
             now = time.monotonic()

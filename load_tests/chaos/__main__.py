@@ -26,14 +26,14 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from load_tests.chaos import service_faults, service_trials, state_faults, state_trials
+from load_tests.chaos import service_experiments, service_faults, state_experiments, state_faults
 from load_tests.chaos.checker import Harm
 from load_tests.chaos.clients import LOADS
 from load_tests.chaos.history import Outcome
 from load_tests.chaos.requests import ANSWERED
-from load_tests.chaos.service_trials import ServiceResult
+from load_tests.chaos.service_experiments import ServiceResult
+from load_tests.chaos.state_experiments import StateResult
 from load_tests.chaos.state_faults import MODES, ApplicationUnderTest
-from load_tests.chaos.state_trials import StateResult
 from load_tests.harness.command_line import names_of
 from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.shipped import ROOT
@@ -94,8 +94,8 @@ def run_services(arguments: Sequence[str]) -> int:
     with _reported(), system_under_test() as sut:
         for name in options.only:
             console.print(f"{name}: {faults[name].about} ...", end=" ")
-            trial = service_trials.run_trial(sut, faults[name], options.seconds)
-            results.append(asyncio.run(trial))
+            experiment = service_experiments.run_experiment(sut, faults[name], options.seconds)
+            results.append(asyncio.run(experiment))
             _print_verdict("noticed", results[-1].complaints())
     if results:
         title = "longest time without an answer of a service, in seconds"
@@ -117,7 +117,7 @@ def run_states(arguments: Sequence[str]) -> int:
         help="mixed: states that are stepped, left alone, reset; repeated: requests with"
         " idempotency keys, a fifth of them repeated",
     )
-    parser.add_argument("--seconds", type=float, default=12.0, help="shortest load of a trial")
+    parser.add_argument("--seconds", type=float, default=12.0, help="shortest load of each")
     parser.add_argument("--port-base", type=int, help="first of the system's 500 ports")
     options = parser.parse_args(arguments)
     if options.list:
@@ -130,8 +130,10 @@ def run_states(arguments: Sequence[str]) -> int:
             for name in options.faults:
                 console.print(f"{name}, {mode}: {faults[name].about} ...", end=" ")
                 load, seconds = LOADS[options.load], options.seconds
-                trial = state_trials.run_trial(app, faults[name], mode, seconds, load)
-                results.append(asyncio.run(trial))
+                experiment = state_experiments.run_experiment(
+                    app, faults[name], mode, seconds, load
+                )
+                results.append(asyncio.run(experiment))
                 _print_verdict("broken", results[-1].broken())
                 if results[-1].broken():
                     for finding in results[-1].verdict.findings[:3]:
@@ -201,7 +203,7 @@ def _print_verdict(otherwise: str, complaints: Sequence[str]) -> None:
 
 
 def _finish(options: argparse.Namespace, rows: list[dict[str, Any]], complete: int) -> int:
-    """Write the figures, and return 1 if a trial is missing or has complaints."""
+    """Write the figures, and return 1 if an experiment is missing or has complaints."""
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
     complaints = any(row.get("complaints") or row.get("broken") for row in rows)
@@ -238,7 +240,7 @@ def _state_row(result: StateResult) -> dict[str, Any]:
     return {
         "fault": result.fault.name,
         "mode": result.mode,
-        "requests": len(history.asked),
+        "requests": len(history.predictions),
         **{outcome.value: history.count(outcome) for outcome in Outcome},
         "away_s": round(history.away_s(), 2),
         **{harm.value: verdict.steps(harm) for harm in Harm},

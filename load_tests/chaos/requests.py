@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import aiohttp
 
 from deployments.http.messages import RUN_HEADER
-from load_tests.chaos.history import Asked, History, Key, Outcome
+from load_tests.chaos.history import History, Key, Outcome, Prediction
 from models.networks.shipped import JUNCTIONS
 
 TIMEOUT_S = 10.0
@@ -151,11 +151,11 @@ def predictions(run: str, record: Record) -> Iterator[Request]:
             sent: float, done: float, body: Any, headers: Mapping[str, str], key: Key = key
         ) -> str:
             step = int(headers.get("X-Hidden-State-Step", 0))
-            record.history.asked.append(Asked(key, sent, done, Outcome.ANSWERED, step))
+            record.history.predictions.append(Prediction(key, sent, done, Outcome.ANSWERED, step))
             return ANSWERED
 
         def miss(sent: float, done: float, key: Key = key) -> None:
-            record.history.asked.append(Asked(key, sent, done, Outcome.UNKNOWN))
+            record.history.predictions.append(Prediction(key, sent, done, Outcome.UNKNOWN))
 
         body = {"junction_id": junction, "obs_data": [0.5, 0.25]}
         yield Request("POST", "/predict_action", body, {RUN_HEADER: run}, note=note, miss=miss)

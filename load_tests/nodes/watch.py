@@ -86,7 +86,7 @@ class Watch:
             for each in record.seen
             if each.what == ANSWERED and each.sent > moment
         }
-        asked = [each for record in self.records.values() for each in record.history.asked]
+        asked = [each for record in self.records.values() for each in record.history.predictions]
         histories = [record.history for record in self.records.values()]
         stepped = {e.key for each in histories for e in each.answers if e.sent > moment}
         everywhere = {_name(service, node) for service, node in itertools.product(PATHS, nodes)}

@@ -97,7 +97,7 @@ def _post(url: str, body: object, form: type[AnyForm]) -> Call[AnyForm]:
     return Call(
         method="POST",
         url=url,
-        effect=Effect.NOTHING,
+        effect=Effect.NONE,
         headers=JSON,
         body=json_bytes(body),
         read=lambda reply: form.model_validate_json(reply.body),

@@ -92,7 +92,7 @@ class RunCalls:
         return Call(
             method="POST",
             url=f"{self.url}/api/traffic/action",
-            effect=Effect.THE_SAME,
+            effect=Effect.IDEMPOTENT,
             headers={**JSON, **run_headers(self.name), "idempotency-key": key},
             body=json_bytes(body),
             read=partial(_read_own_decision, junction, key),
@@ -105,7 +105,7 @@ class RunCalls:
         return Call(
             method="GET",
             url=f"{self.url}/api/traffic/action",
-            effect=Effect.ANOTHER,
+            effect=Effect.NOT_IDEMPOTENT,
             headers=run_headers(self.name),
             read=_read_decision,
             authorized=True,
@@ -116,7 +116,7 @@ class RunCalls:
         return Call(
             method="POST",
             url=f"{self.url}/api/traffic/reset",
-            effect=Effect.THE_SAME,
+            effect=Effect.IDEMPOTENT,
             headers=run_headers(self.name),
             read=nothing,
             authorized=True,

@@ -114,7 +114,7 @@ class InferenceRunCalls:
         return Call(
             method="POST",
             url=f"{self.url}/predict_action",
-            effect=Effect.THE_SAME,
+            effect=Effect.IDEMPOTENT,
             headers=headers,
             body=json_bytes(_item(junction, observation)),
             read=partial(_read_prediction, junction, key),
@@ -136,7 +136,7 @@ class InferenceRunCalls:
         return Call(
             method="POST",
             url=f"{self.url}/predict_actions",
-            effect=Effect.THE_SAME,
+            effect=Effect.IDEMPOTENT,
             headers={**JSON, **self._headers()},
             body=json_bytes({"items": items}),
             read=partial(_read_items, sent),
@@ -147,7 +147,7 @@ class InferenceRunCalls:
         return Call(
             method="POST",
             url=f"{self.url}/reset_hidden",
-            effect=Effect.THE_SAME,
+            effect=Effect.IDEMPOTENT,
             headers=self._headers(),
             read=nothing,
         )

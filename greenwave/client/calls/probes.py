@@ -38,7 +38,7 @@ def get(url: str, form: type[AnyForm], headers: Mapping[str, str] | None = None)
     return Call(
         method="GET",
         url=url,
-        effect=Effect.NOTHING,
+        effect=Effect.NONE,
         headers=headers or {},
         read=lambda reply: form.model_validate_json(reply.body),
     )
@@ -49,7 +49,7 @@ def status_call(url: str, form: type[AnyForm]) -> Call[AnyForm]:
     return Call(
         method="GET",
         url=url,
-        effect=Effect.NOTHING,
+        effect=Effect.NONE,
         answers=(200, 503),
         read=partial(_read_status, form),
     )

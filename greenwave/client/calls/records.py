@@ -48,7 +48,7 @@ class RecordCalls(Probed, Generic[AnyRecord]):
         return Call(
             method="PUT",
             url=self.root,
-            effect=Effect.ANOTHER,
+            effect=Effect.NOT_IDEMPOTENT,
             answers=(200, 400),
             headers=JSON,
             body=json_bytes(record),
@@ -57,14 +57,16 @@ class RecordCalls(Probed, Generic[AnyRecord]):
 
     def delete(self, mobile: str) -> Call[None]:
         """Delete the record with this mobile number."""
-        return Call(method="DELETE", url=self._of(mobile), effect=Effect.ANOTHER, read=nothing)
+        return Call(
+            method="DELETE", url=self._of(mobile), effect=Effect.NOT_IDEMPOTENT, read=nothing
+        )
 
     def say_hello(self) -> Call[str]:
         """Return the greeting of the service."""
         return Call(
             method="GET",
             url=f"{self.root}/sayHello",
-            effect=Effect.NOTHING,
+            effect=Effect.NONE,
             read=lambda reply: str(TypeAdapter(str).validate_json(reply.body)),
         )
 
@@ -80,7 +82,7 @@ class NumberedCalls(RecordCalls[AnyRecord]):
         return Call(
             method="POST",
             url=self._of(mobile),
-            effect=Effect.ANOTHER,
+            effect=Effect.NOT_IDEMPOTENT,
             answers=(201, 400),
             read=_read_done,
         )
@@ -113,7 +115,7 @@ class AccountCalls(RecordCalls[Customer]):
         return Call(
             method="POST",
             url=self.root,
-            effect=Effect.ANOTHER,
+            effect=Effect.NOT_IDEMPOTENT,
             answers=(201, 400),
             headers=JSON,
             body=json_bytes(body),

@@ -15,11 +15,11 @@ Result = TypeVar("Result")
 
 
 class Effect(Enum):
-    """What it does when a call arrives twice."""
+    """The effect of a call on the service, and so of its repetition."""
 
-    NOTHING = "a call only asks"
-    THE_SAME = "a call has one effect, however often it arrives"
-    ANOTHER = "a call has one more effect each time it arrives"
+    NONE = "a call only reads"
+    IDEMPOTENT = "a call has one effect, however often it arrives"
+    NOT_IDEMPOTENT = "a call has one more effect each time it arrives"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def describe(error: Exception) -> str:
 
 
 def nothing(_: Reply) -> None:
-    """Read an answer that says no more than that it is done."""
+    """Read an answer without a result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

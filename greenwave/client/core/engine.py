@@ -83,7 +83,7 @@ class CallEngine:
                     login.refuse(token)
                     logged_in_anew = True
                     continue
-            perhaps_done |= failure.perhaps_done and call.effect is not Effect.NOTHING
+            perhaps_done |= failure.perhaps_done and call.effect is not Effect.NONE
             pause_s = self._pause_s(failure, attempts)
             over = attempts >= most or self._clock() + pause_s >= deadline
             if over or not _may_repeat(call, failure):
@@ -139,7 +139,7 @@ class CallEngine:
 
 
 def _may_repeat(call: Call[Result], failure: Failure) -> bool:
-    return failure.passes and not (failure.perhaps_done and call.effect is Effect.ANOTHER)
+    return failure.passes and not (failure.perhaps_done and call.effect is Effect.NOT_IDEMPOTENT)
 
 
 def _read(call: Call[Result], reply: Reply, attempts: int) -> Result:

@@ -38,7 +38,7 @@ class Login:
         self.call = Call(
             method="POST",
             url=f"{gateway}/api/auth/login",
-            effect=Effect.NOTHING,
+            effect=Effect.NONE,
             read=_read,
             headers=JSON,
             body=json_bytes({"username": username, "password": password}),

@@ -84,7 +84,9 @@ class ServiceResult:
         return found
 
 
-async def run_trial(sut: SystemUnderTest, fault: ServiceFault, seconds: float) -> ServiceResult:
+async def run_experiment(
+    sut: SystemUnderTest, fault: ServiceFault, seconds: float
+) -> ServiceResult:
     """Load every service for ``seconds`` and until the system is whole again; inject the fault.
 
     Raises:
