@@ -97,7 +97,7 @@ def pauses():
 @pytest.fixture
 def ray(instance, releases, tmp_path, pauses):
     sessions = RaySessions(tmp_path / "sessions", tmp_path)
-    return ManagedRay(lambda: instance, releases, sessions, pauses.append)  # type: ignore[arg-type,return-value]
+    return ManagedRay(lambda: instance, releases, sessions, pauses.append)
 
 
 class FakeCluster:
