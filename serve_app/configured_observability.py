@@ -1,4 +1,4 @@
-"""What the settings say about access logs and traces."""
+"""Access logs and traces, as configured."""
 
 from __future__ import annotations
 

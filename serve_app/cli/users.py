@@ -1,4 +1,4 @@
-"""``greenwave users``: who may log in at the gateway."""
+"""``greenwave users``: the users of the gateway, and their scopes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Who may do what on an instance: its first user, its signing keys, its inference tokens."""
+"""The first user of an instance, its signing keys and its inference tokens."""

@@ -83,7 +83,7 @@ def listeners() -> Iterator[tuple[int, int | None]]:
 
 
 def holder(port: int) -> str:
-    """Return who listens on the port, as the end of a sentence; empty if unknown."""
+    """Return the listener of a port, as the end of a sentence; empty if unknown."""
     with contextlib.suppress(psutil.Error, StopIteration):
         process = psutil.Process(next(pid for p, pid in listeners() if p == port and pid))
         return f" by {process.name()} (process {process.pid})"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib.util
+import re
 from collections.abc import Iterator
 from functools import cache
 from importlib import metadata
@@ -49,8 +50,7 @@ def code_version(module: str) -> str:
 
 def _installed(requirement: str) -> str:
     """Return name and version of a requirement, or only its name if it is not installed."""
-    name = requirement.replace(";", " ").split()[0]
-    name = next(name[:at] for at in range(len(name) + 1) if at == len(name) or name[at] in "[<>=!~")
+    name = re.split(r"[\s;\[<>=!~]", requirement, maxsplit=1)[0]
     try:
         return f"{name} {metadata.version(name)}"
     except metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Strict reading of serve configs: Ray ignores unknown keys, so that a typing error would pass."""
+"""Strict reading of serve configs: Ray ignores unknown keys, such as misspelt ones."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _faults_of_deployments(application: Mapping[str, Any]) -> Iterator[str]:
         if user_config is None:
             continue
         if service.user_config is None:
-            yield f"{place}.user_config: {service.deployment} takes none"
+            yield f"{place}.user_config: {service.deployment} has none"
             continue
         try:
             service.user_config.model_validate(user_config)

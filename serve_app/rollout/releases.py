@@ -104,7 +104,7 @@ class Releases:
     @contextlib.contextmanager
     def deploy_lock(self) -> Iterator[None]:
         """Wait until no other process sends a config to the cluster."""
-        with self._open_lock("turn") as file:
+        with self._open_lock("deploy") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 

@@ -1,4 +1,4 @@
-"""The way of every config onto a cluster: a bad one changes nothing."""
+"""Rollouts: a config that does not run is replaced by the current release."""
 
 from __future__ import annotations
 

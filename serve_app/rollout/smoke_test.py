@@ -1,4 +1,4 @@
-"""First calls of a system that has just been deployed: does it serve as its config asks?"""
+"""The first calls of a deployed system, which check that it serves as configured."""
 
 from __future__ import annotations
 

@@ -36,15 +36,15 @@ def post(
 def assert_is_503_of_its_service(answer: httpx.Response, listener: str, unknown: bool) -> None:
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
     body, code = answer.json(), answer.headers.get("x-error-code")
-    said = UNKNOWN if unknown else "Service unavailable"
+    message = UNKNOWN if unknown else "Service unavailable"
     match listener:
         case "inference":
             assert code == ("outcome_unknown" if unknown else "overloaded")
-            assert body == {"detail": said, "code": code}
+            assert body == {"detail": message, "code": code}
         case "density":  # a forecast has no effect that could be in doubt
             assert (code, body) == ("overloaded", {"detail": "Service unavailable"})
         case "gateway":
-            assert (body.pop("status"), body.pop("message")) == ("error", said)
+            assert (body.pop("status"), body.pop("message")) == ("error", message)
             assert abs(body["timestamp"] - time.time() * 1000) < 2000
         case _:
             assert answer.headers["content-type"] == "application/problem+json"

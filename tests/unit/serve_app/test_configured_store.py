@@ -46,7 +46,7 @@ def test_a_store_that_every_replica_reaches_is_not(cluster, url, known):
 def test_ray_lets_no_node_join_with_another_version_and_names_both(other):
     """`ray start --address` asks this before it starts anything."""
     here = compute_version_info()
-    ray_version, python_version = (said or own for said, own in zip(other, here, strict=True))
+    ray_version, python_version = (given or own for given, own in zip(other, here, strict=True))
     cluster = {"ray_version": ray_version, "python_version": python_version}
     with pytest.raises(RuntimeError) as refusal:
         check_version_info(cluster, "node 10.0.0.2")

@@ -1,4 +1,4 @@
-"""Where an import has failed is said as a place in a file."""
+"""The place of a failed import: a file and a line."""
 
 import json
 

@@ -47,6 +47,6 @@ def test_without_the_database_there_is_one_sentence(tmp_path, monkeypatch, capsy
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setattr(sys, "argv", ["", "requirements.lock"])
     assert vulnerabilities.main() == NO_VERDICT
-    said = capsys.readouterr().out
-    assert said.startswith("No verdict: the advisory database is out of reach (")
-    assert said.count("\n") == 1
+    printed = capsys.readouterr().out
+    assert printed.startswith("No verdict: the advisory database is out of reach (")
+    assert printed.count("\n") == 1

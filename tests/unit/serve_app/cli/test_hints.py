@@ -38,12 +38,12 @@ def test_up_prints_how_to_change_the_password_of_this_instance(tmp_path, monkeyp
     for name in ("STORE_URL", "JWT_AUTH_USERNAME", "JWT_AUTH_PASSWORD"):
         monkeypatch.delenv(name, raising=False)
     up._print_first_user(argparse.Namespace(port_base=31000))
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     change = f"DATA_DIR={tmp_path} .venv/bin/greenwave users passwd operator --port-base 31000"
-    assert change in said
+    assert change in printed
     assert main(["audit", "--port-base", "31000"]) == 0
     assert "user added" in capsys.readouterr().out
-    assert f'`DATA_DIR={tmp_path} make demo ARGS="--port-base 31000"`' in said
+    assert f'`DATA_DIR={tmp_path} make demo ARGS="--port-base 31000"`' in printed
 
 
 def test_up_prints_how_to_stop_this_instance(tmp_path, monkeypatch, capsys):

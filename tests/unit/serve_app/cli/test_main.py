@@ -32,19 +32,19 @@ def test_a_variable_that_is_not_valid_is_named_in_one_sentence(
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     monkeypatch.setenv(variable, value)
     assert main(["status"]) == 1
-    said = capsys.readouterr().err
-    assert said.startswith(f"{variable} is not valid: ")
-    assert len(said.splitlines()) == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"{variable} is not valid: ")
+    assert len(printed.splitlines()) == 1
 
 
-@pytest.mark.parametrize("said", ["Interrupted. The release before it serves on.", ""])
-def test_ctrl_c_ends_with_130_and_with_what_there_is_to_say(said, monkeypatch, capsys):
+@pytest.mark.parametrize("message", ["Interrupted. The release before it serves on.", ""])
+def test_ctrl_c_ends_with_130_and_the_message(message, monkeypatch, capsys):
     def read(options: object) -> None:
-        raise KeyboardInterrupt(*filter(None, [said]))
+        raise KeyboardInterrupt(*filter(None, [message]))
 
     monkeypatch.setattr(deploy, "read", read)
     assert main(["deploy"]) == 130
-    assert capsys.readouterr().err.strip() == said
+    assert capsys.readouterr().err.strip() == message
 
 
 def test_up_takes_one_config(capsys):
@@ -86,16 +86,16 @@ def with_a_broken_service(*words: str, folder: object) -> subprocess.CompletedPr
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "printed"),
     [
         (["down", "--port-base", "31000"], "Nothing was running"),
         (["status", "--port-base", "31000"], "Greenwave is not running"),
         (["up", "--help"], "--no-edge"),
     ],
 )
-def test_a_service_that_does_not_import_never_prevents_a_stop(words, said, tmp_path):
+def test_a_service_that_does_not_import_never_prevents_a_stop(words, printed, tmp_path):
     ran = with_a_broken_service(*words, folder=tmp_path)
-    assert said in ran.stdout + ran.stderr
+    assert printed in ran.stdout + ran.stderr
     assert "Traceback" not in ran.stderr
 
 
@@ -119,9 +119,9 @@ def test_up_starts_nothing_where_the_config_finds_no_place(monkeypatch, capsys, 
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     monkeypatch.setattr(capacity, "local_node", lambda: capacity.Node(0.5, 8000.0))
     assert main(["up", "--port-base", "31000"]) == 1
-    said = capsys.readouterr().err
-    assert "and the cluster has 0.5 (1 node)" in said
-    assert "Nothing has been started." in said
+    printed = capsys.readouterr().err
+    assert "and the cluster has 0.5 (1 node)" in printed
+    assert "Nothing has been started." in printed
 
 
 class TestPlaceOfTheFront:
@@ -165,7 +165,7 @@ def test_up_names_no_port_of_a_service_that_the_config_lacks(capsys, tmp_path):
     instance = Instance(tmp_path)
     cards = [{"name": "cards", "route_prefix": "/api/cards"}]
     up._print_summary(instance, cards, Edge(instance), 1.0)
-    said = capsys.readouterr().out
-    assert "cards edge" in said
-    assert "loans edge" not in said
-    assert "gateway edge" not in said
+    printed = capsys.readouterr().out
+    assert "cards edge" in printed
+    assert "loans edge" not in printed
+    assert "gateway edge" not in printed

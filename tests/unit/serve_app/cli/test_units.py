@@ -46,7 +46,7 @@ def test_systemd_finds_no_fault(tmp_path):
     units = sorted(map(str, tmp_path.iterdir()))
     assert len(units) == 2
     command = ["systemd-analyze", "verify", "--man=no", *units]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    about_ours = [line for line in said.stderr.splitlines() if "greenwave" in line]
+    checked = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    about_ours = [line for line in checked.stderr.splitlines() if "greenwave" in line]
     assert about_ours == []
-    assert said.returncode == 0
+    assert checked.returncode == 0

@@ -53,7 +53,7 @@ def test_those_of_a_file_of_which_the_first_is_sent(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ("", "is empty"),
         ("short", "a token of 5 bytes"),
@@ -61,15 +61,15 @@ def test_those_of_a_file_of_which_the_first_is_sent(monkeypatch, tmp_path):
         (TOKEN + "ä", "not of printable ASCII"),
     ],
 )
-def test_an_unsafe_one_is_refused_and_not_shown(monkeypatch, given, said):
+def test_an_unsafe_one_is_refused_and_not_shown(monkeypatch, given, message):
     monkeypatch.setenv("INFERENCE_TOKEN", given)
-    with pytest.raises(InsecureSettingsError, match=said) as refusal:
+    with pytest.raises(InsecureSettingsError, match=message) as refusal:
         inference_tokens()
     assert not given or given not in str(refusal.value)
 
 
 @pytest.mark.parametrize(
-    ("content", "mode", "said"),
+    ("content", "mode", "message"),
     [
         ("", 0o600, "has no token"),
         ("short", 0o600, "a token of 5 bytes"),
@@ -77,10 +77,10 @@ def test_an_unsafe_one_is_refused_and_not_shown(monkeypatch, given, said):
         (TOKEN * 200, 0o600, "larger than"),
     ],
 )
-def test_an_unsafe_file_is_refused(monkeypatch, tmp_path, content, mode, said):
+def test_an_unsafe_file_is_refused(monkeypatch, tmp_path, content, mode, message):
     path = file_with(tmp_path, content, mode)
     monkeypatch.setenv("INFERENCE_TOKEN_FILE", str(path))
-    with pytest.raises(InsecureSettingsError, match=said):
+    with pytest.raises(InsecureSettingsError, match=message):
         inference_tokens()
 
 

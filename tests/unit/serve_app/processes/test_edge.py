@@ -124,13 +124,13 @@ def test_a_taken_port_is_named_with_its_holder(tmp_path):
             Edge(Instance(tmp_path), ports).start()
 
 
-def test_a_missing_binary_is_said_plainly(edge, monkeypatch):
+def test_a_missing_binary_is_reported(edge, monkeypatch):
     monkeypatch.setenv("RAY_SERVE_HAPROXY_BINARY_PATH", "/nowhere/haproxy")
     with pytest.raises(EdgeError, match="there is no HAProxy here"):
         edge.start()
 
 
-def test_a_missing_certificate_is_said_plainly(tmp_path):
+def test_a_missing_certificate_is_reported(tmp_path):
     probes = [socket.create_server(("", 0)) for _ in range(4)]
     ports = EdgePorts(*(probe.getsockname()[1] for probe in probes))
     for probe in probes:

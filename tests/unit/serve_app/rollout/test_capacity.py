@@ -113,8 +113,8 @@ def test_the_config_of_a_cluster_documents_its_needs():
     path = ROOT / "configs" / "cluster.yaml"
     cluster = yaml.safe_load(path.read_text())
     at_least = round(least(cluster).cpus + surge(cluster).cpus, 3)
-    said = f"It needs {at_least:g} CPUs at least, two nodes of two cores"
-    assert said in path.read_text()
+    needs = f"It needs {at_least:g} CPUs at least, two nodes of two cores"
+    assert needs in path.read_text()
     assert at_least <= 4
     assert f"can grow to {most(cluster).cpus:g};" in path.read_text()
 

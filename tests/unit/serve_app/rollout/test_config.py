@@ -44,7 +44,7 @@ def test_shipped_configs_are_valid(path):
     [
         (0, {"user_config": {"agent_pth": "/x"}}, "user_config.agent_pth"),
         (0, {"user_config": {"agent_path": 5}}, "user_config.agent_path"),
-        (1, {"user_config": {"revision": 2}}, "Gateway takes none"),
+        (1, {"user_config": {"revision": 2}}, "Gateway has none"),
         (0, {"name": "Inferenc"}, "the deployment of this application is Inference"),
     ],
 )

@@ -63,7 +63,7 @@ def answer(document: Any) -> Any:
     return document["paths"]["/ask"]["get"]["responses"]["200"]
 
 
-BODY, SAID = "POST /ask, body", "GET /ask, answer 200"
+BODY, GET = "POST /ask, body", "GET /ask, answer 200"
 
 INCOMPATIBLE: list[tuple[Edit, list[str]]] = [
     (
@@ -105,20 +105,20 @@ INCOMPATIBLE: list[tuple[Edit, list[str]]] = [
     ),
     (
         lambda d: answer(d)["content"].clear(),
-        [f"{SAID}: the form application/json was there, is gone"],
+        [f"{GET}: the form application/json was there, is gone"],
     ),
-    (lambda d: answer(d).pop("headers"), [f"{SAID}: the header `X-Code` was there, is gone"]),
+    (lambda d: answer(d).pop("headers"), [f"{GET}: the header `X-Code` was there, is gone"]),
     (
         lambda d: answer(d)["headers"]["X-Code"]["schema"]["enum"].append("w"),
-        [f"{SAID}, header `X-Code`: the value was 'u' or 'v', is 'u' or 'v' or 'w'"],
+        [f"{GET}, header `X-Code`: the value was 'u' or 'v', is 'u' or 'v' or 'w'"],
     ),
     (
         lambda d: item(d).pop("note"),
-        [f"{place}: the field `note` was there, is gone" for place in (SAID, BODY)],
+        [f"{place}: the field `note` was there, is gone" for place in (GET, BODY)],
     ),
     (
         lambda d: item(d)["id"].update(type="integer"),
-        [f"{place}.id: the type was string, is integer" for place in (SAID, BODY)],
+        [f"{place}.id: the type was string, is integer" for place in (GET, BODY)],
     ),
     (
         lambda d: d["components"]["schemas"]["Item"]["required"].append("kind"),
@@ -126,7 +126,7 @@ INCOMPATIBLE: list[tuple[Edit, list[str]]] = [
     ),
     (
         lambda d: d["components"]["schemas"]["Item"]["required"].clear(),
-        [f"{SAID}: the field `id` was required, is optional"],
+        [f"{GET}: the field `id` was required, is optional"],
     ),
     (
         lambda d: (
@@ -136,29 +136,32 @@ INCOMPATIBLE: list[tuple[Edit, list[str]]] = [
         [f"{BODY}: the field `extra` was unknown, is required"],
     ),
     (lambda d: item(d)["id"].update(minLength=2), [f"{BODY}.id: minLength was 1, is 2"]),
-    (lambda d: item(d)["id"].update(minLength=0), [f"{SAID}.id: minLength was 1, is 0"]),
+    (lambda d: item(d)["id"].update(minLength=0), [f"{GET}.id: minLength was 1, is 0"]),
     (lambda d: item(d)["id"].update(maxLength=5), [f"{BODY}.id: maxLength was 9, is 5"]),
-    (lambda d: item(d)["id"].pop("maxLength"), [f"{SAID}.id: maxLength was 9, is None"]),
+    (lambda d: item(d)["id"].pop("maxLength"), [f"{GET}.id: maxLength was 9, is None"]),
     (lambda d: item(d)["id"].update(pattern="x"), [f"{BODY}.id: pattern was None, is x"]),
     (
         lambda d: item(d)["kind"]["enum"].append("c"),
-        [f"{SAID}.kind: the value was 'a' or 'b', is 'a' or 'b' or 'c'"],
+        [f"{GET}.kind: the value was 'a' or 'b', is 'a' or 'b' or 'c'"],
     ),
     (
         lambda d: item(d)["kind"]["enum"].remove("a"),
         [f"{BODY}.kind: the value was 'a' or 'b', is 'b'"],
     ),
-    (lambda d: item(d)["kind"].pop("enum"), [f"{SAID}.kind: the value was 'a' or 'b', is any"]),
+    (lambda d: item(d)["kind"].pop("enum"), [f"{GET}.kind: the value was 'a' or 'b', is any"]),
     (
         lambda d: item(d)["note"]["anyOf"].append({"type": "integer"}),
-        [f"{SAID}.note: the type was string, is integer"],
+        [f"{GET}.note: the type was string, is integer"],
     ),
     (lambda d: item(d)["note"]["anyOf"].pop(), [f"{BODY}.note: the type was null, is string"]),
     (
         lambda d: item(d)["shares"]["items"].update(type="integer"),
         [f"{BODY}.shares[]: the type was number, is integer"],
     ),
-    (lambda d: item(d)["shares"].pop("items"), [f"{SAID}.shares[]: the type was number, is any"]),
+    (
+        lambda d: item(d)["shares"].pop("items"),
+        [f"{GET}.shares[]: the type was number, is any"],
+    ),
     (
         lambda d: d["components"]["schemas"]["Item"].update(additionalProperties=False),
         [f"{BODY}: any further field was possible, is impossible"],
@@ -166,7 +169,7 @@ INCOMPATIBLE: list[tuple[Edit, list[str]]] = [
     (
         lambda d: item(d).update(note={"oneOf": [{"type": "string"}, {"type": "integer"}]}),
         [
-            f"{SAID}.note: the type was string, is integer",
+            f"{GET}.note: the type was string, is integer",
             f"{BODY}.note: the type was null, is string",
         ],
     ),
