@@ -1,4 +1,4 @@
-"""Which tokens the inference service asks for, and which are refused before anything starts."""
+"""Inference tokens of the environment and of a file, and the refusal of unsafe ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def file_with(tmp_path: Path, content: str, mode: int = 0o600) -> Path:
     return path
 
 
-def test_by_default_none_is_asked_for():
+def test_by_default_there_is_none():
     settings = Settings()
     assert inference_tokens(settings) == ()
     assert configured_tokens(settings) is None
@@ -93,6 +93,6 @@ def test_a_file_that_is_not_there_and_both_at_once_are_refused(monkeypatch, tmp_
         inference_tokens()
 
 
-def test_a_replica_on_a_machine_without_the_token_does_not_stand_open():
+def test_a_replica_without_the_token_is_refused():
     with pytest.raises(InsecureSettingsError, match="on every node"):
         required_inference_tokens()

@@ -1,4 +1,4 @@
-"""Where the keys of the tokens come from, and that a changed file is noticed."""
+"""The keys of tokens: their sources, and the reload of a changed file."""
 
 from __future__ import annotations
 

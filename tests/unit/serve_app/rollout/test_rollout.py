@@ -83,8 +83,13 @@ def releases(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def rollout(releases, cluster):
-    return Rollout(DASHBOARD, 8100, releases, timeout_s=1)
+def warnings():
+    return []
+
+
+@pytest.fixture
+def rollout(releases, cluster, warnings):
+    return Rollout(DASHBOARD, 8100, releases, timeout_s=1, warn=warnings.append)
 
 
 def test_a_good_config_becomes_the_current_release(rollout, releases):
@@ -124,18 +129,16 @@ def test_several_applications_are_restored_one_after_the_other(rollout, releases
 
 
 @pytest.mark.parametrize("way", ["deploy", "roll_back"])
-def test_after_ctrl_c_the_current_release_is_restored(way, rollout, releases, cluster):
-    for name in ("first", "second"):
-        rollout.deploy(config(name))
-    warnings: list[str] = []
-    rollout.warn = warnings.append
+def test_after_ctrl_c_the_current_release_is_restored(
+    way, rollout, releases, cluster, two_releases, warnings
+):
     cluster.interrupts = 1
     with pytest.raises(KeyboardInterrupt, match=r"Interrupted. The previous release still serves"):
         getattr(rollout, way)(*arguments(way))
     assert cluster.sent[-1] == releases.current() == config("second")
     assert releases.previous() == config("first")
-    assert len(warnings) == 1
-    assert "restoring the previous release" in warnings[0]
+    (warning,) = warnings
+    assert "restoring the previous release" in warning
 
 
 def test_a_second_ctrl_c_ends_at_once_with_advice(rollout, releases, cluster):
@@ -204,14 +207,12 @@ def test_a_restored_release_needs_no_room(rollout, releases, cluster):
     assert cluster.sent[-1] == config("good")
 
 
-def test_a_config_that_can_outgrow_its_cluster_warns(rollout, cluster):
-    warnings: list[str] = []
-    rollout.warn = warnings.append
+def test_a_config_that_can_outgrow_its_cluster_warns(rollout, cluster, warnings):
     growing = config("good")
     growing["applications"][0]["deployments"] = [{"autoscaling_config": {"max_replicas": 9}}]
     rollout.deploy(growing)
-    assert len(warnings) == 1
-    assert "can grow to 9 CPUs" in warnings[0]
+    (warning,) = warnings
+    assert "can grow to 9 CPUs" in warning
     assert cluster.sent == [growing]
 
 
@@ -297,20 +298,18 @@ def test_other_rollouts_are_excluded_until_a_bad_config_is_replaced(
 def test_the_supervisor_of_ray_may_deploy_while_a_rollout_waits(
     rollout, releases, cluster, monkeypatch
 ):
-    turns: list[str] = []
+    deployed: list[str] = []
 
     def wait(dashboard: RayDashboard, names: list[str], *how: object) -> None:
         with releases.deploy_lock():  # would block indefinitely
-            turns.extend(names)
+            deployed.extend(names)
 
     monkeypatch.setattr(rollout_module, "wait_until_running", wait)
     rollout.deploy(config("good"))
-    assert turns == ["good"]
+    assert deployed == ["good"]
 
 
-def test_rolling_back_deploys_the_one_before(rollout, releases, cluster):
-    rollout.deploy(config("first"))
-    rollout.deploy(config("second"))
+def test_rolling_back_deploys_the_one_before(rollout, releases, cluster, two_releases):
     rollout.roll_back()
     assert cluster.sent[-1] == releases.current() == config("first")
 
