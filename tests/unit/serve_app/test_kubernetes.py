@@ -1,4 +1,4 @@
-"""What KubeRay is given is the serve config, confined, sized by it, and without a secret in it."""
+"""The Kubernetes manifest has the serve config, its sizes, confinement, and no secret."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_a_full_disk_is_reported_before_anything_is_started(tmp_path, monkeypatc
     assert instance.processes() == []
 
 
-def test_the_edge_and_the_keepers_outlive_ray(tmp_path):
+def test_the_edge_and_the_supervisors_outlive_ray(tmp_path):
     instance = Instance(tmp_path)
     roles = [Role.RAY, Role.EDGE, Role.RAY_SUPERVISOR]
     sleepers = {
