@@ -12,7 +12,7 @@ def receipt(n: int) -> Receipt:
     return Receipt(f"key-{n}", "print", n, (n,))
 
 
-def test_a_receipt_is_found_by_its_key_and_the_same_input() -> None:
+def test_a_receipt_is_found_by_its_key_and_the_same_input():
     cache = ReceiptCache((receipt(1), receipt(2)))
     assert cache.find("key-2", "print") == receipt(2)
     assert cache.find("key-3", "print") is None
@@ -20,7 +20,7 @@ def test_a_receipt_is_found_by_its_key_and_the_same_input() -> None:
         cache.find("key-2", "another")
 
 
-def test_the_newest_are_kept_in_the_order_of_their_steps() -> None:
+def test_the_newest_are_kept_in_the_order_of_their_steps():
     cache = ReceiptCache(tuple(receipt(n) for n in range(MAX_RECEIPTS)))
     for n in range(MAX_RECEIPTS, MAX_RECEIPTS + 6):
         cache.add(receipt(n))
@@ -28,7 +28,7 @@ def test_the_newest_are_kept_in_the_order_of_their_steps() -> None:
     assert cache.find("key-5", "print") is None
 
 
-def test_those_of_later_steps_are_in_their_order() -> None:
+def test_those_of_later_steps_are_in_their_order():
     cache = ReceiptCache(tuple(receipt(n) for n in range(1, 8)))
     assert cache.since(4) == (receipt(5), receipt(6), receipt(7))
     assert cache.since(7) == ()
