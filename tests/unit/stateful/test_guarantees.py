@@ -17,14 +17,13 @@ from deployments.stateful.layout import shard_of
 from deployments.stateful.protocol import Key
 from tests.unit.stateful.simulation.cluster import KEYS
 from tests.unit.stateful.simulation.history import Outcome
-from tests.unit.stateful.simulation.network import RAY, STORE
+from tests.unit.stateful.simulation.network import STORE
 from tests.unit.stateful.simulation.replica import Replica
 from tests.unit.stateful.simulation.scenario import KEY, Scenario, scenario, start, until
 from tests.unit.stateful.simulation.times import (
     CLOSE_TIMEOUT_S,
     KEEP_RELEASED_S,
     OPTIONS,
-    RESET_TIMEOUT_S,
 )
 
 COMMITTED_S = 0.02
@@ -113,17 +112,6 @@ async def test_a_short_stall_costs_nothing():
     assert owner.engine.counts.sessions == 1
 
 
-@scenario
-async def test_a_replica_that_closes_releases_its_states_at_once():
-    cluster = await start(2)
-    leaving, other = cluster.replicas
-    for _ in range(3):
-        await cluster.step(leaving)
-    await cluster.close(leaving)
-    with takes(cluster, 0.01):
-        assert (await cluster.step(other)).step == 4
-
-
 @pytest.mark.parametrize("back_after_s", [0.1, None])
 @scenario
 async def test_a_replica_that_closes_without_the_authority_waits_for_it_for_a_while(back_after_s):
@@ -164,30 +152,6 @@ async def test_without_the_authority_owners_step_on_and_responses_wait_from_the_
 
 
 # Resets
-
-
-@pytest.mark.parametrize("shards", [1, 3])
-@scenario
-async def test_a_reset_clears_every_state_of_its_run_and_no_other(shards):
-    cluster = await start(2, shards=shards)
-    for replica in cluster.replicas:
-        for key in KEYS:
-            await cluster.step(replica, key)
-    await cluster.clear(cluster.replicas[0], "a")
-    for key in KEYS:
-        assert (await cluster.step(cluster.replicas[1], key)).step == (1 if key.run == "a" else 3)
-
-
-@scenario
-async def test_a_reset_waits_for_the_lease_of_a_stalled_owner():
-    cluster = await start(2)
-    stalled, other = cluster.replicas
-    await cluster.step(stalled)
-    cluster.faults.stall_replica(stalled)
-    with takes(cluster, BROKEN_S, OPTIONS.lease_s):
-        await cluster.clear(other)
-    cluster.faults.heal()
-    assert (await cluster.step(stalled)).step == 1
 
 
 @scenario
@@ -236,30 +200,6 @@ async def test_without_the_store_a_member_comes_back_and_others_wait_for_it(hang
 
 
 @scenario
-async def test_without_the_store_a_reset_has_an_unknown_outcome_and_states_go_on():
-    cluster = await without_store()
-    call = cluster.reset(cluster.replicas[0], KEY.run)
-    await asyncio.sleep(RESET_TIMEOUT_S + 0.1)
-    assert call.done is None
-    assert (await cluster.step(cluster.replicas[1])).step == 3
-    cluster.faults.heal()
-    await cluster.clear(cluster.replicas[0])
-    assert (await cluster.step(cluster.replicas[1])).step == 1
-
-
-@scenario
-async def test_a_new_term_waits_for_the_store_and_loses_nothing():
-    cluster = await without_store()
-    cluster.kill_actor()
-    request = cluster.send(cluster.replicas[0], KEY)
-    await asyncio.sleep(OPTIONS.checkout_timeout_s / 2)
-    assert request.outcome is Outcome.PENDING
-    cluster.faults.heal()
-    await until(lambda: request.outcome is Outcome.RESPONDED)
-    assert request.step == 3
-
-
-@scenario
 async def test_with_durability_store_a_response_waits_for_the_store_and_survives_everything():
     cluster = await without_store(durability="store", snapshot_period_s=1000.0)
     request = cluster.send(cluster.replicas[1], KEY)
@@ -289,20 +229,6 @@ async def test_a_closing_replica_waits_until_the_store_has_its_states():
         assert (await cluster.step(other)).step == 4
 
 
-@scenario
-async def test_without_the_store_and_ray_everything_stops_until_either_is_back():
-    cluster = await without_store()
-    cluster.faults.cut(cluster.actor().node, RAY, for_s=1.0)
-    await asyncio.sleep(0.8)
-    owner = cluster.replicas[1]
-    assert not owner.owns(KEY)
-    request = cluster.send(owner, KEY)
-    await asyncio.sleep(0.15)
-    assert request.outcome is Outcome.PENDING
-    await until(lambda: request.outcome is Outcome.RESPONDED)
-    assert request.step == 3
-
-
 # Shards and layouts
 
 
@@ -324,6 +250,3 @@ async def test_a_dead_authority_stops_only_the_states_of_its_shard():
     assert others
     for key in others:
         assert (await cluster.step(cluster.replicas[1], key)).step == 2
-
-
-# Receipts
