@@ -82,12 +82,16 @@ async def test_a_step_behind_keys_with_nothing_to_send_is_sent():
 
 
 @simulated
-async def test_a_commit_renews_the_lease_by_the_lease_clock():
+async def test_a_commit_renews_the_lease_from_when_it_was_sent_by_the_lease_clock():
     committing = await Committing().begin(1)
     await asyncio.sleep(LEASE_S / 2)
     committing.step(*committing.keys)
-    await committing.commits.send()
-    await asyncio.sleep(LEASE_S - 0.01)
+    committing.authority.commits_arrive.clear()
+    sending = asyncio.create_task(committing.commits.send())
+    await asyncio.sleep(0.1)
+    committing.authority.commits_arrive.set()
+    await sending
+    await asyncio.sleep(LEASE_S - 0.11)
     assert committing.session.valid
     await asyncio.sleep(0.02)
     assert not committing.session.valid

@@ -184,6 +184,23 @@ async def test_an_owner_goes_on_without_the_authority_until_its_lease_ends():
 
 
 @simulated
+async def test_a_poll_renews_the_lease_from_when_it_was_sent():
+    authority, leases = await start()
+    await asyncio.sleep(0.05)  # a poll is on its way
+
+    async def hang(session: int) -> list[Key]:
+        await asyncio.Event().wait()
+        return []
+
+    authority.listen = hang  # type: ignore[method-assign]
+    authority.claims_arrive.clear()
+    await asyncio.sleep(LEASE_S - 0.06)
+    assert leases.owned(KEY) is not None
+    await asyncio.sleep(0.02)
+    assert leases.owned(KEY) is None
+
+
+@simulated
 async def test_a_poll_that_hangs_ends_with_its_session():
     """Otherwise no poll renews the new lease, and responses end whose commits hang as well."""
 
