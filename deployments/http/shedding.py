@@ -4,7 +4,7 @@ No fixed limit is right: the cost of a request differs by machine, by route and 
 So the limit follows the delay from a request's arrival to its turn in the event loop, as TCP adapts
 its window to congestion (additive increase, multiplicative decrease; D.-M. Chiu and R. Jain,
 Computer Networks and ISDN Systems 17, 1989). Only overload makes that delay grow: a request that
-waits for a hidden state or another service does not claim_cluster the event loop.
+waits for a hidden state or another service does not occupy the event loop.
 """
 
 from __future__ import annotations
