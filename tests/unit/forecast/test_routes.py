@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 import httpx
-import pytest
 from fastapi import FastAPI
 
 from deployments.forecast.api import prediction
@@ -29,33 +28,33 @@ async def echo(body: bytes) -> bytes:
     return body
 
 
-async def test_the_answer_is_what_the_service_says() -> None:
+async def test_the_answer_is_what_the_service_says():
     answer = await client_of(echo).post("/forecast", content=b'{"a":1}')
     assert answer.status_code == 200
     assert answer.json() == {"a": 1}
     assert answer.headers["content-type"] == "application/json"
 
 
-async def test_a_refusal_has_its_status_and_a_string() -> None:
-    async def refuse(body: bytes) -> bytes:
+async def test_a_refusal_has_its_status_and_a_string():
+    async def refuse(body):
         raise InvalidRequestError('so "not"')
 
     answer = await client_of(refuse).post("/forecast", content=b"{}")
     assert (answer.status_code, answer.json()) == (400, {"detail": 'so "not"'})
 
 
-async def test_a_defect_is_a_prediction_error() -> None:
-    async def fail(body: bytes) -> bytes:
+async def test_a_defect_is_a_prediction_error():
+    async def fail(body):
         raise RuntimeError("boom")
 
     answer = await client_of(fail).post("/forecast", content=b"{}")
     assert (answer.status_code, answer.json()) == (500, {"detail": "Prediction error: boom"})
 
 
-async def test_a_body_over_the_limit_is_refused_while_it_arrives() -> None:
+async def test_a_body_over_the_limit_is_refused_while_it_arrives():
     sent = 0
 
-    async def endless() -> AsyncIterator[bytes]:
+    async def endless():
         nonlocal sent
         for _ in range(1000):
             sent += 1
@@ -66,10 +65,10 @@ async def test_a_body_over_the_limit_is_refused_while_it_arrives() -> None:
     assert answer.json() == {"detail": "The request body is larger than 100 bytes"}
 
 
-async def test_more_requests_than_allowed_are_refused_and_the_others_answered() -> None:
+async def test_more_requests_than_allowed_are_refused_and_the_others_answered():
     go_on, at_work = asyncio.Event(), asyncio.Semaphore(0)
 
-    async def wait(body: bytes) -> bytes:
+    async def wait(body):
         at_work.release()
         await go_on.wait()
         return b"{}"
@@ -87,12 +86,10 @@ async def test_more_requests_than_allowed_are_refused_and_the_others_answered() 
     assert (await client.post("/forecast", content=b"")).status_code == 200
 
 
-async def test_a_body_that_does_not_arrive_in_time_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_body_that_does_not_arrive_in_time_is_refused(monkeypatch):
     monkeypatch.setattr("deployments.http.request.BODY_TIMEOUT_S", 0.01)
 
-    async def stuck() -> AsyncIterator[bytes]:
+    async def stuck():
         yield b"{"
         await asyncio.Event().wait()
 
@@ -100,13 +97,13 @@ async def test_a_body_that_does_not_arrive_in_time_is_refused(
     assert answer.status_code == 408
 
 
-async def test_other_routes_and_methods_answer_in_json() -> None:
+async def test_other_routes_and_methods_answer_in_json():
     client = client_of(echo)
     assert (await client.get("/nothing")).json() == {"detail": "Not Found"}
     assert (await client.get("/forecast")).status_code in (404, 405)
 
 
-async def test_the_prefix_of_the_application_is_not_part_of_the_route() -> None:
+async def test_the_prefix_of_the_application_is_not_part_of_the_route():
     transport = httpx.ASGITransport(app_of(echo), root_path="/flow")
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         assert (await client.post("/flow/forecast", content=b"[]")).json() == []

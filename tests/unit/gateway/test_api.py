@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
 
 import httpx
 import pytest
@@ -408,7 +407,7 @@ class TestOneErrorForm:
     async def test_a_body_that_never_comes(self, client, bearer, path, monkeypatch):
         monkeypatch.setattr("deployments.http.request.BODY_TIMEOUT_S", 0.05)
 
-        async def drip() -> AsyncIterator[bytes]:
+        async def drip():
             yield b"{"
             await asyncio.Event().wait()
 

@@ -25,7 +25,7 @@ HOME, ELSEWHERE = "198.51.100.7", "198.51.100.8"
 
 @pytest.fixture
 def login(client):
-    async def login(address: str, password: str = PASSWORD, name: str = "ann") -> int:
+    async def login(address, password=PASSWORD, name="ann"):
         answer = await client.post(
             "/auth/login",
             json={"username": name, "password": password},
@@ -88,17 +88,17 @@ class Clock:
 
 
 @pytest.fixture
-def memory() -> MemoryStore:
+def memory():
     return MemoryStore()
 
 
 @pytest.fixture
-def clock() -> Clock:
+def clock():
     return Clock()
 
 
 @pytest.fixture
-def addresses(memory, clock) -> KnownAddresses:
+def addresses(memory, clock):
     return KnownAddresses(memory.as_store(), clock)
 
 

@@ -54,12 +54,12 @@ class FakeStore:
 
 
 @pytest.fixture
-def store() -> FakeStore:
+def store():
     return FakeStore()
 
 
 @pytest.fixture
-def readiness(store: FakeStore) -> Readiness:
+def readiness(store):
     return Readiness({"store": store_check(store)})
 
 
@@ -147,11 +147,11 @@ class TestReadiness:
     async def test_checks_are_made_at_once_and_named_each(self):
         calls: Counter[str] = Counter()
 
-        async def hang() -> None:
+        async def hang():
             calls["hang"] += 1
             await asyncio.sleep(3600)
 
-        def defect() -> bool:
+        def defect():
             calls["defect"] += 1
             raise RuntimeError("a secret")
 
@@ -196,7 +196,7 @@ class TestRoutes:
         assert (await client.get("/livez")).status_code == 200
 
     async def test_who_has_lost_a_background_task_is_dead_and_says_which(self):
-        def check_health() -> None:
+        def check_health():
             raise RuntimeError("the metrics are not published any more")
 
         answer = await client_of(Probes(check_health)).get("/livez")

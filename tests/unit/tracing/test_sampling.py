@@ -31,14 +31,14 @@ def test_the_share_is_of_requests_without_a_trace():
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
-def test_the_sender_decides_whatever_the_share_is(share: float):
+def test_the_sender_decides_whatever_the_share_is(share):
     sampler = Sampler(share, Clock())
     assert sampler.decide(str(TRACE)) == TRACE
     assert sampler.decide(NOT_TRACED) is False
 
 
 @pytest.mark.parametrize("header", ["", "rubbish"])
-def test_a_header_that_says_nothing_leaves_the_decision_to_the_share(header: str):
+def test_a_header_that_says_nothing_leaves_the_decision_to_the_share(header):
     assert Sampler(0.0, Clock()).decide(header) is False
     assert Sampler(1.0, Clock()).decide(header) is True
 
