@@ -26,6 +26,7 @@ from rich.console import Console
 from load_tests.chaos.checker import Verdict, check
 from load_tests.chaos.clients import PAUSE_AFTER_FAILURE_S, Client
 from load_tests.chaos.history import History, Key, Outcome
+from load_tests.harness.command_line import save_figure
 from load_tests.harness.shipped import shipped_application
 from load_tests.harness.system import System, running_system
 from models.networks.shipped import JUNCTIONS
@@ -141,7 +142,7 @@ class Scaling:
             replicas, moves = await asyncio.gather(
                 asyncio.to_thread(self._replicas), asyncio.to_thread(self.system.moved_states)
             )
-            new, seen = self.history.asked[seen:], len(self.history.asked)
+            new, seen = self.history.predictions[seen:], len(self.history.predictions)
             latencies = [each.done - each.sent for each in new]
             cuts = statistics.quantiles(latencies, n=20) if len(latencies) > 1 else [0.0] * 19
             now = time.monotonic()
@@ -259,7 +260,7 @@ def plot(path: Path, seconds: Sequence[Second]) -> None:
     moves.set_xlabel("seconds")
     for axes in (load, replicas, latency, moves):
         axes.spines["top"].set_visible(False)
-    figure.savefig(path, dpi=110, metadata={"Software": None} if path.suffix == ".png" else None)
+    save_figure(figure, path)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@
 ``AsyncClient`` has the same calls, to be awaited.
 """
 
-from greenwave.client.aio.client import AsyncClient
-from greenwave.client.blocking.client import Client
+from greenwave.client.aio import AsyncClient
+from greenwave.client.blocking import Client
 from greenwave.client.calls.inference import Observed
 from greenwave.client.errors import (
     GreenwaveError,
@@ -24,12 +24,15 @@ from greenwave.client.errors import (
     UnknownOutcomeError,
     UnusableAnswerError,
 )
-from greenwave.client.records import Account, Card, Customer, Loan
 from greenwave.client.results import (
+    Account,
+    Card,
+    Customer,
     Decision,
     DensityForecast,
     FailedPrediction,
     FlowForecast,
+    Loan,
     Prediction,
     Sample,
     Shown,

@@ -1,4 +1,4 @@
-"""What a call can end with, besides its result.
+"""The errors that a call can raise.
 
 GreenwaveError
 ├── InvalidInputError           an argument is wrong; nothing was sent
@@ -8,8 +8,8 @@ GreenwaveError
 │   ├── UnauthorizedError       401: wrong user name or password
 │   ├── NotFoundError           404: no such junction, no such record
 │   └── TooManyLoginsError      429
-└── UnavailableError            no result is to be had now
-    └── UnknownOutcomeError     what was asked may have been done or not
+└── UnavailableError            no result is available now
+    └── UnknownOutcomeError     the request may have had its effect or not
         └── UnusableAnswerError the answer is not of the documented form
 """
 
@@ -25,8 +25,8 @@ class GreenwaveError(Exception):
         message: one sentence; the service's own where it has answered.
         call: method and URL, empty while nothing was to be sent.
         status: of the last answer, None if there was none.
-        code: the service's word for programs, such as ``overloaded``, if it gave one.
-        retry_after_s: after which the service asks to be tried again, if it said so.
+        code: the service's error code, such as ``overloaded``, if it gave one.
+        retry_after_s: after which the service asks to be tried again, if it named a time.
         attempts: how often the call was sent.
     """
 
@@ -90,18 +90,18 @@ class TooManyLoginsError(RefusedError):
 
 
 class UnavailableError(GreenwaveError):
-    """No result is to be had now, and nothing was done."""
+    """No result is available now, and nothing was done."""
 
 
 class UnknownOutcomeError(UnavailableError):
-    """What was asked may have been done or not.
+    """The request may have had its effect or not.
 
     Attributes:
-        key: of a step, with which the same step can be asked for again.
+        key: of a step, to repeat the request.
     """
 
     key: str | None = None
 
 
 class UnusableAnswerError(UnknownOutcomeError):
-    """An answer came that is not of the documented form, maybe from somebody else."""
+    """The answer is not of the documented form; another program may have sent it."""

@@ -25,7 +25,7 @@ _MOBILE_NUMBER = re.compile(r"[0-9]{10}")
 
 
 def new_key() -> str:
-    """Return an idempotency key that nobody has used."""
+    """Return a new idempotency key."""
     return os.urandom(12).hex()
 
 

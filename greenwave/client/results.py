@@ -1,4 +1,4 @@
-"""What calls return. Results are frozen; what a later server adds to an answer is ignored."""
+"""Results of calls, and records: frozen, and without the fields that a later server adds."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class SafetyStep(Form):
 
 
 class Safety(Form):
-    """What the gateway's safety layer says; times count from the moment that was described.
+    """The result of the gateway's safety layer; times count from the moment that was described.
 
     Attributes:
         asked: the action of the policy, or of the fallback.
-        rule: why the decision's action is another one; ``none`` if it is not.
+        rule: why the action of the decision differs; ``none`` if it does not.
         show_after_s: from when on the decision's action may be green.
         steps: what to show until then, and then; empty unless a change begins.
     """
@@ -57,9 +57,8 @@ class Decision(Form):
         timestamp: milliseconds since the Unix epoch.
         fallback_plan: the fixed-time plan that a fallback's action is from, and its period; None
             for RED, and for decisions of the policy.
-        safety: what the safety layer says; None while it is off.
-        key: with which the same step can be asked for again, as after a fallback; None for a
-            demonstration.
+        safety: the result of the safety layer; None while it is off.
+        key: of the step, to repeat the request, as after a fallback; None for a demonstration.
     """
 
     junction_id: str
@@ -73,7 +72,7 @@ class Decision(Form):
 
     @property
     def is_fallback(self) -> bool:
-        """Whether the policy was away: the action is a plan's, or 0, which no one decided."""
+        """Whether the policy was unavailable: the action is a plan's, or 0."""
         return self.status != SUCCESS
 
 
@@ -83,7 +82,7 @@ class Prediction(SnakeForm):
     Attributes:
         confidence: the action's probability.
         step: the junction's steps since zeros; None for one of several.
-        key: with which the same step can be asked for again.
+        key: of the step, to repeat the request.
     """
 
     junction_id: str
@@ -97,9 +96,9 @@ class FailedPrediction(SnakeForm):
     """Why one of several predictions was not made.
 
     Attributes:
-        status: of the answer, had it been asked for alone.
+        status: that a request for this prediction alone would have had.
         code: for programs; after ``outcome_unknown`` the step may have been made.
-        key: with which the same step can be asked for again.
+        key: of the step, to repeat the request.
     """
 
     junction_id: str
@@ -110,11 +109,11 @@ class FailedPrediction(SnakeForm):
 
 
 class Probe(Form):
-    """What a probe tells of the replica that has answered.
+    """The state of the replica that has answered a probe.
 
     Attributes:
         status: ``alive`` or ``dead``; ``ready`` or ``not ready``.
-        checks: by name, ``ok`` or a sentence that says otherwise.
+        checks: by name, ``ok`` or a sentence with the problem.
     """
 
     status: str
@@ -241,3 +240,43 @@ class Sample(NamedTuple):
     vehicle_count: int
     avg_speed: float
     occupancy: float
+
+
+class Record(Form):
+    """A customer record. All amounts are integers."""
+
+    mobile_number: str
+
+
+class Account(Form):
+    account_number: int
+    account_type: str
+    branch_address: str
+
+
+class Customer(Record):
+    """A customer with their account."""
+
+    name: str
+    email: str
+    account: Account = Field(alias="accountsDto")
+
+
+class Loan(Record):
+    """A customer's loan."""
+
+    loan_number: str
+    loan_type: str
+    total_loan: int
+    amount_paid: int
+    outstanding_amount: int
+
+
+class Card(Record):
+    """A customer's card."""
+
+    card_number: str
+    card_type: str
+    total_limit: int
+    amount_used: int
+    available_amount: int

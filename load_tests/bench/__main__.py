@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Collection
 from importlib import import_module
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from greenwave.client import GreenwaveError
 from load_tests.bench.harness import Benchmark, BenchmarkError, console
 from load_tests.bench.report import Report, describe_machine
 from load_tests.bench.results import Results
+from load_tests.harness.command_line import names_of
 from load_tests.harness.shipped import ROOT
 from load_tests.harness.wrk import WrkError, wrk_command
 from serve_app.errors import DeployError, InstanceError
@@ -98,7 +98,7 @@ def _read_options(
     parts = ", ".join(benchmark.parts)
     parser.add_argument(
         "--only",
-        type=_reader_of(benchmark.parts),
+        type=names_of(benchmark.parts),
         default=only or list(benchmark.parts),
         metavar="PART,...",
         help=f"some of: {parts} (default: all)",
@@ -142,18 +142,6 @@ def _read_options(
     ):
         parser.error("--docs needs every part of this benchmark.")
     return options
-
-
-def _reader_of(parts: Collection[str]) -> Callable[[str], list[str]]:
-    """Return what reads some of the parts, separated by commas."""
-
-    def read(text: str) -> list[str]:
-        names = list(dict.fromkeys(text.split(",")))
-        if unknown := [name for name in names if name not in parts]:
-            raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(parts)}")
-        return names
-
-    return read
 
 
 def _read_sizes(text: str) -> list[int]:

@@ -15,6 +15,7 @@ import psutil
 from matplotlib.figure import Figure
 
 from load_tests.bench.results import Results, Threshold
+from load_tests.harness.command_line import save_figure
 from load_tests.harness.shipped import ROOT
 
 SPEED = ROOT / "docs" / "speed.md"
@@ -228,8 +229,3 @@ def _save_picture(section: Section, results: Results, folder: Path) -> Iterator[
         path = folder / section.picture
         save_figure(section.draw(results), path)
         yield path
-
-
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write a picture that is the same for the same figures; the suffix is its format."""
-    figure.savefig(path, dpi=110, metadata={"Software": None} if path.suffix == ".png" else None)

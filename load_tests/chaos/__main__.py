@@ -17,7 +17,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +26,15 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from load_tests.chaos import service_faults, service_trials, state_faults, state_trials
+from load_tests.chaos import service_experiments, service_faults, state_experiments, state_faults
 from load_tests.chaos.checker import Harm
 from load_tests.chaos.clients import LOADS
 from load_tests.chaos.history import Outcome
 from load_tests.chaos.requests import ANSWERED
-from load_tests.chaos.service_trials import ServiceResult
+from load_tests.chaos.service_experiments import ServiceResult
+from load_tests.chaos.state_experiments import StateResult
 from load_tests.chaos.state_faults import MODES, ApplicationUnderTest
-from load_tests.chaos.state_trials import StateResult
+from load_tests.harness.command_line import names_of
 from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.shipped import ROOT
 from load_tests.harness.system import System, free_port_base, make_instance
@@ -56,9 +57,9 @@ The exit code is 1 when a promise of docs/hidden-states.md is broken.
 
     make chaos ARGS="states --faults replica,actor --modes actor --seconds 12"
 """
-_NAMES = ("fault", "mode")
+_WORDS = ("fault", "mode", "outcomes", "promise")
 _FIGURES = (
-    *(*_NAMES, "requests", "answered", "refused", "unknown", "away_s"),
+    *("requests", "answered", "refused", "unknown", "away_s"),
     *("lost", "lost_ms", "doubled", "revived"),
 )
 
@@ -83,7 +84,7 @@ def main(arguments: Sequence[str]) -> int:
 def run_services(arguments: Sequence[str]) -> int:
     faults = service_faults.FAULTS
     parser = _parser(SERVICES)
-    parser.add_argument("--only", type=_names_of(faults), default=list(faults), help=_BY_COMMA)
+    parser.add_argument("--only", type=names_of(faults), default=list(faults), help=_BY_COMMA)
     parser.add_argument("--seconds", type=float, default=10.0, help="shortest load of each")
     options = parser.parse_args(arguments)
     if options.list:
@@ -93,20 +94,21 @@ def run_services(arguments: Sequence[str]) -> int:
     with _reported(), system_under_test() as sut:
         for name in options.only:
             console.print(f"{name}: {faults[name].about} ...", end=" ")
-            trial = service_trials.run_trial(sut, faults[name], options.seconds)
-            results.append(asyncio.run(trial))
+            experiment = service_experiments.run_experiment(sut, faults[name], options.seconds)
+            results.append(asyncio.run(experiment))
             _print_verdict("noticed", results[-1].complaints())
     if results:
-        console.print(_services_table(results))
+        title = "longest time without an answer of a service, in seconds"
+        console.print(_table(title, [_services_cells(each) for each in results]))
     return _finish(options, [_service_row(each) for each in results], complete=len(options.only))
 
 
 def run_states(arguments: Sequence[str]) -> int:
     faults = state_faults.FAULTS
     parser = _parser(STATES)
-    parser.add_argument("--faults", type=_names_of(faults), default=list(faults), help=_BY_COMMA)
+    parser.add_argument("--faults", type=names_of(faults), default=list(faults), help=_BY_COMMA)
     parser.add_argument(
-        "--modes", type=_names_of(MODES), default=list(MODES), help=f"by comma: {', '.join(MODES)}"
+        "--modes", type=names_of(MODES), default=list(MODES), help=f"by comma: {', '.join(MODES)}"
     )
     parser.add_argument(
         "--load",
@@ -115,7 +117,7 @@ def run_states(arguments: Sequence[str]) -> int:
         help="mixed: states that are stepped, left alone, reset; repeated: requests with"
         " idempotency keys, a fifth of them repeated",
     )
-    parser.add_argument("--seconds", type=float, default=12.0, help="shortest load of a trial")
+    parser.add_argument("--seconds", type=float, default=12.0, help="shortest load of each")
     parser.add_argument("--port-base", type=int, help="first of the system's 500 ports")
     options = parser.parse_args(arguments)
     if options.list:
@@ -128,15 +130,18 @@ def run_states(arguments: Sequence[str]) -> int:
             for name in options.faults:
                 console.print(f"{name}, {mode}: {faults[name].about} ...", end=" ")
                 load, seconds = LOADS[options.load], options.seconds
-                trial = state_trials.run_trial(app, faults[name], mode, seconds, load)
-                results.append(asyncio.run(trial))
+                experiment = state_experiments.run_experiment(
+                    app, faults[name], mode, seconds, load
+                )
+                results.append(asyncio.run(experiment))
                 _print_verdict("broken", results[-1].broken())
                 if results[-1].broken():
                     for finding in results[-1].verdict.findings[:3]:
                         console.print(f"      {finding}", markup=False, style="dim")
     rows = [_state_row(each) for each in results]
     if rows:
-        console.print(_states_table(rows))
+        title = "steps lost, doubled, revived; away: longest time without an answer"
+        console.print(_table(title, [_states_cells(each) for each in rows]))
     return _finish(options, rows, complete=len(options.faults) * len(options.modes))
 
 
@@ -152,18 +157,6 @@ def _parser(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--list", action="store_true", help="list the faults, and stop")
     return parser
-
-
-def _names_of(known: Collection[str]) -> Callable[[str], list[str]]:
-    """Return what reads some of the known names, separated by commas."""
-
-    def read(text: str) -> list[str]:
-        names = text.split(",")
-        if unknown := [name for name in names if name not in known]:
-            raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(known)}")
-        return names
-
-    return read
 
 
 def _list(faults: Iterator[tuple[str, str]]) -> int:
@@ -210,7 +203,7 @@ def _print_verdict(otherwise: str, complaints: Sequence[str]) -> None:
 
 
 def _finish(options: argparse.Namespace, rows: list[dict[str, Any]], complete: int) -> int:
-    """Write the figures, and return 1 if a trial is missing or has complaints."""
+    """Write the figures, and return 1 if an experiment is missing or has complaints."""
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
     complaints = any(row.get("complaints") or row.get("broken") for row in rows)
@@ -230,21 +223,16 @@ def _service_row(result: ServiceResult) -> dict[str, Any]:
     }
 
 
-def _services_table(results: list[ServiceResult]) -> Table:
-    title = "longest time without an answer of a service, in seconds"
-    services = list(results[0].away_s)
-    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("fault")
-    for name in (*services, "slowest", "lost", "missing"):
-        table.add_column(name, justify="right")
-    table.add_column("requests")
-    for each in results:
-        figures = [f"{each.away_s[name]:.1f}" for name in services]
-        others = [f"{n} x {kind}" for kind, n in each.kinds.items() if kind != ANSWERED]
-        seen = ", ".join([f"{each.kinds[ANSWERED]} answered", *others])
-        counts = (f"{each.slowest_s:.1f}", str(each.lost), str(each.missing))
-        table.add_row(each.fault.about, *figures, *counts, seen)
-    return table
+def _services_cells(result: ServiceResult) -> dict[str, str]:
+    others = [f"{n} x {kind}" for kind, n in result.kinds.items() if kind != ANSWERED]
+    return {
+        "fault": result.fault.about,
+        **{name: f"{seconds:.1f}" for name, seconds in result.away_s.items()},
+        "slowest": f"{result.slowest_s:.1f}",
+        "lost": f"{result.lost}",
+        "missing": f"{result.missing}",
+        "outcomes": ", ".join([f"{result.kinds[ANSWERED]} answered", *others]),
+    }
 
 
 def _state_row(result: StateResult) -> dict[str, Any]:
@@ -252,7 +240,7 @@ def _state_row(result: StateResult) -> dict[str, Any]:
     return {
         "fault": result.fault.name,
         "mode": result.mode,
-        "requests": len(history.asked),
+        "requests": len(history.predictions),
         **{outcome.value: history.count(outcome) for outcome in Outcome},
         "away_s": round(history.away_s(), 2),
         **{harm.value: verdict.steps(harm) for harm in Harm},
@@ -262,15 +250,19 @@ def _state_row(result: StateResult) -> dict[str, Any]:
     }
 
 
-def _states_table(rows: list[dict[str, Any]]) -> Table:
-    title = "steps lost, doubled, revived; away: longest time without an answer"
+def _states_cells(row: Mapping[str, Any]) -> dict[str, str]:
+    figures = ("fault", "mode", *_FIGURES)
+    promise = "[red]broken[/red]" if row["broken"] else "[green]kept[/green]"
+    return {name.replace("_", " "): str(row[name]) for name in figures} | {"promise": promise}
+
+
+def _table(title: str, rows: Sequence[Mapping[str, str]]) -> Table:
+    """Lay out rows with the same columns: words to the left, figures to the right."""
     table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for column in _FIGURES:
-        table.add_column(column.replace("_", " "), justify="left" if column in _NAMES else "right")
-    table.add_column("promise")
+    for column in rows[0]:
+        table.add_column(column, justify="left" if column in _WORDS else "right")
     for row in rows:
-        figures = (str(row[name]) for name in _FIGURES)
-        table.add_row(*figures, "[red]broken[/red]" if row["broken"] else "[green]kept[/green]")
+        table.add_row(*row.values())
     return table
 
 

@@ -20,7 +20,7 @@ from enum import Enum
 from itertools import chain
 from typing import Any
 
-from load_tests.chaos.history import Asked, History, Outcome, Reset
+from load_tests.chaos.history import History, Outcome, Prediction, Reset
 
 TOLERANCE = 2e-4  # float32 against float64, through hundreds of steps
 
@@ -47,15 +47,15 @@ class Finding:
     """
 
     harm: Harm
-    answer: Asked
-    against: Asked | Reset | None = None
+    answer: Prediction
+    against: Prediction | Reset | None = None
     steps: int = 1
     seconds: float = float("inf")
 
     def __str__(self) -> str:
         key, step = self.answer.key, self.answer.step
         match self.against:
-            case Asked():
+            case Prediction():
                 against = f"against step {self.against.step}{self._times(self.against)}"
             case Reset():
                 against = f"after a reset{self._times(self.against)}"
@@ -64,7 +64,7 @@ class Finding:
         answer = f"step {step} of {key.run} {key.junction}{self._times(self.answer)}"
         return f"{self.harm.value}: {answer}, {against}"
 
-    def _times(self, what: Asked | Reset) -> str:
+    def _times(self, what: Prediction | Reset) -> str:
         sent, done = (1e3 * (each - self.answer.done) for each in (what.sent, what.done))
         return f" ({sent:+.0f} to {done:+.0f} ms)"
 
@@ -107,14 +107,16 @@ def check(
     return Verdict(tuple(findings))
 
 
-def _wrong(asked: Sequence[Asked], reference: Reference) -> Iterator[Finding]:
+def _wrong(asked: Sequence[Prediction], reference: Reference) -> Iterator[Finding]:
     """Find the answers of one state that follow from no state that may have been there.
 
     After each step, the states that may be there are those that its answers leave: one, except for
     steps that were lost and made again. For a step without an answer, they are those that any
     request of unknown outcome leaves.
     """
-    steps: dict[int, dict[tuple[float, ...], list[Asked]]] = defaultdict(lambda: defaultdict(list))
+    steps: dict[int, dict[tuple[float, ...], list[Prediction]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for each in asked:
         if each.outcome is Outcome.ANSWERED:
             steps[each.step][each.observation].append(each)
@@ -140,8 +142,8 @@ def _wrong(asked: Sequence[Asked], reference: Reference) -> Iterator[Finding]:
 
 
 def _follow(
-    answers: Iterable[Asked], states: Iterable[Any], reference: Reference
-) -> tuple[list[Any], list[Asked]]:
+    answers: Iterable[Prediction], states: Iterable[Any], reference: Reference
+) -> tuple[list[Any], list[Prediction]]:
     """Return the states after answers to one observation, and the answers that do not follow."""
     after, wrong = [], list(answers)
     for state in states:
@@ -154,18 +156,18 @@ def _follow(
     return after, wrong
 
 
-def _agrees(answer: Asked, action: int, confidence: float) -> bool:
+def _agrees(answer: Prediction, action: int, confidence: float) -> bool:
     is_close = abs(answer.confidence - confidence) < TOLERANCE
     return is_close and (answer.action == action or abs(confidence - 0.5) < TOLERANCE)
 
 
-def steps_of(asked: Iterable[Asked]) -> list[Asked]:
+def steps_of(asked: Iterable[Prediction]) -> list[Prediction]:
     """Return one prediction for each step that was made, or may have been, for one hidden state.
 
     Attempts with one idempotency key are one step, made before the first answer to any of them.
     Answers that differ are steps of their own: the later one was made anew.
     """
-    attempts: dict[str, list[Asked]] = defaultdict(list)
+    attempts: dict[str, list[Prediction]] = defaultdict(list)
     steps = []
     for each in asked:
         if each.request is None:
@@ -175,9 +177,9 @@ def steps_of(asked: Iterable[Asked]) -> list[Asked]:
     return [*steps, *chain.from_iterable(map(_steps_of_request, attempts.values()))]
 
 
-def _steps_of_request(attempts: list[Asked]) -> Iterator[Asked]:
+def _steps_of_request(attempts: list[Prediction]) -> Iterator[Prediction]:
     first = min(attempts, key=lambda each: each.sent)
-    answers: dict[tuple[int, bytes], list[Asked]] = defaultdict(list)
+    answers: dict[tuple[int, bytes], list[Prediction]] = defaultdict(list)
     for each in sorted(attempts, key=lambda each: each.done):
         if each.outcome is Outcome.ANSWERED:
             answers[each.step, each.body].append(each)
@@ -194,7 +196,7 @@ class _Lineage:
     """The history of one hidden state."""
 
     def __init__(
-        self, attempts: Sequence[Asked], resets: Sequence[Reset], faults: Sequence[float]
+        self, attempts: Sequence[Prediction], resets: Sequence[Reset], faults: Sequence[float]
     ) -> None:
         asked = steps_of(attempts)
         answers = (each for each in asked if each.outcome is Outcome.ANSWERED)
@@ -228,7 +230,7 @@ class _Lineage:
                 else:
                     yield Finding(Harm.DOUBLED, answer, twin)
 
-    def _twin(self, answer: Asked, earlier_sent: Sequence[Asked]) -> Asked | None:
+    def _twin(self, answer: Prediction, earlier_sent: Sequence[Prediction]) -> Prediction | None:
         """Return a later answer with the same number, unless a reset explains both."""
         for other in earlier_sent:
             if (
@@ -240,18 +242,20 @@ class _Lineage:
                 return other
         return None
 
-    def _lost(self, answer: Asked, witness: Asked, suspects: Sequence[Asked]) -> Finding:
+    def _lost(
+        self, answer: Prediction, witness: Prediction, suspects: Sequence[Prediction]
+    ) -> Finding:
         times = [abs(each.done - fault) for fault in self._faults for each in suspects]
         return Finding(Harm.LOST, answer, witness, seconds=min(times, default=float("inf")))
 
-    def _horizon(self, answer: Asked) -> float:
+    def _horizon(self, answer: Prediction) -> float:
         """Return until when no reset can have cleared the step of the answer."""
         ahead = (each.sent for each in self._resets if each.over > answer.sent)
         return min(ahead, default=float("inf"))
 
-    def _made_anew(self, forgotten: Container[Asked]) -> Iterator[Finding]:
+    def _made_anew(self, forgotten: Container[Prediction]) -> Iterator[Finding]:
         """Find requests that were stepped again although their first step was not lost."""
-        stayed: dict[str, Asked] = {}
+        stayed: dict[str, Prediction] = {}
         for answer in self._answers:
             if answer.request in stayed:
                 yield Finding(Harm.DOUBLED, answer, stayed[answer.request])
@@ -265,19 +269,19 @@ class _Lineage:
         before the answer came and were not over before the known request was sent. So the known
         number that is lowest, less the requests that were over by then, allows the fewest steps.
         """
-        known: list[Asked | Reset] = [each for each in self._resets if each.confirmed]
+        known: list[Prediction | Reset] = [each for each in self._resets if each.confirmed]
         known += self._answers
         known.sort(key=lambda each: each.done, reverse=True)
         lowest = _Known(0)
         cleared: _Known | None = None
-        reported: dict[Asked | Reset | None, int] = defaultdict(int)
+        reported: dict[Prediction | Reset | None, int] = defaultdict(int)
         for answer in self._answers:
             while known and known[-1].done <= answer.sent:
                 match known.pop():
                     case Reset() as reset:
                         floor = _Known(-self._over_by(reset.sent), reset)
                         cleared = min(cleared or floor, floor)
-                    case Asked() as earlier:
+                    case Prediction() as earlier:
                         # its own request is not over when it is sent, and makes no further step
                         floor = _Known(earlier.step - 1 - self._over_by(earlier.sent), earlier)
                         lowest = min(lowest, floor)
@@ -297,4 +301,4 @@ class _Known:
     """A step number less the requests that were over by then, and the evidence for it."""
 
     floor: int
-    what: Asked | Reset | None = field(default=None, compare=False)
+    what: Prediction | Reset | None = field(default=None, compare=False)

@@ -8,14 +8,13 @@ import json
 import random
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
-from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
 import aiohttp
 
 from deployments.http.errors import CODE_HEADER
 from deployments.http.messages import KEY_HEADER, RUN_HEADER
-from load_tests.chaos.history import Asked, History, Key, Outcome, Reset
+from load_tests.chaos.history import History, Key, Outcome, Prediction, Reset
 from models.networks.shipped import JUNCTIONS
 
 TIMEOUT_S = 6.0
@@ -47,17 +46,12 @@ class Client:
         )
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._session.close()
 
     async def predict(
         self, key: Key, request: str | None = None, observation: Sequence[float] = OBSERVATION
-    ) -> Asked:
+    ) -> Prediction:
         """Ask for one step.
 
         Args:
@@ -68,7 +62,7 @@ class Client:
         body = {"junction_id": key.junction, "obs_data": list(observation)}
         answer = await self._post("/predict_action", key.run, body, headers)
         prediction = json.loads(answer.body) if answer.outcome is Outcome.ANSWERED else {}
-        asked = Asked(
+        asked = Prediction(
             key,
             sent,
             time.monotonic(),
@@ -81,12 +75,12 @@ class Client:
             prediction.get("confidence", 0.0),
             answer.error,
         )
-        self._history.asked.append(asked)
+        self._history.predictions.append(asked)
         return asked
 
     async def predict_until_answered(
         self, key: Key, request: str | None = None, observation: Sequence[float] = OBSERVATION
-    ) -> Asked:
+    ) -> Prediction:
         while True:
             asked = await self.predict(key, request, observation)
             if asked.outcome is Outcome.ANSWERED:

@@ -27,7 +27,7 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True)
-class Asked:
+class Prediction:
     """One prediction as its client saw it; times in seconds of one clock.
 
     Attributes:
@@ -76,24 +76,24 @@ class Reset:
 class History:
     """Everything that the clients did, in no order."""
 
-    asked: list[Asked] = field(default_factory=list)
+    predictions: list[Prediction] = field(default_factory=list)
     resets: list[Reset] = field(default_factory=list)
 
     @property
-    def answers(self) -> list[Asked]:
-        return [each for each in self.asked if each.outcome is Outcome.ANSWERED]
+    def answers(self) -> list[Prediction]:
+        return [each for each in self.predictions if each.outcome is Outcome.ANSWERED]
 
     @property
-    def failures(self) -> list[Asked]:
-        return [each for each in self.asked if each.outcome is not Outcome.ANSWERED]
+    def failures(self) -> list[Prediction]:
+        return [each for each in self.predictions if each.outcome is not Outcome.ANSWERED]
 
     def count(self, outcome: Outcome) -> int:
-        return sum(each.outcome is outcome for each in self.asked)
+        return sum(each.outcome is outcome for each in self.predictions)
 
-    def by_key(self) -> Iterator[tuple[Key, list[Asked]]]:
+    def by_key(self) -> Iterator[tuple[Key, list[Prediction]]]:
         """Yield each key with its predictions, in the order of their sending."""
-        by_key: dict[Key, list[Asked]] = {}
-        for each in sorted(self.asked, key=lambda each: each.sent):
+        by_key: dict[Key, list[Prediction]] = {}
+        for each in sorted(self.predictions, key=lambda each: each.sent):
             by_key.setdefault(each.key, []).append(each)
         yield from by_key.items()
 

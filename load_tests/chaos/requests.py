@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count, cycle, pairwise
 from typing import Any, NamedTuple
@@ -13,10 +14,11 @@ from typing import Any, NamedTuple
 import aiohttp
 
 from deployments.http.messages import RUN_HEADER
-from load_tests.chaos.history import Asked, History, Key, Outcome
+from load_tests.chaos.history import History, Key, Outcome, Prediction
 from models.networks.shipped import JUNCTIONS
 
 TIMEOUT_S = 10.0
+PERIOD_S = 0.1
 FALLBACK = "fallback"
 ANSWERED = "answered"
 
@@ -77,31 +79,49 @@ class Record:
         return max(each.done - each.sent for each in self.seen if each.service == service)
 
 
-async def send_periodically(
-    session: aiohttp.ClientSession,
-    service: str,
-    url: str,
-    requests: Iterator[Request],
-    record: Record,
-    period_s: float,
-    stop: asyncio.Event,
+class Stream(NamedTuple):
+    """The requests to one service, and where their outcomes are recorded."""
+
+    service: str
+    url: str
+    requests: Iterator[Request]
+    record: Record
+
+
+@asynccontextmanager
+async def sending(streams: Iterable[Stream]) -> AsyncIterator[None]:
+    """Send a request of each stream every 100 ms meanwhile, whether or not others were answered."""
+    stop = asyncio.Event()
+    async with (
+        aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(TIMEOUT_S)
+        ) as session,
+        asyncio.TaskGroup() as group,
+    ):
+        for stream in streams:
+            group.create_task(_send_periodically(session, stream, stop))
+        try:
+            yield
+        finally:
+            stop.set()
+
+
+async def _send_periodically(
+    session: aiohttp.ClientSession, stream: Stream, stop: asyncio.Event
 ) -> None:
-    """Send a request each period until ``stop``, whether or not earlier ones were answered."""
     async with asyncio.TaskGroup() as group:
         due = time.monotonic()
         while not stop.is_set():
-            group.create_task(_send(session, service, url, next(requests), record))
-            due += period_s
+            group.create_task(_send(session, stream, next(stream.requests)))
+            due += PERIOD_S
             await asyncio.sleep(max(0.0, due - time.monotonic()))
 
 
-async def _send(
-    session: aiohttp.ClientSession, service: str, url: str, request: Request, record: Record
-) -> None:
+async def _send(session: aiohttp.ClientSession, stream: Stream, request: Request) -> None:
     sent, good = time.monotonic(), False
     try:
         async with session.request(
-            request.method, url + request.path, json=request.body, headers=request.headers
+            request.method, stream.url + request.path, json=request.body, headers=request.headers
         ) as response:
             is_json = response.content_type.endswith("json")
             body = await (response.json(content_type=None) if is_json else response.text())
@@ -119,7 +139,7 @@ async def _send(
     done = time.monotonic()
     if not good:
         request.miss(sent, done)
-    record.seen.append(Seen(service, sent, done, what))
+    stream.record.seen.append(Seen(stream.service, sent, done, what))
 
 
 def predictions(run: str, record: Record) -> Iterator[Request]:
@@ -131,11 +151,11 @@ def predictions(run: str, record: Record) -> Iterator[Request]:
             sent: float, done: float, body: Any, headers: Mapping[str, str], key: Key = key
         ) -> str:
             step = int(headers.get("X-Hidden-State-Step", 0))
-            record.history.asked.append(Asked(key, sent, done, Outcome.ANSWERED, step))
+            record.history.predictions.append(Prediction(key, sent, done, Outcome.ANSWERED, step))
             return ANSWERED
 
         def miss(sent: float, done: float, key: Key = key) -> None:
-            record.history.asked.append(Asked(key, sent, done, Outcome.UNKNOWN))
+            record.history.predictions.append(Prediction(key, sent, done, Outcome.UNKNOWN))
 
         body = {"junction_id": junction, "obs_data": [0.5, 0.25]}
         yield Request("POST", "/predict_action", body, {RUN_HEADER: run}, note=note, miss=miss)

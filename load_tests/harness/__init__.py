@@ -1,1 +1,1 @@
-"""What tests, benchmarks and trials of faults start, and how they judge what happened."""
+"""What tests, benchmarks and fault experiments start, and how they judge what happened."""

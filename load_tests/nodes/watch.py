@@ -10,7 +10,6 @@ import uuid
 from collections.abc import AsyncIterator, Collection, Iterator
 from dataclasses import dataclass, field
 
-import aiohttp
 import httpx
 
 from deployments.inference.options import InferenceOptions
@@ -21,13 +20,13 @@ from load_tests.chaos.requests import (
     TIMEOUT_S,
     Record,
     Request,
+    Stream,
     new_records,
     predictions,
-    send_periodically,
+    sending,
 )
 from load_tests.nodes.node import Node
 
-PERIOD_S = 0.1
 SETTLED_S = 2.0
 LOSS_BOUND_S = InferenceOptions().loss_bound_s
 PATHS = {"inference": "", "lossless": "/lossless", "loans": ""}
@@ -87,7 +86,7 @@ class Watch:
             for each in record.seen
             if each.what == ANSWERED and each.sent > moment
         }
-        asked = [each for record in self.records.values() for each in record.history.asked]
+        asked = [each for record in self.records.values() for each in record.history.predictions]
         histories = [record.history for record in self.records.values()]
         stepped = {e.key for each in histories for e in each.answers if e.sent > moment}
         everywhere = {_name(service, node) for service, node in itertools.product(PATHS, nodes)}
@@ -122,32 +121,16 @@ class Watch:
 @contextlib.asynccontextmanager
 async def watched(nodes: Collection[Node]) -> AsyncIterator[Watch]:
     """Send requests to the front of each node; the clients of all of them share hidden states."""
-    watch, stop = Watch(nodes), asyncio.Event()
-    timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
-    connector = aiohttp.TCPConnector(limit=0)
-    async with (
-        aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
-        asyncio.TaskGroup() as group,
+    watch, run = Watch(nodes), uuid.uuid4().hex[:12]
+    async with sending(
+        Stream(_name(service, node), node.url + PATHS[service], requests, record)
+        for node, (service, record) in itertools.product(nodes, watch.records.items())
+        for requests in [_requests(service, run, record)]
     ):
-        run = uuid.uuid4().hex[:12]
-        for node, (service, record) in itertools.product(nodes, watch.records.items()):
-            sending = send_periodically(
-                session,
-                _name(service, node),
-                node.url + PATHS[service],
-                _requests(service, run, record),
-                record,
-                PERIOD_S,
-                stop,
-            )
-            group.create_task(sending)
-        try:
-            await asyncio.sleep(SETTLED_S)
-            yield watch
-            await asyncio.sleep(SETTLED_S)
-        finally:
-            stop.set()
-            watch.ended = time.monotonic()
+        await asyncio.sleep(SETTLED_S)
+        yield watch
+        await asyncio.sleep(SETTLED_S)
+        watch.ended = time.monotonic()
 
 
 def _requests(service: str, run: str, record: Record) -> Iterator[Request]:

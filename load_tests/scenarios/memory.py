@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import psutil
@@ -49,12 +48,7 @@ class MemoryWatch:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stopped.set()
         self._thread.join()
 
@@ -145,11 +139,6 @@ def draw(points: Mapping[str, Points]) -> Figure:
     for axes in (whole, each):
         axes.spines[["top", "right"]].set_visible(False)
     return figure
-
-
-def save(figure: Figure, path: Path) -> None:
-    """Write the picture; the same samples make the same file."""
-    figure.savefig(path, dpi=110, metadata={"Software": None})
 
 
 def _since_half_time(points: Points) -> Points:

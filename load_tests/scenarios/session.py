@@ -13,9 +13,10 @@ from typing import IO
 from rich.console import Console
 from rich.table import Table
 
+from load_tests.harness.command_line import save_figure
 from load_tests.harness.shipped import ROOT
 from load_tests.scenarios.gates import Gates, LoadTestError, Verdict, judge
-from load_tests.scenarios.memory import MemoryWatch, draw, judge_growth, save, write_memory
+from load_tests.scenarios.memory import MemoryWatch, draw, judge_growth, write_memory
 from load_tests.scenarios.results import Row, read_failures, read_rows
 from load_tests.scenarios.target import LoadTarget
 
@@ -131,7 +132,7 @@ class Session:
         with MemoryWatch(self.target.instance.processes, SAMPLE_S) as watch:
             self._load(scenario)
         write_memory(watch.points, self.load.file(scenario, "_memory.csv"))
-        save(draw(watch.points), self.load.file(scenario, "_memory.png"))
+        save_figure(draw(watch.points), self.load.file(scenario, "_memory.png"))
         return list(judge_growth(watch.points, growth_mb))
 
     def _load(self, scenario: str) -> None:

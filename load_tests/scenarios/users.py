@@ -25,7 +25,7 @@ from greenwave.client import (
     Sample,
     UnauthorizedError,
 )
-from greenwave.client.blocking.connections import Connections
+from greenwave.client.blocking import Connections
 from greenwave.client.core.call import NoReply, Reply, Send
 from load_tests.scenarios.results import classify
 from models.networks.shipped import JUNCTIONS

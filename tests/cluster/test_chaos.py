@@ -1,4 +1,4 @@
-"""Short trials of what `make chaos` does at length; the unit tests cover its checker."""
+"""Short experiments of what `make chaos` does at length; the unit tests cover its checker."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from load_tests.chaos.history import Outcome
+from load_tests.chaos.state_experiments import run_experiment
 from load_tests.chaos.state_faults import FAULTS, MODES, ApplicationUnderTest
-from load_tests.chaos.state_trials import run_trial
 from load_tests.harness.system import System
 
 pytestmark = pytest.mark.alone
@@ -32,6 +32,6 @@ def apps(system: System) -> Iterator[dict[str, ApplicationUnderTest]]:
 async def test_a_fault_costs_no_more_than_promised(
     apps: dict[str, ApplicationUnderTest], fault: str, mode: str
 ) -> None:
-    result = await run_trial(apps[mode], FAULTS[fault], mode, SECONDS)
+    result = await run_experiment(apps[mode], FAULTS[fault], mode, SECONDS)
     assert result.broken(SLACK_S) == [], [str(each) for each in result.verdict.findings[:3]]
     assert result.history.count(Outcome.ANSWERED) > 100

@@ -83,7 +83,7 @@ def test_a_port_leads_to_its_own_service_alone(edge, listener, path):
     body = answer.json()
     if listener == "gateway":
         assert (body["status"], body["message"]) == ("error", "Not Found")
-        assert abs(body["timestamp"] - time.time() * 1000) < 60_000
+        assert abs(body["timestamp"] - time.time() * 1000) < 2000
     else:
         assert answer.headers["content-type"] == "application/problem+json"
         assert (body["status"], body["title"]) == (404, "Not Found")

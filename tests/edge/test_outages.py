@@ -46,7 +46,7 @@ def assert_is_503_of_its_service(answer: httpx.Response, listener: str, unknown:
             assert (code, body) == ("overloaded", {"detail": "Service unavailable"})
         case "gateway":
             assert (body.pop("status"), body.pop("message")) == ("error", said)
-            assert abs(body["timestamp"] - time.time() * 1000) < 60_000
+            assert abs(body["timestamp"] - time.time() * 1000) < 2000
         case _:
             assert answer.headers["content-type"] == "application/problem+json"
             problem = {"type": "about:blank", "title": "Service Unavailable", "status": 503}

@@ -1,4 +1,4 @@
-"""Short trials of what `make chaos ARGS=services` does at length, on a system of `make up`."""
+"""Short experiments of what `make chaos ARGS=services` does at length, on a system of `make up`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from load_tests.chaos.service_experiments import run_experiment
 from load_tests.chaos.service_faults import FAULTS
-from load_tests.chaos.service_trials import run_trial
 from load_tests.harness.system_under_test import SystemUnderTest, system_under_test
 
 SECONDS = 6.0
@@ -23,6 +23,6 @@ def sut() -> Iterator[SystemUnderTest]:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("fault", ["inference", "gateway", "front", "edge", "weights", "misfit"])
 async def test_a_fault_costs_no_more_than_it_may(sut: SystemUnderTest, fault: str) -> None:
-    result = await run_trial(sut, FAULTS[fault], SECONDS)
+    result = await run_experiment(sut, FAULTS[fault], SECONDS)
     assert result.complaints(SLACK_S) == [], result.kinds
     assert result.kinds["answered"] > 100

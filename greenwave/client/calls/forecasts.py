@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from greenwave.client.calls.probes import Probed
+from greenwave.client.calls.probes import Probed, get
 from greenwave.client.core.call import Call, Effect
 from greenwave.client.errors import InvalidInputError
 from greenwave.client.inputs import JSON, items, json_bytes, numbers, text
@@ -44,12 +44,12 @@ class DensityCalls(Probed):
         return _post(f"{self.root}/predict", {"data": data}, DensityForecast)
 
     def health(self) -> Call[DensityHealth]:
-        """Tell whether a model is loaded."""
-        return _get(f"{self.root}/health", DensityHealth)
+        """Return whether a model is loaded."""
+        return get(f"{self.root}/health", DensityHealth)
 
     def model_info(self) -> Call[DensityInfo]:
-        """Tell the model's shapes, its edges, and its errors on days that it has not seen."""
-        return _get(f"{self.root}/model-info", DensityInfo)
+        """Return the model's shapes, its edges, and its errors on unseen days."""
+        return get(f"{self.root}/model-info", DensityInfo)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +75,12 @@ class FlowCalls(Probed):
         return _post(f"{self.root}/forecast", body, FlowForecast)
 
     def health(self) -> Call[FlowHealth]:
-        """Tell whether a model is loaded."""
-        return _get(f"{self.root}/health", FlowHealth)
+        """Return whether a model is loaded."""
+        return get(f"{self.root}/health", FlowHealth)
 
     def model_info(self) -> Call[FlowInfo]:
-        """Tell the model's version, windows and junctions."""
-        return _get(f"{self.root}/model_info", FlowInfo)
+        """Return the model's version, windows and junctions."""
+        return get(f"{self.root}/model_info", FlowInfo)
 
 
 def _sample(values: Sample) -> Sample:
@@ -93,20 +93,11 @@ def _sample(values: Sample) -> Sample:
         ) from None
 
 
-def _get(url: str, form: type[AnyForm]) -> Call[AnyForm]:
-    return Call(
-        method="GET",
-        url=url,
-        effect=Effect.NOTHING,
-        read=lambda reply: form.model_validate_json(reply.body),
-    )
-
-
 def _post(url: str, body: object, form: type[AnyForm]) -> Call[AnyForm]:
     return Call(
         method="POST",
         url=url,
-        effect=Effect.NOTHING,
+        effect=Effect.NONE,
         headers=JSON,
         body=json_bytes(body),
         read=lambda reply: form.model_validate_json(reply.body),

@@ -23,7 +23,7 @@ from greenwave.client.results import Decision, GatewayHealth, Shown
 
 @dataclass(frozen=True, slots=True)
 class GatewayCalls(Probed):
-    """What the gateway is asked for no run."""
+    """The calls of the gateway that concern no run."""
 
     url: str
 
@@ -32,7 +32,7 @@ class GatewayCalls(Probed):
         return f"{self.url}/api"
 
     def health(self) -> Call[GatewayHealth]:
-        """Tell whether the gateway can ask the policy; ``degraded`` is an answer, no error."""
+        """Return whether the gateway reaches the policy; ``degraded`` is a result, not an error."""
         return status_call(f"{self.root}/traffic/health", GatewayHealth)
 
 
@@ -61,7 +61,7 @@ class RunCalls:
         metadata: Any = None,
         key: str | None = None,
     ) -> Call[Decision]:
-        """Ask which phase a junction shall show next; the policy makes one step.
+        """Ask which phase a junction is to show next; the policy makes one step.
 
         Args:
             observation: current phase, whether it may change, queues; at most 19
@@ -70,8 +70,8 @@ class RunCalls:
             simulation_time_s: seconds of a simulation's day, which a fallback by plan then goes by.
             shown: by the junction now, which the safety layer asks for.
             metadata: for the gateway's log.
-            key: of an earlier step, whose decision is asked for again. By default each call is a
-                step of its own, however often it has to be sent.
+            key: of an earlier step, to get its decision again. By default each call is a new step,
+                however often it is sent.
         """
         key = checked_key(key)
         body: dict[str, Any] = {
@@ -92,7 +92,7 @@ class RunCalls:
         return Call(
             method="POST",
             url=f"{self.url}/api/traffic/action",
-            effect=Effect.THE_SAME,
+            effect=Effect.IDEMPOTENT,
             headers={**JSON, **run_headers(self.name), "idempotency-key": key},
             body=json_bytes(body),
             read=partial(_read_own_decision, junction, key),
@@ -105,18 +105,18 @@ class RunCalls:
         return Call(
             method="GET",
             url=f"{self.url}/api/traffic/action",
-            effect=Effect.ANOTHER,
+            effect=Effect.NOT_IDEMPOTENT,
             headers=run_headers(self.name),
             read=_read_decision,
             authorized=True,
         )
 
     def reset(self) -> Call[None]:
-        """Let the policy forget what it has seen of this run: do this at a simulation's start."""
+        """Clear the hidden states of this run. Do this at a simulation's start."""
         return Call(
             method="POST",
             url=f"{self.url}/api/traffic/reset",
-            effect=Effect.THE_SAME,
+            effect=Effect.IDEMPOTENT,
             headers=run_headers(self.name),
             read=nothing,
             authorized=True,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
-from greenwave.client.calls.probes import Probed
+from greenwave.client.calls.probes import Probed, get
 from greenwave.client.core.call import Call, Effect, Reply, nothing
 from greenwave.client.errors import InvalidInputError
 from greenwave.client.inputs import (
@@ -34,7 +34,7 @@ class Observed(NamedTuple):
     """One of several observations.
 
     Attributes:
-        key: of an earlier step, whose prediction is asked for again.
+        key: of an earlier step, to get its prediction again.
     """
 
     junction: str
@@ -62,7 +62,7 @@ _ITEMS = TypeAdapter(_Items)
 
 @dataclass(frozen=True, slots=True)
 class InferenceCalls(Probed):
-    """What the inference service is asked for no run.
+    """The calls of the inference service that concern no run.
 
     Attributes:
         headers: of each request but the probes.
@@ -76,21 +76,12 @@ class InferenceCalls(Probed):
         return self.url
 
     def health(self) -> Call[InferenceHealth]:
-        """Tell whether a policy is loaded, and its states are in reach."""
-        return self._get("/health", InferenceHealth)
+        """Return whether a policy is loaded, and its states can be reached."""
+        return get(f"{self.url}/health", InferenceHealth, self.headers)
 
     def model_info(self) -> Call[PolicyInfo]:
-        """Tell the policy's sizes and its junctions."""
-        return self._get("/model_info", PolicyInfo)
-
-    def _get(self, path: str, form: Any) -> Call[Any]:
-        return Call(
-            method="GET",
-            url=f"{self.url}{path}",
-            effect=Effect.NOTHING,
-            headers=self.headers,
-            read=lambda reply: form.model_validate_json(reply.body),
-        )
+        """Return the policy's sizes and its junctions."""
+        return get(f"{self.url}/model_info", PolicyInfo, self.headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +107,14 @@ class InferenceRunCalls:
 
         Args:
             observation: at most 19 numbers of the shipped network.
-            key: of an earlier step, whose prediction is asked for again.
+            key: of an earlier step, to get its prediction again.
         """
         key = checked_key(key)
         headers = {**JSON, **self._headers(), "idempotency-key": key}
         return Call(
             method="POST",
             url=f"{self.url}/predict_action",
-            effect=Effect.THE_SAME,
+            effect=Effect.IDEMPOTENT,
             headers=headers,
             body=json_bytes(_item(junction, observation)),
             read=partial(_read_prediction, junction, key),
@@ -141,22 +132,22 @@ class InferenceRunCalls:
             {**_item(each.junction, each.observation), "request_id": checked_key(each.key)}
             for each in map(_observed, checked_items(observed))
         ]
-        asked = [(item["junction_id"], item["request_id"]) for item in items]
+        sent = [(item["junction_id"], item["request_id"]) for item in items]
         return Call(
             method="POST",
             url=f"{self.url}/predict_actions",
-            effect=Effect.THE_SAME,
+            effect=Effect.IDEMPOTENT,
             headers={**JSON, **self._headers()},
             body=json_bytes({"items": items}),
-            read=partial(_read_items, asked),
+            read=partial(_read_items, sent),
         )
 
     def reset(self) -> Call[None]:
-        """Let the policy forget what it has seen of this run."""
+        """Clear the hidden states of this run."""
         return Call(
             method="POST",
             url=f"{self.url}/reset_hidden",
-            effect=Effect.THE_SAME,
+            effect=Effect.IDEMPOTENT,
             headers=self._headers(),
             read=nothing,
         )
@@ -185,9 +176,9 @@ def _read_prediction(junction: str, key: str, reply: Reply) -> Prediction:
     return prediction.model_copy(update={"key": key, "step": None if step is None else int(step)})
 
 
-def _read_items(asked: list[tuple[str, str]], reply: Reply) -> list[Prediction | FailedPrediction]:
+def _read_items(sent: list[tuple[str, str]], reply: Reply) -> list[Prediction | FailedPrediction]:
     items = _ITEMS.validate_json(reply.body).items
-    return [_result(item, *each) for item, each in zip(items, asked, strict=True)]
+    return [_result(item, *each) for item, each in zip(items, sent, strict=True)]
 
 
 def _result(item: Prediction | _Refused, junction: str, key: str) -> Prediction | FailedPrediction:
@@ -204,6 +195,6 @@ def _result(item: Prediction | _Refused, junction: str, key: str) -> Prediction 
     )
 
 
-def _check_junction(asked: str, answered: str | None) -> None:
-    if answered != asked:
+def _check_junction(sent: str, answered: str | None) -> None:
+    if answered != sent:
         raise ValueError("an answer for another junction")

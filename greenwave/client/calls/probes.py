@@ -1,8 +1,9 @@
-"""The probes of every service, and how an answer that tells of trouble is read."""
+"""The probes of every service, and calls that only ask."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from functools import partial
 from typing import TypeVar
 
@@ -14,7 +15,7 @@ AnyForm = TypeVar("AnyForm", bound=Form)
 
 
 class Probed(ABC):
-    """A service that tells whether one replica of it is alive and ready."""
+    """A service that reports whether one replica of it is alive and ready."""
 
     __slots__ = ()
 
@@ -24,12 +25,23 @@ class Probed(ABC):
         """The URL before the service's own paths."""
 
     def livez(self) -> Call[Probe]:
-        """Tell whether the replica that answers is alive; trouble is an answer, no error."""
+        """Return whether the replica that answers is alive; trouble is a result, not an error."""
         return status_call(f"{self.root}/livez", Probe)
 
     def readyz(self) -> Call[Probe]:
-        """Tell whether the replica that answers has all that its work needs."""
+        """Return whether the replica that answers has all that its work needs."""
         return status_call(f"{self.root}/readyz", Probe)
+
+
+def get(url: str, form: type[AnyForm], headers: Mapping[str, str] | None = None) -> Call[AnyForm]:
+    """Return a call that asks for a result of this form."""
+    return Call(
+        method="GET",
+        url=url,
+        effect=Effect.NONE,
+        headers=headers or {},
+        read=lambda reply: form.model_validate_json(reply.body),
+    )
 
 
 def status_call(url: str, form: type[AnyForm]) -> Call[AnyForm]:
@@ -37,7 +49,7 @@ def status_call(url: str, form: type[AnyForm]) -> Call[AnyForm]:
     return Call(
         method="GET",
         url=url,
-        effect=Effect.NOTHING,
+        effect=Effect.NONE,
         answers=(200, 503),
         read=partial(_read_status, form),
     )

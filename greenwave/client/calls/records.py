@@ -6,12 +6,12 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import Field, TypeAdapter
 
-from greenwave.client.calls.probes import Probed
+from greenwave.client.calls.probes import Probed, get
 from greenwave.client.core.call import Call, Effect, Reply, nothing
 from greenwave.client.core.failures import failure_of
 from greenwave.client.errors import InvalidInputError, InvalidRequestError
 from greenwave.client.inputs import JSON, json_bytes, mobile_number
-from greenwave.client.records import Card, Customer, Loan, Record
+from greenwave.client.results import Card, Customer, Loan, Record
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
@@ -23,8 +23,8 @@ _FORMS_OF_ERRORS = ("errorMessage", "detail", "title")
 class RecordCalls(Probed, Generic[AnyRecord]):
     """Fetching, changing and deleting records of one type.
 
-    A write is sent once: repeated after a lost answer, it could undo what somebody else has
-    written in between. Then it raises an UnknownOutcomeError, and ``fetch`` tells what is there.
+    A write is sent once: repeated after a lost answer, it could undo another client's write.
+    Then it raises an UnknownOutcomeError, and ``fetch`` returns what is stored.
     """
 
     path: str
@@ -39,12 +39,7 @@ class RecordCalls(Probed, Generic[AnyRecord]):
 
     def fetch(self, mobile: str) -> Call[AnyRecord]:
         """Return the record with this mobile number."""
-        return Call(
-            method="GET",
-            url=self._of(mobile),
-            effect=Effect.NOTHING,
-            read=lambda reply: self.form.model_validate_json(reply.body),
-        )
+        return get(self._of(mobile), self.form)
 
     def update(self, record: AnyRecord) -> Call[None]:
         """Replace the record that has this record's own number."""
@@ -53,7 +48,7 @@ class RecordCalls(Probed, Generic[AnyRecord]):
         return Call(
             method="PUT",
             url=self.root,
-            effect=Effect.ANOTHER,
+            effect=Effect.NOT_IDEMPOTENT,
             answers=(200, 400),
             headers=JSON,
             body=json_bytes(record),
@@ -62,14 +57,16 @@ class RecordCalls(Probed, Generic[AnyRecord]):
 
     def delete(self, mobile: str) -> Call[None]:
         """Delete the record with this mobile number."""
-        return Call(method="DELETE", url=self._of(mobile), effect=Effect.ANOTHER, read=nothing)
+        return Call(
+            method="DELETE", url=self._of(mobile), effect=Effect.NOT_IDEMPOTENT, read=nothing
+        )
 
     def say_hello(self) -> Call[str]:
-        """Return the greeting by which the service shows that it lives."""
+        """Return the greeting of the service."""
         return Call(
             method="GET",
             url=f"{self.root}/sayHello",
-            effect=Effect.NOTHING,
+            effect=Effect.NONE,
             read=lambda reply: str(TypeAdapter(str).validate_json(reply.body)),
         )
 
@@ -85,7 +82,7 @@ class NumberedCalls(RecordCalls[AnyRecord]):
         return Call(
             method="POST",
             url=self._of(mobile),
-            effect=Effect.ANOTHER,
+            effect=Effect.NOT_IDEMPOTENT,
             answers=(201, 400),
             read=_read_done,
         )
@@ -118,7 +115,7 @@ class AccountCalls(RecordCalls[Customer]):
         return Call(
             method="POST",
             url=self.root,
-            effect=Effect.ANOTHER,
+            effect=Effect.NOT_IDEMPOTENT,
             answers=(201, 400),
             headers=JSON,
             body=json_bytes(body),

@@ -15,11 +15,11 @@ Result = TypeVar("Result")
 
 
 class Effect(Enum):
-    """What it does when a call arrives twice."""
+    """The effect of a call on the service, and so of its repetition."""
 
-    NOTHING = "a call only asks"
-    THE_SAME = "a call has one effect, however often it arrives"
-    ANOTHER = "a call has one more effect each time it arrives"
+    NONE = "a call only reads"
+    IDEMPOTENT = "a call has one effect, however often it arrives"
+    NOT_IDEMPOTENT = "a call has one more effect each time it arrives"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,18 @@ class NoReply:
     sent: bool
     reason: str
 
+    @classmethod
+    def because(cls, error: Exception, *, sent: bool) -> NoReply:
+        return cls(sent, f"{'No answer' if sent else 'No connection'}: {describe(error)}")
+
+
+def describe(error: Exception) -> str:
+    """Return the kind and the message of an error of a library."""
+    return f"{type(error).__name__} {error}".strip()
+
 
 def nothing(_: Reply) -> None:
-    """Read an answer that says no more than that it is done."""
+    """Read an answer without a result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

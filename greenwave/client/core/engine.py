@@ -34,7 +34,7 @@ _UNAUTHORIZED = 401
 
 
 class CallEngine:
-    """Knows how calls are performed, and the token that they share.
+    """Decides how calls are performed, and keeps the token that they share.
 
     Args:
         login: None for a client without user name, password and token.
@@ -57,10 +57,10 @@ class CallEngine:
         self._chance = chance
 
     def perform(self, call: Call[Result]) -> Steps[Result]:
-        """Do what a call needs, and return its result.
+        """Yield the steps of a call, and return its result.
 
         Raises:
-            GreenwaveError: there is none; see :mod:`greenwave.client.errors`.
+            GreenwaveError: the call has no result; see :mod:`greenwave.client.errors`.
         """
         deadline = self._clock() + self._timeouts.total_s
         return self._perform(call, deadline, self._retries.attempts)
@@ -83,7 +83,7 @@ class CallEngine:
                     login.refuse(token)
                     logged_in_anew = True
                     continue
-            perhaps_done |= failure.perhaps_done and call.effect is not Effect.NOTHING
+            perhaps_done |= failure.perhaps_done and call.effect is not Effect.NONE
             pause_s = self._pause_s(failure, attempts)
             over = attempts >= most or self._clock() + pause_s >= deadline
             if over or not _may_repeat(call, failure):
@@ -100,8 +100,8 @@ class CallEngine:
 
     def _pause_s(self, failure: Failure, attempts: int) -> float:
         chance = self._chance()
-        asked = failure.error.retry_after_s or 0.0
-        return max(self._retries.pause_s(attempts, chance), asked * (1 + chance / 4))
+        retry_after_s = failure.error.retry_after_s or 0.0
+        return max(self._retries.pause_s(attempts, chance), retry_after_s * (1 + chance / 4))
 
     def _login_of(self, call: Call[Result]) -> Login | GivenToken:
         if self._login is None:
@@ -123,10 +123,10 @@ class CallEngine:
         return token
 
     def _renew(self, login: Login, deadline: float) -> Steps[str]:
-        asked = self._clock()
-        if login.token is not None and login.is_fresh(asked):
+        now = self._clock()
+        if login.token is not None and login.is_fresh(now):
             return login.token  # another call was first
-        before = login.token if login.is_good(asked) else None
+        before = login.token if login.is_good(now) else None
         try:
             most = self._retries.attempts if before is None else 1
             grant = yield from self._perform(login.call, deadline, most)
@@ -135,11 +135,11 @@ class CallEngine:
                 raise
             login.postpone(self._clock())
             return before
-        return login.keep(grant, asked)
+        return login.keep(grant, now)
 
 
 def _may_repeat(call: Call[Result], failure: Failure) -> bool:
-    return failure.passes and not (failure.perhaps_done and call.effect is Effect.ANOTHER)
+    return failure.passes and not (failure.perhaps_done and call.effect is Effect.NOT_IDEMPOTENT)
 
 
 def _read(call: Call[Result], reply: Reply, attempts: int) -> Result:

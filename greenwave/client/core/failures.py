@@ -1,4 +1,4 @@
-"""What an answer means that is no result: which error it is, and whether another try can help."""
+"""Which error an answer without a result is, and whether another attempt can succeed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Failure:
 
     Attributes:
         passes: whether another attempt may succeed.
-        perhaps_done: whether the service may have done what was asked.
+        perhaps_done: whether the request may have had its effect.
     """
 
     error: GreenwaveError
@@ -44,7 +44,7 @@ class Failure:
 
 
 def failure_of(outcome: Reply | NoReply) -> Failure:
-    """Tell what an outcome means that is no result."""
+    """Return the failure that an outcome without a result means."""
     if isinstance(outcome, NoReply):
         return Failure(UnavailableError(outcome.reason), passes=True, perhaps_done=outcome.sent)
     facts = _facts(outcome)
@@ -90,7 +90,7 @@ def _members(reply: Reply) -> dict[str, Any]:
 
 
 def _message(body: dict[str, Any]) -> str | None:
-    """Return what a service says, in any of the forms that services have for it."""
+    """Return the message of a service, in any of the forms that services use."""
     for name in ("message", "errorMessage", "detail", "title"):
         if text := _text(body.get(name)):
             return text

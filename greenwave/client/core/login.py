@@ -1,4 +1,4 @@
-"""The gateway's token: when it is good, and when to ask for another one."""
+"""The gateway's token: until when it is valid, and when to renew it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Grant(Form):
 
 
 class GivenToken:
-    """A service account's token: there is no other one, and the gateway says when it has ended."""
+    """A service account's token, which is never renewed and which the gateway may refuse."""
 
     def __init__(self, token: str) -> None:
         self.token = token
@@ -32,13 +32,13 @@ class GivenToken:
 
 
 class Login:
-    """Knows a token, its age by a monotonic clock in seconds, and the call that gets another."""
+    """A token, its age by a monotonic clock in seconds, and the call that renews it."""
 
     def __init__(self, gateway: str, username: str, password: str) -> None:
         self.call = Call(
             method="POST",
             url=f"{gateway}/api/auth/login",
-            effect=Effect.NOTHING,
+            effect=Effect.NONE,
             read=_read,
             headers=JSON,
             body=json_bytes({"username": username, "password": password}),
@@ -53,19 +53,19 @@ class Login:
     def is_good(self, now: float) -> bool:
         return self.token is not None and now < self._good_until
 
-    def keep(self, grant: Grant, asked: float) -> str:
-        """Use a token that was asked for at this time, and return it."""
-        self._good_until = asked + grant.expires_in
+    def keep(self, grant: Grant, sent_at: float) -> str:
+        """Use the token of a login that was sent at this time, and return it."""
+        self._good_until = sent_at + grant.expires_in
         self._renew_from = self._good_until - min(_EARLY_S, grant.expires_in / 10)
         self.token = grant.access_token
         return grant.access_token
 
     def postpone(self, now: float) -> None:
-        """Go on with a token that is good and could not be renewed."""
+        """Keep a valid token that could not be renewed."""
         self._renew_from = min(self._good_until, now + _PAUSE_S)
 
     def refuse(self, token: str) -> None:
-        """Use a token no more, unless another one has taken its place."""
+        """Discard a refused token, unless it was replaced meanwhile."""
         if self.token == token:
             self.token = None
 
@@ -88,10 +88,10 @@ def make_login(
 
 
 def make_bearer(token: str | None) -> dict[str, str]:
-    """Return the header that bears a token which no login has given, if there is one.
+    """Return the header with a configured token, if there is one.
 
     Raises:
-        InvalidInputError: no header can bear it.
+        InvalidInputError: it is not valid in a header.
     """
     if token is None:
         return {}

@@ -12,7 +12,7 @@ import torch
 
 from load_tests.chaos.checker import Verdict, check
 from load_tests.chaos.clients import Client
-from load_tests.chaos.history import Asked, History, Key, Outcome
+from load_tests.chaos.history import History, Key, Outcome, Prediction
 from tests.reference import JUNCTIONS, ReferencePolicy
 
 TIMEOUT_S = 15.0
@@ -32,7 +32,7 @@ class Load:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
-    def answers(self) -> list[Asked]:
+    def answers(self) -> list[Prediction]:
         return self.history.answers
 
     @property
@@ -71,7 +71,7 @@ class Load:
 
     async def predict_until_answered(
         self, junction: str, observation: Sequence[float], timeout_s: float = 40
-    ) -> Asked:
+    ) -> Prediction:
         """Ask again after a refusal, as a 503 with Retry-After tells a client to.
 
         Every try has the same key: the outcome of a try may be unknown, and it steps once.
@@ -85,7 +85,7 @@ class Load:
 
     async def predict(
         self, junction: str, observation: Sequence[float], key: str | None = None
-    ) -> Asked:
+    ) -> Prediction:
         asked = await self._client.predict(Key(self.run, junction), key, observation)
         assert not asked.error.startswith("4"), asked.error
         if asked.outcome is not Outcome.ANSWERED:

@@ -13,7 +13,7 @@ import pytest
 
 from deployments.inference.policies import bucket_of
 from load_tests.chaos.checker import TOLERANCE
-from load_tests.chaos.history import Asked
+from load_tests.chaos.history import Prediction
 from load_tests.harness.system import System, application
 from serve_app.rollout import canary
 from tests.cluster.conftest import Weights, save_policy
@@ -103,7 +103,7 @@ async def test_start_share_drop_and_promote_fail_no_request_and_mix_no_states(
     system.remove(APP)
 
 
-def policies_of(answers: list[Asked], policies: list[Weights]) -> list[int]:
+def policies_of(answers: list[Prediction], policies: list[Weights]) -> list[int]:
     """Return which policy made each answer of one client, each from states of its own."""
     references = [ReferenceJunction(each, answers[0].key.junction) for each in policies]
     steps = [0] * len(policies)

@@ -72,7 +72,7 @@ def one_replica(system: System) -> Iterator[Callable[[], object]]:
 
 
 async def test_states_without_an_owner_survive_the_state_actor(
-    system: System, run_id: str, one_replica: Callable[[], object]
+    system: System, weights: Weights, run_id: str, one_replica: Callable[[], object]
 ) -> None:
     """Kill the actor after a scale-down has given it states that only the store backs up."""
     async with Load(system.url + "/many", run_id, n_clients=6) as load:
@@ -84,7 +84,8 @@ async def test_states_without_an_owner_survive_the_state_actor(
     last = dict.fromkeys(JUNCTIONS, 0)
     for answer in load.answers:
         last[answer.key.junction] = max(last[answer.key.junction], answer.step)
-    async with Load(system.url + "/many", run_id, n_clients=0) as after:
+    async with Load(system.url + "/many", run_id, n_clients=0, history=load.history) as after:
         for junction, step in last.items():
             answer = await after.predict_until_answered(junction, (0.1,))
             assert answer.step == step + 1
+    assert_is_serial(load.history, weights)

@@ -10,8 +10,8 @@ import pytest
 from load_tests.chaos.checker import Harm
 from load_tests.chaos.clients import RepeatedLoad
 from load_tests.chaos.history import Outcome
+from load_tests.chaos.state_experiments import run_experiment
 from load_tests.chaos.state_faults import FAULTS, MODES, ApplicationUnderTest
-from load_tests.chaos.state_trials import run_trial
 from load_tests.harness.system import System
 
 SLACK_S = 0.25  # the tests have no machine of their own
@@ -27,7 +27,7 @@ def app(system: System, mode: str) -> Iterator[ApplicationUnderTest]:
 async def test_there_are_as_many_steps_as_requests_however_often_each_is_sent(
     app: ApplicationUnderTest, mode: str
 ) -> None:
-    result = await run_trial(app, FAULTS["one-by-one"], mode, 0.0, RepeatedLoad)
+    result = await run_experiment(app, FAULTS["one-by-one"], mode, 0.0, RepeatedLoad)
     assert result.broken(SLACK_S) == [], [str(each) for each in result.verdict.findings[:3]]
     states = [asked for _, asked in result.history.by_key()]
     steps = sum(max(each.step for each in asked) for asked in states)

@@ -38,8 +38,15 @@ def assert_error(answer: httpx.Response, status: int, message: str) -> None:
 
 
 def assert_now(timestamp: object) -> None:
+    """Assert that a time in milliseconds is of this second, and not to come."""
     assert type(timestamp) is int
-    assert abs(timestamp - time.time() * 1000) < 60_000
+    assert 0 <= time.time() * 1000 - timestamp < 1000
+
+
+@pytest.mark.parametrize("late_ms", [-2000, 2000])
+def test_a_timestamp_that_is_off_by_seconds_is_found(late_ms):
+    with pytest.raises(AssertionError):
+        assert_now(int(time.time() * 1000) + late_ms)
 
 
 class TestLogin:

@@ -50,7 +50,7 @@ def granted(token: str = "token-1", expires_in: float = 3600) -> Reply:
     return answer(body={"accessToken": token, "expiresIn": expires_in})
 
 
-def step(effect: Effect = Effect.THE_SAME, authorized: bool = False) -> Call[Any]:
+def step(effect: Effect = Effect.IDEMPOTENT, authorized: bool = False) -> Call[Any]:
     """Return a call that answers with the JSON value that came."""
     return Call(
         method="POST",

@@ -46,7 +46,7 @@ NOT_DONE: list[Came] = [
 
 
 @pytest.mark.parametrize("failed", [*MAYBE_DONE, *NOT_DONE])
-@pytest.mark.parametrize("effect", [Effect.THE_SAME, Effect.NOTHING])
+@pytest.mark.parametrize("effect", [Effect.IDEMPOTENT, Effect.NONE])
 def test_what_passes_is_tried_again_with_the_same_request(failed: Came, effect: Effect) -> None:
     play = Play([failed, failed, answer(body="done")])
     assert play.perform(step(effect)) == "done"
@@ -60,14 +60,14 @@ def test_what_must_not_be_done_twice_is_not_sent_again_when_it_may_have_been_don
 ) -> None:
     play = Play([failed])
     with pytest.raises(UnknownOutcomeError, match="may have been done or not"):
-        play.perform(step(Effect.ANOTHER))
+        play.perform(step(Effect.NOT_IDEMPOTENT))
 
 
 @pytest.mark.parametrize("failed", NOT_DONE)
 def test_what_must_not_be_done_twice_is_sent_again_when_it_surely_was_not_done(
     failed: Came,
 ) -> None:
-    assert Play([failed, answer(body="done")]).perform(step(Effect.ANOTHER)) == "done"
+    assert Play([failed, answer(body="done")]).perform(step(Effect.NOT_IDEMPOTENT)) == "done"
 
 
 def test_without_any_answer_the_outcome_is_unknown_and_the_key_is_told() -> None:
@@ -90,7 +90,7 @@ def test_what_never_arrived_is_unavailable_and_was_not_done() -> None:
 
 def test_a_question_without_an_answer_leaves_nothing_open() -> None:
     with pytest.raises(UnavailableError) as raised:
-        Play([LOST] * 4).perform(step(Effect.NOTHING))
+        Play([LOST] * 4).perform(step(Effect.NONE))
     assert not isinstance(raised.value, UnknownOutcomeError)
 
 
@@ -129,7 +129,7 @@ def test_garbage_beside_an_error_does_not_hide_the_error(body: bytes) -> None:
 )
 def test_what_will_not_pass_is_not_tried_again(failed: Reply) -> None:
     with pytest.raises(UnavailableError) as raised:
-        Play([failed]).perform(step(Effect.NOTHING))
+        Play([failed]).perform(step(Effect.NONE))
     assert raised.value.status == failed.status
 
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from greenwave.client.aio.connections import Connections as AwaitedConnections
-from greenwave.client.blocking.connections import Connections as BlockingConnections
+from greenwave.client.aio import Connections as AwaitedConnections
+from greenwave.client.blocking import Connections as BlockingConnections
 from greenwave.client.core.call import NoReply, Reply, Send
 from tests.unit.greenwave.client.servers import (
     Misbehave,

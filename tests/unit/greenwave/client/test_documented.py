@@ -54,11 +54,11 @@ def test_what_must_not_be_done_twice_is_known(made: Made) -> None:
     """Steps have keys and resets are one deed; a demonstration and a write are each another."""
     writes = made.service in ("accounts", "loans", "cards") and made.call.method != "GET"
     if writes or (made.call.method, made.path) == ("GET", "/traffic/action"):
-        assert made.call.effect is Effect.ANOTHER
+        assert made.call.effect is Effect.NOT_IDEMPOTENT
     elif "action" in made.path or "reset" in made.path:
-        assert made.call.effect is Effect.THE_SAME
+        assert made.call.effect is Effect.IDEMPOTENT
     else:
-        assert made.call.effect is Effect.NOTHING
+        assert made.call.effect is Effect.NONE
 
 
 def example(schema: Any, components: Any, at: int, full: bool) -> Any:

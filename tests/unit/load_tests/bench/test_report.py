@@ -15,10 +15,10 @@ from load_tests.bench.report import (
     Section,
     replace_section,
     results_table,
-    save_figure,
     thresholds_table,
 )
 from load_tests.bench.results import Results, Threshold
+from load_tests.harness.command_line import save_figure
 
 
 @pytest.fixture

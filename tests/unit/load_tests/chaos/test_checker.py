@@ -9,30 +9,32 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from load_tests.chaos.checker import Finding, Harm, Verdict, check, steps_of
-from load_tests.chaos.history import LINGER_S, Asked, History, Key, Outcome, Reset
+from load_tests.chaos.history import LINGER_S, History, Key, Outcome, Prediction, Reset
 
 KEY = Key("run", "junction")
 LATER = LINGER_S + 100.0
 
 
-def answered(sent: float, done: float, step: int) -> Asked:
-    return Asked(KEY, sent, done, Outcome.ANSWERED, step)
+def answered(sent: float, done: float, step: int) -> Prediction:
+    return Prediction(KEY, sent, done, Outcome.ANSWERED, step)
 
 
-def unknown(sent: float, done: float) -> Asked:
-    return Asked(KEY, sent, done, Outcome.UNKNOWN)
+def unknown(sent: float, done: float) -> Prediction:
+    return Prediction(KEY, sent, done, Outcome.UNKNOWN)
 
 
-def refused(sent: float, done: float) -> Asked:
-    return Asked(KEY, sent, done, Outcome.REFUSED)
+def refused(sent: float, done: float) -> Prediction:
+    return Prediction(KEY, sent, done, Outcome.REFUSED)
 
 
-def one_by_one(*steps: int, start: float = 0.0) -> list[Asked]:
+def one_by_one(*steps: int, start: float = 0.0) -> list[Prediction]:
     """Return answers that came after each other, one a second."""
     return [answered(start + n, start + n + 0.5, step) for n, step in enumerate(steps)]
 
 
-def harms(asked: list[Asked], resets: list[Reset] | None = None, *faults: float) -> dict[Harm, int]:
+def harms(
+    asked: list[Prediction], resets: list[Reset] | None = None, *faults: float
+) -> dict[Harm, int]:
     verdict = check(History(asked, resets or []), faults)
     return {harm: verdict.steps(harm) for harm in Harm if verdict.steps(harm)}
 
@@ -171,12 +173,12 @@ class SerialStates:
                 self.history.resets.append(Reset("run", sent, done))
             elif what == "answered":
                 step += 1
-                self.history.asked.append(answered(sent, done, step))
+                self.history.predictions.append(answered(sent, done, step))
             elif what == "unknown":
                 step += self.chance.random() < 0.5
-                self.history.asked.append(unknown(sent, done))
+                self.history.predictions.append(unknown(sent, done))
             else:
-                self.history.asked.append(refused(sent, done))
+                self.history.predictions.append(refused(sent, done))
         return self.history
 
 
@@ -189,7 +191,7 @@ def test_no_finding_in_any_serial_history_however_its_requests_overlap(seed: int
 @pytest.mark.parametrize("seed", range(20))
 def test_a_fall_back_by_more_than_what_overlaps_is_found(seed: int) -> None:
     history = SerialStates(random.Random(seed)).run(200)
-    in_order = sorted(history.asked, key=lambda each: each.done)
+    in_order = sorted(history.predictions, key=lambda each: each.done)
     asked = [answered(each.sent, each.done, step) for step, each in enumerate(in_order, 1)]
     assert harms(asked) == {}
     fallen = [replace(each, step=each.step - 40 * (each.step > 100)) for each in asked]
@@ -204,13 +206,13 @@ def attempt(
     sent: float,
     step: int = 0,
     body: bytes = b"",
-) -> Asked:
+) -> Prediction:
     """Return an attempt of half a second; without a step, it is not known what became of it."""
     outcome = Outcome.ANSWERED if step else Outcome.UNKNOWN
-    return Asked(KEY, sent, sent + 0.5, outcome, step, request, body)
+    return Prediction(KEY, sent, sent + 0.5, outcome, step, request, body)
 
 
-def harms_of(*asked: Asked) -> dict[Harm, int]:
+def harms_of(*asked: Prediction) -> dict[Harm, int]:
     return harms(list(asked), None, 50.0)
 
 
@@ -225,7 +227,7 @@ def test_attempts_without_any_answer_are_one_request_of_unknown_outcome() -> Non
 
 
 def test_refused_attempts_leave_the_state_as_it_was() -> None:
-    refused = Asked(KEY, 0, 1, Outcome.REFUSED, request="a")
+    refused = Prediction(KEY, 0, 1, Outcome.REFUSED, request="a")
     assert [each.outcome for each in steps_of([refused, refused])] == [Outcome.REFUSED]
     assert harms_of(refused, attempt("b", 2, step=2)) == {Harm.DOUBLED: 1}
 
@@ -272,7 +274,7 @@ def reference(junction: str, observation: Sequence[float], state: float | None) 
 Stepped = tuple[int, float, float]
 
 
-def seen(*observations: float, start: float = 0.0, after: Sequence[float] = ()) -> list[Asked]:
+def seen(*observations: float, start: float = 0.0, after: Sequence[float] = ()) -> list[Prediction]:
     """Return right answers to observations, one a second, after others that were made before."""
     state, asked = None, []
     for number, each in enumerate([*after, *observations]):
@@ -283,12 +285,12 @@ def seen(*observations: float, start: float = 0.0, after: Sequence[float] = ()) 
     return asked[len(after) :]
 
 
-def wrong_steps(*asked: Asked) -> list[int]:
+def wrong_steps(*asked: Prediction) -> list[int]:
     findings = check(History(list(asked)), [50.0], reference).findings
     return sorted(each.answer.step for each in findings if each.harm is Harm.WRONG)
 
 
-def missed(observation: float, sent: float) -> Asked:
+def missed(observation: float, sent: float) -> Prediction:
     return replace(unknown(sent, sent + 0.5), observation=(observation,))
 
 
@@ -317,6 +319,9 @@ def test_a_missing_step_must_be_that_of_a_request_without_an_answer() -> None:
     others = missed(0.2, 1.0), missed(0.8, 1.1)
     assert wrong_steps(first, *others, missed(0.9, 1.2), third, fourth) == []
     assert wrong_steps(first, *others, third, fourth) == [3, 4]
+    assert wrong_steps(first, third, fourth) == [3, 4]
+    refused_request = replace(missed(0.9, 1.2), outcome=Outcome.REFUSED)
+    assert wrong_steps(first, refused_request, third, fourth) == [3, 4]
 
 
 def test_two_missing_steps_in_a_row_are_followed() -> None:

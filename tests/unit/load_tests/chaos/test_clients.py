@@ -76,7 +76,7 @@ async def test_an_outcome_is_known_only_from_the_service_itself(what: str) -> No
     assert asked.observation == (0.1,)
     assert bool(asked.error) is (outcome is not Outcome.ANSWERED)
     assert asked.sent < asked.done
-    assert history.asked == [asked]
+    assert history.predictions == [asked]
     assert [reset.confirmed for reset in history.resets] == [outcome is Outcome.ANSWERED]
 
 

@@ -13,7 +13,8 @@ import psutil
 import pytest
 from matplotlib.lines import Line2D
 
-from load_tests.scenarios.memory import MemoryWatch, draw, name_of, save, write_memory
+from load_tests.harness.command_line import save_figure
+from load_tests.scenarios.memory import MemoryWatch, draw, name_of, write_memory
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,7 @@ def test_the_picture_adds_up_all_and_names_those_that_have_changed_most(tmp_path
     assert named == [*(f"p ({n})" for n in range(3, 8)), "shrinks (8)"]
     assert [heights(line)[-1] for line in each.lines] == [*range(0, 16, 2), -16, 0]
     for name in ("one.png", "two.png"):
-        save(draw(points), tmp_path / name)
+        save_figure(draw(points), tmp_path / name)
     one, two = ((tmp_path / name).read_bytes() for name in ("one.png", "two.png"))
     assert one == two
     assert b"Matplotlib" not in one

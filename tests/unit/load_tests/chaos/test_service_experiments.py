@@ -7,9 +7,9 @@ import aiohttp
 import pytest
 
 from load_tests.chaos import history
-from load_tests.chaos.requests import ANSWERED, FALLBACK, Record, Seen, _send, predictions
+from load_tests.chaos.requests import ANSWERED, FALLBACK, Record, Seen, Stream, _send, predictions
+from load_tests.chaos.service_experiments import ServiceResult
 from load_tests.chaos.service_faults import FAULTS
-from load_tests.chaos.service_trials import ServiceResult
 
 
 def result(fault: str, **changed: Any) -> ServiceResult:
@@ -86,7 +86,8 @@ async def test_a_step_that_was_not_answered_may_have_been_made() -> None:
     record = Record()
     async with aiohttp.ClientSession() as session:
         nobody = "http://127.0.0.1:1"
-        await _send(session, "inference", nobody, next(predictions("run", record)), record)
-    (asked,) = record.history.asked
+        stream = Stream("inference", nobody, predictions("run", record), record)
+        await _send(session, stream, next(stream.requests))
+    (asked,) = record.history.predictions
     assert asked.outcome is history.Outcome.UNKNOWN
     assert record.counts("inference") == {"connection refused": 1}

@@ -1,15 +1,84 @@
-"""Persistent connections in an event loop."""
+"""The asynchronous client, which awaits what the engine asks for."""
 
 from __future__ import annotations
 
+import asyncio
 import ssl
+from typing import Protocol, Self, TypeVar
 
 import aiohttp
 
-from greenwave.client.core.call import NoReply, Reply, Send
+from greenwave.client.base import BaseClient
+from greenwave.client.core.call import Call, NoReply, Outcome, Pause, Reply, Send, Steps, describe
+from greenwave.client.groups import Asynchronous
 from greenwave.client.settings import IDLE_S, MAX_ANSWER
 
+Result = TypeVar("Result")
+
 _NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+
+
+class Exchange(Protocol):
+    """Sends a request."""
+
+    async def __call__(self, send: Send, /) -> Reply | NoReply: ...
+
+    async def close(self) -> None: ...
+
+
+class AsyncClient(BaseClient[Asynchronous, Exchange]):
+    """A client for an event loop, whose tasks can share it; ``async with`` closes it."""
+
+    _mode = Asynchronous
+
+    async def close(self) -> None:
+        """Close the connections; later calls raise InvalidInputError."""
+        self._closed = True
+        await self._exchange.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _perform(self, call: Call[Result], /) -> Result:
+        self._check_open(call)
+        return await self._run(self._engine.perform(call))
+
+    async def _run(self, steps: Steps[Result]) -> Result:
+        outcome: Outcome = None
+        while True:
+            try:
+                step = steps.send(outcome)
+            except StopIteration as done:
+                result: Result = done.value
+                return result
+            match step:
+                case Send():
+                    outcome = await self._exchange(step)
+                case Pause():
+                    await asyncio.sleep(step.seconds)
+                    outcome = None
+                case _:
+                    outcome = await self._run_exclusively(step.steps, step.timeout_s)
+
+    async def _run_exclusively(self, steps: Steps[str], timeout_s: float) -> str | None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._exclusive.acquire()
+        except TimeoutError:
+            return None
+        try:
+            return await self._run(steps)
+        finally:
+            self._exclusive.release()
+
+    def _start(
+        self, exchange: Exchange | None, connections: int, tls: ssl.SSLContext | None
+    ) -> None:
+        self._exchange = exchange or Connections(connections, tls)
+        self._exclusive = asyncio.Lock()
 
 
 class Connections:
@@ -38,9 +107,9 @@ class Connections:
             ) as response:
                 body = await _read(response.content)
         except _NOT_SENT as error:
-            return NoReply(False, f"No connection: {_reason(error)}")
+            return NoReply.because(error, sent=False)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            return NoReply(True, f"No answer: {_reason(error)}")
+            return NoReply.because(error, sent=True)
         headers = {name.lower(): value for name, value in response.headers.items()}
         return Reply(response.status, headers, body)
 
@@ -69,7 +138,7 @@ async def _send_once(
     except _NOT_SENT:
         raise
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise aiohttp.ClientPayloadError(_reason(error)) from error
+        raise aiohttp.ClientPayloadError(describe(error)) from error
 
 
 async def _read(content: aiohttp.StreamReader) -> bytes:
@@ -80,7 +149,3 @@ async def _read(content: aiohttp.StreamReader) -> bytes:
             raise aiohttp.ClientPayloadError(f"the answer is longer than {MAX_ANSWER} bytes")
         parts.append(chunk)
     return b"".join(parts)
-
-
-def _reason(error: Exception) -> str:
-    return f"{type(error).__name__} {error}".strip()

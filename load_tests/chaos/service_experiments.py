@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-import aiohttp
 import httpx
 
 from load_tests.chaos.checker import Harm, check
@@ -20,18 +18,17 @@ from load_tests.chaos.requests import (
     ANSWERED,
     TIMEOUT_S,
     Record,
-    Request,
+    Stream,
     decisions,
     density_forecasts,
     flow_forecasts,
     new_records,
     predictions,
-    send_periodically,
+    sending,
 )
 from load_tests.chaos.service_faults import ServiceFault
 from load_tests.harness.system_under_test import FaultInjectionError, SystemUnderTest
 
-PERIOD_S = 0.1
 BEFORE_S = 2.0
 _UNDOCUMENTED = ("500", "404", "no answer")
 _NUMBERS = itertools.count(1_000_000_000, 1_000_000)
@@ -87,7 +84,9 @@ class ServiceResult:
         return found
 
 
-async def run_trial(sut: SystemUnderTest, fault: ServiceFault, seconds: float) -> ServiceResult:
+async def run_experiment(
+    sut: SystemUnderTest, fault: ServiceFault, seconds: float
+) -> ServiceResult:
     """Load every service for ``seconds`` and until the system is whole again; inject the fault.
 
     Raises:
@@ -96,7 +95,8 @@ async def run_trial(sut: SystemUnderTest, fault: ServiceFault, seconds: float) -
     await asyncio.to_thread(sut.prepare, fault.config())
     token = await asyncio.to_thread(sut.log_in)
     record = Record()
-    async with _load(sut, token, record) as began:
+    began = time.monotonic()
+    async with sending(_streams(sut, token, record)):
         await asyncio.sleep(BEFORE_S)
         moment = time.monotonic()
         failure = await asyncio.to_thread(_inject, fault, sut)
@@ -129,35 +129,14 @@ def _inject(fault: ServiceFault, sut: SystemUnderTest) -> str | None:
     return None
 
 
-@contextlib.asynccontextmanager
-async def _load(sut: SystemUnderTest, token: str, record: Record) -> AsyncIterator[float]:
-    """Send requests to every service; yield the moment of the first."""
-    stop = asyncio.Event()
-    timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
-    connector = aiohttp.TCPConnector(limit=0)
-    async with (
-        aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
-        asyncio.TaskGroup() as group,
-    ):
-        for service, url, requests in _requests(sut, token, record):
-            sending = send_periodically(session, service, url, requests, record, PERIOD_S, stop)
-            group.create_task(sending)
-        try:
-            yield time.monotonic()
-        finally:
-            stop.set()
-
-
-def _requests(
-    sut: SystemUnderTest, token: str, record: Record
-) -> Iterator[tuple[str, str, Iterator[Request]]]:
+def _streams(sut: SystemUnderTest, token: str, record: Record) -> Iterator[Stream]:
     run, urls = uuid.uuid4().hex[:12], sut.edge.urls()
-    yield "inference", sut.instance.base_url, predictions(run, record)
-    yield "gateway", urls["gateway"], decisions(f"{run}.gateway", token)
-    yield "density", urls["density"], density_forecasts()
-    yield "flow", urls["density"], flow_forecasts()
+    yield Stream("inference", sut.instance.base_url, predictions(run, record), record)
+    yield Stream("gateway", urls["gateway"], decisions(f"{run}.gateway", token), record)
+    yield Stream("density", urls["density"], density_forecasts(), record)
+    yield Stream("flow", urls["density"], flow_forecasts(), record)
     for kind in ("loans", "cards"):
-        yield kind, urls[kind], new_records(kind, next(_NUMBERS), record)
+        yield Stream(kind, urls[kind], new_records(kind, next(_NUMBERS), record), record)
 
 
 def _count_missing(sut: SystemUnderTest, created: list[tuple[str, str]]) -> int:

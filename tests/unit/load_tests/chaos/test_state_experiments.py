@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from load_tests.chaos.checker import Finding, Harm, Verdict
-from load_tests.chaos.history import Asked, History, Key
+from load_tests.chaos.history import History, Key, Prediction
+from load_tests.chaos.state_experiments import StateResult, run_experiment
 from load_tests.chaos.state_faults import FAULTS, MODES, ApplicationUnderTest
-from load_tests.chaos.state_trials import StateResult, run_trial
 from load_tests.harness.system import System
 from serve_app.errors import DeployError
 from serve_app.processes.instance import Instance
 
-ANSWER = Asked(Key("run", "junction"), 0.0, 1.0)
+ANSWER = Prediction(Key("run", "junction"), 0.0, 1.0)
 
 
 def result(fault: str, mode: str, *findings: Finding, silent: int = 0) -> StateResult:
@@ -79,5 +79,5 @@ async def test_a_trial_that_cannot_begin_is_broken(monkeypatch: pytest.MonkeyPat
         raise DeployError("it does not run")
 
     monkeypatch.setattr(ApplicationUnderTest, "deploy", deploy)
-    (complaint,) = (await run_trial(app, FAULTS["none"], "memory", 0.0)).broken()
+    (complaint,) = (await run_experiment(app, FAULTS["none"], "memory", 0.0)).broken()
     assert "it does not run" in complaint

@@ -25,7 +25,7 @@ _ERRORS = (TimeoutError, FaultInjectionError, DeployError, InstanceError, httpx.
 
 @dataclass(frozen=True)
 class StateResult:
-    """The result of a trial.
+    """The result of an experiment.
 
     Attributes:
         silent: keys without an answer within ``PATIENCE_S`` after the load.
@@ -63,7 +63,7 @@ class StateResult:
         return complaints
 
 
-async def run_trial(
+async def run_experiment(
     app: ApplicationUnderTest,
     fault: StateFault,
     mode: str,
@@ -93,7 +93,7 @@ async def run_trial(
                 failure = await _inject(fault, app, seconds)
             silent = await _step_all(client, load.keys)
     except _ERRORS as error:
-        failure = f"the trial could not begin: {error!r}"
+        failure = f"the experiment could not begin: {error!r}"
     if history.count(Outcome.ANSWERED):
         verdict = check(history, app.moments)
     else:

@@ -1,0 +1,94 @@
+"""What both kinds of clients share: their arguments, and the groups of their calls."""
+
+from __future__ import annotations
+
+import ssl
+from abc import ABC, abstractmethod
+from typing import Any, Generic, TypeVar
+
+from greenwave.client import groups
+from greenwave.client.calls.forecasts import DensityCalls, FlowCalls
+from greenwave.client.calls.gateway import GatewayCalls, RunCalls
+from greenwave.client.calls.inference import InferenceCalls
+from greenwave.client.calls.records import AccountCalls, CardCalls, LoanCalls
+from greenwave.client.core.call import Call
+from greenwave.client.core.engine import CallEngine
+from greenwave.client.core.login import make_bearer, make_login
+from greenwave.client.errors import InvalidInputError
+from greenwave.client.groups import Mode
+from greenwave.client.settings import (
+    CONNECTIONS,
+    RETRIES,
+    TIMEOUTS,
+    Addresses,
+    Retries,
+    Timeouts,
+)
+
+AnyExchange = TypeVar("AnyExchange")
+
+
+class BaseClient(ABC, Generic[Mode, AnyExchange]):
+    """A client of a running system."""
+
+    _mode: type[Mode]
+
+    def __init__(
+        self,
+        url: str | Addresses,
+        username: str | None = None,
+        password: str | None = None,
+        *,
+        token: str | None = None,
+        inference_token: str | None = None,
+        timeouts: Timeouts = TIMEOUTS,
+        retries: Retries = RETRIES,
+        connections: int = CONNECTIONS,
+        tls: ssl.SSLContext | None = None,
+        exchange: AnyExchange | None = None,
+    ) -> None:
+        """Make a client, which connects with its first call.
+
+        Args:
+            url: of the system, or the addresses of its services.
+            username, password: for the gateway; the other services need none.
+            token: of a service account, instead of username and password.
+            inference_token: for the inference service itself, if it requires one.
+            connections: the most that are open; further calls wait for one, within their time.
+            tls: for https; by default, certificates are checked against the usual authorities.
+            exchange: sends the requests, instead of connections of the client.
+
+        Raises:
+            InvalidInputError: an address is invalid, or a login is incomplete or ambiguous.
+        """
+        self._addresses = at = url if isinstance(url, Addresses) else Addresses.at(url)
+        login = make_login(at.gateway, username, password, token)
+        self._engine = CallEngine(timeouts, retries, login)
+        self._closed = False
+        self._start(exchange, connections, tls)
+        mode, perform, bearer = self._mode, self._perform, make_bearer(inference_token)
+        self.gateway = groups.Gateway(mode, perform, GatewayCalls(at.gateway))
+        self.inference = groups.Inference(mode, perform, InferenceCalls(at.inference, bearer))
+        self.density = groups.Density(mode, perform, DensityCalls(at.density))
+        self.flow = groups.Flow(mode, perform, FlowCalls(at.flow))
+        self.accounts = groups.Accounts(mode, perform, AccountCalls(at.accounts))
+        self.loans = groups.Loans(mode, perform, LoanCalls(at.loans))
+        self.cards = groups.Cards(mode, perform, CardCalls(at.cards))
+
+    def run(self, name: str | None = None) -> groups.Run[Mode]:
+        """Return the calls of the gateway for one simulation run."""
+        return groups.Run(self._mode, self._perform, RunCalls(self._addresses.gateway, name))
+
+    def _check_open(self, call: Call[Any]) -> None:
+        if self._closed:
+            raise InvalidInputError("The client is closed", call=str(call))
+
+    @abstractmethod
+    def _start(
+        self, exchange: AnyExchange | None, connections: int, tls: ssl.SSLContext | None
+    ) -> None:
+        """Create the connections, unless there is an exchange, and the lock of exclusive steps."""
+
+    @abstractmethod
+    def _perform(self, call: Call[Any], /) -> Any:
+        """Perform a call."""

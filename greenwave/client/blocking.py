@@ -1,0 +1,132 @@
+"""The blocking client, which does what the engine asks for."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+import time
+from collections.abc import Iterable
+from typing import Protocol, Self, TypeVar
+
+import httpcore
+
+from greenwave.client.base import BaseClient
+from greenwave.client.core.call import Call, NoReply, Outcome, Pause, Reply, Send, Steps
+from greenwave.client.groups import Blocking
+from greenwave.client.settings import IDLE_S, MAX_ANSWER
+
+Result = TypeVar("Result")
+
+_NOT_SENT = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.PoolTimeout)
+
+
+class Exchange(Protocol):
+    """Sends a request."""
+
+    def __call__(self, send: Send, /) -> Reply | NoReply: ...
+
+    def close(self) -> None: ...
+
+
+class Client(BaseClient[Blocking, Exchange]):
+    """A blocking client of a running system. Threads can share it; ``with`` closes it."""
+
+    _mode = Blocking
+
+    def close(self) -> None:
+        """Close the connections; later calls raise InvalidInputError."""
+        self._closed = True
+        self._exchange.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _perform(self, call: Call[Result], /) -> Result:
+        self._check_open(call)
+        return self._run(self._engine.perform(call))
+
+    def _run(self, steps: Steps[Result]) -> Result:
+        outcome: Outcome = None
+        while True:
+            try:
+                step = steps.send(outcome)
+            except StopIteration as done:
+                result: Result = done.value
+                return result
+            match step:
+                case Send():
+                    outcome = self._exchange(step)
+                case Pause():
+                    time.sleep(step.seconds)
+                    outcome = None
+                case _:
+                    outcome = self._run_exclusively(step.steps, step.timeout_s)
+
+    def _run_exclusively(self, steps: Steps[str], timeout_s: float) -> str | None:
+        if not self._exclusive.acquire(timeout=timeout_s):
+            return None
+        try:
+            return self._run(steps)
+        finally:
+            self._exclusive.release()
+
+    def _start(
+        self, exchange: Exchange | None, connections: int, tls: ssl.SSLContext | None
+    ) -> None:
+        self._exchange = exchange or Connections(connections, tls)
+        self._exclusive = threading.Lock()
+
+
+class Connections:
+    """A pool of connections, which threads can share.
+
+    Args:
+        most: the most connections at once.
+        tls: None to check certificates against the usual authorities.
+    """
+
+    def __init__(self, most: int, tls: ssl.SSLContext | None) -> None:
+        self._pool = httpcore.ConnectionPool(
+            ssl_context=tls, max_connections=most, keepalive_expiry=IDLE_S
+        )
+
+    def __call__(self, send: Send, /) -> Reply | NoReply:
+        ends = time.monotonic() + send.timeout_s
+        times = dict.fromkeys(("read", "write", "pool"), send.timeout_s)
+        try:
+            with self._pool.stream(
+                send.method,
+                send.url,
+                headers=list(send.headers.items()),
+                content=send.body,
+                extensions={"timeout": {**times, "connect": send.connect_s}},
+            ) as response:
+                body = _read(response.iter_stream(), ends)
+        except _NOT_SENT as error:
+            return NoReply.because(error, sent=False)
+        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
+            return NoReply.because(error, sent=True)
+        headers = {
+            name.decode("latin-1").lower(): value.decode("latin-1")
+            for name, value in response.headers
+        }
+        return Reply(response.status, headers, body)
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+def _read(chunks: Iterable[bytes], ends: float) -> bytes:
+    """Read an answer that may arrive slowly, within the time of the whole."""
+    parts, size = [], 0
+    for chunk in chunks:
+        size += len(chunk)
+        if size > MAX_ANSWER:
+            raise httpcore.ReadError(f"the answer is longer than {MAX_ANSWER} bytes")
+        if time.monotonic() > ends:
+            raise httpcore.ReadTimeout("the answer took too long")
+        parts.append(chunk)
+    return b"".join(parts)
