@@ -12,7 +12,7 @@ from __future__ import annotations
 TARGET_S = 0.08
 PERIOD_S = 0.1
 MAX_AT_WORK = 1000
-LEAST = 256
+MIN_LIMIT = 256
 """The lowest limit. Where other processes take the processor, refusals do not help, and this many
 requests take a fraction of the target."""
 
@@ -59,6 +59,6 @@ class AdaptiveLimit:
     def _adapt(self) -> None:
         if self._longest_s > self._target_s:
             share = max(_SHRINK, self._target_s / self._longest_s)
-            self.now = min(self._most, max(LEAST, min(self.now, self._peak) * share))
+            self.now = min(self._most, max(MIN_LIMIT, min(self.now, self._peak) * share))
         else:
             self.now = min(self._most, self.now * _GROW + 1)

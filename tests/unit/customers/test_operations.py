@@ -44,6 +44,8 @@ UNKNOWN_NUMBER: dict[str, tuple[str, Any]] = {
     "loans": ("loanNumber", "999999999999"),
     "cards": ("cardNumber", "999999999999"),
 }
+LOAN_AMOUNTS = {"totalLoan": 100000, "amountPaid": 0, "outstandingAmount": 100000}
+CARD_AMOUNTS = {"totalLimit": 100000, "amountUsed": 0, "availableAmount": 100000}
 TYPE_FIELD = {"accounts": "accountsDto.accountType", "loans": "loanType", "cards": "cardType"}
 
 
@@ -108,33 +110,21 @@ class TestCreate:
         assert type(number) is int
         assert 10**9 <= number < 10**10
 
-    async def test_loan_defaults(self, loans):
-        body = await loans.created()
-        number = body.pop("loanNumber")
-        assert body == {
-            "mobileNumber": MOBILE,
-            "loanType": "Home Loan",
-            "totalLoan": 100000,
-            "amountPaid": 0,
-            "outstandingAmount": 100000,
-        }
-        assert isinstance(number, str)
-        assert len(number) == 12
-        assert number.isdecimal()
-
-    async def test_card_defaults(self, cards):
-        body = await cards.created()
-        number = body.pop("cardNumber")
-        assert body == {
-            "mobileNumber": MOBILE,
-            "cardType": "Credit Card",
-            "totalLimit": 100000,
-            "amountUsed": 0,
-            "availableAmount": 100000,
-        }
-        assert isinstance(number, str)
-        assert len(number) == 12
-        assert number.isdecimal()
+    @pytest.mark.parametrize(
+        ("service", "number", "defaults"),
+        [
+            ("loans", "loanNumber", {"loanType": "Home Loan", **LOAN_AMOUNTS}),
+            ("cards", "cardNumber", {"cardType": "Credit Card", **CARD_AMOUNTS}),
+        ],
+        indirect=["service"],
+    )
+    async def test_loan_and_card_defaults(self, service, number, defaults):
+        body = await service.created()
+        drawn = body.pop(number)
+        assert body == {"mobileNumber": MOBILE, **defaults}
+        assert isinstance(drawn, str)
+        assert len(drawn) == 12
+        assert drawn.isdecimal()
 
     @pytest.mark.parametrize("body", [b"", b"{nonsense", b'{"name": 1}', b"x" * 1_000_000])
     @pytest.mark.parametrize("service", ["loans", "cards"], indirect=True)

@@ -100,28 +100,24 @@ async def test_accounts_create(accounts, path, value, message):
     assert (await accounts.fetch()).status_code == 404
 
 
-@pytest.mark.parametrize(("path", "value", "message"), spread(ACCOUNTS_UPDATE))
-async def test_accounts_update(accounts, path, value, message):
-    record = await accounts.created()
-    answer = await accounts.update(changed(record, path, value))
-    assert (answer.status_code, answer.json()) == (400, {path: message})
-    assert (await accounts.fetch()).json() == record
-
-
-@pytest.mark.parametrize(("path", "value", "message"), spread(LOANS_UPDATE))
-async def test_loans_update(loans, path, value, message):
-    record = await loans.created()
-    answer = await loans.update(changed(record, path, value))
-    assert (answer.status_code, answer.json()) == (200, {path: message})
-    assert (await loans.fetch()).json() == record
-
-
-@pytest.mark.parametrize(("path", "value", "message"), spread(CARDS_UPDATE))
-async def test_cards_update(cards, path, value, message):
-    record = await cards.created()
-    answer = await cards.update(changed(record, path, value))
-    assert (answer.status_code, answer.json()) == (400, {path: message})
-    assert (await cards.fetch()).json() == record
+@pytest.mark.parametrize(
+    ("service", "status", "path", "value", "message"),
+    [
+        pytest.param(name, status, *each.values, id=f"{name}-{each.id}")
+        for name, status, cases in (
+            ("accounts", 400, ACCOUNTS_UPDATE),
+            ("loans", 200, LOANS_UPDATE),
+            ("cards", 400, CARDS_UPDATE),
+        )
+        for each in spread(cases)
+    ],
+    indirect=["service"],
+)
+async def test_update(service, status, path, value, message):
+    record = await service.created()
+    answer = await service.update(changed(record, path, value))
+    assert (answer.status_code, answer.json()) == (status, {path: message})
+    assert (await service.fetch()).json() == record
 
 
 VALID: list[tuple[str, str, list[Any]]] = [

@@ -8,13 +8,14 @@ from typing import Any
 import httpx
 import pytest
 
-from deployments.feed.messages import NOBODY, Demand
+from deployments.feed.messages import NO_DEMAND, Demand
 from deployments.flow.schemas import parse_question
 from deployments.flow.service import FlowService
 from deployments.forecast.api import create_app
 from deployments.forecast.telemetry import ForecastReporter
 from models.networks.shipped import JUNCTIONS
 from tests.unit.forecasters import CARD, write_flow
+from tests.unit.http.apps import client_of
 
 JUNCTION = "300839359"
 
@@ -27,17 +28,13 @@ async def service(tmp_path):
 
 
 @pytest.fixture
-async def client(service):
-    transport = httpx.ASGITransport(create_app(service))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-        yield client
+def client(service):
+    return client_of(create_app(service))
 
 
 @pytest.fixture
-async def client_without_model():
-    transport = httpx.ASGITransport(create_app(FlowService()))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-        yield client
+def client_without_model():
+    return client_of(create_app(FlowService()))
 
 
 def sample(minute: int, **changes: Any) -> dict[str, Any]:
@@ -326,6 +323,6 @@ async def test_a_watched_forecast_is_told_with_the_counts_it_was_made_from(servi
     assert forecast.counts == [float(20 + minute % 7) for minute in range(10)]
     assert forecast.newest + forecast.horizon_s == answer["forecast_timestamp"]
     assert round(forecast.flow) == answer["predicted_flow"]
-    reporter.on_demand_changed(NOBODY)
+    reporter.on_demand_changed(NO_DEMAND)
     await client.post("/forecast", json=body())
     assert reporter.take().forecasts == []

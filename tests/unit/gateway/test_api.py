@@ -394,19 +394,12 @@ class TestOneErrorForm:
         assert_error(answer, 405, "Method Not Allowed")
         assert answer.headers["allow"] == allow
 
-    @pytest.mark.parametrize("path", ["/auth/login", "/traffic/health", "/nowhere"])
-    async def test_every_request_counts(self, service, path, monkeypatch):
+    @pytest.mark.parametrize("path", ["/auth/login", ACTION, "/traffic/health", "/nowhere"])
+    async def test_overload(self, service, bearer, path, monkeypatch):
         monkeypatch.setattr(api, "MAX_AT_WORK", 0)
         transport = httpx.ASGITransport(create_app(service))
         async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
-            answer = await client.post(path)
-        assert_error(answer, 503, "Too many requests are waiting")
-
-    async def test_overload(self, service, bearer, monkeypatch):
-        monkeypatch.setattr(api, "MAX_AT_WORK", 0)
-        transport = httpx.ASGITransport(create_app(service))
-        async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
-            answer = await client.post(ACTION, json=BODY, headers=bearer)
+            answer = await client.post(path, json=BODY, headers=bearer)
         assert_error(answer, 503, "Too many requests are waiting")
         assert answer.headers["retry-after"] == "1"
 

@@ -9,7 +9,7 @@ import pytest
 from deployments.gateway.errors import UnavailableError
 from deployments.gateway.known_addresses import (
     KNOWN_S,
-    MOST,
+    MAX_ADDRESSES,
     TABLE,
     KnownAddresses,
     place_of,
@@ -130,11 +130,11 @@ async def test_another_password_makes_every_address_strange(addresses):
 
 
 async def test_the_newest_few_are_known(addresses, memory, clock):
-    for number in range(MOST + 3):
+    for number in range(MAX_ADDRESSES + 3):
         clock.now += 1
         await remember(addresses, f"10.0.0.{number}")
-    known = [n for n in range(MOST + 3) if await knows(addresses, f"10.0.0.{n}")]
-    assert known == list(range(3, MOST + 3))
+    known = [n for n in range(MAX_ADDRESSES + 3) if await knows(addresses, f"10.0.0.{n}")]
+    assert known == list(range(3, MAX_ADDRESSES + 3))
     assert len(memory.table(TABLE)) == 1
 
 

@@ -120,7 +120,7 @@ class TestOtherProtocols:
 
 class TestOverload:
     async def test_requests_that_wait_long_for_their_turn_lower_what_is_admitted(self, monkeypatch):
-        monkeypatch.setattr(shedding, "LEAST", 16)
+        monkeypatch.setattr(shedding, "MIN_LIMIT", 16)
 
         async def handle(scope, body):
             time.sleep(0.005)  # the event loop is held up, as by work

@@ -10,7 +10,7 @@ from serve_app.cli.hints import make_command
 from serve_app.cli.main import main
 from serve_app.settings import Settings
 
-NOBODY = ["--port-base", "31000"]
+NO_DEMAND = ["--port-base", "31000"]
 
 
 def test_the_usual_folder_needs_no_word(monkeypatch):
@@ -30,7 +30,7 @@ def test_another_folder_is_named_whole_and_quoted_for_the_shell(tmp_path, monkey
 
 def test_status_says_how_to_start_the_instance_that_was_asked_for(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
-    assert main(["status", *NOBODY]) == 1
+    assert main(["status", *NO_DEMAND]) == 1
     start = f'`DATA_DIR={tmp_path} make up ARGS="--port-base 31000"`'
     assert f"Start it with {start}" in capsys.readouterr().err
 
