@@ -10,7 +10,6 @@ import json
 import httpx
 import pytest
 
-from load_tests.harness.system import System
 from tests.reference import JUNCTIONS
 
 GOOD = {"junction_id": JUNCTIONS[0], "obs_data": [0.5]}
@@ -37,9 +36,7 @@ def step_of(client: httpx.Client, run: str) -> int:
 
 
 @pytest.mark.parametrize(("body", "status"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
-def test_a_wrong_body_gets_a_clear_answer_and_changes_no_state(
-    client: httpx.Client, run_id: str, body: str | bytes, status: int
-) -> None:
+def test_a_wrong_body_gets_a_clear_answer_and_changes_no_state(client, run_id, body, status):
     assert step_of(client, run_id) == 1
     answer = client.post("/predict_action", content=body, headers={"X-Simulation-Run": run_id})
     assert answer.status_code == status
@@ -49,15 +46,13 @@ def test_a_wrong_body_gets_a_clear_answer_and_changes_no_state(
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH"])
-def test_a_wrong_method_is_405_in_json(client: httpx.Client, method: str) -> None:
+def test_a_wrong_method_is_405_in_json(client, method):
     answer = client.request(method, "/predict_action")
     assert answer.status_code == 405
     assert answer.json() == {"detail": "Method Not Allowed"}
 
 
-async def test_ten_thousand_concurrent_requests_are_answered_or_refused_in_json(
-    system: System, run_id: str
-) -> None:
+async def test_ten_thousand_concurrent_requests_are_answered_or_refused_in_json(system, run_id):
     body = json.dumps(GOOD).encode()
     request = (
         f"POST /predict_action HTTP/1.1\r\nHost: test\r\nX-Simulation-Run: {run_id}\r\n"

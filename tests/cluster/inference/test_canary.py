@@ -70,8 +70,8 @@ CHANGES: list[tuple[Callable[[Trial], None], int, int]] = [
 
 @pytest.mark.timeout(400)
 async def test_start_share_drop_and_promote_fail_no_request_and_mix_no_states(
-    system: System, weights: Weights, tmp_path: Path
-) -> None:
+    system, weights, tmp_path
+):
     other = save_policy(tmp_path / "other.th", seed=2)
     tried = Trial(system, tmp_path / "other.th")
     await asyncio.to_thread(tried.deploy)

@@ -39,7 +39,7 @@ def drive(controller: Controller, seed: int) -> tuple[list[dict[str, int]], Metr
     return taken, metrics
 
 
-def test_actions_and_figures_over_http_are_those_in_process(trained_url: str, run_id: str) -> None:
+def test_actions_and_figures_over_http_are_those_in_process(trained_url, run_id):
     with Client(trained_url) as client:
         outages = OutageLog(RUSH.begin_s, DECISION_S)
         service = InferenceController(client, run_id, outages)

@@ -10,7 +10,6 @@ import pytest
 
 from load_tests.chaos.checker import Harm
 from load_tests.harness.system import System, application
-from tests.cluster.conftest import Weights
 from tests.cluster.inference.load import Load, assert_is_serial, verdict_of
 from tests.reference import JUNCTIONS
 
@@ -20,8 +19,8 @@ LOSS_WINDOW_S = 0.25
 
 @pytest.mark.parametrize("name", ["inference", "many"])
 async def test_a_killed_replica_costs_no_more_than_the_last_uncommitted_steps(
-    system: System, weights: Weights, run_id: str, name: str
-) -> None:
+    system, weights, run_id, name
+):
     prefix, replicas = ("", 1) if name == "inference" else ("/many", 3)
     async with Load(system.url + prefix, f"{run_id}.{name}", n_clients=6) as load:
         await load.more(300)
@@ -36,8 +35,8 @@ async def test_a_killed_replica_costs_no_more_than_the_last_uncommitted_steps(
 
 
 async def test_where_responses_wait_for_commits_a_killed_replica_loses_no_answered_step(
-    system: System, weights: Weights, run_id: str
-) -> None:
+    system, weights, run_id
+):
     async with Load(system.url + "/sync", run_id, n_clients=6) as load:
         for _ in range(2):
             await load.more(200)
@@ -49,8 +48,8 @@ async def test_where_responses_wait_for_commits_a_killed_replica_loses_no_answer
 
 @pytest.mark.parametrize("prefix", ["", "/many", "/sync"])
 async def test_killed_state_actors_lose_nothing_and_come_back_by_themselves(
-    system: System, weights: Weights, run_id: str, prefix: str
-) -> None:
+    system, weights, run_id, prefix
+):
     async with Load(system.url + prefix, run_id + prefix.replace("/", "."), n_clients=6) as load:
         await load.more(200)
         before = system.state_actors()
@@ -72,8 +71,8 @@ def one_replica(system: System) -> Iterator[Callable[[], object]]:
 
 
 async def test_states_without_an_owner_survive_the_state_actor(
-    system: System, weights: Weights, run_id: str, one_replica: Callable[[], object]
-) -> None:
+    system, weights, run_id, one_replica
+):
     """Kill the actor after a scale-down has given it states that only the store backs up."""
     async with Load(system.url + "/many", run_id, n_clients=6) as load:
         await load.more(100)

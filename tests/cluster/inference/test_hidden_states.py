@@ -10,8 +10,7 @@ import random
 import httpx
 import pytest
 
-from load_tests.harness.system import System, application
-from tests.cluster.conftest import Weights
+from load_tests.harness.system import application
 from tests.cluster.inference.load import Load, assert_is_serial
 from tests.reference import JUNCTIONS, ReferenceJunction
 
@@ -20,9 +19,7 @@ PREFIXES = ["", "/many", "/sync"]
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
-async def test_interleaved_junctions_follow_the_reference(
-    system: System, weights: Weights, run_id: str, prefix: str
-) -> None:
+async def test_interleaved_junctions_follow_the_reference(system, weights, run_id, prefix):
     references = {junction: ReferenceJunction(weights, junction) for junction in JUNCTIONS}
     chance = random.Random(2)
     run = {"X-Simulation-Run": run_id + prefix.replace("/", ".")}
@@ -43,8 +40,8 @@ async def test_interleaved_junctions_follow_the_reference(
 
 @pytest.mark.parametrize("prefix", PREFIXES)
 async def test_64_concurrent_requests_for_one_junction_are_64_steps(
-    system: System, weights: Weights, run_id: str, prefix: str
-) -> None:
+    system, weights, run_id, prefix
+):
     run = run_id + prefix.replace("/", ".")
     load = Load(system.url + prefix, run, n_clients=0)
     async with load:
@@ -56,18 +53,14 @@ async def test_64_concurrent_requests_for_one_junction_are_64_steps(
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
-async def test_mixed_load_is_one_serial_history_per_junction(
-    system: System, weights: Weights, run_id: str, prefix: str
-) -> None:
+async def test_mixed_load_is_one_serial_history_per_junction(system, weights, run_id, prefix):
     async with Load(system.url + prefix, run_id + prefix.replace("/", ".")) as load:
         await load.more(800)
     assert not load.failures
     assert_is_serial(load.history, weights)
 
 
-async def test_scaling_up_and_down_under_load_loses_and_repeats_nothing(
-    system: System, weights: Weights, run_id: str
-) -> None:
+async def test_scaling_up_and_down_under_load_loses_and_repeats_nothing(system, weights, run_id):
     def has_replicas(wanted: int) -> bool:
         return len(system.replicas("many")) == wanted
 
@@ -85,8 +78,8 @@ async def test_scaling_up_and_down_under_load_loses_and_repeats_nothing(
 
 @pytest.mark.parametrize("prefix", PREFIXES)
 async def test_predictions_after_a_reset_start_from_zeros_while_others_race_with_it(
-    system: System, weights: Weights, run_id: str, prefix: str
-) -> None:
+    system, weights, run_id, prefix
+):
     run = run_id + prefix.replace("/", ".")
     headers = {"X-Simulation-Run": run}
     async with (
@@ -116,7 +109,7 @@ async def test_predictions_after_a_reset_start_from_zeros_while_others_race_with
             assert answer.json()["confidence"] == pytest.approx(confidence, abs=2e-4)
 
 
-async def test_a_reset_clears_its_own_run_only(client: httpx.Client, run_id: str) -> None:
+async def test_a_reset_clears_its_own_run_only(client, run_id):
     def step(run: str | None) -> int:
         headers = {"X-Simulation-Run": run} if run else {}
         body = {"junction_id": JUNCTIONS[1], "obs_data": [1.0]}
@@ -134,9 +127,7 @@ async def test_a_reset_clears_its_own_run_only(client: httpx.Client, run_id: str
     assert [step(run_id), step(None)] == [1, 2]
 
 
-async def test_clients_that_disconnect_leave_a_whole_number_of_steps(
-    system: System, weights: Weights, run_id: str
-) -> None:
+async def test_clients_that_disconnect_leave_a_whole_number_of_steps(system, weights, run_id):
     body = json.dumps({"junction_id": JUNCTIONS[0], "obs_data": [0.3, 0.7]}).encode()
     head = (
         f"POST /predict_action HTTP/1.1\r\nHost: test\r\nX-Simulation-Run: {run_id}\r\n"
@@ -168,7 +159,7 @@ async def test_clients_that_disconnect_leave_a_whole_number_of_steps(
         assert answer.confidence == pytest.approx(confidences[answer.step - 1], abs=2e-4)
 
 
-async def test_an_idle_run_is_forgotten(system: System) -> None:
+async def test_an_idle_run_is_forgotten(system):
     system.deploy(application("brief", "/brief", run_ttl_s=1.0))
     body = {"junction_id": JUNCTIONS[0], "obs_data": []}
     async with httpx.AsyncClient(base_url=system.url + "/brief", timeout=10) as client:

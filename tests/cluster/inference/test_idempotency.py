@@ -24,9 +24,7 @@ def app(system: System, mode: str) -> Iterator[ApplicationUnderTest]:
 
 
 @pytest.mark.parametrize("mode", ["memory", "actor"])
-async def test_there_are_as_many_steps_as_requests_however_often_each_is_sent(
-    app: ApplicationUnderTest, mode: str
-) -> None:
+async def test_there_are_as_many_steps_as_requests_however_often_each_is_sent(app, mode):
     result = await run_experiment(app, FAULTS["one-by-one"], mode, 0.0, RepeatedLoad)
     assert result.broken(SLACK_S) == [], [str(each) for each in result.verdict.findings[:3]]
     states = [asked for _, asked in result.history.by_key()]

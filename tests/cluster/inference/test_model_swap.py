@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import httpx
 
 from load_tests.harness.system import System, application
@@ -28,8 +26,8 @@ def health(system: System) -> dict[str, object]:
 
 
 def test_a_policy_is_swapped_while_the_replica_runs_and_a_bad_one_leaves_it_in_place(
-    system: System, weights: Weights, tmp_path: Path
-) -> None:
+    system, weights, tmp_path
+):
     def confidence(state_dict: Weights) -> float:
         return round(ReferenceJunction(state_dict, JUNCTIONS[3]).step(OBS)[1], 3)
 
@@ -53,7 +51,7 @@ def test_a_policy_is_swapped_while_the_replica_runs_and_a_bad_one_leaves_it_in_p
     system.remove("swap")
 
 
-def test_without_a_policy_the_service_is_up_and_says_why(system: System, tmp_path: Path) -> None:
+def test_without_a_policy_the_service_is_up_and_says_why(system, tmp_path):
     env = {"MAPPO_AGENT_PATH": str(tmp_path / "none.th")}
     system.deploy(application("swap", "/swap", env=env))
     told = health(system)

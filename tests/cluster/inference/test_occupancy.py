@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from pathlib import Path
 
 import httpx
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from deployments.stateful.admission import CLUSTER_ROW
 from deployments.stateful.layout import table_of
 from deployments.store import Expected, open_store
-from load_tests.harness.system import System, application
+from load_tests.harness.system import application
 from serve_app.errors import DeployError
 from tests.reference import JUNCTIONS
 
@@ -19,8 +18,8 @@ APP = "inference-shared"
 
 
 async def test_it_is_refused_by_name_while_the_other_lives_and_serves_when_that_is_gone(
-    system: System, tmp_path: Path
-) -> None:
+    system, tmp_path
+):
     url = f"sqlite:///{tmp_path / 'shared.db'}"
     shared = application(APP, "/shared", env={"STORE_URL": url})
     with socket.socket() as other:

@@ -62,9 +62,7 @@ def predict(system: System, city: str, run: str, junction: str = JUNCTION) -> ht
     )
 
 
-def test_each_city_answers_for_its_junctions_with_its_policy(
-    cities: System, policy: Path, run_id: str
-) -> None:
+def test_each_city_answers_for_its_junctions_with_its_policy(cities, policy, run_id):
     expected = PolicyStep.load(policy, HARBOUR)
     agent = [HARBOUR.junctions[JUNCTION].agent_index]
     inputs = InputLayout(HARBOUR).encode(agent, [OBS])
@@ -82,7 +80,7 @@ def test_each_city_answers_for_its_junctions_with_its_policy(
     assert predict(cities, "/harbour", run_id, SHIPPED.ids[1]).status_code == 404
 
 
-def test_each_city_has_hidden_states_of_its_own(cities: System, run_id: str) -> None:
+def test_each_city_has_hidden_states_of_its_own(cities, run_id):
     for step in ("1", "2"):
         assert predict(cities, "/harbour", run_id).headers[STEP] == step
     assert predict(cities, "", run_id, SHIPPED.ids[1]).headers[STEP] == "1"
@@ -92,7 +90,7 @@ def test_each_city_has_hidden_states_of_its_own(cities: System, run_id: str) -> 
     assert predict(cities, "", run_id, SHIPPED.ids[1]).headers[STEP] == "1"
 
 
-def test_each_city_has_a_gateway_of_its_own(cities: System) -> None:
+def test_each_city_has_a_gateway_of_its_own(cities):
     with httpx.Client(base_url=f"{cities.url}/harbour/api", timeout=10) as client:
         token = client.post("/auth/login", json=USER).raise_for_status().json()["accessToken"]
         client.headers["Authorization"] = f"Bearer {token}"
@@ -103,9 +101,7 @@ def test_each_city_has_a_gateway_of_its_own(cities: System) -> None:
         assert client.post("/traffic/action", json=body).status_code == 400
 
 
-def test_the_policy_of_the_other_city_is_refused_and_the_present_one_stays(
-    cities: System, policy: Path, run_id: str
-) -> None:
+def test_the_policy_of_the_other_city_is_refused_and_the_present_one_stays(cities, policy, run_id):
     assert predict(cities, "/harbour", run_id).headers[STEP] == "1"
     changed = of_the_config("inference-harbour", agent_path=str(policy))
     changed["deployments"][0]["user_config"] = {"agent_path": str(SHIPPED_POLICY)}
@@ -121,8 +117,8 @@ def test_the_policy_of_the_other_city_is_refused_and_the_present_one_stays(
 
 
 def test_another_network_is_refused_while_states_are_kept_and_the_states_go_on(
-    cities: System, policy: Path, run_id: str, tmp_path: Path
-) -> None:
+    cities, policy, run_id, tmp_path
+):
     reset = {"X-Simulation-Run": run_id}
     assert predict(cities, "/harbour", run_id).headers[STEP] == "1"
     network = (ROOT / "configs" / "harbour.json").read_text().replace('"customs"', '"house"')

@@ -13,7 +13,7 @@ from deployments.inference.options import InferenceOptions
     [{"lease": 2.0}, {"shards": 0}, {"max_states": 0}, {"durability": "disk"}],
     ids=str,
 )
-def test_an_unknown_key_or_a_value_out_of_range_is_refused_by_name(args: dict[str, float]) -> None:
+def test_an_unknown_key_or_a_value_out_of_range_is_refused_by_name(args):
     (name,) = args
     with pytest.raises(ValidationError, match=name):
         InferenceOptions.model_validate(args)
@@ -30,6 +30,6 @@ def test_an_unknown_key_or_a_value_out_of_range_is_refused_by_name(args: dict[st
         ("shared_patience_s", "it is 1.5 s"),
     ],
 )
-def test_an_option_of_an_earlier_version_is_refused_with_what_to_do(name: str, hint: str) -> None:
+def test_an_option_of_an_earlier_version_is_refused_with_what_to_do(name, hint):
     with pytest.raises(ValidationError, match=rf"{name}(.|\n)*{hint}"):
         InferenceOptions.model_validate({name: True})

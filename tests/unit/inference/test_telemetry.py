@@ -16,7 +16,6 @@ from models.maps.road_map import MAX_DRAWN
 from models.policy.inputs import UNAVAILABLE, encode
 from models.policy.step import PolicyStep
 from tests.cities import agent_for, city_of_size
-from tests.support.states import LocalStates
 from tests.unit.inference.policies import POLICY, SMALL, observations
 
 FILES = {"": "agent.th"}
@@ -91,7 +90,7 @@ async def test_the_reporter_reports_steps_and_the_delay_of_commits(service):
     assert [decision.junction for decision in contents.decisions] == [SMALL]
 
 
-async def test_junctions_that_no_map_shows_are_not_reported(states: LocalStates):
+async def test_junctions_that_no_map_shows_are_not_reported(states):
     network = city_of_size(MAX_DRAWN + 2)
     watched = WatchedSteps(network)
     watched.on_demand_changed(DEMAND)

@@ -25,7 +25,7 @@ from deployments.stateful.protocol import (
     Version,
 )
 from tests.support.states import DictStore
-from tests.unit.stateful.simulation.cluster import TABLE as TABLE
+from tests.unit.stateful.simulation.actors import TABLE as TABLE
 from tests.unit.stateful.simulation.loop import SimulatedLoop
 from tests.unit.stateful.simulation.network import Network
 from tests.unit.stateful.simulation.store import Store, StoreClient
@@ -77,8 +77,8 @@ class FakeCluster:
     Attributes:
         dead, ended: replicas, and processes of authorities, that are known to be dead.
         current: whether the cluster knows this process; None: it does not respond.
-        answers_after_s: delay of that response.
-        asked_to_retire: partitions of earlier layouts.
+        responds_after_s: delay of that response.
+        retire_calls: partitions of earlier layouts.
     """
 
     def __init__(self, session: str = "first", process: str = "node/1/1") -> None:
@@ -87,8 +87,8 @@ class FakeCluster:
         self.dead: set[str] = set()
         self.ended: set[str] = set()
         self.current: bool | None = True
-        self.answers_after_s = 0.0
-        self.asked_to_retire: list[Partition] = []
+        self.responds_after_s = 0.0
+        self.retire_calls: list[Partition] = []
 
     async def is_alive(self, replica: str) -> bool:
         await asyncio.sleep(0.001)
@@ -98,13 +98,13 @@ class FakeCluster:
         return process in self.ended
 
     async def is_current(self) -> bool:
-        await asyncio.sleep(self.answers_after_s)
+        await asyncio.sleep(self.responds_after_s)
         if self.current is None:
             raise AuthorityUnavailableError("the cluster does not respond")
         return self.current
 
     async def retire(self, partition: Partition) -> None:
-        self.asked_to_retire.append(partition)
+        self.retire_calls.append(partition)
 
 
 class NumberingAuthority(StateAuthority):

@@ -41,12 +41,12 @@ class FoldModel:
         return outputs, new
 
     def assert_replays(
-        self, key: Key, answered: Sequence[tuple[int, StepResult]], first_step: int = 1
+        self, key: Key, responded: Sequence[tuple[int, StepResult]], first_step: int = 1
     ) -> None:
         """Assert that the results are those of one run, each input once."""
-        in_order = sorted(answered, key=lambda each: each[1].step)
+        in_order = sorted(responded, key=lambda each: each[1].step)
         steps = [result.step for _, result in in_order]
-        assert steps == list(range(first_step, first_step + len(answered)))
+        assert steps == list(range(first_step, first_step + len(responded)))
         state = self.initial_state(key)[None]
         for value, result in in_order:
             outputs, state = self.step([value], state)

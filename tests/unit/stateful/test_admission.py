@@ -30,7 +30,7 @@ async def alive(address: str) -> bool:
 
 
 @simulated
-async def test_a_cluster_that_is_alive_keeps_the_states_and_refuses_the_others_by_name() -> None:
+async def test_a_cluster_that_is_alive_keeps_the_states_and_refuses_the_others_by_name():
     store = FaultyStore()
     await claim_cluster(store, TABLE, HERE, alive)
     await claim_cluster(store, TABLE, HERE, alive)
@@ -40,7 +40,7 @@ async def test_a_cluster_that_is_alive_keeps_the_states_and_refuses_the_others_b
     assert store.server.counts["changes"] == 1
 
 
-async def test_the_states_of_a_dead_cluster_pass_to_the_next() -> None:
+async def test_the_states_of_a_dead_cluster_pass_to_the_next():
     store = DictStore()
     await claim_cluster(store, TABLE, HERE, alive)
     await claim_cluster(store, TABLE, THERE, dead)
@@ -48,7 +48,7 @@ async def test_the_states_of_a_dead_cluster_pass_to_the_next() -> None:
 
 
 @simulated
-async def test_of_two_clusters_that_start_at_once_one_is_refused() -> None:
+async def test_of_two_clusters_that_start_at_once_one_is_refused():
     store = FaultyStore()
     outcomes = await asyncio.gather(
         *(claim_cluster(store, TABLE, address, alive) for address in (HERE, THERE)),
@@ -57,7 +57,7 @@ async def test_of_two_clusters_that_start_at_once_one_is_refused() -> None:
     assert [type(outcome) for outcome in outcomes if outcome] == [ClusterClaimedError]
 
 
-async def test_a_cluster_that_claims_between_look_and_write_is_noticed() -> None:
+async def test_a_cluster_that_claims_between_look_and_write_is_noticed():
     class Late(DictStore):
         async def change(self, table, puts, deletes=(), *, when):
             if not self.rows:
@@ -71,7 +71,7 @@ async def test_a_cluster_that_claims_between_look_and_write_is_noticed() -> None
     assert store.rows == {CLUSTER_ROW: THERE.encode()}
 
 
-async def test_a_cluster_is_alive_while_a_process_listens_at_its_address() -> None:
+async def test_a_cluster_is_alive_while_a_process_listens_at_its_address():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -81,5 +81,5 @@ async def test_a_cluster_is_alive_while_a_process_listens_at_its_address() -> No
 
 
 @pytest.mark.parametrize("address", ["", "nonsense", "127.0.0.1:", "127.0.0.1:x"])
-async def test_an_invalid_address_is_not_alive(address: str) -> None:
+async def test_an_invalid_address_is_not_alive(address):
     assert not await is_listening(address)

@@ -19,67 +19,67 @@ ENTITY = KEY.entity
 
 
 @scenario
-async def test_an_idle_run_expires_and_a_used_one_does_not() -> None:
-    world = await start(2, run_ttl_s=1.0)
+async def test_an_idle_run_expires_and_a_used_one_does_not():
+    cluster = await start(2, run_ttl_s=1.0)
     idle, quiet, busy = Key("idle", "1"), Key("used", "1"), Key("used", "2")
     for key in (idle, quiet):
-        await world.step(world.replicas[0], key)
+        await cluster.step(cluster.replicas[0], key)
     for n in range(1, 20):
-        assert (await world.step(world.replicas[n % 2], busy)).step == n
+        assert (await cluster.step(cluster.replicas[n % 2], busy)).step == n
         await asyncio.sleep(0.2)
-    assert world.actor().authority.n_states == 2
-    assert not world.replicas[0].owns(idle)
-    assert (await world.step(world.replicas[0], idle)).step == 1
-    assert (await world.step(world.replicas[0], quiet)).step == 2
+    assert cluster.actor().authority.n_states == 2
+    assert not cluster.replicas[0].owns(idle)
+    assert (await cluster.step(cluster.replicas[0], idle)).step == 1
+    assert (await cluster.step(cluster.replicas[0], quiet)).step == 2
 
 
 @scenario
-async def test_a_run_that_is_used_while_it_expires_is_kept() -> None:
-    world = await start(run_ttl_s=1.0, loss_bound_s=0.75)
-    (replica,) = world.replicas
-    await world.step(replica)
+async def test_a_run_that_is_used_while_it_expires_is_kept():
+    cluster = await start(run_ttl_s=1.0, loss_bound_s=0.75)
+    (replica,) = cluster.replicas
+    await cluster.step(replica)
     await asyncio.sleep(1.25)  # its commit, which is a use, took 0.3 s
-    assert (await world.step(replica)).step == 2  # its commit would follow the sweep
+    assert (await cluster.step(replica)).step == 2  # its commit would follow the sweep
     await asyncio.sleep(0.4)
     assert replica.engine.counts.recalls == 1, "the run was about to expire"
-    assert (await world.step(replica)).step == 3
+    assert (await cluster.step(replica)).step == 3
 
 
 @scenario
-async def test_a_checkout_is_a_use_of_its_run() -> None:
-    world = await start(2, run_ttl_s=1.0)
-    owner, other = world.replicas
-    await world.step(owner)
+async def test_a_checkout_is_a_use_of_its_run():
+    cluster = await start(2, run_ttl_s=1.0)
+    owner, other = cluster.replicas
+    await cluster.step(owner)
     await asyncio.sleep(0.9)
-    world.faults.stall_replica(owner)
-    waiting = world.ask(other, KEY)  # until the lease of the owner has expired
-    await until(lambda: waiting.outcome is Outcome.ANSWERED)
+    cluster.faults.stall_replica(owner)
+    waiting = cluster.send(other, KEY)  # until the lease of the owner has expired
+    await until(lambda: waiting.outcome is Outcome.RESPONDED)
     assert waiting.step == 2
 
 
 @scenario
-async def test_many_runs_expire_together_without_a_stall() -> None:
-    world = await start(run_ttl_s=1.0)
-    (replica,) = world.replicas
-    requests = [world.ask(replica, Key(f"run-{n}", "1")) for n in range(200)]
-    await until(lambda: all(each.outcome is Outcome.ANSWERED for each in requests))
-    assert world.actor().authority.n_states == 200
+async def test_many_runs_expire_together_without_a_stall():
+    cluster = await start(run_ttl_s=1.0)
+    (replica,) = cluster.replicas
+    requests = [cluster.send(replica, Key(f"run-{n}", "1")) for n in range(200)]
+    await until(lambda: all(each.outcome is Outcome.RESPONDED for each in requests))
+    assert cluster.actor().authority.n_states == 200
     await asyncio.sleep(2)
-    assert world.actor().authority.n_states == 0
+    assert cluster.actor().authority.n_states == 0
     assert replica.engine.counts.sessions == 1, "the lease expired meanwhile"
 
 
 @scenario
-async def test_at_the_limit_new_states_are_refused_and_existing_ones_stepped() -> None:
-    world = await start(2, max_states=3)
-    first, second = world.replicas
+async def test_at_the_limit_new_states_are_refused_and_existing_ones_stepped():
+    cluster = await start(2, max_states=3)
+    first, second = cluster.replicas
     for n in range(3):
-        await world.step(first, Key(f"run-{n}", "1"))
-    refused = await world.step(second, KEY)
+        await cluster.step(first, Key(f"run-{n}", "1"))
+    refused = await cluster.step(second, KEY)
     assert refused.error.startswith("TooManyStatesError(3, ")
-    assert [(await world.step(second, Key(f"run-{n}", "1"))).step for n in range(3)] == [2, 2, 2]
-    await world.clear(first, "run-0")
-    assert (await world.step(second, KEY)).step == 1
+    assert [(await cluster.step(second, Key(f"run-{n}", "1"))).step for n in range(3)] == [2, 2, 2]
+    await cluster.clear(first, "run-0")
+    assert (await cluster.step(second, KEY)).step == 1
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ async def test_at_the_limit_new_states_are_refused_and_existing_ones_stepped() -
 )
 @simulated
 async def test_a_refusal_names_the_time_until_the_longest_idle_run_may_expire(
-    ttl_s: float, idle_s: float, retry_after_s: int, caplog: pytest.LogCaptureFixture
-) -> None:
+    ttl_s, idle_s, retry_after_s, caplog
+):
     authority = await make_authority(options(max_states=2, run_ttl_s=ttl_s))
     session = await join(authority, "a")
     listening = keep(authority, session)
@@ -104,7 +104,7 @@ async def test_a_refusal_names_the_time_until_the_longest_idle_run_may_expire(
 
 
 @simulated
-async def test_new_limits_apply_at_once_and_what_replicas_rely_on_stays() -> None:
+async def test_new_limits_apply_at_once_and_what_replicas_rely_on_stays():
     authority = await make_authority(options(max_states=1))
     session = await join(authority, "a")
     await authority.checkout(session, Key("a", ENTITY))
@@ -114,7 +114,7 @@ async def test_new_limits_apply_at_once_and_what_replicas_rely_on_stays() -> Non
 
 
 @simulated
-async def test_resets_are_forgotten_after_a_while() -> None:
+async def test_resets_are_forgotten_after_a_while():
     store = DictStore()
     authority = await make_authority(options(run_ttl_s=1.0), store)
     session = await join(authority, "a")

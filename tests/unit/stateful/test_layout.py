@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -34,7 +33,7 @@ async def agree(store: FaultyStore, options: StateOptions = OPTIONS, tag: str = 
     return await agree_on_layout(store, TABLE, options, tag)
 
 
-def test_a_key_has_the_same_slot_in_every_version() -> None:
+def test_a_key_has_the_same_slot_in_every_version():
     slots = {entity: slot_of(Key("default", entity)) for entity in SLOTS}
     assert slots == SLOTS
     assert [shard_of(Key("default", entity), 4) for entity in SLOTS] == [
@@ -43,7 +42,7 @@ def test_a_key_has_the_same_slot_in_every_version() -> None:
 
 
 @pytest.mark.parametrize("shards", range(1, N_SLOTS + 1))
-def test_every_slot_is_in_one_partition_and_every_partition_has_as_many(shards: int) -> None:
+def test_every_slot_is_in_one_partition_and_every_partition_has_as_many(shards):
     assert len(ONE_OF_EACH_SLOT) == N_SLOTS
     partitions = replace(layout_of(OPTIONS, "test"), shards=shards).partitions
     taken = [
@@ -58,14 +57,14 @@ def test_every_slot_is_in_one_partition_and_every_partition_has_as_many(shards: 
     assert min(counts) > 0
 
 
-def test_slots_are_used_evenly() -> None:
+def test_slots_are_used_evenly():
     counts = [0] * N_SLOTS
     for n in range(16_000):
         counts[slot_of(Key(f"run-{n}", "300839359"))] += 1
     assert min(counts) > 150
 
 
-def test_a_layout_is_read_as_it_was_written() -> None:
+def test_a_layout_is_read_as_it_was_written():
     earlier = (Partition(7, 1, 3), Partition(8, 0, 1))
     layout = replace(layout_of(OPTIONS, "test"), generation=9, earlier=earlier)
     assert Layout.unpack(layout.pack()) == layout
@@ -73,7 +72,7 @@ def test_a_layout_is_read_as_it_was_written() -> None:
 
 
 @simulated
-async def test_the_first_layout_has_a_record_for_each_partition() -> None:
+async def test_the_first_layout_has_a_record_for_each_partition():
     store = FaultyStore()
     layouts = await asyncio.gather(*(agree(store, options(shards=3)) for _ in range(20)))
     assert len(set(map(repr, layouts))) == 1
@@ -84,7 +83,7 @@ async def test_the_first_layout_has_a_record_for_each_partition() -> None:
 
 
 @simulated
-async def test_options_that_processes_need_not_share_do_not_change_the_layout() -> None:
+async def test_options_that_processes_need_not_share_do_not_change_the_layout():
     store = FaultyStore()
     await agree(store)
     again = await agree(store, options(max_states=7, loss_bound_s=0.5, durability="actor"))
@@ -95,9 +94,7 @@ async def test_options_that_processes_need_not_share_do_not_change_the_layout() 
     "change", [{"shards": 3}, {"lease_s": 0.3}, {"durability": "store"}, {"tag": "other"}], ids=str
 )
 @simulated
-async def test_another_layout_is_a_generation_that_names_the_earlier_partitions(
-    change: dict[str, Any],
-) -> None:
+async def test_another_layout_is_a_generation_that_names_the_earlier_partitions(change):
     store = FaultyStore()
     first = await agree(store)
     changed = dict(change)
@@ -113,7 +110,7 @@ async def test_another_layout_is_a_generation_that_names_the_earlier_partitions(
 
 
 @simulated
-async def test_processes_with_different_options_all_get_a_layout_of_their_own() -> None:
+async def test_processes_with_different_options_all_get_a_layout_of_their_own():
     store, wanted = FaultyStore(), [1, 2, 3]
     layouts = await asyncio.gather(*(agree(store, options(shards=shards)) for shards in wanted))
     assert [layout.shards for layout in layouts] == wanted
@@ -124,7 +121,7 @@ async def test_processes_with_different_options_all_get_a_layout_of_their_own() 
 
 
 @simulated
-async def test_a_change_that_arrives_late_is_not_made_after_the_next_one() -> None:
+async def test_a_change_that_arrives_late_is_not_made_after_the_next_one():
     store = FaultyStore()
     store.server.late, store.server.late_s = 1.0, (0.1, 0.1)
     with pytest.raises(StoreUnavailable):

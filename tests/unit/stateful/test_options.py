@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from deployments.stateful.options import Durability, StateOptions
+from deployments.stateful.options import StateOptions
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from deployments.stateful.options import Durability, StateOptions
     ],
     ids=str,
 )
-def test_a_value_out_of_range_is_refused_by_name(args: dict[str, float]) -> None:
+def test_a_value_out_of_range_is_refused_by_name(args):
     (name,) = args
     with pytest.raises(ValidationError, match=name):
         StateOptions.model_validate(args)
@@ -37,22 +37,20 @@ def test_a_value_out_of_range_is_refused_by_name(args: dict[str, float]) -> None
         ("store", True, True),
     ],
 )
-def test_durability_decides_which_side_waits(
-    durability: Durability, responses_wait: bool, commits_reach_store: bool
-) -> None:
+def test_durability_decides_which_side_waits(durability, responses_wait, commits_reach_store):
     options = StateOptions(durability=durability)
     assert options.responses_wait is responses_wait
     assert options.commits_reach_store is commits_reach_store
     assert (options.commit_delay_s == 0) is responses_wait
 
 
-def test_the_limit_on_states_is_shared_by_the_shards_and_leaves_each_at_least_one() -> None:
+def test_the_limit_on_states_is_shared_by_the_shards_and_leaves_each_at_least_one():
     assert StateOptions(max_states=100, shards=3).max_states_per_shard == 33
     assert StateOptions(max_states=2, shards=4).max_states_per_shard == 1
 
 
 @pytest.mark.parametrize("lease_s", [0.21, 2.0, 60.0])
-def test_times_keep_their_order_for_every_lease(lease_s: float) -> None:
+def test_times_keep_their_order_for_every_lease(lease_s):
     options = StateOptions(lease_s=lease_s)
     assert 3 * options.listen_s < lease_s, "three polls may fail in a row"
     assert 2 * options.open_timeout_s < lease_s, "two attempts fit into a lease"
@@ -63,6 +61,6 @@ def test_times_keep_their_order_for_every_lease(lease_s: float) -> None:
 
 
 @pytest.mark.parametrize("loss_bound_s", [0.001, 0.01, 1.0])
-def test_a_commit_is_sent_before_responses_would_wait_for_it(loss_bound_s: float) -> None:
+def test_a_commit_is_sent_before_responses_would_wait_for_it(loss_bound_s):
     options = StateOptions(loss_bound_s=loss_bound_s)
     assert 0 < options.commit_delay_s < options.loss_bound_s / 2

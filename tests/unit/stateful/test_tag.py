@@ -111,9 +111,7 @@ async def test_snapshots_that_are_due_are_waited_for():
     ("session", "waits_s"), [(None, 0), ("session-before", 0), (SESSION, LONGEST_WAIT_S)]
 )
 @virtual_time
-async def test_only_an_authority_of_this_start_is_waited_for_and_never_for_long(
-    session: str | None, waits_s: float
-):
+async def test_only_an_authority_of_this_start_is_waited_for_and_never_for_long(session, waits_s):
     store = await serving()
     if session is not None:
         lead(store, session)

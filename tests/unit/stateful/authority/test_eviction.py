@@ -55,7 +55,7 @@ async def new_resets() -> tuple[FaultyStore, Resets]:
 
 
 @simulated
-async def test_a_reset_voids_every_epoch_up_to_its_own_of_its_run() -> None:
+async def test_a_reset_voids_every_epoch_up_to_its_own_of_its_run():
     _, resets = await new_resets()
     await resets.write("run", 7, [])
     assert [resets.voids("run", epoch) for epoch in (6, 7, 8)] == [True, True, False]
@@ -63,7 +63,7 @@ async def test_a_reset_voids_every_epoch_up_to_its_own_of_its_run() -> None:
 
 
 @simulated
-async def test_a_reset_is_in_the_store_with_its_snapshots_erased_before_it_counts() -> None:
+async def test_a_reset_is_in_the_store_with_its_snapshots_erased_before_it_counts():
     store, resets = await new_resets()
     store.rows.update({"copy/run/a": b"1", "copy/run/b": b"2", "copy/run/4": b"3"})
     store.server.down = True
@@ -77,7 +77,7 @@ async def test_a_reset_is_in_the_store_with_its_snapshots_erased_before_it_count
 
 
 @simulated
-async def test_a_reset_is_forgotten_when_no_claim_can_name_what_it_voids() -> None:
+async def test_a_reset_is_forgotten_when_no_claim_can_name_what_it_voids():
     store, resets = await new_resets()
     for n in range(3):
         await resets.write(f"old-{n}", 7, [])
@@ -96,7 +96,7 @@ async def test_a_reset_is_forgotten_when_no_claim_can_name_what_it_voids() -> No
 
 @pytest.mark.parametrize("first", ["write", "prune"])
 @simulated
-async def test_a_reset_that_is_written_again_while_it_is_forgotten_stays(first: str) -> None:
+async def test_a_reset_that_is_written_again_while_it_is_forgotten_stays(first):
     store, resets = await new_resets()
     await resets.write("run", 7, [])
     await asyncio.sleep(KEEP_S + 1)
@@ -107,7 +107,7 @@ async def test_a_reset_that_is_written_again_while_it_is_forgotten_stays(first: 
 
 
 @simulated
-async def test_a_superseded_term_writes_no_reset() -> None:
+async def test_a_superseded_term_writes_no_reset():
     store, resets = await new_resets()
     await FencedWriter(store, TABLE, Partition()).acquire("first", "node/2/2")
     with pytest.raises(SupersededError):
@@ -116,7 +116,7 @@ async def test_a_superseded_term_writes_no_reset() -> None:
 
 
 @simulated
-async def test_rows_of_other_partitions_are_not_restored_and_obsolete_ones_are_known() -> None:
+async def test_rows_of_other_partitions_are_not_restored_and_obsolete_ones_are_known():
     _, resets = await new_resets()
     seven = (7).to_bytes(16, "little")
     rows = [f"reset/{partition}/run" for partition in ("1/0", "1/1", "11/0", "0/0")]
@@ -124,7 +124,7 @@ async def test_rows_of_other_partitions_are_not_restored_and_obsolete_ones_are_k
     assert [resets.is_obsolete(row) for row in rows] == [False, False, False, True]
 
 
-async def test_work_under_one_name_takes_turns_and_under_two_does_not() -> None:
+async def test_work_under_one_name_takes_turns_and_under_two_does_not():
     locks, log, gate = KeyedLocks(), [], asyncio.Event()
 
     async def work(name: str, label: str) -> None:
@@ -141,7 +141,7 @@ async def test_work_under_one_name_takes_turns_and_under_two_does_not() -> None:
     assert log.index("a1 ends") < log.index("a2 begins")
 
 
-async def test_a_lock_is_kept_only_while_it_is_used_however_the_work_ends() -> None:
+async def test_a_lock_is_kept_only_while_it_is_used_however_the_work_ends():
     locks = KeyedLocks()
     with pytest.raises(ZeroDivisionError):
         async with locks.hold("a"):
@@ -159,7 +159,7 @@ async def test_a_lock_is_kept_only_while_it_is_used_however_the_work_ends() -> N
 
 
 @simulated
-async def test_a_reset_clears_a_state_with_its_receipts_and_is_in_the_store_first() -> None:
+async def test_a_reset_clears_a_state_with_its_receipts_and_is_in_the_store_first():
     """A repeated request from before it would be answered with a step that the state lacks."""
     store = FaultyStore()
     authority = await make_authority(store=store)
@@ -179,7 +179,7 @@ async def test_a_reset_clears_a_state_with_its_receipts_and_is_in_the_store_firs
 
 
 @simulated
-async def test_a_reset_includes_states_that_are_created_while_it_waits() -> None:
+async def test_a_reset_includes_states_that_are_created_while_it_waits():
     authority = await make_authority()
     owner = await join(authority, "owner")
     await authority.checkout(owner, KEY)
@@ -197,7 +197,7 @@ async def test_a_reset_includes_states_that_are_created_while_it_waits() -> None
 
 @pytest.mark.parametrize("turns", range(6))
 @simulated
-async def test_a_copy_from_before_a_reset_is_void_however_early_it_is_claimed(turns: int) -> None:
+async def test_a_copy_from_before_a_reset_is_void_however_early_it_is_claimed(turns):
     authority = await make_authority()
     first, second = [await join(authority, name) for name in ("first", "second")]
     await authority.checkout(second, OTHER)
@@ -217,7 +217,7 @@ async def test_a_copy_from_before_a_reset_is_void_however_early_it_is_claimed(tu
 
 
 @simulated
-async def test_a_claim_does_not_bring_a_state_back_while_its_reset_is_written() -> None:
+async def test_a_claim_does_not_bring_a_state_back_while_its_reset_is_written():
     """There was no record of the state when the run was recalled."""
     store = FaultyStore()
     authority = await make_authority(store=store)
@@ -237,7 +237,7 @@ async def test_a_claim_does_not_bring_a_state_back_while_its_reset_is_written() 
 
 
 @simulated
-async def test_no_snapshot_is_written_after_its_reset() -> None:
+async def test_no_snapshot_is_written_after_its_reset():
     """A term of another layout does not know the reset."""
     store = FaultyStore()
     authority = await make_authority(store=store)
@@ -257,7 +257,7 @@ async def test_no_snapshot_is_written_after_its_reset() -> None:
 
 @pytest.mark.parametrize("copy", ["owned", "released", "snapshot"])
 @simulated
-async def test_a_copy_from_before_a_reset_is_void_in_the_next_term(copy: str) -> None:
+async def test_a_copy_from_before_a_reset_is_void_in_the_next_term(copy):
     store = DictStore()
     first = await make_authority(store=store)
     holder, other = [await join(first, name) for name in ("holder", "other")]
@@ -279,7 +279,7 @@ async def test_a_copy_from_before_a_reset_is_void_in_the_next_term(copy: str) ->
 
 
 @simulated
-async def test_a_reset_without_the_store_is_refused_and_leaves_the_states_as_they_are() -> None:
+async def test_a_reset_without_the_store_is_refused_and_leaves_the_states_as_they_are():
     store = FaultyStore()
     authority = await make_authority(store=store)
     session = await join(authority, "a")
@@ -292,7 +292,7 @@ async def test_a_reset_without_the_store_is_refused_and_leaves_the_states_as_the
 
 
 @simulated
-async def test_a_cancelled_reset_leaves_nothing_taken() -> None:
+async def test_a_cancelled_reset_leaves_nothing_taken():
     authority = await make_authority()
     a, b = [await join(authority, name) for name in "ab"]
     await authority.checkout(a, KEY)
@@ -308,7 +308,7 @@ async def test_a_cancelled_reset_leaves_nothing_taken() -> None:
 
 
 @simulated
-async def test_two_resets_do_not_wait_for_each_other() -> None:
+async def test_two_resets_do_not_wait_for_each_other():
     authority = await make_authority()
     session = await join(authority, "a")
     for key in (KEY, OTHER):
@@ -321,7 +321,7 @@ async def test_two_resets_do_not_wait_for_each_other() -> None:
 
 
 @simulated
-async def test_a_reset_of_an_unknown_run_is_recorded_too() -> None:
+async def test_a_reset_of_an_unknown_run_is_recorded_too():
     store = FaultyStore()
     authority = await make_authority(store=store)
     await authority.reset(await join(authority, "a"), KEY.run)
@@ -332,7 +332,7 @@ async def test_a_reset_of_an_unknown_run_is_recorded_too() -> None:
 
 
 @simulated
-async def test_an_expired_state_is_not_restored_by_a_claim() -> None:
+async def test_an_expired_state_is_not_restored_by_a_claim():
     authority = await make_authority(options(run_ttl_s=1.0))
     session = await join(authority, "a")
     epoch = (await authority.checkout(session, KEY)).version.epoch

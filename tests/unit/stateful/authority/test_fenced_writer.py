@@ -56,13 +56,13 @@ async def write_without_response(store: FaultyStore, writer: FencedWriter, row: 
 
 
 @pytest.mark.parametrize("error", [SupersededError(), PartitionRetiredError()], ids=repr)
-def test_errors_can_be_pickled(error: Exception) -> None:
+def test_errors_can_be_pickled(error):
     arrived = pickle.loads(pickle.dumps(error))
     assert (type(arrived), str(arrived)) == (type(error), str(error))
 
 
 @simulated
-async def test_each_term_has_a_higher_number_and_learns_of_its_predecessor() -> None:
+async def test_each_term_has_a_higher_number_and_learns_of_its_predecessor():
     store = await new_store()
     assert (await FencedWriter(store, TABLE, PARTITION).acquire("cluster", "first")).process == ""
     second = FencedWriter(store, TABLE, PARTITION)
@@ -72,22 +72,20 @@ async def test_each_term_has_a_higher_number_and_learns_of_its_predecessor() -> 
 
 @pytest.mark.parametrize(("session", "members"), [("cluster", ("a", "b")), ("another", ())])
 @simulated
-async def test_only_a_term_of_the_same_cluster_inherits_the_members(
-    session: str, members: tuple[str, ...]
-) -> None:
+async def test_only_a_term_of_the_same_cluster_inherits_the_members(session, members):
     store = await new_store()
     await (await acquire(store)).set_members(("a", "b"))
     assert (await acquire(store, "second", session)).record.members == members
 
 
 @simulated
-async def test_a_retired_partition_is_not_acquired() -> None:
+async def test_a_retired_partition_is_not_acquired():
     with pytest.raises(PartitionRetiredError):
         await acquire(FaultyStore())
 
 
 @simulated
-async def test_one_of_several_acquires_the_partition() -> None:
+async def test_one_of_several_acquires_the_partition():
     store = await new_store()
     store.latency_s = 0.001  # all read the record before any has written it
     writers = [FencedWriter(store, TABLE, PARTITION) for _ in range(5)]
@@ -104,7 +102,7 @@ async def test_one_of_several_acquires_the_partition() -> None:
 
 
 @simulated
-async def test_a_term_puts_and_deletes_rows() -> None:
+async def test_a_term_puts_and_deletes_rows():
     store = await new_store()
     writer = await acquire(store)
     await writer.write({"copy/a": b"1", "copy/b": b"2"})
@@ -117,7 +115,7 @@ async def test_a_term_puts_and_deletes_rows() -> None:
 
 
 @simulated
-async def test_a_superseded_term_writes_nothing_and_learns_of_it() -> None:
+async def test_a_superseded_term_writes_nothing_and_learns_of_it():
     store = await new_store()
     first = await acquire(store)
     await first.write({"copy/a": b"1"})
@@ -137,7 +135,7 @@ async def test_a_superseded_term_writes_nothing_and_learns_of_it() -> None:
 
 @pytest.mark.parametrize("process", ["second", "first"])
 @simulated
-async def test_a_write_that_arrives_after_the_next_term_began_is_not_made(process: str) -> None:
+async def test_a_write_that_arrives_after_the_next_term_began_is_not_made(process):
     """Nor if the same process has acquired the partition again."""
     store = await new_store()
     writer = await acquire(store)
@@ -149,7 +147,7 @@ async def test_a_write_that_arrives_after_the_next_term_began_is_not_made(proces
 
 @pytest.mark.parametrize("next_write", ["write", "set_members", "set the same members", "retire"])
 @simulated
-async def test_a_write_in_doubt_is_not_made_after_the_next_one(next_write: str) -> None:
+async def test_a_write_in_doubt_is_not_made_after_the_next_one(next_write):
     store = await new_store()
     writer = await acquire(store)
     await write_in_doubt(store, writer)
@@ -166,7 +164,7 @@ async def test_a_write_in_doubt_is_not_made_after_the_next_one(next_write: str) 
 
 
 @simulated
-async def test_writes_without_a_response_are_made_once_and_the_next_one_settles_the_doubt() -> None:
+async def test_writes_without_a_response_are_made_once_and_the_next_one_settles_the_doubt():
     store = await new_store()
     writer = await acquire(store)
     for n in range(3):
@@ -176,7 +174,7 @@ async def test_writes_without_a_response_are_made_once_and_the_next_one_settles_
 
 
 @simulated
-async def test_members_that_were_written_without_a_response_are_kept() -> None:
+async def test_members_that_were_written_without_a_response_are_kept():
     store = await new_store()
     writer = await acquire(store)
     store.server.after = 1.0
@@ -188,7 +186,7 @@ async def test_members_that_were_written_without_a_response_are_kept() -> None:
 
 
 @simulated
-async def test_concurrent_writes_take_turns() -> None:
+async def test_concurrent_writes_take_turns():
     store = await new_store()
     writer = await acquire(store)
     names = [f"copy/{n}" for n in range(20)]
@@ -198,7 +196,7 @@ async def test_concurrent_writes_take_turns() -> None:
 
 
 @simulated
-async def test_a_cancelled_write_is_in_doubt() -> None:
+async def test_a_cancelled_write_is_in_doubt():
     store = await new_store()
     writer = await acquire(store)
     store.latency_s = 0.1
@@ -213,7 +211,7 @@ async def test_a_cancelled_write_is_in_doubt() -> None:
 
 @pytest.mark.parametrize("responds", [True, False])
 @simulated
-async def test_a_retired_partition_leaves_no_rows_of_its_own(responds: bool) -> None:
+async def test_a_retired_partition_leaves_no_rows_of_its_own(responds):
     store = await new_store()
     writer = await acquire(store)
     await writer.write({"copy/a": b"1", "copy/b": b"2"})
@@ -230,7 +228,7 @@ async def test_a_retired_partition_leaves_no_rows_of_its_own(responds: bool) -> 
 
 
 @simulated
-async def test_without_the_store_every_method_is_unavailable_and_changes_nothing() -> None:
+async def test_without_the_store_every_method_is_unavailable_and_changes_nothing():
     store = await new_store()
     writer = await acquire(store)
     before = dict(store.rows)

@@ -39,7 +39,7 @@ class Term:
 
 
 @simulated
-async def test_it_ends_without_a_confirmation() -> None:
+async def test_it_ends_without_a_confirmation():
     term = await Term().begin()
     assert term.lease.is_valid
     await asyncio.sleep(LEASE_S)
@@ -48,21 +48,21 @@ async def test_it_ends_without_a_confirmation() -> None:
 
 @pytest.mark.parametrize("store_is_down", [False, True], ids=["of the store", "of the cluster"])
 @simulated
-async def test_it_counts_from_before_the_confirmation(store_is_down: bool) -> None:
+async def test_it_counts_from_before_the_confirmation(store_is_down):
     """A later term may have begun while the response was on its way."""
     term = await Term().begin()
-    term.store.latency_s = term.cluster.answers_after_s = 0.2
+    term.store.latency_s = term.cluster.responds_after_s = 0.2
     term.store.server.down = store_is_down
-    asked_at = now() + (0.2 if store_is_down else 0.0)
+    requested_at = now() + (0.2 if store_is_down else 0.0)
     await term.lease.renew()
-    await asyncio.sleep(asked_at + LEASE_S - now() - 0.001)
+    await asyncio.sleep(requested_at + LEASE_S - now() - 0.001)
     assert term.lease.is_valid
     await asyncio.sleep(0.002)
     assert not term.lease.is_valid
 
 
 @simulated
-async def test_the_store_confirms_it_without_the_cluster() -> None:
+async def test_the_store_confirms_it_without_the_cluster():
     term = await Term().begin()
     term.cluster.current = None
     await term.stays_valid()
@@ -70,7 +70,7 @@ async def test_the_store_confirms_it_without_the_cluster() -> None:
 
 @pytest.mark.parametrize("hangs", [False, True])
 @simulated
-async def test_the_cluster_confirms_it_without_the_store(hangs: bool) -> None:
+async def test_the_cluster_confirms_it_without_the_store(hangs):
     term = await Term().begin()
     if hangs:
         term.store.network.cut("test", STORE, silent=True)
@@ -80,7 +80,7 @@ async def test_the_cluster_confirms_it_without_the_store(hangs: bool) -> None:
 
 
 @simulated
-async def test_without_both_it_ends_and_is_valid_again_when_the_store_serves() -> None:
+async def test_without_both_it_ends_and_is_valid_again_when_the_store_serves():
     term = await Term().begin()
     term.store.server.down, term.cluster.current = True, None
     keeping = asyncio.create_task(term.lease.keep())
@@ -95,7 +95,7 @@ async def test_without_both_it_ends_and_is_valid_again_when_the_store_serves() -
 
 @pytest.mark.parametrize("known_to", ["the store", "the cluster", "the store as retired"])
 @simulated
-async def test_a_later_term_ends_it(known_to: str) -> None:
+async def test_a_later_term_ends_it(known_to):
     term = await Term().begin()
     if known_to == "the store":
         await FencedWriter(term.store, TABLE, Partition()).acquire("first", "node/2/2")

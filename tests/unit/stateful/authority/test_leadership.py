@@ -65,7 +65,7 @@ def step_in(store: DictStore | FaultyStore, key: Key = KEY) -> int:
 
 
 @simulated
-async def test_two_terms_never_act_at_the_same_time() -> None:
+async def test_two_terms_never_act_at_the_same_time():
     store, ended = DictStore(), list[BaseException]()
     first = await make_authority(LONG, store, on_end=ended.append)
     await join(first, "a")
@@ -82,7 +82,7 @@ async def test_two_terms_never_act_at_the_same_time() -> None:
 
 @pytest.mark.parametrize("before", ["may act", "has ended", "another cluster", "stepped down"])
 @simulated
-async def test_a_term_waits_for_the_leader_lease_of_a_predecessor_that_may_act(before: str) -> None:
+async def test_a_term_waits_for_the_leader_lease_of_a_predecessor_that_may_act(before):
     store = DictStore()
     first = await make_authority(LONG, store)
     await first.start()
@@ -101,7 +101,7 @@ async def test_a_term_waits_for_the_leader_lease_of_a_predecessor_that_may_act(b
 
 
 @simulated
-async def test_a_process_that_the_cluster_has_replaced_does_not_acquire_the_partition() -> None:
+async def test_a_process_that_the_cluster_has_replaced_does_not_acquire_the_partition():
     store, cluster = DictStore(), FakeCluster()
     cluster.current = False
     authority = await make_authority(store=store, cluster=cluster)
@@ -112,7 +112,7 @@ async def test_a_process_that_the_cluster_has_replaced_does_not_acquire_the_part
 
 
 @simulated
-async def test_a_failed_start_is_repeated_by_the_next_call() -> None:
+async def test_a_failed_start_is_repeated_by_the_next_call():
     store = FaultyStore()
     authority = await make_authority(store=store)
     store.server.down = True
@@ -123,7 +123,7 @@ async def test_a_failed_start_is_repeated_by_the_next_call() -> None:
 
 
 @simulated
-async def test_a_grant_has_a_higher_epoch_than_every_earlier_term() -> None:
+async def test_a_grant_has_a_higher_epoch_than_every_earlier_term():
     store = DictStore()
     first = await make_authority(store=store)
     session = await join(first, "a")
@@ -137,7 +137,7 @@ async def test_a_grant_has_a_higher_epoch_than_every_earlier_term() -> None:
 
 
 @simulated
-async def test_without_a_leader_lease_every_call_is_refused_and_no_session_ends() -> None:
+async def test_without_a_leader_lease_every_call_is_refused_and_no_session_ends():
     store, cluster = FaultyStore(), FakeCluster()
     authority = await make_authority(store=store, cluster=cluster)
     session = await join(authority, "a")
@@ -160,7 +160,7 @@ async def test_without_a_leader_lease_every_call_is_refused_and_no_session_ends(
 
 
 @simulated
-async def test_a_checkout_that_waits_until_the_leader_lease_has_ended_is_refused() -> None:
+async def test_a_checkout_that_waits_until_the_leader_lease_has_ended_is_refused():
     store, cluster = FaultyStore(), FakeCluster()
     authority = await make_authority(store=store, cluster=cluster)
     owner, other = [await join(authority, name) for name in ("owner", "other")]
@@ -176,9 +176,7 @@ async def test_a_checkout_that_waits_until_the_leader_lease_has_ended_is_refused
 
 @pytest.mark.parametrize("fault", ["late", "after"])
 @simulated
-async def test_a_superseded_term_writes_nothing_however_late_its_messages_arrive(
-    fault: str,
-) -> None:
+async def test_a_superseded_term_writes_nothing_however_late_its_messages_arrive(fault):
     store, durable = FaultyStore(), options(durability="store_async")
     store.server.late_s = (0.5, 5.0)
     first = await make_authority(durable, store)
@@ -209,7 +207,7 @@ async def test_a_superseded_term_writes_nothing_however_late_its_messages_arrive
 
 
 @simulated
-async def test_a_term_that_stepped_down_leaves_every_state_to_the_next_one() -> None:
+async def test_a_term_that_stepped_down_leaves_every_state_to_the_next_one():
     store = DictStore()
     first = await make_authority(LONG, store)
     session = await join(first, "a")
@@ -226,9 +224,7 @@ async def test_a_term_that_stepped_down_leaves_every_state_to_the_next_one() -> 
 
 @pytest.mark.parametrize(("fault", "ends"), [("down", False), ("after", True)])
 @simulated
-async def test_a_term_that_cannot_step_down_goes_on_unless_the_store_may_have_it(
-    fault: str, ends: bool
-) -> None:
+async def test_a_term_that_cannot_step_down_goes_on_unless_the_store_may_have_it(fault, ends):
     store, ended = FaultyStore(), list[BaseException]()
     first = await make_authority(LONG, store, on_end=ended.append)
     session = await join(first, "a")
@@ -245,7 +241,7 @@ async def test_a_term_that_cannot_step_down_goes_on_unless_the_store_may_have_it
 
 
 @simulated
-async def test_a_partition_is_retired_for_good_with_everything_committed() -> None:
+async def test_a_partition_is_retired_for_good_with_everything_committed():
     store, ended = DictStore(), list[BaseException]()
     authority = await make_authority(store=store, on_end=ended.append)
     session = await join(authority, "a")
@@ -267,7 +263,7 @@ async def test_a_partition_is_retired_for_good_with_everything_committed() -> No
 
 
 @simulated
-async def test_a_partition_is_retired_after_the_resets_that_have_begun() -> None:
+async def test_a_partition_is_retired_after_the_resets_that_have_begun():
     """Each would wait for the states that the other has taken."""
     authority = await make_authority()
     session = await join(authority, "a")
@@ -285,7 +281,7 @@ async def test_a_partition_is_retired_after_the_resets_that_have_begun() -> None
 
 
 @simulated
-async def test_a_partition_is_retired_after_the_members_of_the_earlier_term_have_claimed() -> None:
+async def test_a_partition_is_retired_after_the_members_of_the_earlier_term_have_claimed():
     store = DictStore()
     first = await make_authority(store=store)
     session, _ = [await join(first, name) for name in "ab"]
@@ -311,8 +307,8 @@ async def test_a_partition_is_retired_after_the_members_of_the_earlier_term_have
 @pytest.mark.parametrize("late", ["owned", "released", "taken"])
 @simulated
 async def test_a_claim_while_the_last_snapshots_are_written_is_kept_unless_it_is_of_a_taken_state(
-    late: str,
-) -> None:
+    late,
+):
     store = FaultyStore()
     authority = await make_authority(store=store)
     session = await join(authority, "a")
@@ -335,7 +331,7 @@ async def test_a_claim_while_the_last_snapshots_are_written_is_kept_unless_it_is
 
 
 @simulated
-async def test_a_partition_that_could_not_be_retired_is_retired_by_the_next_attempt() -> None:
+async def test_a_partition_that_could_not_be_retired_is_retired_by_the_next_attempt():
     store = FaultyStore()
     authority = await make_authority(store=store)
     await authority.start()
@@ -351,7 +347,7 @@ async def test_a_partition_that_could_not_be_retired_is_retired_by_the_next_atte
 
 
 @simulated
-async def test_a_later_layout_acts_after_the_partitions_of_earlier_ones_are_retired() -> None:
+async def test_a_later_layout_acts_after_the_partitions_of_earlier_ones_are_retired():
     store, two = DictStore(), options(shards=2)
     first = await make_authority(store=store)
     session = await join(first, "a")
@@ -364,7 +360,7 @@ async def test_a_later_layout_acts_after_the_partitions_of_earlier_ones_are_reti
     starting = asyncio.create_task(later.start())
     await asyncio.sleep(0.5)
     assert not starting.done()
-    assert set(cluster.asked_to_retire) == {Partition()}
+    assert set(cluster.retire_calls) == {Partition()}
     await first.retire()
     await starting
     session, _ = await claim(later, "b", generation=2)
@@ -374,7 +370,7 @@ async def test_a_later_layout_acts_after_the_partitions_of_earlier_ones_are_reti
 
 
 @simulated
-async def test_a_new_term_of_an_earlier_layout_does_not_wait_for_its_own_layout() -> None:
+async def test_a_new_term_of_an_earlier_layout_does_not_wait_for_its_own_layout():
     """The later layout waits for it. If it waited for itself, neither would ever act."""
     store, two = DictStore(), options(shards=2)
     earlier = await agree_on_layout(store, TABLE, two, "test")
@@ -384,16 +380,16 @@ async def test_a_new_term_of_an_earlier_layout_does_not_wait_for_its_own_layout(
     authority = await make_authority(two, store, cluster, earlier.partitions[0])
     async with asyncio.timeout(OPTIONS.leader_lease_s):
         await authority.start()
-    assert cluster.asked_to_retire == []
+    assert cluster.retire_calls == []
 
 
 @simulated
-async def test_partitions_of_another_start_of_the_cluster_are_removed() -> None:
+async def test_partitions_of_another_start_of_the_cluster_are_removed():
     store = DictStore()
     await (await make_authority(store=store)).start()
     layout = await agree_on_layout(store, TABLE, options(shards=2), "test")
     cluster = FakeCluster(session="second")
     authority = await make_authority(options(shards=2), store, cluster, layout.partitions[0])
     await authority.start()
-    assert cluster.asked_to_retire == []
+    assert cluster.retire_calls == []
     assert Partition().row not in store.rows

@@ -33,7 +33,7 @@ KEY, OTHER = Key("run", "300839359"), Key("run", "265580972")
 
 
 @simulated
-async def test_only_its_owner_commits_to_a_state() -> None:
+async def test_only_its_owner_commits_to_a_state():
     authority = await make_authority()
     owner, other = [await join(authority, name) for name in ("owner", "other")]
     epoch = (await authority.checkout(owner, KEY)).version.epoch
@@ -43,7 +43,7 @@ async def test_only_its_owner_commits_to_a_state() -> None:
 
 
 @simulated
-async def test_a_commit_under_an_earlier_grant_is_refused() -> None:
+async def test_a_commit_under_an_earlier_grant_is_refused():
     authority = await make_authority()
     session = await join(authority, "a")
     before = (await authority.checkout(session, KEY)).version
@@ -55,7 +55,7 @@ async def test_a_commit_under_an_earlier_grant_is_refused() -> None:
 
 
 @simulated
-async def test_an_owner_does_not_check_its_state_out_again() -> None:
+async def test_an_owner_does_not_check_its_state_out_again():
     authority = await make_authority()
     session = await join(authority, "a")
     await authority.checkout(session, KEY)
@@ -64,7 +64,7 @@ async def test_an_owner_does_not_check_its_state_out_again() -> None:
 
 
 @simulated
-async def test_those_that_wait_are_served_in_turn_and_each_owner_is_recalled() -> None:
+async def test_those_that_wait_are_served_in_turn_and_each_owner_is_recalled():
     authority = await make_authority()
     sessions = [await join(authority, name) for name in "abc"]
     await authority.checkout(sessions[0], KEY)
@@ -83,7 +83,7 @@ async def test_those_that_wait_are_served_in_turn_and_each_owner_is_recalled() -
 
 
 @simulated
-async def test_a_cancelled_checkout_leaves_its_place_and_what_it_was_granted() -> None:
+async def test_a_cancelled_checkout_leaves_its_place_and_what_it_was_granted():
     authority = await make_authority()
     a, b, c = [await join(authority, name) for name in "abc"]
     await authority.checkout(a, KEY)
@@ -101,7 +101,7 @@ async def test_a_cancelled_checkout_leaves_its_place_and_what_it_was_granted() -
 
 
 @simulated
-async def test_a_checkout_ends_with_its_session() -> None:
+async def test_a_checkout_ends_with_its_session():
     authority = await make_authority(options(lease_s=5.0))
     owner, other = [await join(authority, name) for name in ("owner", "other")]
     await authority.checkout(owner, KEY)
@@ -113,28 +113,28 @@ async def test_a_checkout_ends_with_its_session() -> None:
             await waiting
 
 
-@pytest.mark.parametrize("answer", ["dead", "alive", "unknown"])
+@pytest.mark.parametrize("status", ["dead", "alive", "unknown"])
 @simulated
-async def test_the_lease_of_an_owner_is_broken_at_once_only_if_it_is_dead(answer: str) -> None:
+async def test_the_lease_of_an_owner_is_broken_at_once_only_if_it_is_dead(status):
     cluster = FakeCluster()
     authority = await make_authority(cluster=cluster)
     owner, other = [await join(authority, name) for name in ("owner", "other")]
     await authority.checkout(owner, KEY)
-    if answer == "dead":
+    if status == "dead":
         cluster.dead = {"owner"}
-    elif answer == "unknown":
+    elif status == "unknown":
         cast(Any, cluster).is_alive = None  # calling it fails
     began, listening = now(), keep(authority, other)
     await authority.checkout(other, KEY)
     listening.cancel()
-    if answer == "dead":
+    if status == "dead":
         assert now() - began < 2 * ownership.PROBE_AFTER_S
     else:
         assert OPTIONS.lease_s < now() - began < OPTIONS.lease_s + OPTIONS.lease_margin_s + 0.05
 
 
 @simulated
-async def test_what_is_wanted_while_its_owner_claims_is_recalled_after_the_claim() -> None:
+async def test_what_is_wanted_while_its_owner_claims_is_recalled_after_the_claim():
     authority = await make_authority()
     session, other = await join(authority, "a"), await join(authority, "b")
     version = (await authority.checkout(session, KEY)).version
@@ -147,7 +147,7 @@ async def test_what_is_wanted_while_its_owner_claims_is_recalled_after_the_claim
 
 
 @simulated
-async def test_claims_are_accepted_beyond_the_limit_and_new_states_refused() -> None:
+async def test_claims_are_accepted_beyond_the_limit_and_new_states_refused():
     authority = await make_authority(options(max_states=1))
     for n in range(3):
         states = batch(Key("run", str(n)), Version(n, 1))

@@ -76,16 +76,14 @@ class Restarted:
 # Which claims are waited for
 
 
-@pytest.mark.parametrize("other", ["claims", "is dead", "is silent", "cannot be asked about"])
+@pytest.mark.parametrize("other", ["claims", "is dead", "is silent", "is unknown to the cluster"])
 @simulated
-async def test_claims_are_settled_when_every_member_has_claimed_is_dead_or_has_no_lease(
-    other: str,
-) -> None:
+async def test_claims_are_settled_when_every_member_has_claimed_is_dead_or_has_no_lease(other):
     term = await Restarted().begin("owner", "other")
     began = now()
     if other == "is dead":
         term.cluster.dead = {"other"}
-    elif other == "cannot be asked about":
+    elif other == "is unknown to the cluster":
         term.cluster.current = None
     owner = term.joining("owner", ClaimPart(term.states(9)))
     await asyncio.sleep(0.01)
@@ -108,14 +106,14 @@ async def test_claims_are_settled_when_every_member_has_claimed_is_dead_or_has_n
 
 
 @simulated
-async def test_a_first_term_waits_for_no_claim() -> None:
+async def test_a_first_term_waits_for_no_claim():
     authority = await make_authority()
     await authority.checkout(await join(authority, "a"), KEY)
     assert now() < 0.02
 
 
 @simulated
-async def test_a_term_ends_if_the_cluster_knows_a_later_one_while_members_are_missing() -> None:
+async def test_a_term_ends_if_the_cluster_knows_a_later_one_while_members_are_missing():
     """They may claim with the later term, and step on."""
     term = await Restarted().begin("elsewhere")
     term.cluster.current = False
@@ -128,7 +126,7 @@ async def test_a_term_ends_if_the_cluster_knows_a_later_one_while_members_are_mi
 
 @pytest.mark.parametrize("call", ["checkout", "reset"])
 @simulated
-async def test_nothing_is_granted_or_reset_between_the_parts_of_a_claim(call: str) -> None:
+async def test_nothing_is_granted_or_reset_between_the_parts_of_a_claim(call):
     term = await Restarted().begin("owner")
     newcomer = await join(term.authority, "newcomer")  # after the members' leases
     listening, owner = keep(term.authority, newcomer), await term.open("owner")
@@ -150,7 +148,7 @@ async def test_nothing_is_granted_or_reset_between_the_parts_of_a_claim(call: st
 
 
 @simulated
-async def test_nothing_is_granted_between_the_last_claim_and_its_settlement() -> None:
+async def test_nothing_is_granted_between_the_last_claim_and_its_settlement():
     """Otherwise the longest waiting replica would get a state that its owner steps."""
     term = await Restarted().begin("owner", "another")
     newcomer = await join(term.authority, "newcomer")  # after the members' leases
@@ -168,9 +166,7 @@ async def test_nothing_is_granted_between_the_last_claim_and_its_settlement() ->
 
 
 @simulated
-async def test_a_new_term_logs_which_replicas_have_claimed(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_new_term_logs_which_replicas_have_claimed(caplog):
     caplog.set_level("INFO", logger="ray.serve")
     term = await Restarted().begin("claims", "dead", "silent")
     term.cluster.dead = {"dead"}
@@ -187,7 +183,7 @@ async def test_a_new_term_logs_which_replicas_have_claimed(
 
 @pytest.mark.parametrize("order", [("early", "late"), ("late", "early")], ids="-".join)
 @simulated
-async def test_of_two_claims_to_one_state_the_later_grant_wins(order: tuple[str, str]) -> None:
+async def test_of_two_claims_to_one_state_the_later_grant_wins(order):
     """The lease of the earlier one had expired."""
     term = await Restarted().begin(*order)
     versions = {"early": Version(2**80, 100), "late": Version(2**80 + 1, 3)}
@@ -203,7 +199,7 @@ async def test_of_two_claims_to_one_state_the_later_grant_wins(order: tuple[str,
 
 
 @simulated
-async def test_a_released_state_is_restored_with_its_receipts_and_has_no_owner() -> None:
+async def test_a_released_state_is_restored_with_its_receipts_and_has_no_owner():
     store, receipt = FaultyStore(), Receipt("key", "print", 100, (1, 0.5))
     authority = await make_authority(options(snapshot_period_s=1000.0), store)
     released = batch(KEY, Version(7, 100), 0.5, receipt)
@@ -217,7 +213,7 @@ async def test_a_released_state_is_restored_with_its_receipts_and_has_no_owner()
 
 
 @simulated
-async def test_of_an_outline_only_states_that_the_store_does_not_have_are_wanted() -> None:
+async def test_of_an_outline_only_states_that_the_store_does_not_have_are_wanted():
     store = DictStore()
     first = await make_authority(store=store)
     session = await join(first, "owner")
@@ -246,7 +242,7 @@ async def test_of_an_outline_only_states_that_the_store_does_not_have_are_wanted
 
 
 @simulated
-async def test_what_a_claim_does_not_name_is_free_after_it() -> None:
+async def test_what_a_claim_does_not_name_is_free_after_it():
     authority = await make_authority()
     await authority.checkout(await join(authority, "a"), KEY)
     session = await join(authority, "a")
@@ -255,7 +251,7 @@ async def test_what_a_claim_does_not_name_is_free_after_it() -> None:
 
 
 @simulated
-async def test_a_replica_whose_lease_expired_keeps_what_was_not_granted_since() -> None:
+async def test_a_replica_whose_lease_expired_keeps_what_was_not_granted_since():
     authority = await make_authority()
     session, keys = await join(authority, "a"), [Key("run", str(n)) for n in range(3)]
     epochs = [(await authority.checkout(session, key)).version.epoch for key in keys]
@@ -271,7 +267,7 @@ async def test_a_replica_whose_lease_expired_keeps_what_was_not_granted_since() 
 
 
 @simulated
-async def test_a_claim_does_not_change_a_state_that_another_replica_owns() -> None:
+async def test_a_claim_does_not_change_a_state_that_another_replica_owns():
     authority = await make_authority()
     owner = await join(authority, "owner")
     epoch = (await authority.checkout(owner, KEY)).version.epoch
@@ -283,7 +279,7 @@ async def test_a_claim_does_not_change_a_state_that_another_replica_owns() -> No
 
 
 @simulated
-async def test_a_step_that_is_claimed_after_the_next_owner_was_chosen_is_lost() -> None:
+async def test_a_step_that_is_claimed_after_the_next_owner_was_chosen_is_lost():
     """The choice stands although the grant, and its epoch, wait for the store."""
     store = FaultyStore()
     authority = await make_authority(options(durability="store_async"), store)
@@ -304,9 +300,7 @@ async def test_a_step_that_is_claimed_after_the_next_owner_was_chosen_is_lost() 
 
 @pytest.mark.parametrize("restores", [True, False])
 @simulated
-async def test_snapshots_of_another_start_of_the_cluster_are_restored_only_if_configured(
-    restores: bool,
-) -> None:
+async def test_snapshots_of_another_start_of_the_cluster_are_restored_only_if_configured(restores):
     store = DictStore()
     first = await make_authority(store=store)
     released = batch(KEY, Version(1, 3))
@@ -326,7 +320,7 @@ async def test_snapshots_of_another_start_of_the_cluster_are_restored_only_if_co
 
 
 @simulated
-async def test_the_snapshot_of_an_unowned_state_is_written_at_once() -> None:
+async def test_the_snapshot_of_an_unowned_state_is_written_at_once():
     store = DictStore()
     authority = await make_authority(options(snapshot_period_s=1000.0), store)
     session = await join(authority, "a")
@@ -341,7 +335,7 @@ async def test_the_snapshot_of_an_unowned_state_is_written_at_once() -> None:
 
 
 @simulated
-async def test_a_slow_store_delays_the_start_and_no_lease_of_this_term_expires() -> None:
+async def test_a_slow_store_delays_the_start_and_no_lease_of_this_term_expires():
     store = FaultyStore()
     await join(await make_authority(store=store), "owner")
     store.latency_s = 0.28  # a scan takes longer than a leader lease

@@ -46,7 +46,7 @@ def calls_of(authority: NumberingAuthority, session: int) -> list[Coroutine[Any,
 
 @pytest.mark.parametrize("swept", [False, True])
 @simulated
-async def test_a_session_ends_with_its_lease(swept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_session_ends_with_its_lease(swept, monkeypatch):
     if not swept:
         monkeypatch.setattr(NumberingAuthority, "sweep", lambda self: None)
     authority = await make_authority()
@@ -66,7 +66,7 @@ async def test_a_session_ends_with_its_lease(swept: bool, monkeypatch: pytest.Mo
 
 
 @simulated
-async def test_a_session_that_never_was_is_refused() -> None:
+async def test_a_session_that_never_was_is_refused():
     authority = await make_authority()
     await authority.start()
     for call in (*calls_of(authority, 5), authority.claim(5, ClaimPart())):
@@ -75,7 +75,7 @@ async def test_a_session_that_never_was_is_refused() -> None:
 
 
 @simulated
-async def test_before_its_claim_a_session_may_not_do_anything_else_and_claims_once() -> None:
+async def test_before_its_claim_a_session_may_not_do_anything_else_and_claims_once():
     authority = await make_authority()
     session = (await authority.open_session(Hello("a", 1))).session
     for call in calls_of(authority, session):
@@ -87,7 +87,7 @@ async def test_before_its_claim_a_session_may_not_do_anything_else_and_claims_on
 
 
 @simulated
-async def test_a_session_of_an_earlier_term_is_not_one_of_this_term() -> None:
+async def test_a_session_of_an_earlier_term_is_not_one_of_this_term():
     store = DictStore()
     stale = await join(await make_authority(store=store), "a")
     second = await next_term(store)
@@ -100,7 +100,7 @@ async def test_a_session_of_an_earlier_term_is_not_one_of_this_term() -> None:
 
 
 @simulated
-async def test_a_poll_ends_with_its_session_so_that_the_next_one_gets_its_recalls() -> None:
+async def test_a_poll_ends_with_its_session_so_that_the_next_one_gets_its_recalls():
     authority = await make_authority(options(lease_s=60.0))
     listening = asyncio.create_task(authority.listen(await join(authority, "a")))
     await asyncio.sleep(0.1)
@@ -111,7 +111,7 @@ async def test_a_poll_ends_with_its_session_so_that_the_next_one_gets_its_recall
 
 
 @simulated
-async def test_a_closed_session_frees_what_it_owned_and_ends() -> None:
+async def test_a_closed_session_frees_what_it_owned_and_ends():
     authority = await make_authority()
     session = await join(authority, "a")
     await authority.checkout(session, KEY)
@@ -122,7 +122,7 @@ async def test_a_closed_session_frees_what_it_owned_and_ends() -> None:
 
 
 @simulated
-async def test_a_call_that_arrives_again_is_refused() -> None:
+async def test_a_call_that_arrives_again_is_refused():
     authority = await make_authority()
     session, other = await join(authority, "a"), await join(authority, "b")
     epoch = (await authority.checkout(session, KEY, 1)).version.epoch
@@ -146,23 +146,21 @@ async def test_a_call_that_arrives_again_is_refused() -> None:
 
 
 @simulated
-async def test_a_replica_of_another_protocol_is_dismissed_with_both_versions() -> None:
+async def test_a_replica_of_another_protocol_is_dismissed_with_both_versions():
     authority = await make_authority()
     with pytest.raises(DismissedError, match=rf"version {PROTOCOL + 1} .* version {PROTOCOL}\."):
         await authority.open_session(Hello("a", 1, protocol=PROTOCOL + 1))
 
 
 @simulated
-async def test_a_replica_of_another_layout_is_dismissed() -> None:
+async def test_a_replica_of_another_layout_is_dismissed():
     authority = await make_authority()
     with pytest.raises(DismissedError, match="another layout"):
         await authority.open_session(Hello("a", generation=2))
 
 
 @simulated
-async def test_a_new_member_replaces_those_without_a_session_but_none_that_may_still_claim() -> (
-    None
-):
+async def test_a_new_member_replaces_those_without_a_session_but_none_that_may_still_claim():
     store = DictStore()
     first = await make_authority(store=store)
     for replica in ("gone", "silent"):

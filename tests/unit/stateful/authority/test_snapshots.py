@@ -61,7 +61,7 @@ class Writing:
 @pytest.mark.parametrize(
     "receipts", [(), (Receipt("a", "f", 1, (2, 1 / 3)), Receipt("b", "", 2, ()))]
 )
-def test_a_snapshot_is_read_as_it_was_written(receipts: tuple[Receipt, ...]) -> None:
+def test_a_snapshot_is_read_as_it_was_written(receipts):
     snapshot = Snapshot(LATE, STATE, receipts)
     row = snapshot.pack(STAMP)
     read = Snapshot.unpack(row, len(STATE))
@@ -72,17 +72,17 @@ def test_a_snapshot_is_read_as_it_was_written(receipts: tuple[Receipt, ...]) -> 
 
 
 @pytest.mark.parametrize("damaged", [b"", b"short", b"x" * 32, b"x" * 231, b"x" * 10_000], ids=len)
-def test_a_damaged_snapshot_is_ignored(damaged: bytes) -> None:
+def test_a_damaged_snapshot_is_ignored(damaged):
     assert Snapshot.unpack(damaged, len(STATE)) is None
 
 
 @pytest.mark.parametrize("key", [KEY, Key("a.b:c_d-1", "x/y")])
-def test_a_row_names_its_key(key: Key) -> None:
+def test_a_row_names_its_key(key):
     assert key_of(snapshot_row(key)) == key
 
 
 @pytest.mark.parametrize("row", [Partition(3, 1, 2).row, LAYOUT_ROW, "reset/1/0/run"])
-def test_other_rows_have_no_key(row: str) -> None:
+def test_other_rows_have_no_key(row):
     assert key_of(row) is None
 
 
@@ -90,7 +90,7 @@ def test_other_rows_have_no_key(row: str) -> None:
 
 
 @simulated
-async def test_the_snapshots_of_a_period_are_written_together_and_only_the_newest() -> None:
+async def test_the_snapshots_of_a_period_are_written_together_and_only_the_newest():
     writing = await Writing().begin()
     for step in range(1, 6):
         writing.put(step)
@@ -103,7 +103,7 @@ async def test_the_snapshots_of_a_period_are_written_together_and_only_the_newes
 
 
 @simulated
-async def test_only_an_urgent_snapshot_is_written_at_once() -> None:
+async def test_only_an_urgent_snapshot_is_written_at_once():
     writing = await Writing().begin()
     writing.put(1, OTHER)
     writing.put(1, urgent=True)
@@ -112,7 +112,7 @@ async def test_only_an_urgent_snapshot_is_written_at_once() -> None:
 
 
 @simulated
-async def test_urgent_snapshots_do_not_delay_the_others_beyond_the_period() -> None:
+async def test_urgent_snapshots_do_not_delay_the_others_beyond_the_period():
     writing = await Writing().begin()
     writing.put(1, OTHER)
     for step in range(110):
@@ -122,7 +122,7 @@ async def test_urgent_snapshots_do_not_delay_the_others_beyond_the_period() -> N
 
 
 @simulated
-async def test_every_snapshot_is_written_at_once_where_commits_wait_for_it() -> None:
+async def test_every_snapshot_is_written_at_once_where_commits_wait_for_it():
     writing = await Writing().begin(every_put_is_urgent=True)
     writing.put(1)
     await asyncio.sleep(0.01)
@@ -130,7 +130,7 @@ async def test_every_snapshot_is_written_at_once_where_commits_wait_for_it() -> 
 
 
 @simulated
-async def test_of_a_snapshot_and_its_erasure_the_later_one_counts() -> None:
+async def test_of_a_snapshot_and_its_erasure_the_later_one_counts():
     writing = await Writing().begin()
     writing.put(1)
     writing.put(1, OTHER)
@@ -144,7 +144,7 @@ async def test_of_a_snapshot_and_its_erasure_the_later_one_counts() -> None:
 
 
 @simulated
-async def test_a_flush_returns_when_everything_noted_before_is_written() -> None:
+async def test_a_flush_returns_when_everything_noted_before_is_written():
     writing = await Writing().begin()
     for n in range(5):
         writing.put(1, Key(f"run-{n}", "1"))
@@ -154,7 +154,7 @@ async def test_a_flush_returns_when_everything_noted_before_is_written() -> None
 
 
 @simulated
-async def test_a_flush_during_a_write_waits_for_what_was_noted_meanwhile() -> None:
+async def test_a_flush_during_a_write_waits_for_what_was_noted_meanwhile():
     writing = await Writing().begin()
     writing.store.latency_s = 0.2
     writing.put(1)
@@ -167,7 +167,7 @@ async def test_a_flush_during_a_write_waits_for_what_was_noted_meanwhile() -> No
 
 
 @simulated
-async def test_a_failed_write_is_repeated_with_the_newest_snapshots() -> None:
+async def test_a_failed_write_is_repeated_with_the_newest_snapshots():
     writing = await Writing().begin()
     writing.store.server.down = True
     for step in range(1, 4):
@@ -180,7 +180,7 @@ async def test_a_failed_write_is_repeated_with_the_newest_snapshots() -> None:
 
 @pytest.mark.parametrize("urgent", [True, False])
 @simulated
-async def test_a_failed_write_does_not_replace_what_was_noted_meanwhile(urgent: bool) -> None:
+async def test_a_failed_write_does_not_replace_what_was_noted_meanwhile(urgent):
     writing = await Writing().begin()
     mend = writing.store.network.cut("test", STORE, silent=True)
     writing.put(1, urgent=True)
@@ -194,7 +194,7 @@ async def test_a_failed_write_does_not_replace_what_was_noted_meanwhile(urgent: 
 
 
 @simulated
-async def test_a_flush_without_the_store_fails_and_what_was_noted_stays() -> None:
+async def test_a_flush_without_the_store_fails_and_what_was_noted_stays():
     writing = await Writing().begin()
     writing.store.server.down = True
     writing.put(1)
@@ -209,7 +209,7 @@ async def test_a_flush_without_the_store_fails_and_what_was_noted_stays() -> Non
 
 @pytest.mark.parametrize("seed", range(5))
 @simulated
-async def test_the_newest_snapshot_stays_however_messages_fail(seed: int) -> None:
+async def test_the_newest_snapshot_stays_however_messages_fail(seed):
     writing = await Writing().begin()
     server = writing.store.server
     server.random.seed(seed)
@@ -227,7 +227,7 @@ async def test_the_newest_snapshot_stays_however_messages_fail(seed: int) -> Non
 
 
 @simulated
-async def test_the_writer_of_a_superseded_term_ends() -> None:
+async def test_the_writer_of_a_superseded_term_ends():
     writing = await Writing().begin()
     await FencedWriter(writing.store, TABLE, Partition()).acquire("first", "node/2/2")
     writing.put(1)

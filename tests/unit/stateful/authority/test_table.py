@@ -22,7 +22,7 @@ def new_table() -> StateTable:
 
 
 @pytest.mark.parametrize("how", ["restore", "adopt"])
-def test_a_state_is_granted_under_a_higher_epoch_wherever_it_came_from(how: str) -> None:
+def test_a_state_is_granted_under_a_higher_epoch_wherever_it_came_from(how):
     table = new_table()
     getattr(table, how)(KEY, Snapshot(Version(2**90, 3), b"state"))
     record = table.obtain(KEY)
@@ -30,7 +30,7 @@ def test_a_state_is_granted_under_a_higher_epoch_wherever_it_came_from(how: str)
     assert record.version == Version(2**90 + 1, 3)
 
 
-def test_the_newest_receipts_are_kept_each_once() -> None:
+def test_the_newest_receipts_are_kept_each_once():
     table = new_table()
     record = table.obtain(KEY)
     receipts = tuple(Receipt(str(n), "", n, ()) for n in range(1, 3 * MAX_RECEIPTS))
@@ -40,7 +40,7 @@ def test_the_newest_receipts_are_kept_each_once() -> None:
     assert record.receipts == receipts[-MAX_RECEIPTS:]
 
 
-def test_a_claimed_copy_replaces_all_receipts() -> None:
+def test_a_claimed_copy_replaces_all_receipts():
     table = new_table()
     record = table.obtain(KEY)
     table.commit(record, Snapshot(Version(1, 1), b"", (Receipt("mine", "", 1, ()),)))
@@ -49,7 +49,7 @@ def test_a_claimed_copy_replaces_all_receipts() -> None:
     assert record.receipts == claimed
 
 
-def test_a_call_is_accepted_once_however_long_ago_it_was() -> None:
+def test_a_call_is_accepted_once_however_long_ago_it_was():
     calls = CallFilter()
     for number in range(1, 3 * REMEMBERED_CALLS):
         calls.accept(number)
@@ -59,7 +59,7 @@ def test_a_call_is_accepted_once_however_long_ago_it_was() -> None:
                 calls.accept(repeated)
 
 
-def test_calls_may_overtake_each_other() -> None:
+def test_calls_may_overtake_each_other():
     calls = CallFilter()
     calls.accept(REMEMBERED_CALLS)
     for number in range(1, REMEMBERED_CALLS):
@@ -68,7 +68,7 @@ def test_calls_may_overtake_each_other() -> None:
             calls.accept(number)
 
 
-def test_the_memory_of_calls_is_bounded() -> None:
+def test_the_memory_of_calls_is_bounded():
     calls = CallFilter()
     for number in range(1, 20 * REMEMBERED_CALLS, 2):
         calls.accept(number)

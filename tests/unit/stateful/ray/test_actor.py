@@ -1,10 +1,9 @@
-"""The state actor: what Ray is told of its calls, and what it publishes."""
+"""The state actor: what Ray records of its calls, and what it publishes."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import ray
 from ray.util import metrics
 
@@ -14,16 +13,14 @@ from tests.unit.stateful.authorities import OPTIONS, FaultyStore, join, make_aut
 from tests.unit.stateful.simulation.scenario import simulated, until
 
 
-def test_ray_keeps_no_record_of_polls() -> None:
+def test_ray_keeps_no_record_of_polls():
     methods = ray.remote(StateActor).__ray_metadata__.method_meta
     assert "listen" in methods.methods
     assert methods.enable_task_events == {"listen": False}
 
 
 @simulated
-async def test_each_term_publishes_its_states_and_the_time_that_it_took_to_act(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_each_term_publishes_its_states_and_the_time_that_it_took_to_act(monkeypatch):
     values: dict[str, float] = {}
 
     def gauge(name: str, description: str, tag_keys: tuple[str, ...]) -> Any:

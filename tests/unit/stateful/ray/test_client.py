@@ -73,18 +73,18 @@ def raised_in_actor(cause: Exception, traceback: str = "") -> Exception:
     ],
     ids=lambda error: type(error).__name__,
 )
-async def test_an_error_of_ray_means_that_the_authority_is_unavailable(error: Exception) -> None:
+async def test_an_error_of_ray_means_that_the_authority_is_unavailable(error):
     with pytest.raises(AuthorityUnavailableError):
         await authority_raising(error).open_session(Hello("replica"))
 
 
 @pytest.mark.parametrize("error", [StaleSessionError("ended"), ZeroDivisionError()], ids=repr)
-async def test_an_error_of_the_authority_reaches_the_replica(error: Exception) -> None:
+async def test_an_error_of_the_authority_reaches_the_replica(error):
     with pytest.raises(type(error)):
         await authority_raising(raised_in_actor(error)).open_session(Hello("replica"))
 
 
-async def test_an_error_of_the_authority_has_its_own_text_and_not_that_of_ray() -> None:
+async def test_an_error_of_the_authority_has_its_own_text_and_not_that_of_ray():
     cause = TooManyStatesError(100_000, 77)
     error = raised_in_actor(cause, 'File "/secret/path", ip=10.0.0.7')
     assert "/secret/path" in str(error), "as Ray words it"
@@ -115,7 +115,7 @@ class Handle:
         return SimpleNamespace(remote=method)
 
 
-async def test_a_session_fails_without_the_channel_and_the_actor_is_looked_up_again() -> None:
+async def test_a_session_fails_without_the_channel_and_the_actor_is_looked_up_again():
     handle, found = Handle(await make_authority(StateOptions())), list[None]()
     await handle.authority.start()
 
@@ -140,7 +140,7 @@ async def test_a_session_fails_without_the_channel_and_the_actor_is_looked_up_ag
 
 
 @pytest.mark.parametrize("moment_ms", [0, 2, 4, 6, 8, 10, 12])
-async def test_closing_during_a_commit_loses_no_step_and_no_session(moment_ms: int) -> None:
+async def test_closing_during_a_commit_loses_no_step_and_no_session(moment_ms):
     authority = await make_authority(StateOptions())
     handle = Handle(authority)
     async with serving(handle.server) as handle.address:

@@ -15,11 +15,11 @@ PROGRAM = (
 )
 
 
-def test_a_living_process_has_not_ended() -> None:
+def test_a_living_process_has_not_ended():
     assert not has_ended(name_of_this_process(NODE), NODE)
 
 
-def test_a_killed_process_has_ended_even_before_it_is_waited_for() -> None:
+def test_a_killed_process_has_ended_even_before_it_is_waited_for():
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
@@ -32,10 +32,10 @@ def test_a_killed_process_has_ended_even_before_it_is_waited_for() -> None:
     assert has_ended(name, NODE)
 
 
-def test_a_later_process_with_the_same_number_is_another_one() -> None:
+def test_a_later_process_with_the_same_number_is_another_one():
     node, pid, started = name_of_this_process(NODE).split("/")
     assert has_ended(f"{node}/{pid}/{int(started) - 1}", NODE)
 
 
-def test_a_process_of_another_node_may_be_alive() -> None:
+def test_a_process_of_another_node_may_be_alive():
     assert not has_ended(f"other/{2**22 + 1}/5", NODE)

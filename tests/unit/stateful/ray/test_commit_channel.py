@@ -83,7 +83,7 @@ async def is_owned(authority: NumberingAuthority, key: Key) -> bool:
 
 
 @pytest.mark.parametrize("empty", [False, True])
-def test_a_commit_is_read_as_it_was_written(empty: bool) -> None:
+def test_a_commit_is_read_as_it_was_written(empty):
     receipts = (Receipt("first", "f" * 16, 3, (1, 0.1)), Receipt("second", "", 4, ()))
     batch, released, trace = StateBatch(), list[Key](), None
     if not empty:
@@ -99,9 +99,7 @@ def test_a_commit_is_read_as_it_was_written(empty: bool) -> None:
     assert all(type(each) is Receipt for of_key in decoded.receipts.values() for each in of_key)
 
 
-async def test_the_next_owner_gets_what_was_committed(
-    authority: NumberingAuthority, channel: CommitChannel
-) -> None:
+async def test_the_next_owner_gets_what_was_committed(authority, channel):
     session, versions = await own_keys(authority)
     receipt = Receipt("key", "print", 1, (3, 0.75))
     stepped = [Version(version.epoch, version.step + 1) for version in versions]
@@ -115,18 +113,14 @@ async def test_the_next_owner_gets_what_was_committed(
     assert [grant.receipts for grant in grants] == [(receipt,), ()]
 
 
-async def test_states_of_another_owner_are_refused(
-    authority: NumberingAuthority, channel: CommitChannel
-) -> None:
+async def test_states_of_another_owner_are_refused(authority, channel):
     await own_keys(authority)
     other = await join(authority, "other")
     batch = StateBatch(KEYS, [Version(1, 1)] * 2, STATES)
     assert await channel.commit(encoded(other, batch, [])) == KEYS
 
 
-async def test_the_channel_stays_open_after_an_error_of_the_authority(
-    authority: NumberingAuthority, channel: CommitChannel
-) -> None:
+async def test_the_channel_stays_open_after_an_error_of_the_authority(authority, channel):
     for _ in range(2):
         with pytest.raises(StaleSessionError, match="Session 7"):
             await channel.commit(encoded(7, StateBatch(), []))
@@ -139,9 +133,7 @@ async def test_the_channel_stays_open_after_an_error_of_the_authority(
     assert await channel.commit(encoded(session, batch, [])) == []
 
 
-async def test_without_the_token_nothing_is_committed(
-    authority: NumberingAuthority, address: Address
-) -> None:
+async def test_without_the_token_nothing_is_committed(authority, address):
     session, versions = await own_keys(authority)
     intruder = await CommitChannel.open(address._replace(token=bytes(32)))
     with pytest.raises(AuthorityUnavailableError):
@@ -161,9 +153,7 @@ async def test_without_the_token_nothing_is_committed(
         bytes(8),
     ],
 )
-async def test_garbage_ends_its_own_connection_only(
-    authority: NumberingAuthority, address: Address, channel: CommitChannel, garbage: bytes
-) -> None:
+async def test_garbage_ends_its_own_connection_only(authority, address, channel, garbage):
     reader, writer = await asyncio.open_connection(address.host, address.port)
     writer.write(address.token + garbage)
     writer.write_eof()
@@ -174,9 +164,7 @@ async def test_garbage_ends_its_own_connection_only(
     assert await channel.commit(encoded(session, StateBatch(KEYS, versions, STATES), [])) == []
 
 
-async def test_the_response_to_a_cancelled_commit_is_not_taken_for_the_next_one(
-    authority: NumberingAuthority, channel: CommitChannel
-) -> None:
+async def test_the_response_to_a_cancelled_commit_is_not_taken_for_the_next_one(authority, channel):
     session, _ = await own_keys(authority)
     cancelled = asyncio.create_task(channel.commit(encoded(7, StateBatch(), [])))
     await asyncio.sleep(0)

@@ -21,22 +21,22 @@ def spread(shards: int, nodes: list[str], places: dict[str, str]) -> dict[str, s
     raise AssertionError("they move indefinitely")
 
 
-def test_actors_created_at_once_and_unaware_of_each_other_get_different_nodes() -> None:
+def test_actors_created_at_once_and_unaware_of_each_other_get_different_nodes():
     assert {choose_node(shard, ["b", "a", "c"], []) for shard in range(3)} == {"a", "b", "c"}
 
 
-def test_a_new_actor_is_placed_on_a_node_with_the_fewest() -> None:
+def test_a_new_actor_is_placed_on_a_node_with_the_fewest():
     assert choose_node(0, ["a", "b", "c"], ["a", "a", "b"]) == "c"
     assert choose_node(7, ["a", "b"], ["a"]) == "b"
 
 
-def test_without_a_node_for_state_actors_an_actor_is_placed_anywhere_and_stays() -> None:
+def test_without_a_node_for_state_actors_an_actor_is_placed_anywhere_and_stays():
     assert choose_node(0, [], ["a"]) is None
     assert not is_misplaced("0", {"0": "a"}, [])
 
 
 @pytest.mark.parametrize("shards", [1, 2, 5, 8])
-def test_when_a_node_joins_as_many_actors_move_as_necessary(shards: int) -> None:
+def test_when_a_node_joins_as_many_actors_move_as_necessary(shards):
     before = {str(shard): "a" for shard in range(shards)}
     after = spread(shards, ["a", "b"], before)
     on_a, on_b = [list(after.values()).count(node) for node in "ab"]
@@ -44,28 +44,26 @@ def test_when_a_node_joins_as_many_actors_move_as_necessary(shards: int) -> None
     assert sum(before[name] != after[name] for name in before) == on_b
 
 
-def test_of_several_on_one_node_one_leaves_at_a_time() -> None:
+def test_of_several_on_one_node_one_leaves_at_a_time():
     places = {"0": "a", "1": "a", "2": "a"}
     assert [name for name in places if is_misplaced(name, places, ["a", "b"])] == ["2"]
 
 
-def test_no_actor_moves_for_a_difference_of_one() -> None:
+def test_no_actor_moves_for_a_difference_of_one():
     places = {"0": "a", "1": "b", "2": "a"}
     assert not any(is_misplaced(name, places, ["a", "b"]) for name in places)
 
 
-def test_all_actors_leave_a_node_without_cpus() -> None:
+def test_all_actors_leave_a_node_without_cpus():
     after = spread(2, ["a", "b"], {"0": "head", "1": "head"})
     assert set(after.values()) == {"a", "b"}
 
 
-def test_an_actor_of_an_unknown_place_stays() -> None:
+def test_an_actor_of_an_unknown_place_stays():
     assert not is_misplaced("0", {"1": "a", "2": "a"}, ["a", "b"])
 
 
-def test_dead_nodes_and_those_without_cpus_are_not_for_state_actors(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_dead_nodes_and_those_without_cpus_are_not_for_state_actors(monkeypatch):
     nodes = [
         {"NodeID": "serves", "Alive": True, "Resources": {"CPU": 2.0}},
         {"NodeID": "head", "Alive": True, "Resources": {"memory": 1.0}},

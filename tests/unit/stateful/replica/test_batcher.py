@@ -89,21 +89,21 @@ async def hang(key: Key) -> None:
 
 
 @simulated
-async def test_each_state_has_its_own_steps_in_the_order_of_its_requests() -> None:
+async def test_each_state_has_its_own_steps_in_the_order_of_its_requests():
     served = Served()
     keys = [Key(run, entity) for run in ("a", "b") for entity in ENTITIES]
     turns = [(key, value) for value in range(20) for key in keys]
     random.Random(0).shuffle(turns)
-    answered: dict[Key, list[tuple[int, StepResult]]] = {key: [] for key in keys}
+    responded: dict[Key, list[tuple[int, StepResult]]] = {key: [] for key in keys}
     for key, value in turns:
-        answered[key].append((value, await served.submit(value, key)))
-    for key, results in answered.items():
+        responded[key].append((value, await served.submit(value, key)))
+    for key, results in responded.items():
         assert [result.step for _, result in results] == list(range(1, 21))
         MODEL.assert_replays(key, results)
 
 
 @simulated
-async def test_concurrent_requests_for_one_state_are_stepped_in_their_order() -> None:
+async def test_concurrent_requests_for_one_state_are_stepped_in_their_order():
     served = Served()
     results = await asyncio.gather(*(served.submit(value) for value in range(64)))
     assert [result.step for result in results] == list(range(1, 65))
@@ -111,7 +111,7 @@ async def test_concurrent_requests_for_one_state_are_stepped_in_their_order() ->
 
 
 @simulated
-async def test_requests_of_one_turn_of_the_loop_are_one_batch() -> None:
+async def test_requests_of_one_turn_of_the_loop_are_one_batch():
     served, batches = Served(), list[SteppedBatch]()
     keys = [Key(f"run-{n}", "1") for n in range(module.MAX_BATCH + 2)]
     await asyncio.gather(*(served.submit(1, key) for key in keys))
@@ -127,7 +127,7 @@ async def test_requests_of_one_turn_of_the_loop_are_one_batch() -> None:
 
 @pytest.mark.parametrize("owned", [True, False])
 @simulated
-async def test_cancelled_requests_make_no_step(owned: bool) -> None:
+async def test_cancelled_requests_make_no_step(owned):
     served = Served()
     first = [(0, await served.submit(0))] if owned else []
     responses = [served.submit(value) for value in range(300)]
@@ -141,7 +141,7 @@ async def test_cancelled_requests_make_no_step(owned: bool) -> None:
 
 
 @simulated
-async def test_a_refused_input_fails_its_request_and_changes_nothing_else() -> None:
+async def test_a_refused_input_fails_its_request_and_changes_nothing_else():
     served = Served()
     results = [(1, await served.submit(1)), (2, await served.submit(2))]
     bad, good = served.submit(-1), served.submit(5, OTHER)
@@ -153,7 +153,7 @@ async def test_a_refused_input_fails_its_request_and_changes_nothing_else() -> N
 
 
 @simulated
-async def test_a_refused_step_is_left_to_the_fallback_with_states_of_its_own() -> None:
+async def test_a_refused_step_is_left_to_the_fallback_with_states_of_its_own():
     class Lenient(FoldModel):
         def step(self, inputs: Any, states: Array) -> Any:
             return super().step([abs(value) for value in inputs], states)
@@ -170,7 +170,7 @@ async def test_a_refused_step_is_left_to_the_fallback_with_states_of_its_own() -
 
 @pytest.mark.parametrize("model", ["broken", "missing"])
 @simulated
-async def test_a_defect_fails_the_batch_and_the_next_requests_are_stepped(model: str) -> None:
+async def test_a_defect_fails_the_batch_and_the_next_requests_are_stepped(model):
     class Broken(FoldModel):
         def step(self, inputs: Any, states: Any) -> Any:
             raise ZeroDivisionError
@@ -187,7 +187,7 @@ async def test_a_defect_fails_the_batch_and_the_next_requests_are_stepped(model:
 
 
 @simulated
-async def test_a_state_does_not_keep_the_arrays_of_its_batch_in_memory() -> None:
+async def test_a_state_does_not_keep_the_arrays_of_its_batch_in_memory():
     served = Served()
     await served.submit(1)
     before = served.engine.states[KEY].state
@@ -198,9 +198,7 @@ async def test_a_state_does_not_keep_the_arrays_of_its_batch_in_memory() -> None
 
 
 @simulated
-async def test_a_crowd_on_one_state_leaves_the_loop_to_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_crowd_on_one_state_leaves_the_loop_to_others(monkeypatch):
     class Clock:
         """Each look at it takes a millisecond."""
 
@@ -230,7 +228,7 @@ async def test_a_crowd_on_one_state_leaves_the_loop_to_others(
 
 
 @simulated
-async def test_a_repeated_request_gets_the_first_result_and_makes_no_step() -> None:
+async def test_a_repeated_request_gets_the_first_result_and_makes_no_step():
     served = Served()
     first = await asyncio.gather(*(served.submit(1, request_id="a") for _ in range(10)))
     assert set(first) == {first[0]}
@@ -243,7 +241,7 @@ async def test_a_repeated_request_gets_the_first_result_and_makes_no_step() -> N
 
 
 @simulated
-async def test_a_repeated_request_waits_for_the_commit_of_its_step_too() -> None:
+async def test_a_repeated_request_waits_for_the_commit_of_its_step_too():
     served = Served()
     await served.submit(1)
     served.engine.waits = True
@@ -259,7 +257,7 @@ async def test_a_repeated_request_waits_for_the_commit_of_its_step_too() -> None
 
 
 @simulated
-async def test_requests_time_out_without_their_state_and_are_forgotten() -> None:
+async def test_requests_time_out_without_their_state_and_are_forgotten():
     served = Served(hang)
     longest_s = served.engine.options.checkout_timeout_s
     responses = []
@@ -279,7 +277,7 @@ async def test_requests_time_out_without_their_state_and_are_forgotten() -> None
 
 
 @simulated
-async def test_a_request_that_timed_out_is_not_stepped_and_a_later_one_is() -> None:
+async def test_a_request_that_timed_out_is_not_stepped_and_a_later_one_is():
     arrives = asyncio.Event()
 
     async def acquire(key: Key) -> None:
@@ -295,7 +293,7 @@ async def test_a_request_that_timed_out_is_not_stepped_and_a_later_one_is() -> N
 
 
 @simulated
-async def test_a_request_that_only_waits_for_its_turn_does_not_time_out() -> None:
+async def test_a_request_that_only_waits_for_its_turn_does_not_time_out():
     served = Served()
     await served.submit()
     response = served.submit()
@@ -306,7 +304,7 @@ async def test_a_request_that_only_waits_for_its_turn_does_not_time_out() -> Non
 
 @pytest.mark.parametrize("ends", ["close", "cancel"])
 @simulated
-async def test_a_fetch_that_is_cancelled_fails_its_requests_and_is_made_again(ends: str) -> None:
+async def test_a_fetch_that_is_cancelled_fails_its_requests_and_is_made_again(ends):
     fetches: list[asyncio.Task[Any] | None] = []
 
     async def acquire(key: Key) -> None:
@@ -329,7 +327,7 @@ async def test_a_fetch_that_is_cancelled_fails_its_requests_and_is_made_again(en
 
 
 @simulated
-async def test_a_state_is_fetched_in_the_context_of_none_of_its_requests() -> None:
+async def test_a_state_is_fetched_in_the_context_of_none_of_its_requests():
     context, fetched_in = contextvars.ContextVar("request", default="none"), []
 
     async def acquire(key: Key) -> None:
@@ -343,9 +341,7 @@ async def test_a_state_is_fetched_in_the_context_of_none_of_its_requests() -> No
 
 
 @simulated
-async def test_requests_that_time_out_together_are_one_line_in_the_log(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_requests_that_time_out_together_are_one_line_in_the_log(caplog):
     served = Served(hang)
     await asyncio.wait([served.submit(timeout_s=0.1) for _ in range(100)])
     (line,) = caplog.messages
@@ -354,7 +350,7 @@ async def test_requests_that_time_out_together_are_one_line_in_the_log(
 
 
 @simulated
-async def test_a_refusal_at_the_limit_on_states_is_remembered_while_it_may_last() -> None:
+async def test_a_refusal_at_the_limit_on_states_is_remembered_while_it_may_last():
     async def acquire(key: Key) -> None:
         raise TooManyStatesError(1, retry_after_s=3)
 

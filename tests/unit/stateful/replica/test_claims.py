@@ -57,7 +57,7 @@ class Holding:
         return [self.held.phase(key) for key in self.keys]
 
 
-def test_a_released_state_is_claimed_as_released_for_a_while() -> None:
+def test_a_released_state_is_claimed_as_released_for_a_while():
     """For a moment only the authority has it, and may die then."""
     holding = Holding(2)
     key, releasing = holding.keys
@@ -75,7 +75,7 @@ def test_a_released_state_is_claimed_as_released_for_a_while() -> None:
 
 
 @pytest.mark.parametrize("lost", [False, True])
-async def test_pending_responses_are_sent_when_the_whole_claim_is_settled(lost: bool) -> None:
+async def test_pending_responses_are_sent_when_the_whole_claim_is_settled(lost):
     holding = Holding(1)
     response = holding.pending_response()
     (part,) = holding.parts()
@@ -91,7 +91,7 @@ async def test_pending_responses_are_sent_when_the_whole_claim_is_settled(lost: 
     assert (holding.counts.sessions, holding.counts.states_refused) == (1, lost)
 
 
-async def test_expired_states_are_not_claimed_although_an_earlier_attempt_has_named_them() -> None:
+async def test_expired_states_are_not_claimed_although_an_earlier_attempt_has_named_them():
     holding = Holding(1)
     response = holding.pending_response()
     (part,) = holding.parts()
@@ -105,7 +105,7 @@ async def test_expired_states_are_not_claimed_although_an_earlier_attempt_has_na
         await response
 
 
-def test_few_states_are_claimed_in_one_message() -> None:
+def test_few_states_are_claimed_in_one_message():
     holding = Holding(8)
     (part,) = holding.parts()
     assert part.message.last
@@ -113,9 +113,7 @@ def test_few_states_are_claimed_in_one_message() -> None:
     assert part.message.owned.states.shape == (8, 16)
 
 
-def test_of_many_states_only_the_wanted_ones_follow_their_outlines(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_of_many_states_only_the_wanted_ones_follow_their_outlines(monkeypatch):
     monkeypatch.setattr(module, "STATES_PER_PART", 3)
     monkeypatch.setattr(module, "NAMES_PER_PART", 3)
     holding = Holding(8)
@@ -134,8 +132,8 @@ def test_of_many_states_only_the_wanted_ones_follow_their_outlines(
 
 
 def test_a_state_that_is_recalled_between_two_parts_stays_owned_if_it_was_claimed_as_owned(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setattr(module, "STATES_PER_PART", 1)
     monkeypatch.setattr(module, "NAMES_PER_PART", 1)
     holding = Holding(2)
@@ -149,7 +147,7 @@ def test_a_state_that_is_recalled_between_two_parts_stays_owned_if_it_was_claime
     assert holding.phases() == [Phase.OWNED, Phase.OWNED]
 
 
-def test_the_newest_copy_of_a_released_state_is_kept_for_a_while() -> None:
+def test_the_newest_copy_of_a_released_state_is_kept_for_a_while():
     now = 0.0
     recent = RecentlyReleased(lambda: now)
 

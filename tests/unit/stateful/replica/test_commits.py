@@ -56,7 +56,7 @@ class Committing:
 
 
 @simulated
-async def test_more_states_than_one_commit_takes_follow_without_a_delay() -> None:
+async def test_more_states_than_one_commit_takes_follow_without_a_delay():
     assert STATES_PER_COMMIT > LIMIT
     committing = await Committing().begin(7)
     committing.step(*committing.keys)
@@ -68,7 +68,7 @@ async def test_more_states_than_one_commit_takes_follow_without_a_delay() -> Non
 
 
 @simulated
-async def test_a_step_behind_keys_with_nothing_to_send_is_sent() -> None:
+async def test_a_step_behind_keys_with_nothing_to_send_is_sent():
     committing = await Committing().begin(LIMIT + 1)
     *quiet, stepped = committing.held.in_phase(Phase.OWNED)
     for state in quiet:
@@ -82,19 +82,23 @@ async def test_a_step_behind_keys_with_nothing_to_send_is_sent() -> None:
 
 
 @simulated
-async def test_a_commit_renews_the_lease_by_the_lease_clock() -> None:
+async def test_a_commit_renews_the_lease_from_when_it_was_sent_by_the_lease_clock():
     committing = await Committing().begin(1)
     await asyncio.sleep(LEASE_S / 2)
     committing.step(*committing.keys)
-    await committing.commits.send()
-    await asyncio.sleep(LEASE_S - 0.01)
+    committing.authority.commits_arrive.clear()
+    sending = asyncio.create_task(committing.commits.send())
+    await asyncio.sleep(0.1)
+    committing.authority.commits_arrive.set()
+    await sending
+    await asyncio.sleep(LEASE_S - 0.11)
     assert committing.session.valid
     await asyncio.sleep(0.02)
     assert not committing.session.valid
 
 
 @simulated
-async def test_the_age_of_the_oldest_uncommitted_step_grows_until_it_is_acknowledged() -> None:
+async def test_the_age_of_the_oldest_uncommitted_step_grows_until_it_is_acknowledged():
     committing = await Committing().begin(1)
     committing.step(*committing.keys)
     await asyncio.sleep(0.2)
@@ -111,25 +115,25 @@ async def test_the_age_of_the_oldest_uncommitted_step_grows_until_it_is_acknowle
     assert (committing.commits.age_s, committing.commits.overdue) == (0.0, False)
 
 
-# In a world
+# In a simulated cluster
 
 
 @scenario
-async def test_responses_wait_from_the_loss_bound_on_and_fail_when_no_commit_is_confirmed() -> None:
-    world = await start(lease_s=1.0)
-    (owner,) = world.replicas
-    await world.step(owner)
+async def test_responses_wait_from_the_loss_bound_on_and_fail_when_no_commit_is_confirmed():
+    cluster = await start(lease_s=1.0)
+    (owner,) = cluster.replicas
+    await cluster.step(owner)
     await asyncio.sleep(0.1)
-    world.faults.cut_replica(owner)
-    began, requests = world.loop.now, []
+    cluster.faults.cut_replica(owner)
+    began, requests = cluster.loop.now, []
     for _ in range(50):
-        requests.append(world.ask(owner, KEY))
+        requests.append(cluster.send(owner, KEY))
         await asyncio.sleep(0.001)
-    bound = began + world.options.loss_bound_s * 1.2
-    at_once = [each for each in requests if each.outcome is Outcome.ANSWERED]
+    bound = began + cluster.options.loss_bound_s * 1.2
+    at_once = [each for each in requests if each.outcome is Outcome.RESPONDED]
     assert at_once
     assert all(each.ended is not None and each.ended < bound for each in at_once)
-    await asyncio.sleep(world.options.commit_timeout_s - 0.1)
+    await asyncio.sleep(cluster.options.commit_timeout_s - 0.1)
     waiting = requests[len(at_once) :]
     assert {each.outcome for each in waiting} == {Outcome.PENDING}
     await asyncio.sleep(0.1)
@@ -137,22 +141,22 @@ async def test_responses_wait_from_the_loss_bound_on_and_fail_when_no_commit_is_
 
 
 @scenario
-async def test_where_responses_wait_for_commits_they_take_a_round_trip() -> None:
-    world = await start(durability="actor")
-    (owner,) = world.replicas
-    await world.step(owner)
-    world.faults.slow_network((0.02, 0.02))
-    request = world.ask(owner, KEY)
-    await until(lambda: request.outcome is Outcome.ANSWERED)
+async def test_where_responses_wait_for_commits_they_take_a_round_trip():
+    cluster = await start(durability="actor")
+    (owner,) = cluster.replicas
+    await cluster.step(owner)
+    cluster.faults.slow_network((0.02, 0.02))
+    request = cluster.send(owner, KEY)
+    await until(lambda: request.outcome is Outcome.RESPONDED)
     assert request.ended is not None
     assert round(request.ended - request.sent, 3) == 0.06  # to the replica, and there and back
 
 
 @scenario
-async def test_responses_that_wait_for_one_commit_are_sent_together() -> None:
-    world = await start(durability="actor")
-    (owner,) = world.replicas
-    await world.step(owner)
-    requests = [world.ask(owner, KEY) for _ in range(64)]
-    await until(lambda: all(each.outcome is Outcome.ANSWERED for each in requests))
+async def test_responses_that_wait_for_one_commit_are_sent_together():
+    cluster = await start(durability="actor")
+    (owner,) = cluster.replicas
+    await cluster.step(owner)
+    requests = [cluster.send(owner, KEY) for _ in range(64)]
+    await until(lambda: all(each.outcome is Outcome.RESPONDED for each in requests))
     assert owner.engine.counts.commits <= 4

@@ -62,14 +62,14 @@ async def begin_new_session(authority: ScriptedAuthority, error: Exception) -> N
 
 
 @simulated
-async def test_the_first_message_names_the_replica_its_layout_and_its_protocol() -> None:
+async def test_the_first_message_names_the_replica_its_layout_and_its_protocol():
     authority, _ = await start()
     assert authority.hellos == [Hello("replica", 7, protocol=PROTOCOL)]
 
 
 @pytest.mark.parametrize("kept", [None, np.arange(6, dtype=np.float32).tobytes()])
 @simulated
-async def test_a_granted_state_has_the_form_of_the_initial_one(kept: bytes | None) -> None:
+async def test_a_granted_state_has_the_form_of_the_initial_one(kept):
     authority, leases = await start()
 
     async def checkout(session: int, key: Key, call: int) -> Grant:
@@ -85,7 +85,7 @@ async def test_a_granted_state_has_the_form_of_the_initial_one(kept: bytes | Non
 
 
 @simulated
-async def test_a_recall_that_overtakes_its_grant_is_obeyed_after_one_step() -> None:
+async def test_a_recall_that_overtakes_its_grant_is_obeyed_after_one_step():
     authority, leases = await start()
     authority.grants.clear()
 
@@ -107,7 +107,7 @@ async def test_a_recall_that_overtakes_its_grant_is_obeyed_after_one_step() -> N
 
 
 @simulated
-async def test_a_recalled_state_is_checked_out_again_after_its_release_has_arrived() -> None:
+async def test_a_recalled_state_is_checked_out_again_after_its_release_has_arrived():
     authority, leases = await start()
     authority.commits_arrive.clear()
     authority.polls.put_nowait([KEY])
@@ -122,7 +122,7 @@ async def test_a_recalled_state_is_checked_out_again_after_its_release_has_arriv
 
 
 @simulated
-async def test_a_grant_that_crosses_a_claim_is_not_used() -> None:
+async def test_a_grant_that_crosses_a_claim_is_not_used():
     """The claim does not name the state, so that the authority takes it back."""
     authority, leases = await start()
     authority.grants.clear()
@@ -140,7 +140,7 @@ async def test_a_grant_that_crosses_a_claim_is_not_used() -> None:
 
 
 @simulated
-async def test_a_refused_checkout_is_not_repeated_and_a_failed_one_in_the_next_session() -> None:
+async def test_a_refused_checkout_is_not_repeated_and_a_failed_one_in_the_next_session():
     authority, leases = await start()
     authority.checkout_fails = TooManyStatesError(1, 1)
     with pytest.raises(TooManyStatesError):
@@ -151,7 +151,7 @@ async def test_a_refused_checkout_is_not_repeated_and_a_failed_one_in_the_next_s
 
 
 @simulated
-async def test_a_checkout_that_hangs_is_given_up() -> None:
+async def test_a_checkout_that_hangs_is_given_up():
     authority, leases = await start()
     authority.grants.clear()
     acquiring = asyncio.create_task(leases.acquire(OTHER))
@@ -164,7 +164,7 @@ async def test_a_checkout_that_hangs_is_given_up() -> None:
 
 
 @simulated
-async def test_an_owner_stops_at_once_when_its_session_has_ended() -> None:
+async def test_an_owner_stops_at_once_when_its_session_has_ended():
     authority, leases = await start()
     await begin_new_session(authority, StaleSessionError("ended"))
     assert authority.claims[1].owned.keys == [KEY]
@@ -174,7 +174,7 @@ async def test_an_owner_stops_at_once_when_its_session_has_ended() -> None:
 
 
 @simulated
-async def test_an_owner_goes_on_without_the_authority_until_its_lease_ends() -> None:
+async def test_an_owner_goes_on_without_the_authority_until_its_lease_ends():
     authority, leases = await start()
     await begin_new_session(authority, AuthorityUnavailableError("gone"))
     assert leases.owned(KEY) is not None
@@ -184,7 +184,24 @@ async def test_an_owner_goes_on_without_the_authority_until_its_lease_ends() -> 
 
 
 @simulated
-async def test_a_poll_that_hangs_ends_with_its_session() -> None:
+async def test_a_poll_renews_the_lease_from_when_it_was_sent():
+    authority, leases = await start()
+    await asyncio.sleep(0.05)  # a poll is on its way
+
+    async def hang(session: int) -> list[Key]:
+        await asyncio.Event().wait()
+        return []
+
+    authority.listen = hang  # type: ignore[method-assign]
+    authority.claims_arrive.clear()
+    await asyncio.sleep(LEASE_S - 0.06)
+    assert leases.owned(KEY) is not None
+    await asyncio.sleep(0.02)
+    assert leases.owned(KEY) is None
+
+
+@simulated
+async def test_a_poll_that_hangs_ends_with_its_session():
     """Otherwise no poll renews the new lease, and responses end whose commits hang as well."""
 
     class Deaf(ScriptedAuthority):
@@ -211,7 +228,7 @@ async def test_a_poll_that_hangs_ends_with_its_session() -> None:
 
 
 @simulated
-async def test_steps_are_committed_together_and_soon() -> None:
+async def test_steps_are_committed_together_and_soon():
     authority, leases = await start()
     for entity in ("a", "b", "c"):
         await leases.acquire(Key("run", entity))
@@ -224,7 +241,7 @@ async def test_steps_are_committed_together_and_soon() -> None:
 
 
 @simulated
-async def test_a_commit_acknowledges_only_its_own_steps_and_later_ones_are_in_the_next() -> None:
+async def test_a_commit_acknowledges_only_its_own_steps_and_later_ones_are_in_the_next():
     authority, leases = await start("actor")
     state, responses = leases.owned(KEY), []
     assert state is not None
@@ -247,7 +264,7 @@ async def test_a_commit_acknowledges_only_its_own_steps_and_later_ones_are_in_th
 
 
 @simulated
-async def test_a_state_whose_commit_is_refused_is_dropped_and_not_claimed_as_released() -> None:
+async def test_a_state_whose_commit_is_refused_is_dropped_and_not_claimed_as_released():
     authority, leases = await start()
     await leases.acquire(OTHER)
     authority.refuses = True
@@ -263,7 +280,7 @@ async def test_a_state_whose_commit_is_refused_is_dropped_and_not_claimed_as_rel
 
 
 @simulated
-async def test_a_state_that_is_being_released_is_claimed_as_released() -> None:
+async def test_a_state_that_is_being_released_is_claimed_as_released():
     authority, leases = await start()
     step(leases)
     authority.commits_arrive.clear()
@@ -276,7 +293,7 @@ async def test_a_state_that_is_being_released_is_claimed_as_released() -> None:
 
 
 @simulated
-async def test_a_step_whose_commit_fails_in_a_replaced_session_is_committed_again() -> None:
+async def test_a_step_whose_commit_fails_in_a_replaced_session_is_committed_again():
     authority, leases = await start()
     await begin_new_session(authority, AuthorityUnavailableError("gone"))  # without the step
     step(leases)
@@ -293,7 +310,7 @@ async def test_a_step_whose_commit_fails_in_a_replaced_session_is_committed_agai
 
 @pytest.mark.parametrize("error", [AuthorityUnavailableError("down"), StaleSessionError("over")])
 @simulated
-async def test_a_reset_is_repeated_until_it_is_confirmed(error: Exception) -> None:
+async def test_a_reset_is_repeated_until_it_is_confirmed(error):
     authority, leases = await start()
     authority.reset_fails = error
     resetting = asyncio.create_task(leases.reset("run"))
@@ -305,7 +322,7 @@ async def test_a_reset_is_repeated_until_it_is_confirmed(error: Exception) -> No
 
 
 @simulated
-async def test_a_reset_that_is_not_confirmed_in_time_has_an_unknown_outcome() -> None:
+async def test_a_reset_that_is_not_confirmed_in_time_has_an_unknown_outcome():
     authority, leases = await start()
     authority.reset_fails = AuthorityUnavailableError("down")
     before = now()
@@ -318,7 +335,7 @@ async def test_a_reset_that_is_not_confirmed_in_time_has_an_unknown_outcome() ->
 
 
 @simulated
-async def test_a_replica_that_closes_releases_everything_and_owns_nothing_more() -> None:
+async def test_a_replica_that_closes_releases_everything_and_owns_nothing_more():
     authority, leases = await start()
     await leases.acquire(OTHER)
     step(leases)
@@ -331,7 +348,7 @@ async def test_a_replica_that_closes_releases_everything_and_owns_nothing_more()
 
 
 @simulated
-async def test_a_replica_that_cannot_commit_closes_within_its_deadline() -> None:
+async def test_a_replica_that_cannot_commit_closes_within_its_deadline():
     authority, leases = await start()
     step(leases)
     authority.commits_arrive.clear()
@@ -340,15 +357,13 @@ async def test_a_replica_that_cannot_commit_closes_within_its_deadline() -> None
     assert now() - before < module.CLOSE_TIMEOUT_S + 0.1
 
 
-async def test_leases_that_never_started_can_be_closed() -> None:
+async def test_leases_that_never_started_can_be_closed():
     await new_leases(ScriptedAuthority()).close()
 
 
 @pytest.mark.parametrize("cause", [DismissedError("another layout"), ZeroDivisionError()])
 @simulated
-async def test_a_replica_whose_loop_has_failed_steps_nothing_more_and_is_unhealthy(
-    cause: Exception,
-) -> None:
+async def test_a_replica_whose_loop_has_failed_steps_nothing_more_and_is_unhealthy(cause):
     authority, leases = await start()
     leases.check_health()
     if isinstance(cause, DismissedError):
@@ -370,7 +385,7 @@ async def test_a_replica_whose_loop_has_failed_steps_nothing_more_and_is_unhealt
 
 
 @simulated
-async def test_the_health_check_names_the_failure_of_the_first_loop() -> None:
+async def test_the_health_check_names_the_failure_of_the_first_loop():
     authority, leases = await start()
     step(leases)
     authority.commits_arrive.clear()
@@ -383,7 +398,7 @@ async def test_the_health_check_names_the_failure_of_the_first_loop() -> None:
 
 
 @simulated
-async def test_a_replica_that_is_dismissed_at_once_does_not_start() -> None:
+async def test_a_replica_that_is_dismissed_at_once_does_not_start():
     authority = ScriptedAuthority(dismisses=DismissedError("another protocol"))
     with pytest.raises(DismissedError, match="another protocol"):
         await new_leases(authority).start()

@@ -35,7 +35,7 @@ def in_phase(phase: Phase) -> HeldStates:
     return held
 
 
-def test_every_phase_can_be_reached_and_left() -> None:
+def test_every_phase_can_be_reached_and_left():
     assert set(paths()) == set(Phase)
     leading_back = {Phase.NOT_OWNED}
     for _ in Phase:
@@ -46,7 +46,7 @@ def test_every_phase_can_be_reached_and_left() -> None:
 
 
 @pytest.mark.parametrize(("phase", "event"), list(TRANSITIONS))
-def test_an_event_leads_to_the_phase_of_the_table(phase: Phase, event: Event) -> None:
+def test_an_event_leads_to_the_phase_of_the_table(phase, event):
     held = in_phase(phase)
     state = held.fire(KEY, event)
     assert held.phase(KEY) is TRANSITIONS[phase, event]
@@ -57,14 +57,14 @@ def test_an_event_leads_to_the_phase_of_the_table(phase: Phase, event: Event) ->
 @pytest.mark.parametrize(
     ("phase", "event"), [pair for pair in product(Phase, Event) if pair not in TRANSITIONS]
 )
-def test_any_other_event_is_a_defect_and_changes_nothing(phase: Phase, event: Event) -> None:
+def test_any_other_event_is_a_defect_and_changes_nothing(phase, event):
     held = in_phase(phase)
     with pytest.raises(AssertionError, match="invariant 7"):
         held.fire(KEY, event)
     assert held.phase(KEY) is phase
 
 
-def test_a_state_is_in_the_outbox_while_it_is_being_released() -> None:
+def test_a_state_is_in_the_outbox_while_it_is_being_released():
     held = in_phase(Phase.OWNED)
     assert held.outgoing(LIMIT) == ([], [])
     held.fire(KEY, Event.RECALL)
@@ -78,9 +78,7 @@ def test_a_state_is_in_the_outbox_while_it_is_being_released() -> None:
 
 
 @pytest.mark.parametrize("requested_again", [False, True])
-def test_a_claimed_state_that_was_released_meanwhile_is_owned_again_if_it_is_kept(
-    requested_again: bool,
-) -> None:
+def test_a_claimed_state_that_was_released_meanwhile_is_owned_again_if_it_is_kept(requested_again):
     held = in_phase(Phase.OWNED)
     ((claimed,), _) = held.claimable()
     held.fire(KEY, Event.RECALL)

@@ -18,7 +18,7 @@ def request(key: Key) -> Request:
     return Request(key, key.entity, 0, asyncio.get_running_loop().create_future(), 1.0)
 
 
-async def test_keys_take_turns_and_the_requests_of_one_keep_their_order() -> None:
+async def test_keys_take_turns_and_the_requests_of_one_keep_their_order():
     queues = Queues()
     requests = [request(key) for key in (A, A, B, C, A, B)]
     assert all(queues.add(each) for each in requests)
@@ -29,7 +29,7 @@ async def test_keys_take_turns_and_the_requests_of_one_keep_their_order() -> Non
     assert not queues.has_any
 
 
-async def test_requests_that_were_answered_are_passed_over() -> None:
+async def test_requests_that_were_answered_are_passed_over():
     queues = Queues()
     requests = [request(A) for _ in range(4)]
     for each in requests:
@@ -42,7 +42,7 @@ async def test_requests_that_were_answered_are_passed_over() -> None:
     assert not queues.has_any
 
 
-async def test_a_parked_key_is_not_ready_until_its_state_arrives_and_is_first_then() -> None:
+async def test_a_parked_key_is_not_ready_until_its_state_arrives_and_is_first_then():
     queues = Queues()
     requests = [request(key) for key in (A, B, A)]
     queues.add(requests[0])
@@ -57,7 +57,7 @@ async def test_a_parked_key_is_not_ready_until_its_state_arrives_and_is_first_th
     assert [queues.pop(A), queues.pop(A)] == [requests[0], requests[2]]
 
 
-async def test_parked_requests_that_gave_up_are_not_kept() -> None:
+async def test_parked_requests_that_gave_up_are_not_kept():
     queues = Queues()
     queues.add(request(A))
     queues.park(A)
@@ -67,7 +67,7 @@ async def test_parked_requests_that_gave_up_are_not_kept() -> None:
     assert len(queues._queues[A]) == 1
 
 
-async def test_dropped_requests_are_returned_and_forgotten() -> None:
+async def test_dropped_requests_are_returned_and_forgotten():
     queues = Queues()
     requests = [request(A), request(A)]
     queues.add(requests[0])
@@ -79,7 +79,7 @@ async def test_dropped_requests_are_returned_and_forgotten() -> None:
 
 
 @simulated
-async def test_each_response_fails_at_its_own_time_unless_it_is_sent() -> None:
+async def test_each_response_fails_at_its_own_time_unless_it_is_sent():
     deadlines, responses = CommitDeadlines(1.0), []
     for _ in range(5):
         responses.append(asyncio.get_running_loop().create_future())
@@ -96,7 +96,7 @@ async def test_each_response_fails_at_its_own_time_unless_it_is_sent() -> None:
 
 
 @simulated
-async def test_responses_that_were_sent_are_not_kept() -> None:
+async def test_responses_that_were_sent_are_not_kept():
     deadlines = CommitDeadlines(1.0)
     for _ in range(100):
         response = asyncio.get_running_loop().create_future()

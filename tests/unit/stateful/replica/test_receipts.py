@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from deployments.stateful.protocol import MAX_RECEIPTS, KeyReusedError, Receipt
+from deployments.stateful.protocol import (
+    MAX_RECEIPTS,
+    Grant,
+    Key,
+    KeyReusedError,
+    Receipt,
+    Version,
+)
+from deployments.stateful.replica.held_states import HeldStates
 from deployments.stateful.replica.receipts import ReceiptCache
 
 
@@ -12,7 +21,7 @@ def receipt(n: int) -> Receipt:
     return Receipt(f"key-{n}", "print", n, (n,))
 
 
-def test_a_receipt_is_found_by_its_key_and_the_same_input() -> None:
+def test_a_receipt_is_found_by_its_key_and_the_same_input():
     cache = ReceiptCache((receipt(1), receipt(2)))
     assert cache.find("key-2", "print") == receipt(2)
     assert cache.find("key-3", "print") is None
@@ -20,7 +29,7 @@ def test_a_receipt_is_found_by_its_key_and_the_same_input() -> None:
         cache.find("key-2", "another")
 
 
-def test_the_newest_are_kept_in_the_order_of_their_steps() -> None:
+def test_the_newest_are_kept_in_the_order_of_their_steps():
     cache = ReceiptCache(tuple(receipt(n) for n in range(MAX_RECEIPTS)))
     for n in range(MAX_RECEIPTS, MAX_RECEIPTS + 6):
         cache.add(receipt(n))
@@ -28,8 +37,21 @@ def test_the_newest_are_kept_in_the_order_of_their_steps() -> None:
     assert cache.find("key-5", "print") is None
 
 
-def test_those_of_later_steps_are_in_their_order() -> None:
+def test_those_of_later_steps_are_in_their_order():
     cache = ReceiptCache(tuple(receipt(n) for n in range(1, 8)))
     assert cache.since(4) == (receipt(5), receipt(6), receipt(7))
     assert cache.since(7) == ()
     assert ReceiptCache().since(0) == ()
+
+
+def test_receipts_move_with_a_state_and_a_commit_has_only_new_ones():
+    held, key = HeldStates(), Key("run", "300839359")
+    held.request(key)
+    held.grant(key, Grant(Version(1, 1), None, (receipt(1),)), np.zeros(1))
+    state = held.owned(key)
+    assert state is not None
+    held.advance(state, state.state + 1, receipt(2))
+    assert state.copy().receipts == (receipt(1), receipt(2)), "a claim has all"
+    assert state.copy_for_commit().receipts == (receipt(2),)
+    state.acknowledge(2)
+    assert state.copy_for_commit().receipts == ()

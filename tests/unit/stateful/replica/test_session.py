@@ -33,7 +33,7 @@ def session_with(
 
 
 @simulated
-async def test_the_lease_counts_from_when_the_claim_was_sent() -> None:
+async def test_the_lease_counts_from_when_the_claim_was_sent():
     authority = ScriptedAuthority()
     session = session_with(authority)
     authority.claims_arrive.clear()
@@ -48,7 +48,7 @@ async def test_the_lease_counts_from_when_the_claim_was_sent() -> None:
 
 
 @simulated
-async def test_a_response_to_an_earlier_session_does_not_renew_the_lease() -> None:
+async def test_a_response_to_an_earlier_session_does_not_renew_the_lease():
     session = session_with(ScriptedAuthority())
     await session.replace(None)
     earlier = session.number
@@ -62,7 +62,7 @@ async def test_a_response_to_an_earlier_session_does_not_renew_the_lease() -> No
 
 
 @simulated
-async def test_a_late_response_does_not_shorten_the_lease() -> None:
+async def test_a_late_response_does_not_shorten_the_lease():
     session = session_with(ScriptedAuthority())
     await session.replace(None)
     await asyncio.sleep(LEASE_S / 2)
@@ -82,7 +82,7 @@ class HangsOnce(ScriptedAuthority):
 
 
 @simulated
-async def test_a_process_that_hangs_is_tried_again_after_the_time_to_open() -> None:
+async def test_a_process_that_hangs_is_tried_again_after_the_time_to_open():
     session = session_with(HangsOnce(), open_timeout_s=0.3)
     await asyncio.wait_for(session.replace(None), 0.35)
     assert session.valid
@@ -99,7 +99,7 @@ class LosesClaims(ScriptedAuthority):
 
 
 @simulated
-async def test_a_lost_claim_is_sent_again_while_its_lease_lasts() -> None:
+async def test_a_lost_claim_is_sent_again_while_its_lease_lasts():
     authority = LosesClaims()
     session = session_with(authority)
     await asyncio.wait_for(session.replace(None), LEASE_S / 2)
@@ -108,7 +108,7 @@ async def test_a_lost_claim_is_sent_again_while_its_lease_lasts() -> None:
 
 
 @simulated
-async def test_a_claim_is_sent_a_few_times_in_one_session(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_claim_is_sent_a_few_times_in_one_session(monkeypatch):
     authority = LosesClaims()
     authority.n_lost = 99
     monkeypatch.setattr("deployments.stateful.replica.session.CALL_TIMEOUT_S", 3 * LEASE_S)
@@ -118,7 +118,7 @@ async def test_a_claim_is_sent_a_few_times_in_one_session(monkeypatch: pytest.Mo
 
 
 class RefusesTheSecond(ScriptedAuthority):
-    """Settles a claim while its repetition is on the way, and answers both at once."""
+    """Settles a claim while its repetition is on the way, and responds to both at once."""
 
     async def claim(self, session: int, part: ClaimPart) -> Claimed:
         self.claims.append(part)
@@ -130,7 +130,7 @@ class RefusesTheSecond(ScriptedAuthority):
 
 
 @simulated
-async def test_the_refusal_of_a_repeated_claim_does_not_count() -> None:
+async def test_the_refusal_of_a_repeated_claim_does_not_count():
     authority = RefusesTheSecond()
     authority.claims_arrive.clear()
     opening = asyncio.create_task(session_with(authority).replace(None))
@@ -141,7 +141,7 @@ async def test_the_refusal_of_a_repeated_claim_does_not_count() -> None:
 
 
 @simulated
-async def test_a_claim_without_a_response_fails_the_session() -> None:
+async def test_a_claim_without_a_response_fails_the_session():
     authority = LosesClaims()
     authority.n_lost = 2
     session = session_with(authority)
@@ -151,9 +151,7 @@ async def test_a_claim_without_a_response_fails_the_session() -> None:
 
 @pytest.mark.parametrize(("pause_s", "claimed"), [(5.9, 1), (6.1, 0)])
 @simulated
-async def test_states_that_were_unusable_for_the_time_to_live_are_not_claimed(
-    pause_s: float, claimed: int
-) -> None:
+async def test_states_that_were_unusable_for_the_time_to_live_are_not_claimed(pause_s, claimed):
     authority, held = ScriptedAuthority(), HeldStates()
     session = session_with(authority, held, forget_after_s=5.0)
     await session.replace(None)

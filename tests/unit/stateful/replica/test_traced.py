@@ -25,7 +25,7 @@ async def start() -> tuple[StatefulEngine, Batcher]:
 
 
 @simulated
-async def test_steps_of_one_batch_share_their_spans() -> None:
+async def test_steps_of_one_batch_share_their_spans():
     _, batcher = await start()
     for key in KEYS:
         await batcher.submit(key, 1)
@@ -44,7 +44,7 @@ async def test_steps_of_one_batch_share_their_spans() -> None:
 
 
 @simulated
-async def test_the_wait_for_a_state_belongs_to_the_request() -> None:
+async def test_the_wait_for_a_state_belongs_to_the_request():
     _, batcher = await start()
     with recording() as recorded:
         CURRENT.set(ONE)
@@ -56,7 +56,7 @@ async def test_the_wait_for_a_state_belongs_to_the_request() -> None:
 
 
 @simulated
-async def test_a_commit_without_traced_steps_has_no_span() -> None:
+async def test_a_commit_without_traced_steps_has_no_span():
     engine, batcher = await start()
     with recording() as recorded:
         await batcher.submit(KEYS[0], 1)

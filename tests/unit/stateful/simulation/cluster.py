@@ -1,199 +1,269 @@
-"""Ray as the engine sees it: it starts processes of state actors, and sometimes one too early."""
+"""All processes of a simulated cluster, and what its clients do."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import random
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
-from deployments.stateful.authority.authority import StateAuthority
-from deployments.stateful.authority.fenced_writer import PartitionRetiredError
 from deployments.stateful.layout import Partition
-from deployments.stateful.protocol import AuthorityUnavailableError, StateError
-from tests.unit.stateful.simulation.history import Fault
-from tests.unit.stateful.simulation.network import RAY, node_of
-from tests.unit.stateful.simulation.store import StoreClient
-from tests.unit.stateful.simulation.times import ANSWER_TIMEOUT_S, RETIRE_TIMEOUT_S
+from deployments.stateful.options import StateOptions
+from deployments.stateful.protocol import ClaimPart, Key, OutcomeUnknownError, StateError, Version
+from deployments.stateful.replica.queues import StepResult
+from tests.unit.stateful.simulation.actors import Actor
+from tests.unit.stateful.simulation.history import (
+    GRU,
+    INITIAL,
+    Fault,
+    History,
+    Outcome,
+    Request,
+    ResetCall,
+    StateForm,
+    Takeover,
+)
+from tests.unit.stateful.simulation.loop import Process, SimulatedLoop
+from tests.unit.stateful.simulation.network import Network, link
+from tests.unit.stateful.simulation.remote_authority import RESET
+from tests.unit.stateful.simulation.replica import Replica
+from tests.unit.stateful.simulation.store import Store
 
-TABLE = "states:test"
-
-
-class ActorProcess:
-    """One process of a state actor, with its authority; implements
-    :class:`~deployments.stateful.layout.Cluster` for it.
-
-    Attributes:
-        runtime: what runs its code.
-        pending: calls that fail when the process dies.
-    """
-
-    def __init__(self, world, actor: Actor) -> None:
-        world.n_processes += 1
-        self.session = world.session
-        self.process = f"node/{world.n_processes}/0"
-        self.node = actor.node
-        self.runtime = world.new_process(self.process)
-        self.pending: dict[int, Callable[[BaseException], None]] = {}
-        self._world, self._actor = world, actor
-        self.authority: StateAuthority = self.runtime.run(self._begin)
-
-    def _begin(self) -> StateAuthority:
-        world, partition = self._world, self._actor.partition
-        return StateAuthority(
-            world.options,
-            StoreClient(
-                world.store, world.network, self.node, lambda: world.note_takeover(partition)
-            ),
-            TABLE,
-            partition,
-            self,
-            world.form.n_bytes,
-            self._end,
-            clock=self.runtime.lease_clock,
-        )
-
-    def call(self, method: str, args: Any, done: Callable[[asyncio.Task[Any]], None]) -> None:
-        """Run a method of the authority in this process."""
-        task = asyncio.get_running_loop().create_task(getattr(self.authority, method)(*args))
-        task.add_done_callback(done)
-        task.add_done_callback(lambda task: self._leave_if_retired(method, task))
-
-    def _leave_if_retired(self, method: str, task: asyncio.Task[Any]) -> None:
-        error = asyncio.CancelledError() if task.cancelled() else task.exception()
-        if (error is None and method == "retire") or isinstance(error, PartitionRetiredError):
-            self._actor.retired = True
-            self._world.loop.post(self._world.loop.world, 0.01, self._actor.end, self, False)
-
-    def _end(self, error: BaseException) -> None:
-        if not isinstance(error, StateError):
-            self._world.history.defects.append(f"{self.process}: {error!r}")
-        self._world.loop.post(self._world.loop.world, 0.0, self._actor.end, self)
-
-    def die(self) -> None:
-        self.runtime.die()
-        for fail in list(self.pending.values()):
-            fail(AuthorityUnavailableError("the state actor died"))
-        self.pending.clear()
-
-    # What the authority asks
-
-    async def is_alive(self, replica: str) -> bool:
-        return not await self._reaches_ray() or replica not in self._world.known_dead
-
-    async def has_ended(self, process: str) -> bool:
-        return process in self._world.known_ended
-
-    async def is_current(self) -> bool:
-        if not await self._reaches_ray():
-            raise AuthorityUnavailableError("Ray does not respond")
-        return self._actor.current is self
-
-    async def _reaches_ray(self) -> bool:
-        network = self._world.network
-        cut = not network.passes(self.node, RAY)
-        await asyncio.sleep(ANSWER_TIMEOUT_S if cut else network.delay())
-        return bool(network.passes(self.node, RAY))
-
-    async def retire(self, partition: Partition) -> None:
-        reached = await self._reaches_ray()
-        other = self._world.actor_of(partition).find()
-        if other is None or not reached:
-            raise AuthorityUnavailableError("there is no process now")
-        loop, network = self._world.loop, self._world.network
-        response: asyncio.Future[None] = loop.create_future()
-
-        def done(task: asyncio.Task[Any]) -> None:
-            loop.post(self.runtime, network.delay(), settle, task)
-
-        def settle(task: asyncio.Task[Any]) -> None:
-            if response.done():
-                return
-            error = None if task.cancelled() else task.exception()
-            if error is None:
-                response.set_result(None)
-            else:
-                response.set_exception(AuthorityUnavailableError(str(error)))
-
-        loop.post(other.runtime, network.delay(), other.call, "retire", (), done)
-        try:
-            await asyncio.wait_for(response, RETIRE_TIMEOUT_S)
-        except TimeoutError as error:
-            raise AuthorityUnavailableError("no response") from error
+KEYS = [
+    Key("a", "300839359"),
+    Key("a", "265580972"),
+    Key("b", "300839359"),
+    Key("b", "265580972"),
+    Key("c", "300839359"),
+]
 
 
-class Actor:
-    """The state actor of one partition: its current process, and any that Ray has lost sight of.
+class SimulatedCluster:
+    """All processes, the network, the store and Ray. Times are true ones.
+
+    Args:
+        drift: largest deviation of the clocks' rates from 1.
 
     Attributes:
-        retired: the partition was retired; a process is started only when another one asks for it.
+        session: names this start of the cluster.
+        actors: of the layouts since this start.
+        partitions: of every layout.
+        slowest_message_s: longest latency so far.
+        known_dead, known_ended: replicas, and processes of actors, that Ray knows to be dead.
+        reached: situations, see :mod:`.coverage`.
     """
 
-    def __init__(self, world, partition: Partition) -> None:
-        self.partition = partition
-        self.node = node_of(partition)
-        self.processes: list[ActorProcess] = []
-        self.current: ActorProcess | None = None
-        self.retired = False
-        self._world = world
-        self._unseen: dict[ActorProcess, Fault] = {}
+    def __init__(
+        self,
+        loop: SimulatedLoop,
+        options: StateOptions,
+        seed: int,
+        drift: float = 0.0,
+        latency_s: tuple[float, float] = (0.0002, 0.001),
+        form: StateForm = GRU,
+    ) -> None:
+        self.loop = loop
+        self.options = options
+        self.random = random.Random(seed)
+        self.form = form
+        self.history = History()
+        self.network = Network(loop, self.random, latency_s)
+        self.network.on_loss = self._note_loss
+        self.store = Store(loop, self.random)
+        self.store.on_snapshot = self._note_snapshot
+        self.drift = drift
+        self.session = "first"
+        self.n_processes = 0
+        self.actors: dict[Partition, Actor] = {}
+        self.partitions: dict[Partition, None] = {}
+        self.slowest_message_s = latency_s[1]
+        self.replicas: list[Replica] = []
+        self.known_dead: set[str] = set()
+        self.known_ended: set[str] = set()
+        self.reached: Counter[str] = Counter()
+        self._claimed: dict[tuple[str, int], dict[Key, int]] = {}
+        self._numbers: dict[tuple[str, Key, Version], int] = {}
 
-    def find(self) -> ActorProcess | None:
-        """Return the process that a new handle to the actor reaches."""
-        if self.current is None and self.retired:
-            self.start()
-        return self.current
+    def new_process(self, name: str) -> Process:
+        rate = 1 + self.random.uniform(-self.drift, self.drift)
+        ahead_s, asleep_s = self.random.uniform(0, 1000), self.random.uniform(-1000, 1000)
+        return Process(self.loop, name, rate, ahead_s, asleep_s)
+
+    # Parts
+
+    def add_replica(self) -> Replica:
+        replica = Replica(self, f"replica-{len(self.replicas)}")
+        self.replicas.append(replica)
+        return replica
+
+    def actor_of(self, partition: Partition) -> Actor:
+        self.partitions[partition] = None
+        if partition not in self.actors:
+            self.actors[partition] = Actor(self, partition)
+            self.actors[partition].start()
+        return self.actors[partition]
 
     @property
-    def authority(self) -> StateAuthority:
-        assert self.current is not None
-        return self.current.authority
+    def present_actors(self) -> list[Actor]:
+        return [actor for actor in self.actors.values() if not actor.retired]
 
-    def start(self) -> None:
-        if self.current is None:
-            self.current = ActorProcess(self._world, self)
-            self.processes.append(self.current)
+    @property
+    def serving(self) -> list[Replica]:
+        return [replica for replica in self.replicas if replica.serves]
 
-    def start_second(self) -> None:
-        """Start another process while the current one goes on, out of Ray's sight."""
-        if self.current is not None:
-            fault = Fault("two processes", self.node, self._world.loop.now)
-            self._unseen[self.current] = fault
-            self._world.history.faults.append(fault)
-        self.current = None
-        self.start()
+    def partitions_of(self, key: Key) -> list[Partition]:
+        """Return the partitions, of every layout so far, that a key belongs to."""
+        return [partition for partition in self.partitions if partition.has(key)]
 
-    def end(
+    # What clients do
+
+    def send(
         self,
-        process: ActorProcess,
-        restart: bool = True,
-        down_s: float = 0.02,
-        noticed: bool | None = None,
-    ) -> None:
-        """End a process; Ray starts the next one if it was the current one.
+        replica: Replica,
+        key: Key,
+        request_id: str | None = None,
+        first: Sequence[Request] = (),
+        cancel_after_s: float | None = None,
+    ) -> Request:
+        """Send one request; the history records how it ends.
 
         Args:
-            noticed: whether the next process knows that it has ended; by default by chance, as
-                processes of other nodes are unknown.
+            first: earlier attempts at the same step.
         """
-        if process not in self.processes:
-            return
-        self.processes.remove(process)
-        process.die()
-        if process in self._unseen:
-            self._unseen.pop(process).end = self._world.loop.now
-        loop, random = self._world.loop, self._world.random
-        if random.random() < 0.5 if noticed is None else noticed:
-            self._world.known_ended.add(process.process)
-        if self.current is process:
-            self.current = None
-            if restart and not self.retired:
-                loop.post(loop.world, down_s, self.start)
+        loop, history = self.loop, self.history
+        request = Request(len(history.requests) + 1, key, replica.name, loop.now, request_id)
+        history.requests.append(request)
+        if self.network.cuts and replica.name in self._cut_off:
+            self.reached["a request was sent to a replica that was cut off"] += 1
 
-    def end_unseen(self) -> None:
-        """End every process but the current one, as Ray does when it sees them again."""
-        for process in [each for each in self.processes if each is not self.current]:
-            self.end(process)
+        def ended(response: asyncio.Future[StepResult]) -> None:
+            request.ended = loop.now
+            if response.cancelled():
+                request.outcome = Outcome.CANCELLED
+            elif (error := response.exception()) is None:
+                (request.state,), request.step = response.result()
+                request.outcome = Outcome.RESPONDED
+            else:
+                request.error = repr(error)
+                unknown = isinstance(error, OutcomeUnknownError)
+                request.outcome = Outcome.UNKNOWN if unknown else Outcome.REFUSED
+                if not isinstance(error, StateError):
+                    history.defects.append(f"{request} failed with {error!r}")
 
-    def kill(self, down_s: float, noticed: bool | None = None) -> None:
-        if self.current is not None:
-            self.end(self.current, down_s=down_s, noticed=noticed)
+        def arrive() -> None:
+            if replica.closed:
+                request.outcome, request.ended = Outcome.REFUSED, loop.now
+                return
+            number = first[0].number if first else request.number
+            response = replica.batcher.submit(key, number, request_id=request_id)
+            response.add_done_callback(ended, context=loop.environment.context.copy())
+            if cancel_after_s is not None:
+                loop.call_later(cancel_after_s, response.cancel)
+
+        loop.post(replica.process, self.network.delay(), arrive)
+        return request
+
+    def reset(self, replica: Replica, run: str) -> ResetCall:
+        call = ResetCall(run, self.loop.now)
+        self.history.resets.append(call)
+
+        async def work() -> None:
+            RESET.set(call)
+            try:
+                await replica.engine.reset(run)
+                call.done = self.loop.now
+                call.executed = max(call.executed, call.done)
+            except StateError:
+                pass  # it is not confirmed
+
+        def arrive() -> None:
+            self.loop.create_task(work())
+
+        self.loop.post(replica.process, self.network.delay(), arrive)
+        return call
+
+    # What the history records
+
+    def note_arrival(self, method: str, args: Any) -> None:
+        """Record that an authority has received a call."""
+        if method == "commit":
+            _, states, *_ = args
+            for state in states.states:
+                self.history.receive(self.form.number(state), self.loop.now)
+
+    def note_call(
+        self, process: str, method: str, args: Any, result: Any, reset: ResetCall | None
+    ) -> None:
+        """Record what an authority did in a call.
+
+        Args:
+            process: of the authority.
+            reset: the one that the call belongs to.
+        """
+        now = self.loop.now
+        if method == "commit":
+            _, states, *_ = args
+            for key, state in zip(states.keys, states.states, strict=True):
+                if key not in result:
+                    self.history.commit(self.form.number(state), now)
+        elif method == "claim":
+            session, part = args
+            claimed = self._note_claim(process, session, part)
+            for key, number in claimed.items() if part.last else ():
+                if key not in result.lost:
+                    self.history.commit(number, now)
+        elif method == "checkout" and result.state is not None:
+            self.history.commit(self.form.number(result.state), now)
+        elif method == "reset" and reset is not None:
+            reset.executed = max(reset.executed, now)
+
+    def _note_claim(self, process: str, session: int, part: ClaimPart) -> dict[Key, int]:
+        """Return the numbers of the states that a session has claimed so far."""
+        if not part.last:
+            self.reached["a claim in parts"] += 1
+        claimed = self._claimed.setdefault((process, session), {})
+        for batch in (part.owned, part.released):
+            for key, version, state in zip(batch.keys, batch.versions, batch.states, strict=True):
+                if len(state):
+                    self._numbers[process, key, version] = self.form.number(state)
+                if (process, key, version) in self._numbers:
+                    claimed[key] = self._numbers[process, key, version]
+                elif snapshots := self.history.snapshots.get(key):
+                    claimed[key] = snapshots[-1][
+                        1
+                    ]  # or the authority would have requested the state
+        return claimed
+
+    def _note_snapshot(self, key: Key, state: bytes | None) -> None:
+        number = INITIAL if state is None else self.form.number(state)
+        self.history.snapshots.setdefault(key, []).append((self.loop.now, number))
+        if self.options.commits_reach_store:  # whatever the response to the commit was
+            self.history.commit(number, self.loop.now)
+
+    def _note_loss(self, source: str, target: str) -> None:
+        fault = Fault("message lost", link(source, target), self.loop.now, self.loop.now)
+        self.history.faults.append(fault)
+
+    def note_takeover(self, partition: Partition) -> None:
+        """Record that a term begins with what is in the store now."""
+        known = {
+            key: [(each.name, number) for each in self.replicas for number in each.numbers_of(key)]
+            for key in dict.fromkeys(request.key for request in self.history.requests)
+            if partition.has(key)
+        }
+        takeover = Takeover(partition.shard, partition.shards, self.loop.now, known)
+        self.history.takeovers.append(takeover)
+
+    def note_closed(self, replica: Replica) -> None:
+        """Record that a replica has shut down."""
+        self.known_dead.add(replica.name)
+        replica.process.die()
+        if not replica.has_left:
+            self.reached["a replica closed without a confirmation"] += 1
+            fault = Fault("closed", replica.name, self.loop.now, self.loop.now)
+            self.history.faults.append(fault)
+
+    @property
+    def _cut_off(self) -> set[str]:
+        return {name for pair, n in self.network.cuts.items() if n > 0 for name in pair}

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from tests.unit.stateful.simulation.cluster import SimulatedCluster
 from tests.unit.stateful.simulation.history import Fault, History, Outcome, Request
 from tests.unit.stateful.simulation.network import STORE
 from tests.unit.stateful.simulation.times import OPTIONS
-from tests.unit.stateful.simulation.world import World
 
 EXPECTED = (
     "a reset during a takeover",
     "a reset during a fault of the store",
     "a reset was not confirmed",
     "responses on both sides of a cut",
-    "a replica was asked while it was cut off",
+    "a request was sent to a replica that was cut off",
     "a replica stalled for longer than its lease, with responses before and after",
     "an actor stalled for longer than its leader lease",
     "two processes at once",
@@ -37,16 +37,16 @@ EXPECTED = (
 )
 
 
-def situations(world: World) -> Counter[str]:
+def situations(cluster: SimulatedCluster) -> Counter[str]:
     """Return the situations that one schedule has reached, each once."""
-    found = {*_situations(world), *world.reached}
+    found = {*_situations(cluster), *cluster.reached}
     return Counter({name: 1 for name in EXPECTED if name in found})
 
 
-def _situations(world: World) -> Iterator[str]:
-    history, network = world.history, world.network
+def _situations(cluster: SimulatedCluster) -> Iterator[str]:
+    history, network = cluster.history, cluster.network
     for reset in history.resets:
-        end = world.loop.now if reset.done is None else reset.done
+        end = cluster.loop.now if reset.done is None else reset.done
         for fault in history.faults:
             if fault.overlaps(reset.sent, min(end, reset.sent + 1.0)):
                 if fault.target.startswith("actor/") and fault.kind == "dead":
@@ -55,24 +55,24 @@ def _situations(world: World) -> Iterator[str]:
                     yield "a reset during a fault of the store"
         if reset.done is None:
             yield "a reset was not confirmed"
-    answered = [each for each in history.requests if each.outcome is Outcome.ANSWERED]
+    responded = [each for each in history.requests if each.outcome is Outcome.RESPONDED]
     for fault in history.faults:
-        yield from _around(fault, answered)
-    yield from _repeated(history, answered)
+        yield from _around(fault, responded)
+    yield from _repeated(history, responded)
     if any(each.outcome is Outcome.CANCELLED for each in history.requests):
         yield "a request was cancelled"
     if network.counts["lost"]:
         yield "a message was lost"
     if network.counts["repeated"]:
         yield "a message was repeated"
-    if world.store.counts["made late"]:
+    if cluster.store.counts["made late"]:
         yield "a change of the store was made late"
 
 
-def _around(fault: Fault, answered: list[Request]) -> Iterator[str]:
-    during = [each for each in answered if each.ended and fault.begin < each.ended < fault.end]
+def _around(fault: Fault, responded: list[Request]) -> Iterator[str]:
+    during = [each for each in responded if each.ended and fault.begin < each.ended < fault.end]
     if fault.kind == "stalled" and fault.end - fault.begin > OPTIONS.lease_s:
-        mine = [each for each in answered if each.replica == fault.target]
+        mine = [each for each in responded if each.replica == fault.target]
         if fault.target.startswith("actor/"):
             yield "an actor stalled for longer than its leader lease"
         elif any(each.ended and each.ended < fault.begin for each in mine) and any(
@@ -91,9 +91,9 @@ def _around(fault: Fault, answered: list[Request]) -> Iterator[str]:
             yield "a state moved during a fault of the store"
 
 
-def _repeated(history: History, answered: list[Request]) -> Iterator[str]:
+def _repeated(history: History, responded: list[Request]) -> Iterator[str]:
     by_state: dict[int, Request] = {}
-    for request in answered:
+    for request in responded:
         if request.request_id is None:
             continue
         first = by_state.setdefault(request.state, request)

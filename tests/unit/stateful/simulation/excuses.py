@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from deployments.stateful.layout import shard_of
 from deployments.stateful.protocol import Key
+from tests.unit.stateful.simulation.cluster import SimulatedCluster
 from tests.unit.stateful.simulation.history import Fault, Step, Takeover
 from tests.unit.stateful.simulation.network import RAY, STORE, link, node_of
 from tests.unit.stateful.simulation.store import DEADLINE_S, SLOWEST_S
-from tests.unit.stateful.simulation.world import World
 
 SNAPSHOT_SLACK_S = 0.06  # the store's own time, and that of the authority's loops
 SLOWEST_COMMIT_S = 0.15
@@ -40,11 +40,11 @@ class Excuses:
         used: how often each excuse was.
     """
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, cluster: SimulatedCluster) -> None:
         self.used: Counter[str] = Counter()
-        self._world = world
-        self._history = world.history
-        self._options = world.options
+        self._cluster = cluster
+        self._history = cluster.history
+        self._options = cluster.options
         self._uncommitted: list[Lost] = []
 
     def excuse(self, lost: Lost) -> None:
@@ -64,7 +64,7 @@ class Excuses:
         )
 
     def _actors_of(self, key: Key) -> list[str]:
-        return [node_of(partition) for partition in self._world.partitions_of(key)]
+        return [node_of(partition) for partition in self._cluster.partitions_of(key)]
 
     # Resets and expiry
 
@@ -220,7 +220,7 @@ class Excuses:
                 since = max(since, fault.end + HANGING_S.get(fault.kind, 0.0))
             if fault.target in actors and fault.end >= committed:  # no process could write it then
                 until = min(until, fault.begin)
-        slack_s = SNAPSHOT_SLACK_S + 4 * self._world.slowest_message_s
+        slack_s = SNAPSHOT_SLACK_S + 4 * self._cluster.slowest_message_s
         return until - since > self._options.snapshot_period_s * 1.1 + slack_s
 
     # The bound
@@ -229,11 +229,11 @@ class Excuses:
         """Raise Violation if a lost step was answered too long after the first one lost with it."""
         bound_s = self._options.loss_bound_s * 1.06 + 1e-6
         for lost in self._uncommitted:
-            answered = self._answered_at(lost.step)
+            responded = self._responded_at(lost.step)
             oldest = min(each.step.at for each in self._uncommitted if self._goes_with(each, lost))
-            if answered - oldest > bound_s:
+            if responded - oldest > bound_s:
                 raise Violation(
-                    f"{lost.step} was answered {answered - oldest:.4f} s after the oldest step "
+                    f"{lost.step} was answered {responded - oldest:.4f} s after the oldest step "
                     f"that was lost with it; {lost.witness} does not continue from it"
                 )
 
@@ -250,7 +250,7 @@ class Excuses:
         void = (step.refused_at or inf, *self._history.sessions.get(replica, ()))
         return not any(step.at < at <= lost.step.at for at in void)
 
-    def _answered_at(self, step: Step) -> float:
+    def _responded_at(self, step: Step) -> float:
         return min(
             each.ended or 0.0 for each in self._history.requests if each.state == step.number
         )

@@ -54,12 +54,12 @@ def run(schedule: Schedule) -> Result:
     try:
         with contextlib.closing(SimulatedLoop()) as loop:  # type: ignore[abstract]
             play = Play(schedule, loop)
-            world = loop.run(play.run())
-            world.history.defects += loop.defects
-            judge = Judge(world)
+            cluster = loop.run(play.run())
+            cluster.history.defects += loop.defects
+            judge = Judge(cluster)
             judge.judge()
-            judge_recovery(world, play.last)
-            result.reached = situations(world)
+            judge_recovery(cluster, play.last)
+            result.reached = situations(cluster)
             result.trace = f"{loop.callbacks} callbacks in {loop.now} s"
             result.excused = judge.excused
             if judge.excused["expired"]:

@@ -6,50 +6,50 @@ import asyncio
 from collections.abc import Callable
 from math import inf
 
-from tests.unit.stateful.simulation.cluster import Actor
+from tests.unit.stateful.simulation.actors import Actor
+from tests.unit.stateful.simulation.cluster import SimulatedCluster
 from tests.unit.stateful.simulation.history import Fault
 from tests.unit.stateful.simulation.loop import Process
 from tests.unit.stateful.simulation.network import STORE, link
 from tests.unit.stateful.simulation.replica import Replica
-from tests.unit.stateful.simulation.world import World
 
 LEADER_LEASE_S = 0.25  # for so long an earlier process may not know that there is a later term
 
 
 class Faults:
-    """Injects faults into a world. A fault without a duration lasts until it is healed."""
+    """Injects faults into a cluster. A fault without a duration lasts until it is healed."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
         self._active: dict[Fault, Callable[[], None]] = {}
 
     @property
     def last_end(self) -> float:
         """When the last fault ended, or will; of two processes, when both know of each other."""
-        ends = [fault.end for fault in self._world.history.faults]
+        ends = [fault.end for fault in self._cluster.history.faults]
         return max((end for end in ends if end < inf), default=-1.0)
 
     def heal(self) -> None:
         """End every fault now."""
         for fault in list(self._active):
             self._end(fault)
-        for actor in self._world.actors.values():
+        for actor in self._cluster.actors.values():
             actor.end_unseen()
 
     def _begin(
         self, kind: str, target: str, for_s: float = 0.0, end: Callable[[], None] | None = None
     ) -> None:
-        loop = self._world.loop
+        loop = self._cluster.loop
         fault = Fault(kind, target, loop.now, loop.now + for_s)
-        self._world.history.faults.append(fault)
+        self._cluster.history.faults.append(fault)
         if end is not None:
             self._active[fault] = end
             if for_s < inf:
-                loop.post(loop.world, for_s, self._end, fault)
+                loop.post(loop.environment, for_s, self._end, fault)
 
     def _end(self, fault: Fault) -> None:
         if (end := self._active.pop(fault, None)) is not None:
-            fault.end = self._world.loop.now
+            fault.end = self._cluster.loop.now
             end()
 
     # Processes
@@ -60,18 +60,20 @@ class Faults:
         Args:
             noticed_after_s: until Ray knows; None: never.
         """
-        world = self._world
+        cluster = self._cluster
         replica.process.die()
         self._begin("dead", replica.name)
         if noticed_after_s is not None:
-            world.loop.post(world.loop.world, noticed_after_s, world.known_dead.add, replica.name)
+            cluster.loop.post(
+                cluster.loop.environment, noticed_after_s, cluster.known_dead.add, replica.name
+            )
 
     def stall_replica(self, replica: Replica, for_s: float = inf) -> None:
         self._stall(replica.process, replica.name, for_s)
 
     def _stall(self, process: Process, target: str, for_s: float) -> None:
         process.stall()
-        self._begin("stalled", target, for_s, lambda: process.resume(self._world.random))
+        self._begin("stalled", target, for_s, lambda: process.resume(self._cluster.random))
 
     def kill_actor(self, actor: Actor, down_s: float = 0.02, noticed: bool | None = None) -> None:
         self._begin("dead", actor.node)
@@ -83,16 +85,16 @@ class Faults:
 
     def move_actor(self, actor: Actor, after_s: float = 0.0) -> None:
         """Let a state actor step down, and start its next process elsewhere."""
-        process, loop = actor.current, self._world.loop
+        process, loop = actor.current, self._cluster.loop
         if process is None:
             return
 
         def stepped_down(task: asyncio.Task[None]) -> None:
             if not task.cancelled() and task.exception() is None:
-                loop.post(loop.world, after_s, leave)
+                loop.post(loop.environment, after_s, leave)
 
         def leave() -> None:
-            self._world.reached["a state actor moved"] += 1
+            self._cluster.reached["a state actor moved"] += 1
             self._begin("dead", actor.node)
             actor.end(process)
 
@@ -100,22 +102,22 @@ class Faults:
 
     def start_second_process(self, actor: Actor) -> None:
         """Let Ray start a process too early, out of whose sight the earlier one goes on."""
-        self._world.reached["two processes at once"] += 1
+        self._cluster.reached["two processes at once"] += 1
         self._begin("second process", actor.node, LEADER_LEASE_S)
         actor.start_second()
 
     def restart_everything(self) -> None:
         """End every process; the next ones belong to another start of the cluster."""
-        world = self._world
-        world.history.restarts.append(world.loop.now)
-        for replica in world.replicas:
+        cluster = self._cluster
+        cluster.history.restarts.append(cluster.loop.now)
+        for replica in cluster.replicas:
             if not replica.dead:
                 self.kill_replica(replica, 0.0)
-        for actor in world.actors.values():
+        for actor in cluster.actors.values():
             for process in list(actor.processes):
                 actor.end(process, restart=False)
-        world.actors.clear()
-        world.session += "'"
+        cluster.actors.clear()
+        cluster.session += "'"
 
     # Links
 
@@ -133,7 +135,7 @@ class Faults:
             silent: senders get no error.
             ways: whether messages from the first to the second are cut, and those back.
         """
-        network, directions = self._world.network, ((one, other), (other, one))
+        network, directions = self._cluster.network, ((one, other), (other, one))
         mends = [
             network.cut(*direction, silent)
             for direction, is_cut in zip(directions, ways, strict=True)
@@ -154,7 +156,7 @@ class Faults:
         ways: tuple[bool, bool] = (True, True),
     ) -> None:
         """Cut a replica off from every state actor."""
-        for actor in self._world.present_actors:
+        for actor in self._cluster.present_actors:
             self.cut(replica.name, actor.node, for_s, silent, ways)
 
     # The store and the network
@@ -170,30 +172,30 @@ class Faults:
         self._begin(kind, target, for_s, lambda: put(before))
 
     def stop_store(self, for_s: float = inf) -> None:
-        self._change("down", STORE, self._world.store, for_s, down=True)
+        self._change("down", STORE, self._cluster.store, for_s, down=True)
 
     def restart_store(self, for_s: float) -> None:
         """Drop the calls under way, and serve again after a while."""
-        self._world.store.starts += 1
+        self._cluster.store.starts += 1
         self.stop_store(for_s)
 
     def slow_store(self, slow_s: float, for_s: float = inf) -> None:
-        self._change("slow", STORE, self._world.store, for_s, slow_s=slow_s)
+        self._change("slow", STORE, self._cluster.store, for_s, slow_s=slow_s)
 
     def fail_changes(
         self, before: float = 0.0, after: float = 0.0, late: float = 0.0, for_s: float = inf
     ) -> None:
         """Let changes fail with these chances: before or after they are made, or made late."""
-        store = self._world.store
+        store = self._cluster.store
         self._change("fails", STORE, store, for_s, before=before, after=after, late=late)
 
     def lose_messages(self, chance: float, for_s: float = inf) -> None:
-        self._change("loses messages", "network", self._world.network, for_s, lost=chance)
+        self._change("loses messages", "network", self._cluster.network, for_s, lost=chance)
 
     def repeat_messages(self, chance: float, for_s: float = inf) -> None:
-        self._change("repeats", "network", self._world.network, for_s, repeated=chance)
+        self._change("repeats", "network", self._cluster.network, for_s, repeated=chance)
 
     def slow_network(self, latency_s: tuple[float, float], for_s: float = inf) -> None:
-        world = self._world
-        world.slowest_message_s = max(world.slowest_message_s, latency_s[1])
-        self._change("slow", "network", world.network, for_s, latency_s=latency_s)
+        cluster = self._cluster
+        cluster.slowest_message_s = max(cluster.slowest_message_s, latency_s[1])
+        self._change("slow", "network", cluster.network, for_s, latency_s=latency_s)

@@ -7,6 +7,7 @@ from typing import Any
 
 from deployments.stateful.layout import Partition
 from deployments.stateful.protocol import Key
+from tests.unit.stateful.simulation.cluster import KEYS, SimulatedCluster
 from tests.unit.stateful.simulation.excuses import Excuses, Lost, Violation
 from tests.unit.stateful.simulation.history import (
     INITIAL,
@@ -20,7 +21,6 @@ from tests.unit.stateful.simulation.history import (
 from tests.unit.stateful.simulation.judge import Judge
 from tests.unit.stateful.simulation.loop import SimulatedLoop
 from tests.unit.stateful.simulation.times import OPTIONS
-from tests.unit.stateful.simulation.world import KEYS, World
 
 KEY, MATE, STRANGER = KEYS[0], KEYS[1], KEYS[2]  # MATE is of the same run
 HERE, THERE = "replica-0", "replica-1"
@@ -28,8 +28,8 @@ PARTITION, OTHER_PARTITION = Partition(), Partition(2, 0, 2)  # KEY does not bel
 LATENCY_S = 0.001
 
 
-class HandmadeWorld:
-    """A world in which nothing runs, with two partitions and the history that a test wants.
+class HandmadeHistory:
+    """A cluster in which nothing runs, with two partitions and the history that a test wants.
 
     Args:
         options: those that differ from the options of the simulation.
@@ -37,12 +37,12 @@ class HandmadeWorld:
 
     def __init__(self, **options: Any) -> None:
         loop = SimulatedLoop()  # type: ignore[abstract]
-        self.world = World(loop, OPTIONS.model_copy(update=options), seed=0)
-        self.world.partitions.update({PARTITION: None, OTHER_PARTITION: None})
-        self.history = self.world.history
+        self.cluster = SimulatedCluster(loop, OPTIONS.model_copy(update=options), seed=0)
+        self.cluster.partitions.update({PARTITION: None, OTHER_PARTITION: None})
+        self.history = self.cluster.history
         self.history.shards_of = dict.fromkeys((HERE, THERE), PARTITION.shards)
 
-    def ask(
+    def send(
         self, at: float, key: Key = KEY, *, replica: str = HERE, request_id: str | None = None
     ) -> Request:
         request = Request(len(self.history.requests) + 1, key, replica, at, request_id)
@@ -62,8 +62,8 @@ class HandmadeWorld:
         self.history.steps.append(step)
         return step
 
-    def answer(self, request: Request, step: Step, at: float) -> None:
-        request.outcome, request.ended = Outcome.ANSWERED, at
+    def respond(self, request: Request, step: Step, at: float) -> None:
+        request.outcome, request.ended = Outcome.RESPONDED, at
         request.state, request.step = step.number, step.depth
 
     def step(
@@ -77,9 +77,9 @@ class HandmadeWorld:
         committed: bool = True,
     ) -> Step:
         """Request a step, make it, commit it at once and answer it."""
-        request = self.ask(at, key, replica=replica, request_id=request_id)
+        request = self.send(at, key, replica=replica, request_id=request_id)
         step = self.make(request, at, parent, committed)
-        self.answer(request, step, at + LATENCY_S)
+        self.respond(request, step, at + LATENCY_S)
         return step
 
     def end(self, request: Request, outcome: Outcome, at: float) -> None:
@@ -105,12 +105,12 @@ class HandmadeWorld:
         self.history.snapshots.setdefault(KEY, []).append((at, step.number))
 
     def judge(self) -> Counter[str]:
-        judge = Judge(self.world)
+        judge = Judge(self.cluster)
         judge.judge()
         return judge.excused
 
 
-class Loss(HandmadeWorld):
+class Loss(HandmadeHistory):
     """A step at 2.0 is answered; one at 3.0, elsewhere, does not continue from it."""
 
     def __init__(self, committed: bool = True, until: float = 3.0, **options: Any) -> None:
@@ -122,7 +122,7 @@ class Loss(HandmadeWorld):
 
     def excuse(self) -> str | None:
         """Return the excuse, None for a violation because of this loss."""
-        excuses = Excuses(self.world)
+        excuses = Excuses(self.cluster)
         try:
             excuses.excuse(Lost(KEY, self.lost, self.witness))
         except Violation as violation:

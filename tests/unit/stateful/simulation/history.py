@@ -46,7 +46,7 @@ class Step:
 
 class Outcome(Enum):
     PENDING = auto()
-    ANSWERED = auto()
+    RESPONDED = auto()
     REFUSED = auto()  # with an error that means: no step was made
     UNKNOWN = auto()  # with OutcomeUnknownError
     CANCELLED = auto()

@@ -1,4 +1,4 @@
-"""The invariants of what clients see, checked against everything that happened in a world.
+"""The invariants of what clients see, checked against everything that happened in a cluster.
 
 The steps of a key form a tree: the parent of a step is the state that it was made from. The
 answered ones among them must form one line: each request exactly once, in order, without forks,
@@ -13,25 +13,25 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from deployments.stateful.protocol import Key
+from tests.unit.stateful.simulation.cluster import SimulatedCluster
 from tests.unit.stateful.simulation.excuses import Excuses, Lost, Violation
 from tests.unit.stateful.simulation.history import Outcome, Request, Step
-from tests.unit.stateful.simulation.world import World
 
 SLACK_S = 0.05
 
 
 class Judge:
-    """Judges a world's history.
+    """Judges a cluster's history.
 
     Attributes:
         excused: how often each fault excused the loss of a step.
     """
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, cluster: SimulatedCluster) -> None:
         self.excused: Counter[str] = Counter()
-        self._world = world
-        self._history = world.history
-        self._excuses = Excuses(world)
+        self._cluster = cluster
+        self._history = cluster.history
+        self._excuses = Excuses(cluster)
         self._requests = {each.number: each for each in self._history.requests}
 
     def judge(self) -> None:
@@ -42,12 +42,12 @@ class Judge:
             if n > 1 and self._requests[request].request_id is None:
                 raise Violation(f"{self._requests[request]} was stepped {n} times")
         self._judge_deadlines()
-        answered: dict[Key, list[Request]] = defaultdict(list)
+        responded: dict[Key, list[Request]] = defaultdict(list)
         for each in self._history.requests:
-            if each.outcome is Outcome.ANSWERED:
+            if each.outcome is Outcome.RESPONDED:
                 self._judge_response(each)
-                answered[each.key].append(each)
-        for key, requests in answered.items():
+                responded[each.key].append(each)
+        for key, requests in responded.items():
             self._judge_line(key, requests)
             self._judge_repeated(requests)
         self._excuses.judge_bound()
@@ -65,11 +65,11 @@ class Judge:
         if request.step != step.depth:
             raise Violation(f"{request} is number {step.depth} since the initial state")
         committed_at, ended = step.committed_at, request.ended or 0.0
-        if self._world.options.responses_wait and (committed_at is None or committed_at > ended):
+        if self._cluster.options.responses_wait and (committed_at is None or committed_at > ended):
             raise Violation(f"{request} was answered without a commit")
         for restart in self._history.restarts:
             before = self._history.step(step.root).at < restart < step.at
-            if before and not self._world.options.restore_after_restart:
+            if before and not self._cluster.options.restore_after_restart:
                 raise Violation(f"{request} continues from before the restart at {restart}")
 
     def _judge_line(self, key: Key, requests: Sequence[Request]) -> None:
@@ -122,10 +122,10 @@ class Judge:
                     raise Violation(f"{request_id} was stepped twice: states {one} and {other}")
 
     def _judge_deadlines(self) -> None:
-        options = self._world.options
+        options = self._cluster.options
         longest_s = 1.06 * (options.checkout_timeout_s + options.commit_timeout_s) + SLACK_S
         for request in self._history.requests:
-            end = self._world.loop.now if request.ended is None else request.ended
+            end = self._cluster.loop.now if request.ended is None else request.ended
             if request.outcome is Outcome.PENDING and self._is_gone(request.replica):
                 continue
             stalled_s = sum(
@@ -135,23 +135,23 @@ class Judge:
                 and fault.target == request.replica
                 and fault.overlaps(request.sent, end)
             )
-            if end - request.sent - stalled_s > longest_s + self._world.slowest_message_s:
+            if end - request.sent - stalled_s > longest_s + self._cluster.slowest_message_s:
                 raise Violation(f"{request} has hung")
 
     def _is_gone(self, name: str) -> bool:
-        return any(replica.name == name and replica.dead for replica in self._world.replicas)
+        return any(replica.name == name and replica.dead for replica in self._cluster.replicas)
 
 
-def judge_recovery(world: World, last: Sequence[Request]) -> None:
-    """Check, after all faults, that every replica answers for every key, and that snapshots follow.
+def judge_recovery(cluster: SimulatedCluster, last: Sequence[Request]) -> None:
+    """Check, after all faults, that every replica serves every key, and that snapshots follow.
 
     Args:
         last: the requests.
     """
     for request in last:
-        if request.outcome is not Outcome.ANSWERED:
+        if request.outcome is not Outcome.RESPONDED:
             raise Violation(f"the service has not recovered: {request}")
     newest = {request.key: request.state for request in last}
     for key, number in newest.items():
-        if number not in {written for _, written in world.history.snapshots.get(key, ())}:
+        if number not in {written for _, written in cluster.history.snapshots.get(key, ())}:
             raise Violation(f"the store does not have the newest state of {key}: {number}")

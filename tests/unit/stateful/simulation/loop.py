@@ -2,7 +2,7 @@
 
 Every callback belongs to the process in whose context it was registered. So a stall is a true one:
 none of a process' code runs until it goes on, and then all that was due meanwhile runs at once; a
-process that dies never runs its next line. Nothing sleeps, no selector is request.
+process that dies never runs its next line. Nothing sleeps, no selector is used.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     Attributes:
         now: the true time in seconds; ``time()`` is the clock of the current process.
-        world: the process of clients and faults, whose clock is true.
+        environment: the process of clients and faults, whose clock is true.
         defects: errors that no code handled.
     """
 
@@ -124,7 +124,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._tasks: list[asyncio.Task[Any]] = []  # keeps those of dead processes from ending
         self._closing = False
         self._processes: list[Process] = []
-        self.world = self.current = Process(self, "world")
+        self.environment = self.current = Process(self, "environment")
 
     # What asyncio calls
 
@@ -135,7 +135,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> Any:
         context = copy_context() if context is None else context
-        handle = _Handle(callback, args, context, context.get(_PROCESS, self.world))
+        handle = _Handle(callback, args, context, context.get(_PROCESS, self.environment))
         self._ready.append(handle)
         return handle
 
@@ -147,7 +147,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         context: Context | None = None,
     ) -> Any:
         context = copy_context() if context is None else context
-        process = context.get(_PROCESS, self.world)
+        process = context.get(_PROCESS, self.environment)
         return self._at(self.now + delay / process.rate, callback, args, context, process, True)
 
     def call_at(  # type: ignore[override]
@@ -158,7 +158,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         context: Context | None = None,
     ) -> Any:
         context = copy_context() if context is None else context
-        process = context.get(_PROCESS, self.world)
+        process = context.get(_PROCESS, self.environment)
         not_before = process.true_time(when) + CLOCK_RESOLUTION_S
         return self._at(not_before, callback, args, context, process, True)
 
@@ -225,10 +225,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._ready.extend(backlog)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run until this work of the world is done; everything else stops where it is."""
+        """Run until this work of the environment is done; everything else stops where it is."""
         asyncio._set_running_loop(self)
         try:
-            task = self.world.run(self.create_task, work)
+            task = self.environment.run(self.create_task, work)
             while not task.done():
                 self._run_one()
             result: T = task.result()
@@ -260,7 +260,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         except Exception as error:
             if not self._closing:
                 self.defects.append(f"{handle.callback} in {process.name}: {error!r}")
-        self.current = self.world
+        self.current = self.environment
 
     def close(self) -> None:
         """Cancel the remaining tasks, before the garbage collector ends their coroutines."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from deployments.stateful.protocol import Key
-from tests.unit.stateful.simulation.cluster import Actor
+from tests.unit.stateful.simulation.actors import Actor
+from tests.unit.stateful.simulation.cluster import KEYS, SimulatedCluster
 from tests.unit.stateful.simulation.faults import Faults
 from tests.unit.stateful.simulation.history import Request
 from tests.unit.stateful.simulation.loop import SimulatedLoop
@@ -13,7 +14,6 @@ from tests.unit.stateful.simulation.network import RAY, STORE
 from tests.unit.stateful.simulation.replica import Replica
 from tests.unit.stateful.simulation.schedule import Action, Schedule
 from tests.unit.stateful.simulation.store import SLOWEST_S
-from tests.unit.stateful.simulation.world import KEYS, World
 
 RECOVERY_S = 0.9  # the time in which the service survives a single fault
 SETTLING_S = 2.4
@@ -24,7 +24,7 @@ BOTH, THERE, BACK = (True, True), (True, False), (False, True)
 
 
 class Play:
-    """One schedule in a world of its own.
+    """One schedule in a cluster of its own.
 
     Attributes:
         last: requests after the recovery, of every replica for every key.
@@ -32,7 +32,7 @@ class Play:
 
     def __init__(self, schedule: Schedule, loop: SimulatedLoop) -> None:
         self.schedule = schedule
-        self.world = World(
+        self.cluster = SimulatedCluster(
             loop,
             schedule.options,
             schedule.seed,
@@ -41,20 +41,20 @@ class Play:
             schedule.form,
         )
         self.last: list[Request] = []
-        self._faults = Faults(self.world)
+        self._faults = Faults(self.cluster)
         self._repeated = 0
 
-    async def run(self) -> World:
-        world = self.world
+    async def run(self) -> SimulatedCluster:
+        cluster = self.cluster
         for _ in range(self.schedule.n_replicas):
-            world.add_replica()
+            cluster.add_replica()
         async with asyncio.timeout(LONGEST_START_S):
-            while not world.serving:
+            while not cluster.serving:
                 await asyncio.sleep(0.01)
         for action in self.schedule.actions:
             await asyncio.sleep(action.after)
             if action.is_fault and self.schedule.spaced:
-                wait_s = self._faults.last_end + RECOVERY_S - world.loop.now
+                wait_s = self._faults.last_end + RECOVERY_S - cluster.loop.now
                 await asyncio.sleep(max(0.0, wait_s))
             getattr(self, "_" + action.kind.replace(" ", "_"))(action)
             if action.kind == "idle":
@@ -62,35 +62,35 @@ class Play:
         await asyncio.sleep(0.3)
         self._faults.heal()
         await self._settle()
-        await self._ask_every_replica()
-        return world
+        await self._send_to_every_replica()
+        return cluster
 
     async def _settle(self) -> None:
         """Replace replicas that are unhealthy or of an earlier version, as Serve does."""
-        world = self.world
+        cluster = self.cluster
         for _ in range(round(SETTLING_S / CHECK_PERIOD_S)):
             for replica in self._to_replace():
                 if replica.ready:
                     replica.close()
                 else:
                     self._faults.kill_replica(replica, 0.0)
-                if len([r for r in world.replicas if not r.dead and not r.closing]) < 2:
-                    world.add_replica()
+                if len([r for r in cluster.replicas if not r.dead and not r.closing]) < 2:
+                    cluster.add_replica()
             await asyncio.sleep(CHECK_PERIOD_S)
 
     def _to_replace(self) -> list[Replica]:
-        shards = self.world.options.shards
+        shards = self.cluster.options.shards
         return [
             replica
-            for replica in self.world.replicas
+            for replica in self.cluster.replicas
             if not replica.dead and not replica.closing
             if replica.options.shards != shards or replica.is_dismissed
         ]
 
-    async def _ask_every_replica(self) -> None:
-        world = self.world
-        for replica in [each for each in world.serving if not each.closing]:
-            self.last += [world.ask(replica, key) for key in KEYS]
+    async def _send_to_every_replica(self) -> None:
+        cluster = self.cluster
+        for replica in [each for each in cluster.serving if not each.closing]:
+            self.last += [cluster.send(replica, key) for key in KEYS]
             await asyncio.sleep(0.5)
             replica.engine.check_health()
         await asyncio.sleep(0.5)  # for snapshots
@@ -98,7 +98,7 @@ class Play:
     # Traffic
 
     def _any(self, number: int) -> Replica | None:
-        serving = self.world.serving
+        serving = self.cluster.serving
         return serving[number % len(serving)] if serving else None
 
     def _key(self, action: Action) -> Key:
@@ -106,63 +106,63 @@ class Play:
 
     def _predict(self, action: Action) -> None:
         if (replica := self._any(action.b)) is not None:
-            self.world.ask(replica, self._key(action))
+            self.cluster.send(replica, self._key(action))
 
     def _burst(self, action: Action) -> None:
         for n in range(6):
             if (replica := self._any(action.b + n)) is not None:
-                self.world.ask(replica, KEYS[(action.a + n // 3) % len(KEYS)])
+                self.cluster.send(replica, KEYS[(action.a + n // 3) % len(KEYS)])
 
     def _load(self, action: Action) -> None:
         """Send one request after the other, mostly to one replica."""
         interval_s = (0.002, 0.005, 0.02, 0.05)[action.b % 4]
-        loop, sticky = self.world.loop, action.b % 3 > 0
+        loop, sticky = self.cluster.loop, action.b % 3 > 0
 
-        def ask(n: int) -> None:
+        def send(n: int) -> None:
             if (replica := self._any(action.b + (0 if sticky else n))) is not None:
-                self.world.ask(replica, self._key(action))
+                self.cluster.send(replica, self._key(action))
             if n < 15:
-                loop.post(loop.world, interval_s, ask, n + 1)
+                loop.post(loop.environment, interval_s, send, n + 1)
 
-        ask(0)
+        send(0)
 
     def _cancel(self, action: Action) -> None:
         if (replica := self._any(action.b)) is not None:
-            self.world.ask(replica, self._key(action), cancel_after_s=action.amount / 10)
+            self.cluster.send(replica, self._key(action), cancel_after_s=action.amount / 10)
 
     def _repeat(self, action: Action) -> None:
         """Send one request three times, to one replica or to several."""
         self._repeated += 1
-        request_id, loop = f"request-{self._repeated}", self.world.loop
+        request_id, loop = f"request-{self._repeated}", self.cluster.loop
         first: list[Request] = []
 
-        def ask(n: int) -> None:
+        def send(n: int) -> None:
             if (replica := self._any(action.b + (n if action.b % 2 else 0))) is not None:
-                first.append(self.world.ask(replica, self._key(action), request_id, first[:1]))
+                first.append(self.cluster.send(replica, self._key(action), request_id, first[:1]))
             if n < 2:
-                loop.post(loop.world, action.amount / 2, ask, n + 1)
+                loop.post(loop.environment, action.amount / 2, send, n + 1)
 
-        ask(0)
+        send(0)
 
     def _reset(self, action: Action) -> None:
         if (replica := self._any(action.b)) is not None:
-            self.world.reset(replica, self._key(action).run)
+            self.cluster.reset(replica, self._key(action).run)
 
     # Faults
 
     def _running(self, action: Action) -> Replica | None:
-        running = [each for each in self.world.serving if not each.process.stalled]
+        running = [each for each in self.cluster.serving if not each.process.stalled]
         return running[action.a % len(running)] if running else None
 
     def _actor(self, action: Action) -> Actor | None:
-        actors = [actor for actor in self.world.present_actors if actor.current]
+        actors = [actor for actor in self.cluster.present_actors if actor.current]
         return actors[action.a % len(actors)] if actors else None
 
     def _kill_replica(self, action: Action) -> None:
         if (replica := self._running(action)) is not None:
             noticed_after_s = None if action.amount == NEVER_NOTICED else min(action.amount, 0.05)
             self._faults.kill_replica(replica, noticed_after_s)
-            self.world.add_replica()
+            self.cluster.add_replica()
 
     def _stall_replica(self, action: Action) -> None:
         if (replica := self._running(action)) is not None:
@@ -209,38 +209,38 @@ class Play:
         if (actor := self._actor(action)) is not None:
             self._faults.cut(actor.node, STORE, action.amount, silent=action.b % 2 > 0)
             self._faults.cut(actor.node, RAY, action.amount)
-            for replica in self.world.serving[: action.b % 3]:
+            for replica in self.cluster.serving[: action.b % 3]:
                 self._faults.cut(replica.name, actor.node, action.amount)
 
     def _store_down(self, action: Action) -> None:
-        if not self.world.store.down:
+        if not self.cluster.store.down:
             self._faults.stop_store(action.amount)
 
     def _store_restarts(self, action: Action) -> None:
-        if not self.world.store.down:
+        if not self.cluster.store.down:
             self._faults.restart_store(min(action.amount, 0.1))
 
     def _store_slow(self, action: Action) -> None:
-        if not self.world.store.slow_s:
+        if not self.cluster.store.slow_s:
             self._faults.slow_store((0.02, 0.1, SLOWEST_S)[action.b % 3], action.amount)
 
     def _store_fails(self, action: Action) -> None:
-        store = self.world.store
+        store = self.cluster.store
         if not (store.before or store.after or store.late):
             chances = ((0.3, 0, 0), (0, 0.3, 0), (0, 0, 0.3), (0.1, 0.1, 0.1))
             before, after, late = chances[action.b % 4]
             self._faults.fail_changes(before, after, late, action.amount)
 
     def _lose_messages(self, action: Action) -> None:
-        if not self.world.network.lost:
+        if not self.cluster.network.lost:
             self._faults.lose_messages((0.02, 0.1)[action.b % 2], action.amount)
 
     def _repeat_messages(self, action: Action) -> None:
-        if not self.world.network.repeated:
+        if not self.cluster.network.repeated:
             self._faults.repeat_messages(0.1, action.amount)
 
     def _slow_network(self, action: Action) -> None:
-        if self.world.network.latency_s[1] < 0.05:
+        if self.cluster.network.latency_s[1] < 0.05:
             self._faults.slow_network(((0.001, 0.05), (0.02, 0.1))[action.b % 2], action.amount)
 
     # What operators do
@@ -249,43 +249,43 @@ class Play:
         pass
 
     def _close_replica(self, action: Action) -> None:
-        open_ones = [each for each in self.world.serving if not each.closing]
+        open_ones = [each for each in self.cluster.serving if not each.closing]
         if len(open_ones) > 1:
             open_ones[action.a % len(open_ones)].close()
 
     def _restart_and_close(self, action: Action) -> None:
         """Kill an actor, and close a replica before the next term acts."""
         self._kill_actor(action)
-        loop = self.world.loop
-        self.world.reached["a replica closed during a takeover"] += 1
-        loop.post(loop.world, min(action.amount, 0.1), self._close_replica, action)
+        loop = self.cluster.loop
+        self.cluster.reached["a replica closed during a takeover"] += 1
+        loop.post(loop.environment, min(action.amount, 0.1), self._close_replica, action)
 
     def _add_replica(self, action: Action) -> None:
-        if len(self.world.serving) < 4:
-            self.world.add_replica()
+        if len(self.cluster.serving) < 4:
+            self.cluster.add_replica()
 
     def _change_layout(self, action: Action) -> None:
         """Roll out another number of shards: start new replicas, then close the old ones."""
-        world = self.world
+        cluster = self.cluster
         shards = 1 + action.a % 3
-        if shards == world.options.shards:
+        if shards == cluster.options.shards:
             return
-        world.options = world.options.model_copy(update={"shards": shards})
-        for replica in world.serving:
-            world.loop.post(world.loop.world, action.amount, self._close_if_old, replica)
-        world.add_replica()
-        world.add_replica()
-        if world.history.steps:
-            world.reached["a change of layout with states"] += 1
+        cluster.options = cluster.options.model_copy(update={"shards": shards})
+        for replica in cluster.serving:
+            cluster.loop.post(cluster.loop.environment, action.amount, self._close_if_old, replica)
+        cluster.add_replica()
+        cluster.add_replica()
+        if cluster.history.steps:
+            cluster.reached["a change of layout with states"] += 1
 
     def _close_if_old(self, replica: Replica) -> None:
-        if replica.serves and not replica.closing and len(self.world.serving) > 1:
+        if replica.serves and not replica.closing and len(self.cluster.serving) > 1:
             replica.close()
 
     def _restart_all(self, action: Action) -> None:
-        world = self.world
-        if world.history.steps:
-            world.reached["everything restarted with states"] += 1
+        cluster = self.cluster
+        if cluster.history.steps:
+            cluster.reached["everything restarted with states"] += 1
         self._faults.restart_everything()
         for _ in range(2):
-            world.add_replica()
+            cluster.add_replica()

@@ -19,7 +19,7 @@ from deployments.stateful.protocol import (
     StaleSessionError,
     StateBatch,
 )
-from tests.unit.stateful.simulation.cluster import Actor, ActorProcess
+from tests.unit.stateful.simulation.actors import Actor, ActorProcess
 from tests.unit.stateful.simulation.history import ResetCall
 from tests.unit.stateful.simulation.loop import Process
 
@@ -34,8 +34,8 @@ class RemoteAuthority(Authority):
         left: the authority has confirmed the end of the session.
     """
 
-    def __init__(self, world, actor: Actor, process: Process) -> None:
-        self._world, self._actor, self._process = world, actor, process
+    def __init__(self, cluster, actor: Actor, process: Process) -> None:
+        self._cluster, self._actor, self._process = cluster, actor, process
         self._target: ActorProcess | None = None
         self.left = False
 
@@ -47,7 +47,7 @@ class RemoteAuthority(Authority):
     def _find(self) -> ActorProcess | None:
         current = self._actor.find()
         others = [each for each in self._actor.processes if each not in (current, self._target)]
-        if others and self._world.random.random() < 0.3:  # the handle is out of date
+        if others and self._cluster.random.random() < 0.3:  # the handle is out of date
             return others[0]
         return current
 
@@ -55,8 +55,8 @@ class RemoteAuthority(Authority):
         part = replace(part, owned=_copy(part.owned), released=_copy(part.released))
         claimed: Claimed = await self._call("claim", session, part)
         if part.last:
-            opened = self._world.history.sessions.setdefault(self._process.name, [])
-            opened.append(self._world.loop.now)
+            opened = self._cluster.history.sessions.setdefault(self._process.name, [])
+            opened.append(self._cluster.loop.now)
         return claimed
 
     async def listen(self, session: int) -> list[Key]:
@@ -74,8 +74,8 @@ class RemoteAuthority(Authority):
         refused: list[Key] = await self._call("commit", *message)
         for key, state in zip(states.keys, states.states, strict=True):
             if key in refused:
-                number = self._world.form.number(state)
-                self._world.history.step(number).refused_at = self._world.loop.now
+                number = self._cluster.form.number(state)
+                self._cluster.history.step(number).refused_at = self._cluster.loop.now
         return refused
 
     async def reset(self, session: int, run: str, call: int) -> None:
@@ -87,8 +87,8 @@ class RemoteAuthority(Authority):
 
     async def _call(self, method: str, *args: Any) -> Any:
         """Send a call, and wait for its response or for an error of the network."""
-        world, target = self._world, self._target
-        loop, network, me = world.loop, world.network, self._process.name
+        cluster, target = self._cluster, self._target
+        loop, network, me = cluster.loop, cluster.network, self._process.name
         if target is None:
             await asyncio.sleep(network.delay())
             raise AuthorityUnavailableError("there is no state actor")
@@ -112,16 +112,16 @@ class RemoteAuthority(Authority):
                 loop.post(sender, network.delay(), settle, None, error)
 
         def arrive() -> None:
-            world.note_arrival(method, args)
+            cluster.note_arrival(method, args)
             target.call(method, args, done)
 
         def done(task: asyncio.Task[Any]) -> None:
             target.pending.pop(id(response), None)
             result, error = _outcome(task)
             if isinstance(error, StaleSessionError) and "has arrived before" in str(error):
-                world.reached["a repeated call was refused"] += 1
+                cluster.reached["a repeated call was refused"] += 1
             if error is None:
-                world.note_call(target.process, method, args, result, reset)
+                cluster.note_call(target.process, method, args, result, reset)
             network.send(target.node, me, sender, lambda: settle(result, error), unreachable)
 
         if target.runtime.dead:

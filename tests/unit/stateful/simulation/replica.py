@@ -15,7 +15,7 @@ from deployments.stateful.replica.batcher import Batcher
 from deployments.stateful.replica.engine import StatefulEngine
 from deployments.stateful.replica.leases import StateLeases
 from deployments.store import StoreUnavailable
-from tests.unit.stateful.simulation.cluster import TABLE
+from tests.unit.stateful.simulation.actors import TABLE
 from tests.unit.stateful.simulation.history import LineageModel
 from tests.unit.stateful.simulation.remote_authority import RemoteAuthority
 from tests.unit.stateful.simulation.store import StoreClient
@@ -29,29 +29,29 @@ class Replica:
         closing, closed: it is being shut down, and has been.
     """
 
-    def __init__(self, world, name: str) -> None:
+    def __init__(self, cluster, name: str) -> None:
         self.name = name
-        self.process = world.new_process(name)
-        self.options = world.options
+        self.process = cluster.new_process(name)
+        self.options = cluster.options
         self.ready = self.closing = self.closed = False
         self.shards: list[StateLeases] = []
         self._authorities: list[RemoteAuthority] = []
-        self._world = world
-        self._starting = self.process.run(world.loop.create_task, self._start())
+        self._cluster = cluster
+        self._starting = self.process.run(cluster.loop.create_task, self._start())
 
     async def _start(self) -> None:
-        world = self._world
-        store = StoreClient(world.store, world.network, self.name)
+        cluster = self._cluster
+        store = StoreClient(cluster.store, cluster.network, self.name)
         while True:
             try:
                 layout = await agree_on_layout(store, TABLE, self.options, "test")
                 break
             except (StoreUnavailable, AuthorityUnavailableError):
                 await asyncio.sleep(0.05)
-        world.history.shards_of[self.name] = layout.shards
-        model = LineageModel(world.history, self.name, world.form, lambda: world.loop.now)
+        cluster.history.shards_of[self.name] = layout.shards
+        model = LineageModel(cluster.history, self.name, cluster.form, lambda: cluster.loop.now)
         for partition in layout.partitions:
-            authority = RemoteAuthority(world, world.actor_of(partition), self.process)
+            authority = RemoteAuthority(cluster, cluster.actor_of(partition), self.process)
             self._authorities.append(authority)
             self.shards.append(
                 StateLeases(
@@ -99,13 +99,15 @@ class Replica:
 
     def close(self) -> None:
         self.closing = True
-        self.process.run(self._world.loop.create_task, self._close())
+        self.process.run(self._cluster.loop.create_task, self._close())
 
     async def _close(self) -> None:
         await self.engine.close()
         await self.batcher.close()
         self.closed = True
-        self._world.loop.post(self._world.loop.world, 0.0, self._world.note_closed, self)
+        self._cluster.loop.post(
+            self._cluster.loop.environment, 0.0, self._cluster.note_closed, self
+        )
 
     def numbers_of(self, key: Key) -> list[int]:
         """Return the numbers of the states of a key in its memory."""

@@ -1,17 +1,17 @@
-"""Scenarios: scripts over a simulated world, each judged at its end.
+"""Scenarios: scripts over a simulated cluster, each judged at its end.
 
 A scenario starts replicas, sends requests, injects faults and lets time pass::
 
     @scenario
     async def test_a_short_stall_costs_nothing() -> None:
-        world = await start(2)
-        owner, other = world.replicas
-        await world.step(owner)
-        world.faults.stall_replica(owner, for_s=0.05)
-        assert (await world.step(other)).step == 2
+        cluster = await start(2)
+        owner, other = cluster.replicas
+        await cluster.step(owner)
+        cluster.faults.stall_replica(owner, for_s=0.05)
+        assert (await cluster.step(other)).step == 2
 
 The judge then checks every invariant, and that no step was lost to a fault, unless the scenario
-has named the loss in ``world.lost``.
+has named the loss in ``cluster.lost``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from contextvars import ContextVar
 from typing import Any, ParamSpec
 
 from deployments.stateful.protocol import Key
-from tests.unit.stateful.simulation.cluster import Actor
+from tests.unit.stateful.simulation.actors import Actor
+from tests.unit.stateful.simulation.cluster import KEYS, SimulatedCluster
 from tests.unit.stateful.simulation.excuses import Violation
 from tests.unit.stateful.simulation.faults import Faults
 from tests.unit.stateful.simulation.history import GRU, LSTM, Outcome, Request, StateForm
@@ -32,7 +33,6 @@ from tests.unit.stateful.simulation.judge import Judge
 from tests.unit.stateful.simulation.loop import SimulatedLoop
 from tests.unit.stateful.simulation.replica import Replica
 from tests.unit.stateful.simulation.times import OPTIONS, a_tenth_as_long
-from tests.unit.stateful.simulation.world import KEYS, World
 
 P = ParamSpec("P")
 AsyncTest = Callable[P, Coroutine[Any, Any, None]]
@@ -40,20 +40,20 @@ AsyncTest = Callable[P, Coroutine[Any, Any, None]]
 KEY = KEYS[0]
 INTENDED = ("reset", "expired")  # losses that are not the cost of a fault
 
-_WORLDS: list[Scenario] = []
+_CLUSTERS: list[Scenario] = []
 _FORM: ContextVar[StateForm] = ContextVar("form", default=GRU)
 
 
 def simulated(test: AsyncTest[P]) -> Callable[P, None]:
-    """Run an async test in a simulated event loop, as a part of its world."""
+    """Run an async test in a simulated event loop, as a part of its cluster."""
 
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         with a_tenth_as_long(), contextlib.closing(SimulatedLoop()) as loop:  # type: ignore[abstract]
             loop.run(test(*args, **kwargs))
-            for world in _WORLDS:
-                world.judge()
-            _WORLDS.clear()
+            for cluster in _CLUSTERS:
+                cluster.judge()
+            _CLUSTERS.clear()
             assert not loop.defects, loop.defects[0]
 
     return run
@@ -74,13 +74,13 @@ def scenario(test: AsyncTest[P]) -> Callable[P, None]:
                 raise
             finally:
                 _FORM.reset(token)
-                _WORLDS.clear()
+                _CLUSTERS.clear()
 
     return run
 
 
-class Scenario(World):
-    """A world that a test drives.
+class Scenario(SimulatedCluster):
+    """A cluster that a test drives.
 
     Attributes:
         lost: the losses that the judge must excuse, by the name of the excuse.
@@ -92,7 +92,7 @@ class Scenario(World):
         super().__init__(loop, OPTIONS.model_copy(update=options), seed, form=_FORM.get())
         self.faults = Faults(self)
         self.lost: dict[str, int] = {}
-        _WORLDS.append(self)
+        _CLUSTERS.append(self)
 
     async def add_replicas(self, n: int = 1) -> list[Replica]:
         """Start replicas, and wait until they serve."""
@@ -117,7 +117,7 @@ class Scenario(World):
         self, replica: Replica, key: Key = KEY, request_id: str | None = None
     ) -> Request:
         """Send a request, and wait until it has ended."""
-        request = self.ask(replica, key, request_id)
+        request = self.send(replica, key, request_id)
         return await self.end_of(request)
 
     async def end_of(self, request: Request) -> Request:
@@ -153,14 +153,14 @@ class Scenario(World):
 
 
 async def start(n_replicas: int = 1, seed: int = 0, **options: Any) -> Scenario:
-    """Return a world with replicas that serve.
+    """Return a cluster with replicas that serve.
 
     Args:
         options: those that differ from the options of the simulation.
     """
-    world = Scenario(seed, **options)
-    await world.add_replicas(n_replicas)
-    return world
+    cluster = Scenario(seed, **options)
+    await cluster.add_replicas(n_replicas)
+    return cluster
 
 
 async def until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:

@@ -63,7 +63,7 @@ class Action(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """What happens to one world.
+    """What happens to one cluster.
 
     Attributes:
         mode: the durability.

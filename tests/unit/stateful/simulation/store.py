@@ -134,7 +134,7 @@ class StoreClient:
             elif chance - store.after < store.late:
                 store.counts["made late"] += 1
                 reply(fail, "no response yet")
-                loop.post(loop.world, store.random.uniform(*store.late_s), work)
+                loop.post(loop.environment, store.random.uniform(*store.late_s), work)
             else:
                 value = work()
                 if network.passes(STORE, self._name):
@@ -142,7 +142,7 @@ class StoreClient:
 
         if network.passes(self._name, STORE):
             slow = store.random.random() * store.slow_s
-            loop.post(loop.world, network.delay() / 2 + slow, serve)
+            loop.post(loop.environment, network.delay() / 2 + slow, serve)
         elif network.silent[self._name, STORE] <= 0:
             loop.call_later(network.delay(), fail, "no connection")
         deadline = loop.call_later(DEADLINE_S, fail, "no response in time")

@@ -30,7 +30,7 @@ SOON, LATE = 2.05, 2.5  # a snapshot follows a commit at 2.0 before the latter
 FaultAt = tuple[str, str, float, float]
 
 
-def test_without_a_fault_there_is_no_excuse() -> None:
+def test_without_a_fault_there_is_no_excuse():
     assert Loss().excuse() is None
     assert Loss(committed=False).excuse() is None
 
@@ -49,16 +49,14 @@ def test_without_a_fault_there_is_no_excuse() -> None:
         (KEY.run, 3.1, 3.2, 3.2, None),
     ],
 )
-def test_a_reset(
-    run: str, sent: float, done: float | None, executed: float, excuse: str | None
-) -> None:
+def test_a_reset(run, sent, done, executed, excuse):
     loss = Loss()
     loss.reset(run, sent, done).executed = executed
     assert loss.excuse() == excuse
 
 
 @pytest.mark.parametrize(("until", "excuse"), [(2.7, "expired"), (2.4, None)])
-def test_the_expiry_of_an_idle_run(until: float, excuse: str | None) -> None:
+def test_the_expiry_of_an_idle_run(until, excuse):
     assert Loss(until=until, run_ttl_s=0.6).excuse() == excuse
 
 
@@ -72,8 +70,8 @@ def test_the_expiry_of_an_idle_run(until: float, excuse: str | None) -> None:
     ],
 )
 def test_a_commit_of_the_run_to_the_same_authority_prevents_its_expiry(
-    key: Any, shards: tuple[int, int], committed: bool, excuse: str | None
-) -> None:
+    key, shards, committed, excuse
+):
     loss = Loss(until=2.7, run_ttl_s=0.6)
     loss.history.shards_of = dict(zip((HERE, THERE), shards, strict=True))
     loss.step(2.35, key=key, committed=committed)
@@ -84,7 +82,7 @@ def test_a_commit_of_the_run_to_the_same_authority_prevents_its_expiry(
 @pytest.mark.parametrize(
     ("at", "excuse"), [(1.9, None), (2.5, "everything restarted"), (3.1, None)]
 )
-def test_a_restart_of_everything(committed: bool, at: float, excuse: str | None) -> None:
+def test_a_restart_of_everything(committed, at, excuse):
     loss = Loss(committed)
     loss.history.restarts.append(at)
     assert loss.excuse() == excuse
@@ -100,8 +98,8 @@ def test_a_restart_of_everything(committed: bool, at: float, excuse: str | None)
     ],
 )
 def test_a_restart_that_restores_costs_only_what_was_not_in_the_store(
-    durability: str, committed: bool, in_store: bool, excuse: str | None
-) -> None:
+    durability, committed, in_store, excuse
+):
     loss = Loss(committed, durability=durability, restore_after_restart=True)
     loss.history.restarts.append(2.05)
     if in_store:
@@ -153,15 +151,15 @@ SIMILAR = [
     [(False, "memory", True), (True, "memory", False), (False, "actor", False)],
 )
 def test_a_fault_of_the_replica_or_its_authority_costs_what_was_not_committed(
-    fault: FaultAt, name: str, committed: bool, durability: str, excused: bool
-) -> None:
+    fault, name, committed, durability, excused
+):
     loss = Loss(committed, durability=durability)
     loss.fault(*fault)
     assert loss.excuse() == (f"not committed: {name}" if excused else None)
 
 
 @pytest.mark.parametrize("fault", SIMILAR)
-def test_a_fault_of_another_process_or_at_another_time_costs_nothing(fault: FaultAt) -> None:
+def test_a_fault_of_another_process_or_at_another_time_costs_nothing(fault):
     loss = Loss(committed=False)
     loss.fault(*fault)
     assert loss.excuse() is None
@@ -171,7 +169,7 @@ def test_a_fault_of_another_process_or_at_another_time_costs_nothing(fault: Faul
     ("target", "excuse"),
     [(link(HERE, ACTOR), "not committed: messages lost"), (link(THERE, ACTOR), None)],
 )
-def test_two_lost_messages(target: str, excuse: str | None) -> None:
+def test_two_lost_messages(target, excuse):
     loss = Loss(committed=False)
     for at in (2.1, 2.2):
         loss.fault("message lost", target, at, at)
@@ -192,11 +190,9 @@ def test_two_lost_messages(target: str, excuse: str | None) -> None:
         ((link(ACTOR, STORE), 2.1), (ACTOR, 3.1), None),
     ],
 )
-def test_an_authority_is_isolated_without_both_the_store_and_ray(
-    store: tuple[str, float], ray: tuple[str, float], excuse: str | None
-) -> None:
+def test_an_authority_is_isolated_without_both_the_store_and_ray(store, ray, excuse):
     loss = Loss(committed=False)
-    loss.world.partitions[LATER] = None
+    loss.cluster.partitions[LATER] = None
     loss.fault("cut", store[0], store[1], store[1] + 0.3)
     loss.fault("cut", link(ray[0], RAY), ray[1], ray[1] + 0.3)
     assert loss.excuse() == excuse
@@ -212,9 +208,7 @@ def _replica_dies(**options: Any) -> Loss:
 
 
 @pytest.mark.parametrize(("written_at", "excuse"), [(None, DIED), (2.04, None), (2.06, DIED)])
-def test_a_dead_replica_and_a_dead_authority_cost_what_was_not_in_the_store(
-    written_at: float | None, excuse: str | None
-) -> None:
+def test_a_dead_replica_and_a_dead_authority_cost_what_was_not_in_the_store(written_at, excuse):
     loss = _replica_dies()
     loss.take_over(SOON)
     if written_at is not None:
@@ -222,7 +216,7 @@ def test_a_dead_replica_and_a_dead_authority_cost_what_was_not_in_the_store(
     assert loss.excuse() == excuse
 
 
-def test_one_of_them_alone_costs_nothing() -> None:
+def test_one_of_them_alone_costs_nothing():
     assert _replica_dies().excuse() is None
     authority_dies = Loss()
     authority_dies.take_over(SOON)
@@ -232,9 +226,7 @@ def test_one_of_them_alone_costs_nothing() -> None:
 @pytest.mark.parametrize(
     ("at", "partition"), [(1.9, PARTITION), (3.1, PARTITION), (SOON, OTHER_PARTITION)]
 )
-def test_a_takeover_at_another_time_or_of_another_partition_costs_nothing(
-    at: float, partition: Partition
-) -> None:
+def test_a_takeover_at_another_time_or_of_another_partition_costs_nothing(at, partition):
     loss = _replica_dies()
     loss.take_over(at, partition=partition)
     assert loss.excuse() is None
@@ -250,16 +242,14 @@ def test_a_takeover_at_another_time_or_of_another_partition_costs_nothing(
         (("dead", THERE, 2.2, 2.2), DIED),
     ],
 )
-def test_what_another_replica_holds_is_lost_only_with_a_fault_of_that_replica_too(
-    fault: FaultAt, excuse: str | None
-) -> None:
+def test_what_another_replica_holds_is_lost_only_with_a_fault_of_that_replica_too(fault, excuse):
     loss = _replica_dies()
     loss.take_over(SOON, (THERE, loss.lost))
     loss.fault(*fault)
     assert loss.excuse() == excuse
 
 
-def test_a_replica_that_holds_an_earlier_state_does_not_help() -> None:
+def test_a_replica_that_holds_an_earlier_state_does_not_help():
     loss = _replica_dies()
     loss.take_over(SOON, (THERE, loss.kept))
     assert loss.excuse() == DIED
@@ -286,9 +276,7 @@ def test_a_replica_that_holds_an_earlier_state_does_not_help() -> None:
         (("dead", ACTOR, 1.9, 1.9), True),
     ],
 )
-def test_a_late_snapshot_is_a_violation_unless_it_could_not_be_written(
-    restarted: bool, fault: FaultAt, late: bool
-) -> None:
+def test_a_late_snapshot_is_a_violation_unless_it_could_not_be_written(restarted, fault, late):
     loss = _replica_dies(restore_after_restart=restarted)
     loss.fault(*fault)
     if restarted:
@@ -302,7 +290,7 @@ def test_a_late_snapshot_is_a_violation_unless_it_could_not_be_written(
         assert loss.excuse() == (NOT_IN_STORE if restarted else DIED)
 
 
-def test_an_authority_that_dies_while_it_is_cut_off_from_the_store_writes_nothing() -> None:
+def test_an_authority_that_dies_while_it_is_cut_off_from_the_store_writes_nothing():
     loss = _replica_dies()
     loss.fault("cut", link(ACTOR, STORE), 2.0, 2.05)
     loss.fault("dead", ACTOR, 2.03, 2.03)
@@ -312,9 +300,7 @@ def test_an_authority_that_dies_while_it_is_cut_off_from_the_store_writes_nothin
 
 @pytest.mark.parametrize("durability", ["store_async", "store"])
 @pytest.mark.parametrize("restarted", [False, True])
-def test_where_commits_reach_the_store_none_is_without_a_snapshot(
-    durability: str, restarted: bool
-) -> None:
+def test_where_commits_reach_the_store_none_is_without_a_snapshot(durability, restarted):
     loss = _replica_dies(durability=durability, restore_after_restart=restarted)
     loss.take_over(SOON)
     if restarted:

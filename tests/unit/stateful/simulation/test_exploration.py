@@ -25,7 +25,7 @@ OF_THIS_VERSION, FRESH = 150, 50  # of each mode
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("mode", MODES)
-def test_random_schedules_violate_no_invariant(mode: str) -> None:
+def test_random_schedules_violate_no_invariant(mode):
     exploration = Exploration()
     fresh = 0 if VERSION_VARIABLE in os.environ else FRESH  # no mutant may die of bad luck
     seeds = itertools.chain(
@@ -39,7 +39,7 @@ def test_random_schedules_violate_no_invariant(mode: str) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_schedules_reach_every_situation() -> None:
+def test_schedules_reach_every_situation():
     """The seeds are the same every time, so that rare situations do not depend on luck."""
     exploration = Exploration()
     for mode in MODES:
@@ -50,7 +50,7 @@ def test_schedules_reach_every_situation() -> None:
     assert not missed, f"{missed}\n{exploration}"
 
 
-def test_a_seed_gives_the_same_schedule_and_the_same_play_in_another_process() -> None:
+def test_a_seed_gives_the_same_schedule_and_the_same_play_in_another_process():
     program = (
         "from tests.unit.stateful.simulation.explore import explore\n"
         "for result in explore('memory', iter(range(5))): print(result.trace)"
@@ -68,7 +68,7 @@ def test_a_seed_gives_the_same_schedule_and_the_same_play_in_another_process() -
     assert plays[0] == plays[1] != ""
 
 
-def test_schedules_are_drawn_for_every_form_of_states() -> None:
+def test_schedules_are_drawn_for_every_form_of_states():
     for mode in MODES:
         assert {draw(seed, mode).form for seed in range(50)} == set(FORMS)
         assert draw(1, mode) == draw(1, mode) != draw(2, mode)

@@ -86,7 +86,7 @@ def without_logs() -> Iterator[None]:
 def _no_time_of_day(real: Any) -> Any:
     def time_of_day() -> float:
         caller = sys._getframe(1).f_globals.get("__name__", "")
-        assert not caller.startswith("deployments.stateful"), f"{caller} asks for the time of day"
+        assert not caller.startswith("deployments.stateful"), f"{caller} reads the time of day"
         seconds: float = real()
         return seconds
 
