@@ -31,10 +31,6 @@ MODULES = {
     "replicas": "several replicas, a shadow or a canary beside one replica",
     "hostile": "well-behaved clients beside hostile ones",
 }
-ALIASES = {
-    "forecasts": ("forecasts-records", ["density", "flow"]),
-    "records": ("forecasts-records", ["sqlite", "redis"]),
-}
 ERRORS = (
     BenchmarkError,
     WrkError,
@@ -51,22 +47,16 @@ def main(arguments: list[str]) -> int:
         lines = "".join(f"    {each:<18} {about}\n" for each, about in MODULES.items())
         sys.stdout.write((__doc__ or "").format(benchmarks=lines) + "\n")
         return 0
-    name, only = ALIASES.get(name, (name, None))
     if name not in MODULES:
-        known = ", ".join([*MODULES, *ALIASES])
-        sys.stderr.write(f"Unknown benchmark {name!r}; known: {known}.\n")
+        sys.stderr.write(f"Unknown benchmark {name!r}; known: {', '.join(MODULES)}.\n")
         return 2
     module = import_module(f"load_tests.bench.{name.replace('-', '_')}")
-    return run(module.BENCHMARK, rest, only)
+    return run(module.BENCHMARK, rest)
 
 
-def run(benchmark: Benchmark, arguments: list[str], only: list[str] | None = None) -> int:
-    """Measure, print and write the report; return 1 if a figure is missing.
-
-    Args:
-        only: the parts to measure by default.
-    """
-    options = _read_options(benchmark, arguments, only)
+def run(benchmark: Benchmark, arguments: list[str]) -> int:
+    """Measure, print and write the report; return 1 if a figure is missing."""
+    options = _read_options(benchmark, arguments)
     conditions, results, whole = describe_machine(), Results(), True
     try:
         wrk_command("", 1, 1.0, ())
@@ -87,9 +77,7 @@ def run(benchmark: Benchmark, arguments: list[str], only: list[str] | None = Non
     return 0 if whole else 1
 
 
-def _read_options(
-    benchmark: Benchmark, arguments: list[str], only: list[str] | None
-) -> argparse.Namespace:
+def _read_options(benchmark: Benchmark, arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog=f"make bench-{benchmark.name}",
         description=benchmark.about,
@@ -99,7 +87,7 @@ def _read_options(
     parser.add_argument(
         "--only",
         type=names_of(benchmark.parts),
-        default=only or list(benchmark.parts),
+        default=list(benchmark.parts),
         metavar="PART,...",
         help=f"some of: {parts} (default: all)",
     )
