@@ -197,11 +197,10 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--port-base", type=int, default=24500)
     parser.add_argument("--plot", type=Path, help="write a picture of the run")
     options = parser.parse_args()
     application = scaled_application("inference", "/")
-    with running_system(application, port_base=options.port_base) as system:
+    with running_system(application) as system:
         scaling = Scaling(system, "inference", system.url, _print_second)
         trouble = None
         try:

@@ -20,6 +20,7 @@ from load_tests.bench.report import Report, describe_machine
 from load_tests.bench.results import Results
 from load_tests.harness.command_line import names_of
 from load_tests.harness.shipped import ROOT
+from load_tests.harness.system import free_port_base
 from load_tests.harness.wrk import WrkError, wrk_command
 from serve_app.errors import DeployError, InstanceError
 
@@ -113,13 +114,8 @@ def _read_options(benchmark: Benchmark, arguments: list[str]) -> argparse.Namesp
     parser.add_argument(
         "--docs", action="store_true", help="replace the tables and pictures in docs/ instead"
     )
-    parser.add_argument(
-        "--port-base",
-        type=int,
-        default=benchmark.port_base,
-        help="first of 500 ports (default: %(default)s)",
-    )
     options = parser.parse_args(arguments)
+    options.port_base = free_port_base()
     if benchmark.sizes and options.sizes and len(options.only) != 1:
         parser.error("--sizes needs --only with one part.")
     in_parts = {each.part for each in benchmark.sections}

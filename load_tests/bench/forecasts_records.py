@@ -159,5 +159,4 @@ BENCHMARK = Benchmark(
             ],
         )
     ],
-    port_base=23000,
 )

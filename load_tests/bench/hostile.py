@@ -231,6 +231,5 @@ BENCHMARK = Benchmark(
             ],
         )
     ],
-    port_base=24000,
     rounds=2,
 )

@@ -56,7 +56,7 @@ def measure(options: argparse.Namespace, results: Results) -> None:
 
 TABLES = [[Column("rate", "per_s")]]
 EXAMPLE = Benchmark(
-    "example", "About.", ["good", "bad"], measure, [Section("x", TABLES)], 1, sizes={"good": [1]}
+    "example", "About.", ["good", "bad"], measure, [Section("x", TABLES)], sizes={"good": [1]}
 )
 
 
