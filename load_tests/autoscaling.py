@@ -1,6 +1,6 @@
 """Raises the load until replicas are added, and lowers it until they are removed.
 
-A Ray cluster of its own with the shipped inference on one to three replicas. Controllers that ask
+A separate Ray cluster serves the shipped inference on one to three replicas. Controllers that ask
 all the time are few at first, then many until there are three replicas, then few until one is left.
 No request may fail, and every answer must continue from the hidden state of the one before.
 

@@ -1,4 +1,4 @@
-"""Injects faults into systems of its own, under load, and reports what they cost.
+"""Inject faults into separate systems under load, and report what they cost.
 
     services   kills parts of a whole system, changes its version: how long is a service away?
     states     kills, pauses and changes replicas, state actors and the store: is a step lost?

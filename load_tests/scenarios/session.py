@@ -1,4 +1,4 @@
-"""Runs scenarios with Locust in processes of its own, and judges the results."""
+"""Runs scenarios with Locust in separate processes, and judges the results."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_a_token_is_renewed_before_it_expires(life_s: float, early_s: float) -> 
 
 
 @pytest.mark.parametrize("trouble", [LOST, REFUSED, unavailable("overloaded"), answer(429)])
-def test_a_renewal_that_fails_stops_nobody_while_the_token_is_good(trouble: object) -> None:
+def test_a_renewal_that_fails_stops_no_call_while_the_token_is_good(trouble: object) -> None:
     play = logged_in(granted(), DONE, trouble, DONE, DONE, granted("token-2"), DONE)
     play.perform(CALL)
     play.now += 3550

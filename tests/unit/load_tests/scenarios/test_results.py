@@ -42,7 +42,7 @@ def test_percentiles_are_of_the_requests_and_not_of_the_times():
 
 
 @pytest.mark.parametrize("figure", ["p50_ms", "p99_ms", "error_rate"])
-def test_where_nobody_asked_there_is_no_figure(figure):
+def test_a_route_without_requests_has_no_figure(figure):
     assert getattr(Row("GET /"), figure) is None
 
 
