@@ -1,6 +1,6 @@
 """Raises the load until replicas are added, and lowers it until they are removed.
 
-A Ray cluster of its own with the shipped inference on one to three replicas. Controllers that ask
+A separate Ray cluster serves the shipped inference on one to three replicas. Controllers that ask
 all the time are few at first, then many until there are three replicas, then few until one is left.
 No request may fail, and every answer must continue from the hidden state of the one before.
 
@@ -197,11 +197,10 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--port-base", type=int, default=24500)
     parser.add_argument("--plot", type=Path, help="write a picture of the run")
     options = parser.parse_args()
     application = scaled_application("inference", "/")
-    with running_system(application, port_base=options.port_base) as system:
+    with running_system(application) as system:
         scaling = Scaling(system, "inference", system.url, _print_second)
         trouble = None
         try:

@@ -1,8 +1,8 @@
 """The audit log: three append-only logs in the store, without secrets.
 
 ``changes``: of users, tokens and keys, by operators. ``uses``: logins and resets. ``refusals``:
-refused logins and tokens. Each has at most MOST entries and drops its oldest, so that a flood of
-one kind displaces its own kind only.
+refused logins and tokens. Each has at most MAX_ENTRIES entries and drops its oldest, so that a
+flood of one kind displaces its own kind only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from deployments.store import Expected, Store, StoreUnavailable
 Log = Literal["changes", "uses", "refusals"]
 LOGS: tuple[Log, ...] = get_args(Log)
 
-MOST = 10_000  # entries of a log, some 300 bytes each
+MAX_ENTRIES = 10_000  # entries of a log, some 300 bytes each
 MAX_TEXT = 128  # characters of a field
 _HEAD = " head"
 _NEW: dict[str, Any] = {"first": 1, "last": 0, "batches": []}
@@ -57,7 +57,7 @@ class AuditLog:
         most: entries of a log.
     """
 
-    def __init__(self, store: Store, most: int = MOST) -> None:
+    def __init__(self, store: Store, most: int = MAX_ENTRIES) -> None:
         self._store = store
         self._most = most
 

@@ -37,7 +37,7 @@ def create_app(service: ConsoleService, probes: Probes | None = None) -> FastAPI
     probes = probes or Probes(service.check_health, service.checks)
     probes.add_to(FastRoutes(app, render_error))
     app.add_exception_handler(RefusedError, _respond_to)
-    app.add_middleware(_Guarded)
+    app.add_middleware(_SecurityHeaders)
     road_map = asdict(service.road_map)
 
     @app.get("/health")
@@ -95,7 +95,7 @@ class _Stream(Response):
             await write_events(receive, send, following)
 
 
-class _Guarded:
+class _SecurityHeaders:
     """Adds the headers that restrict a browser to the files of this page."""
 
     def __init__(self, app: ASGIApp) -> None:

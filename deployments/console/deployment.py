@@ -13,7 +13,7 @@ from deployments.console.api import create_app
 from deployments.console.options import ConsoleOptions
 from deployments.console.replicas import Replica
 from deployments.console.service import ConsoleService
-from deployments.feed.actor import create_feed, give_way
+from deployments.feed.actor import create_feed, lower_priority
 from deployments.ray_private.serve import read_replicas
 from deployments.replica import ReplicaBase
 from deployments.store import Store
@@ -43,7 +43,7 @@ class Console(ReplicaBase):
         network: Network = SHIPPED,
     ) -> None:
         super().__init__()
-        give_way()
+        lower_priority()
         tokens = audit = None
         if options.login:
             store = open_store()

@@ -25,11 +25,11 @@ from models.networks.network import Network
 from models.networks.shipped import SHIPPED
 
 PAUSE_S = 0.1  # between two calls of the feed
-SHOW_S = 0.3
-CROWD_SHOW_S = 0.5  # a report is still shown within a second
-CROWD = 20  # browsers
-UNSHOWN_S = 1.0  # where there is no news
-LOOK_S = 1.0
+EVENT_PERIOD_S = 0.3
+SLOW_EVENT_PERIOD_S = 0.5  # a report is still shown within a second
+MANY_CLIENTS = 20  # browsers
+IDLE_EVENT_PERIOD_S = 1.0  # where there is no news
+CHECK_PERIOD_S = 1.0
 REPLICAS_S = 2.0
 SETTLED_S = 10.0
 LINGER_S = 5.0
@@ -168,7 +168,7 @@ class ConsoleService:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._repeat(each)) for each in loops]
             while self._is_open():
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(CHECK_PERIOD_S)
             for task in tasks:
                 task.cancel()
 
@@ -204,17 +204,17 @@ class ConsoleService:
         if replicas.age_s(now) >= SETTLED_S or not replicas.are_settled(self.view.rates, now):
             async with asyncio.timeout(_DEADLINE_S):
                 replicas.update(await self._read_replicas(), now)
-            await asyncio.sleep(REPLICAS_S - LOOK_S)
-        await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(REPLICAS_S - CHECK_PERIOD_S)
+        await asyncio.sleep(CHECK_PERIOD_S)
 
     async def _show(self) -> None:
         now = self._now()
         self.audience.show(self.view, time.time_ns() // 1_000_000, now)
         # news in the pause is shown together
-        pause_s = SHOW_S if len(self.audience) < CROWD else CROWD_SHOW_S
+        pause_s = EVENT_PERIOD_S if len(self.audience) < MANY_CLIENTS else SLOW_EVENT_PERIOD_S
         await asyncio.sleep(pause_s)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(UNSHOWN_S - pause_s):
+            async with asyncio.timeout(IDLE_EVENT_PERIOD_S - pause_s):
                 await self._news.wait()
         self._news.clear()
 

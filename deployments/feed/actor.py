@@ -35,7 +35,7 @@ class ConsoleFeed:
     """The hub as an actor."""
 
     def __init__(self) -> None:
-        give_way()
+        lower_priority()
         self._hub = Hub()
 
     # Ray would keep an event of each call, several a second, and crowd out all others.
@@ -122,7 +122,7 @@ def _create() -> ActorHandle:
     return actor
 
 
-def give_way() -> None:
+def lower_priority() -> None:
     """Give all threads of this process the lowest priority."""
     for thread in Path("/proc/self/task").iterdir():
         with contextlib.suppress(ProcessLookupError):

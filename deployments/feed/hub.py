@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from deployments.feed.messages import NOBODY, Demand, Report
+from deployments.feed.messages import NO_DEMAND, Demand, Report
 
 COLLECT_S = 1.0
 FORGET_S = 5.0
@@ -30,7 +30,7 @@ class Hub:
 
     def __init__(self) -> None:
         self._watchers: dict[str, _Watcher] = {}
-        self._demand = NOBODY
+        self._demand = NO_DEMAND
         self._changed = asyncio.Event()
 
     def report(self, report: Report) -> Demand:

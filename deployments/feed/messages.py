@@ -17,7 +17,7 @@ class Demand(NamedTuple):
     runs: frozenset[str] = frozenset()
 
 
-NOBODY = Demand(False)
+NO_DEMAND = Demand(False)
 
 
 class Source(NamedTuple):

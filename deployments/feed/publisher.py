@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from deployments.feed.hub import LISTEN_S
-from deployments.feed.messages import NOBODY, Contents, Demand, Report, Source
+from deployments.feed.messages import NO_DEMAND, Contents, Demand, Report, Source
 
 PERIOD_S = 0.4
 ALIVE_S = 2.0  # between two reports without news
@@ -40,7 +40,7 @@ class NoFeedError(LookupError):
     """There is no feed: no console is deployed."""
 
 
-class SilentFeedError(Exception):
+class FeedTimeoutError(Exception):
     """The feed has not answered in time."""
 
 
@@ -62,7 +62,7 @@ class Publisher:
         self._reporter = reporter
         self._find = find
         self._feed: Feed | None = None
-        self._demand = NOBODY
+        self._demand = NO_DEMAND
         self._reported_at = -ALIVE_S
         self._totals: object = None
 
@@ -70,7 +70,7 @@ class Publisher:
         """Make one call of the feed: a report, or the wait for a console.
 
         Raises:
-            SilentFeedError: the feed hangs. Whatever Ray or the reporter raises passes as well.
+            FeedTimeoutError: the feed hangs. Whatever Ray or the reporter raises passes as well.
                 The next step looks for the feed again.
         """
         try:
@@ -89,7 +89,7 @@ class Publisher:
             async with asyncio.timeout(LISTEN_S + DEADLINE_S):
                 return await feed.listen(self._demand)
         except TimeoutError:
-            raise SilentFeedError(f"no answer within {LISTEN_S + DEADLINE_S:g} s") from None
+            raise FeedTimeoutError(f"no answer within {LISTEN_S + DEADLINE_S:g} s") from None
 
     async def _report(self, feed: Feed) -> Demand:
         """Report the news, or at least every ALIVE_S that this replica is alive."""
@@ -102,11 +102,11 @@ class Publisher:
             async with asyncio.timeout(DEADLINE_S):
                 return await feed.report(Report(self._source, time.time(), contents))
         except TimeoutError:
-            raise SilentFeedError(f"no answer within {DEADLINE_S:g} s") from None
+            raise FeedTimeoutError(f"no answer within {DEADLINE_S:g} s") from None
 
     async def _lose_feed(self) -> None:
         self._feed = None
-        self._set_demand(NOBODY)
+        self._set_demand(NO_DEMAND)
         await asyncio.sleep(MISSING_S)
 
     def _set_demand(self, demand: Demand) -> None:

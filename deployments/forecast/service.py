@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel
 
-from deployments.feed.messages import NOBODY, Demand, FlowForecast
+from deployments.feed.messages import NO_DEMAND, Demand, FlowForecast
 from deployments.forecast.batcher import Batcher
 from deployments.forecast.errors import ModelNotLoadedError
 from deployments.metrics.sampled import Sampled
@@ -184,7 +184,7 @@ class WatchedForecasts:
 
     def on_demand_changed(self, demand: Demand) -> None:
         self.watched = demand.watched
-        if demand == NOBODY:
+        if demand == NO_DEMAND:
             self._forecasts.clear()
 
     def note(self, forecast: FlowForecast) -> None:

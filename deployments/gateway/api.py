@@ -83,7 +83,7 @@ def create_app(
         response.status_code = 200 if answer.status == "healthy" else 503
         return answer
 
-    _describe_own_errors_alone(app)
+    redescribe(app, _remove_422_of_parameters)
     if not is_shipped(network):
         describe(app, network)
     return app
@@ -153,22 +153,15 @@ def _add_routes(fast: FastRoutes, routes: Routes) -> None:
     )
 
 
-def _describe_own_errors_alone(app: FastAPI) -> None:
+def _remove_422_of_parameters(document: dict[str, Any]) -> None:
     """Remove the 422 that FastAPI adds for every parameter: invalid input is a 400 here."""
-    describe = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        document = describe()
-        for operations in document["paths"].values():
-            for operation in operations.values():
-                answers = operation["responses"]
-                if "HTTPValidationError" in str(answers.get("422")):
-                    del answers["422"]
-        for name in ("HTTPValidationError", "ValidationError"):
-            document["components"]["schemas"].pop(name, None)
-        return document
-
-    app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            answers = operation["responses"]
+            if "HTTPValidationError" in str(answers.get("422")):
+                del answers["422"]
+    for name in ("HTTPValidationError", "ValidationError"):
+        document["components"]["schemas"].pop(name, None)
 
 
 def _body_of(model: type[LoginRequest]) -> dict[str, Any]:

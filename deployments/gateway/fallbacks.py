@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from deployments.feed.messages import NOBODY, Decision, Demand
+from deployments.feed.messages import NO_DEMAND, Decision, Demand
 from deployments.gateway.action_request import ActionQuery
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.safety import limits_of
@@ -28,7 +28,7 @@ from models.signals.safety import read_layers
 MAX_FALLBACKS = 50
 
 
-class Instead(NamedTuple):
+class FallbackAnswer(NamedTuple):
     """An answer without the policy.
 
     Attributes:
@@ -64,16 +64,16 @@ class Fallback:
         """Name what it answers, for the log."""
         return "RED" if self._plan is None else "the fixed-time plan"
 
-    def act(self, junction_id: str, simulation_time_s: float | None) -> Instead:
+    def act(self, junction_id: str, simulation_time_s: float | None) -> FallbackAnswer:
         """Return the answer for a junction.
 
         Args:
             simulation_time_s: seconds of the client's day; None for the time of day here.
         """
         if self._plan is None:
-            return Instead(0, None)
+            return FallbackAnswer(0, None)
         second = self._second_of_day() if simulation_time_s is None else simulation_time_s
-        return Instead(*self._plan.at(junction_id, second))
+        return FallbackAnswer(*self._plan.at(junction_id, second))
 
     def _second_of_day(self) -> float:
         now = datetime.fromtimestamp(self._clock(), self._zone)
@@ -120,7 +120,7 @@ class WatchedFallbacks:
 
     def on_demand_changed(self, demand: Demand) -> None:
         self.watched, self._runs = demand
-        if demand == NOBODY:
+        if demand == NO_DEMAND:
             self._fallbacks.clear()
 
     def note(self, run: str | None, query: ActionQuery, action: int, cause: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from deployments.store import Expected, Store
 
 TABLE = "gateway_known_addresses"
-MOST = 16  # of a user; the least recently used one is removed
+MAX_ADDRESSES = 16  # of a user; the least recently used one is removed
 KNOWN_S = 30 * 24 * 3600  # since the last login
 _RENEWED_S = 24 * 3600  # so that not every login is a write
 
@@ -37,7 +37,7 @@ class KnownAddresses:
         seen = found.seen(password_hash)
         if now - seen.get(address, 0) < _RENEWED_S:
             return
-        newest = sorted({**seen, address: now}.items(), key=lambda each: -each[1])[:MOST]
+        newest = sorted({**seen, address: now}.items(), key=lambda each: -each[1])[:MAX_ADDRESSES]
         document = {"password": _mark(password_hash), "seen": dict(newest)}
         after = json.dumps(document).encode()
         # if another login wins the race, the next one from this address is noted

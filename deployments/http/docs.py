@@ -24,7 +24,7 @@ from starlette.types import Scope
 _INLINE = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
 
 # For every response that a browser may open.
-GUARDED: Mapping[str, str] = {
+SECURITY_HEADERS: Mapping[str, str] = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "x-frame-options": "DENY",
@@ -55,7 +55,7 @@ def page_headers(page: str = "", *, made_styles: bool = False) -> dict[str, str]
         "frame-ancestors": ["'none'"],
     }
     policy = "; ".join(f"{name} {' '.join(sources)}" for name, sources in rules.items())
-    return {**GUARDED, "content-security-policy": policy, "cache-control": "no-cache"}
+    return {**SECURITY_HEADERS, "content-security-policy": policy, "cache-control": "no-cache"}
 
 
 Takes = Mapping[str, tuple[Any, Any]]
@@ -129,7 +129,7 @@ def add_docs(app: FastAPI) -> None:
 class _Assets(StaticFiles):
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
-        response.headers.update(GUARDED)
+        response.headers.update(SECURITY_HEADERS)
         return response
 
 

@@ -98,7 +98,7 @@ class FastRoutes:
         self._routes: dict[tuple[str, str], Route] = {}
         app.state.request_times = self._times
         app.state.fast_routes = self
-        app.add_middleware(self._stand_before)
+        app.add_middleware(self._wrap)
         app.add_exception_handler(HTTPException, self._respond_to)
         app.add_exception_handler(Exception, self._respond_to)
 
@@ -164,7 +164,7 @@ class FastRoutes:
             return
         await self._others(scope, receive, send)
 
-    def _stand_before(self, others: ASGIApp) -> ASGIApp:
+    def _wrap(self, others: ASGIApp) -> ASGIApp:
         self._others = others
         return self
 

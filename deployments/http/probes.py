@@ -29,7 +29,7 @@ ATTEMPTS = 2  # one slow call or one lost connection is no failure
 PAUSE_S = 0.2  # between two attempts
 
 OK = "ok"
-_UNHARMED: Mapping[str, Any] = MappingProxyType({})
+_NO_CHECKS: Mapping[str, Any] = MappingProxyType({})
 
 
 class Check(NamedTuple):
@@ -37,11 +37,11 @@ class Check(NamedTuple):
 
     Attributes:
         holds: returns False, raises an error or takes too long when it is missing.
-        trouble: the message that says so, without addresses: every client may read it.
+        failure: the message that says so, without addresses: every client may read it.
     """
 
     holds: Callable[[], Any]
-    trouble: str
+    failure: str
 
 
 class Readable(Protocol):
@@ -64,22 +64,22 @@ class Readiness:
 
     def __init__(self, checks: Mapping[str, Check]) -> None:
         self._checks = checks
-        self._verdict: dict[str, str] = {}
-        self._looked_at = -math.inf
-        self._judging = SingleFlight(self._judge)
+        self._results: dict[str, str] = {}
+        self._checked_at = -math.inf
+        self._running = SingleFlight(self._run_checks)
 
-    async def verdict(self) -> Mapping[str, str]:
-        """Return ``ok`` or the trouble, by check."""
-        age_s = asyncio.get_running_loop().time() - self._looked_at
+    async def results(self) -> Mapping[str, str]:
+        """Return ``ok`` or the failure, by check."""
+        age_s = asyncio.get_running_loop().time() - self._checked_at
         if age_s >= PERIOD_S:
             patience_s = PATIENCE_S if age_s < OLD_S else None
-            await asyncio.wait([self._judging.start()], timeout=patience_s)
-        return self._verdict
+            await asyncio.wait([self._running.start()], timeout=patience_s)
+        return self._results
 
-    async def _judge(self) -> None:
+    async def _run_checks(self) -> None:
         outcomes = await asyncio.gather(*map(_outcome, self._checks.values()))
-        self._verdict = dict(zip(self._checks, outcomes, strict=True))
-        self._looked_at = asyncio.get_running_loop().time()
+        self._results = dict(zip(self._checks, outcomes, strict=True))
+        self._checked_at = asyncio.get_running_loop().time()
 
 
 async def _outcome(check: Check) -> str:
@@ -95,7 +95,7 @@ async def _outcome(check: Check) -> str:
             continue
         if answer is not False:
             return OK
-    return check.trouble
+    return check.failure
 
 
 class LivezBody(BaseModel):
@@ -123,7 +123,7 @@ class Probes:
     def __init__(
         self,
         check_health: Callable[[], object] = lambda: None,
-        checks: Mapping[str, Check] = _UNHARMED,
+        checks: Mapping[str, Check] = _NO_CHECKS,
     ) -> None:
         self._check_health = check_health
         self._readiness = Readiness(checks)
@@ -142,7 +142,7 @@ class Probes:
 
     async def readyz(self, scope: Scope, body: bytes) -> Answer:
         """Return whether this replica has all that its work needs, as of the last second."""
-        checks = await self._readiness.verdict()
+        checks = await self._readiness.results()
         ready = all(outcome == OK for outcome in checks.values())
         answer = ReadyzBody(status="ready" if ready else "not ready", checks=dict(checks))
         return _answer(answer, ready)

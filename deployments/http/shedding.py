@@ -4,7 +4,7 @@ No fixed limit is right: the cost of a request differs by machine, by route and 
 So the limit follows the delay from a request's arrival to its turn in the event loop, as TCP adapts
 its window to congestion (additive increase, multiplicative decrease; D.-M. Chiu and R. Jain,
 Computer Networks and ISDN Systems 17, 1989). Only overload makes that delay grow: a request that
-waits for a hidden state or another service does not claim_cluster the event loop.
+waits for a hidden state or another service does not occupy the event loop.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 TARGET_S = 0.08
 PERIOD_S = 0.1
 MAX_AT_WORK = 1000
-LEAST = 256
+MIN_LIMIT = 256
 """The lowest limit. Where other processes take the processor, refusals do not help, and this many
 requests take a fraction of the target."""
 
@@ -59,6 +59,6 @@ class AdaptiveLimit:
     def _adapt(self) -> None:
         if self._longest_s > self._target_s:
             share = max(_SHRINK, self._target_s / self._longest_s)
-            self.now = min(self._most, max(LEAST, min(self.now, self._peak) * share))
+            self.now = min(self._most, max(MIN_LIMIT, min(self.now, self._peak) * share))
         else:
             self.now = min(self._most, self.now * _GROW + 1)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
-from deployments.feed.messages import NOBODY, Decision, Demand
+from deployments.feed.messages import NO_DEMAND, Decision, Demand
 from deployments.inference.policy_model import Decisions
 from deployments.metrics.sampled import Sampled
 from deployments.stateful.replica.batcher import BatcherCounts, SteppedBatch
@@ -97,7 +97,7 @@ class WatchedSteps:
 
     def on_demand_changed(self, demand: Demand) -> None:
         self.watched, self._runs = demand
-        if demand == NOBODY:
+        if demand == NO_DEMAND:
             self._active.clear()
             self._recent = _nothing()
 

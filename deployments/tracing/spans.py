@@ -27,7 +27,7 @@ from opentelemetry.trace import (
 from deployments.log import Outages
 from deployments.trace_context import CURRENT, NOT_TRACED, Trace, sender_of
 
-MOST_PER_S = 100
+MAX_PER_S = 100
 """Traces that a process records: clients must not be able to cause unlimited work."""
 
 
@@ -45,7 +45,7 @@ class Sampler:
         self._share = share
         self._clock = clock
         self._random = (source or random.Random()).random
-        self._left = float(MOST_PER_S)
+        self._left = float(MAX_PER_S)
         self._filled_at = clock()
 
     def decide(self, traceparent: str | None) -> Trace | bool:
@@ -60,7 +60,7 @@ class Sampler:
 
     def _take_place(self) -> bool:
         now = self._clock()
-        self._left = min(MOST_PER_S, self._left + (now - self._filled_at) * MOST_PER_S)
+        self._left = min(MAX_PER_S, self._left + (now - self._filled_at) * MAX_PER_S)
         self._filled_at = now
         if self._left < 1:
             return False
@@ -78,10 +78,12 @@ def to_collector(endpoint: str) -> SpanExporter:
         endpoint: base URL. OpenTelemetry's variables set headers and certificates.
     """
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # it logs every attempt
-    return TellingOutages(OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces", timeout=TIMEOUT_S))
+    return OutageLoggingExporter(
+        OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces", timeout=TIMEOUT_S)
+    )
 
 
-class TellingOutages(SpanExporter):
+class OutageLoggingExporter(SpanExporter):
     """Logs the beginning and the end of an outage of the collector."""
 
     def __init__(self, exporter: SpanExporter) -> None:

@@ -62,13 +62,19 @@ class BaseClient(ABC, Generic[Mode, AnyExchange]):
             InvalidInputError: an address is invalid, or a login is incomplete or ambiguous.
         """
         self._addresses = at = url if isinstance(url, Addresses) else Addresses.at(url)
-        login = make_login(at.gateway, username, password, token)
+        if token is not None and (username is not None or password is not None):
+            raise InvalidInputError("Give a token, or a username and a password, not both")
+        login = make_login(at.gateway, username, password)
         self._engine = CallEngine(timeouts, retries, login)
+        self._bearer = make_bearer(token, "token", "what `greenwave tokens create` has written")
+        origin = "INFERENCE_TOKEN of the service"
+        inference_bearer = make_bearer(inference_token, "inference_token", origin)
         self._closed = False
         self._start(exchange, connections, tls)
-        mode, perform, bearer = self._mode, self._perform, make_bearer(inference_token)
+        mode, perform = self._mode, self._perform
         self.gateway = groups.Gateway(mode, perform, GatewayCalls(at.gateway))
-        self.inference = groups.Inference(mode, perform, InferenceCalls(at.inference, bearer))
+        inference_calls = InferenceCalls(at.inference, inference_bearer)
+        self.inference = groups.Inference(mode, perform, inference_calls)
         self.density = groups.Density(mode, perform, DensityCalls(at.density))
         self.flow = groups.Flow(mode, perform, FlowCalls(at.flow))
         self.accounts = groups.Accounts(mode, perform, AccountCalls(at.accounts))
@@ -77,7 +83,8 @@ class BaseClient(ABC, Generic[Mode, AnyExchange]):
 
     def run(self, name: str | None = None) -> groups.Run[Mode]:
         """Return the calls of the gateway for one simulation run."""
-        return groups.Run(self._mode, self._perform, RunCalls(self._addresses.gateway, name))
+        calls = RunCalls(self._addresses.gateway, name, self._bearer)
+        return groups.Run(self._mode, self._perform, calls)
 
     def _check_open(self, call: Call[Any]) -> None:
         if self._closed:

@@ -20,6 +20,7 @@ from load_tests.bench.report import Report, describe_machine
 from load_tests.bench.results import Results
 from load_tests.harness.command_line import names_of
 from load_tests.harness.shipped import ROOT
+from load_tests.harness.system import free_port_base
 from load_tests.harness.wrk import WrkError, wrk_command
 from serve_app.errors import DeployError, InstanceError
 
@@ -30,10 +31,6 @@ MODULES = {
     "growth": "many hidden states, junctions or records beside few",
     "replicas": "several replicas, a shadow or a canary beside one replica",
     "hostile": "well-behaved clients beside hostile ones",
-}
-ALIASES = {
-    "forecasts": ("forecasts-records", ["density", "flow"]),
-    "records": ("forecasts-records", ["sqlite", "redis"]),
 }
 ERRORS = (
     BenchmarkError,
@@ -51,22 +48,16 @@ def main(arguments: list[str]) -> int:
         lines = "".join(f"    {each:<18} {about}\n" for each, about in MODULES.items())
         sys.stdout.write((__doc__ or "").format(benchmarks=lines) + "\n")
         return 0
-    name, only = ALIASES.get(name, (name, None))
     if name not in MODULES:
-        known = ", ".join([*MODULES, *ALIASES])
-        sys.stderr.write(f"Unknown benchmark {name!r}; known: {known}.\n")
+        sys.stderr.write(f"Unknown benchmark {name!r}; known: {', '.join(MODULES)}.\n")
         return 2
     module = import_module(f"load_tests.bench.{name.replace('-', '_')}")
-    return run(module.BENCHMARK, rest, only)
+    return run(module.BENCHMARK, rest)
 
 
-def run(benchmark: Benchmark, arguments: list[str], only: list[str] | None = None) -> int:
-    """Measure, print and write the report; return 1 if a figure is missing.
-
-    Args:
-        only: the parts to measure by default.
-    """
-    options = _read_options(benchmark, arguments, only)
+def run(benchmark: Benchmark, arguments: list[str]) -> int:
+    """Measure, print and write the report; return 1 if a figure is missing."""
+    options = _read_options(benchmark, arguments)
     conditions, results, whole = describe_machine(), Results(), True
     try:
         wrk_command("", 1, 1.0, ())
@@ -87,9 +78,7 @@ def run(benchmark: Benchmark, arguments: list[str], only: list[str] | None = Non
     return 0 if whole else 1
 
 
-def _read_options(
-    benchmark: Benchmark, arguments: list[str], only: list[str] | None
-) -> argparse.Namespace:
+def _read_options(benchmark: Benchmark, arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog=f"make bench-{benchmark.name}",
         description=benchmark.about,
@@ -99,7 +88,7 @@ def _read_options(
     parser.add_argument(
         "--only",
         type=names_of(benchmark.parts),
-        default=only or list(benchmark.parts),
+        default=list(benchmark.parts),
         metavar="PART,...",
         help=f"some of: {parts} (default: all)",
     )
@@ -125,13 +114,8 @@ def _read_options(
     parser.add_argument(
         "--docs", action="store_true", help="replace the tables and pictures in docs/ instead"
     )
-    parser.add_argument(
-        "--port-base",
-        type=int,
-        default=benchmark.port_base,
-        help="first of 500 ports (default: %(default)s)",
-    )
     options = parser.parse_args(arguments)
+    options.port_base = free_port_base()
     if benchmark.sizes and options.sizes and len(options.only) != 1:
         parser.error("--sizes needs --only with one part.")
     in_parts = {each.part for each in benchmark.sections}

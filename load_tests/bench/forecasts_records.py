@@ -4,8 +4,8 @@ The peer of a forecast runs its network in eager PyTorch, as one would first wri
 runs Greenwave's own model. The peer of the loans uses a store of the same kind, SQLite or Redis,
 with every write synced to disk.
 
-    make bench-forecasts ARGS="--rounds 7"
-    make bench-records ARGS="--only redis"
+    make bench-forecasts-records ARGS="--only density,flow --rounds 7"
+    make bench-forecasts-records ARGS="--only redis"
 """
 
 from __future__ import annotations
@@ -159,5 +159,4 @@ BENCHMARK = Benchmark(
             ],
         )
     ],
-    port_base=23000,
 )

@@ -155,5 +155,4 @@ BENCHMARK = Benchmark(
             notes=_cores,
         )
     ],
-    port_base=22500,
 )

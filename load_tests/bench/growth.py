@@ -338,7 +338,6 @@ BENCHMARK = Benchmark(
         ),
         Section("make bench-growth, records", [_RECORD_COLUMNS], part="records"),
     ],
-    port_base=25000,
     rounds=3,
     sizes=SIZES,
 )

@@ -55,7 +55,6 @@ class Benchmark:
         parts: what ``--only`` can select.
         measure: adds figures to the results.
         sections: of its report.
-        port_base: of the first of its 500 ports, by default.
         sizes: what ``--sizes`` replaces, by part.
     """
 
@@ -64,7 +63,6 @@ class Benchmark:
     parts: Sequence[str]
     measure: Callable[[argparse.Namespace, Results], None]
     sections: Sequence[Section]
-    port_base: int
     rounds: int = 5
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
 

@@ -48,7 +48,7 @@ class Hostile:
         repeats: whether it connects and sends again as soon as it is answered or cut off.
         half_closed: whether it closes its side at once.
         clients: how many of those that only hold connections.
-        edge_only: whether Serve's front has no defence, and admits nobody else.
+        edge_only: whether Serve's front has no defence, and admits no other client.
     """
 
     about: str
@@ -231,6 +231,5 @@ BENCHMARK = Benchmark(
             ],
         )
     ],
-    port_base=24000,
     rounds=2,
 )

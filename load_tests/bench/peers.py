@@ -374,6 +374,5 @@ BENCHMARK = Benchmark(
             notes=_settings,
         ),
     ],
-    port_base=22000,
     rounds=3,
 )

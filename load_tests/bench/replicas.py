@@ -118,6 +118,5 @@ BENCHMARK = Benchmark(
     parts=["one", "three", "turns", "apart", "shadow", "canary"],
     measure=_measure,
     sections=[Section("make bench-replicas", _TABLES, THRESHOLDS)],
-    port_base=23500,
     rounds=5,
 )

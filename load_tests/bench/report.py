@@ -108,7 +108,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """The results of a run, its conditions, and what is to be told of them."""
+    """The results of a run, its conditions, and the sections that show them."""
 
     name: str
     sections: Sequence[Section]

@@ -1,4 +1,4 @@
-"""Injects faults into systems of its own, under load, and reports what they cost.
+"""Inject faults into separate systems under load, and report what they cost.
 
     services   kills parts of a whole system, changes its version: how long is a service away?
     states     kills, pauses and changes replicas, state actors and the store: is a step lost?
@@ -13,13 +13,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import httpx
 from rich import box
@@ -32,14 +30,14 @@ from load_tests.chaos.clients import LOADS
 from load_tests.chaos.history import Outcome
 from load_tests.chaos.requests import ANSWERED
 from load_tests.chaos.service_experiments import ServiceResult
+from load_tests.chaos.service_faults import ServiceFault
 from load_tests.chaos.state_experiments import StateResult
-from load_tests.chaos.state_faults import MODES, ApplicationUnderTest
+from load_tests.chaos.state_faults import MODES, ApplicationUnderTest, StateFault
 from load_tests.harness.command_line import names_of
 from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.shipped import ROOT
-from load_tests.harness.system import System, free_port_base, make_instance
+from load_tests.harness.system import System, make_instance
 from load_tests.harness.system_under_test import system_under_test
-from serve_app.processes.ports import Ports
 
 SERVICES = """Kills the parts of a whole system one by one, and changes its version, well and badly,
 under the load of clients of every service.
@@ -58,10 +56,6 @@ The exit code is 1 when a promise of docs/hidden-states.md is broken.
     make chaos ARGS="states --faults replica,actor --modes actor --seconds 12"
 """
 _WORDS = ("fault", "mode", "outcomes", "promise")
-_FIGURES = (
-    *("requests", "answered", "refused", "unknown", "away_s"),
-    *("lost", "lost_ms", "doubled", "revived"),
-)
 
 console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)
 
@@ -83,12 +77,10 @@ def main(arguments: Sequence[str]) -> int:
 
 def run_services(arguments: Sequence[str]) -> int:
     faults = service_faults.FAULTS
-    parser = _parser(SERVICES)
+    parser = _parser(SERVICES, faults.values())
     parser.add_argument("--only", type=names_of(faults), default=list(faults), help=_BY_COMMA)
     parser.add_argument("--seconds", type=float, default=10.0, help="shortest load of each")
     options = parser.parse_args(arguments)
-    if options.list:
-        return _list((each.name, each.about) for each in faults.values())
     results: list[ServiceResult] = []
     console.print("Starting the whole system ...")
     with _reported(), system_under_test() as sut:
@@ -99,13 +91,14 @@ def run_services(arguments: Sequence[str]) -> int:
             _print_verdict("noticed", results[-1].complaints())
     if results:
         title = "longest time without an answer of a service, in seconds"
-        console.print(_table(title, [_services_cells(each) for each in results]))
-    return _finish(options, [_service_row(each) for each in results], complete=len(options.only))
+        console.print(_table(title, [_service_row(each) for each in results]))
+    complained = any(each.complaints() for each in results)
+    return 1 if complained or len(results) != len(options.only) else 0
 
 
 def run_states(arguments: Sequence[str]) -> int:
     faults = state_faults.FAULTS
-    parser = _parser(STATES)
+    parser = _parser(STATES, faults.values())
     parser.add_argument("--faults", type=names_of(faults), default=list(faults), help=_BY_COMMA)
     parser.add_argument(
         "--modes", type=names_of(MODES), default=list(MODES), help=f"by comma: {', '.join(MODES)}"
@@ -118,12 +111,9 @@ def run_states(arguments: Sequence[str]) -> int:
         " idempotency keys, a fifth of them repeated",
     )
     parser.add_argument("--seconds", type=float, default=12.0, help="shortest load of each")
-    parser.add_argument("--port-base", type=int, help="first of the system's 500 ports")
     options = parser.parse_args(arguments)
-    if options.list:
-        return _list((each.name, each.about) for each in faults.values())
     results: list[StateResult] = []
-    with _reported(), _system(options.port_base) as (system, redis):
+    with _reported(), _system() as (system, redis):
         for mode in options.modes:
             args = {**MODES[mode], "restore_after_restart": True}
             app = ApplicationUnderTest(system, mode, args, redis)
@@ -138,31 +128,25 @@ def run_states(arguments: Sequence[str]) -> int:
                 if results[-1].broken():
                     for finding in results[-1].verdict.findings[:3]:
                         console.print(f"      {finding}", markup=False, style="dim")
-    rows = [_state_row(each) for each in results]
-    if rows:
+    if results:
         title = "steps lost, doubled, revived; away: longest time without an answer"
-        console.print(_table(title, [_states_cells(each) for each in rows]))
-    return _finish(options, rows, complete=len(options.faults) * len(options.modes))
+        console.print(_table(title, [_state_row(each) for each in results]))
+    broken = any(each.broken() for each in results)
+    return 1 if broken or len(results) != len(options.faults) * len(options.modes) else 0
 
 
 _BY_COMMA = "by comma; all by default"
 
 
-def _parser(description: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser(
+    description: str, faults: Iterable[ServiceFault | StateFault]
+) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(
         prog="make chaos",
         description=description,
+        epilog="faults:\n" + "\n".join(f"  {each.name:14} {each.about}" for each in faults),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    parser.add_argument("--list", action="store_true", help="list the faults, and stop")
-    return parser
-
-
-def _list(faults: Iterator[tuple[str, str]]) -> int:
-    for name, about in faults:
-        console.print(f"{name:14} {about}")
-    return 0
 
 
 @contextlib.contextmanager
@@ -177,12 +161,11 @@ def _reported() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _system(port_base: int | None) -> Iterator[tuple[System, RedisServer]]:
+def _system() -> Iterator[tuple[System, RedisServer]]:
     temp_dir = Path(tempfile.mkdtemp(prefix="gwc-", dir="/tmp"))
     redis = RedisServer(temp_dir / "redis")
-    ports = Ports.from_base(port_base or free_port_base())
-    env = {"PYTHONPATH": str(ROOT), "STORE_URL": redis.url}
-    instance = make_instance(temp_dir / "data", temp_dir, ports, **env)
+    data_dir, code = temp_dir / "data", str(ROOT)
+    instance = make_instance(data_dir, temp_dir, PYTHONPATH=code, STORE_URL=redis.url)
     system = System(instance)
     try:
         redis.start()
@@ -202,28 +185,7 @@ def _print_verdict(otherwise: str, complaints: Sequence[str]) -> None:
         console.print(f"    {sentence}", markup=False)
 
 
-def _finish(options: argparse.Namespace, rows: list[dict[str, Any]], complete: int) -> int:
-    """Write the figures, and return 1 if an experiment is missing or has complaints."""
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1))
-    complaints = any(row.get("complaints") or row.get("broken") for row in rows)
-    return 1 if complaints or len(rows) != complete else 0
-
-
-def _service_row(result: ServiceResult) -> dict[str, Any]:
-    return {
-        "event": result.fault.name,
-        "about": result.fault.about,
-        "away_s": {name: round(seconds, 2) for name, seconds in result.away_s.items()},
-        "slowest_s": round(result.slowest_s, 2),
-        "requests": dict(result.kinds),
-        "lost_steps": result.lost,
-        "missing_records": result.missing,
-        "complaints": result.complaints(),
-    }
-
-
-def _services_cells(result: ServiceResult) -> dict[str, str]:
+def _service_row(result: ServiceResult) -> dict[str, str]:
     others = [f"{n} x {kind}" for kind, n in result.kinds.items() if kind != ANSWERED]
     return {
         "fault": result.fault.about,
@@ -235,25 +197,18 @@ def _services_cells(result: ServiceResult) -> dict[str, str]:
     }
 
 
-def _state_row(result: StateResult) -> dict[str, Any]:
+def _state_row(result: StateResult) -> dict[str, str]:
     history, verdict = result.history, result.verdict
     return {
         "fault": result.fault.name,
         "mode": result.mode,
-        "requests": len(history.predictions),
-        **{outcome.value: history.count(outcome) for outcome in Outcome},
-        "away_s": round(history.away_s(), 2),
-        **{harm.value: verdict.steps(harm) for harm in Harm},
-        "lost_ms": round(1e3 * verdict.lost_s, 1),
-        "silent": result.silent,
-        "broken": result.broken(),
+        "requests": f"{len(history.predictions)}",
+        **{outcome.value: f"{history.count(outcome)}" for outcome in Outcome},
+        "away s": f"{history.away_s():.2f}",
+        **{harm.value: f"{verdict.steps(harm)}" for harm in Harm if harm is not Harm.WRONG},
+        "lost ms": f"{1e3 * verdict.lost_s:.1f}",
+        "promise": "[red]broken[/red]" if result.broken() else "[green]kept[/green]",
     }
-
-
-def _states_cells(row: Mapping[str, Any]) -> dict[str, str]:
-    figures = ("fault", "mode", *_FIGURES)
-    promise = "[red]broken[/red]" if row["broken"] else "[green]kept[/green]"
-    return {name.replace("_", " "): str(row[name]) for name in figures} | {"promise": promise}
 
 
 def _table(title: str, rows: Sequence[Mapping[str, str]]) -> Table:

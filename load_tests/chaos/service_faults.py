@@ -174,7 +174,7 @@ KILLS = (
     ServiceFault("proxy", "Ray's Python proxy", _kill("ray::ProxyActor")),
     ServiceFault("controller", "Serve's controller", _kill("ray::ServeController")),
     ServiceFault("edge", "the edge", _kill("edge.cfg"), max_away_s=FRONT_S, may_break=True),
-    ServiceFault("keeper", "the supervisor of Ray and the edge", _kill("supervisord")),
+    ServiceFault("supervisor", "the supervisor of Ray and the edge", _kill("supervisord")),
     ServiceFault(
         "raylet", "Ray's raylet", _kill("/raylet/raylet"), max_away_s=RAY_S, may_lose=True
     ),

@@ -1,4 +1,4 @@
-"""Ports for servers of tests, which nothing takes between the choice and the start."""
+"""Free ports for the servers of tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PORTS = range(11_000, 20_000)
 
 
 def free_ports(number: int, host: str = "127.0.0.1") -> list[int]:
-    """Find so many ports of an address of this machine that nobody listens on."""
+    """Find so many ports of a local address without a listener."""
     found: list[int] = []
     with contextlib.ExitStack() as held:
         while len(found) < number:
@@ -24,5 +24,5 @@ def free_ports(number: int, host: str = "127.0.0.1") -> list[int]:
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """Find one."""
+    """Find one port."""
     return free_ports(1, host)[0]

@@ -1,4 +1,4 @@
-"""Applications of serve_config.yaml, with what a test or a benchmark wants otherwise."""
+"""Applications of serve_config.yaml, with the changes of a test or a benchmark."""
 
 from __future__ import annotations
 

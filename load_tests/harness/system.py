@@ -128,11 +128,10 @@ class System:
                 self.kill(process)
 
 
-def make_instance(folder: Path, temp_dir: Path, ports: Ports | None = None, **env: str) -> Instance:
+def make_instance(folder: Path, temp_dir: Path, **env: str) -> Instance:
     """Return an instance whose replicas drain for two seconds instead of thirty."""
     env = {"RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "2"} | env
-    ports = ports or Ports.from_base(free_port_base())
-    return Instance(folder, ports, temp_dir=temp_dir, env=env)
+    return Instance(folder, Ports.from_base(free_port_base()), temp_dir=temp_dir, env=env)
 
 
 @contextlib.contextmanager

@@ -1,1 +1,1 @@
-"""Clusters of several nodes on one machine, each in a network namespace of its own."""
+"""Clusters of several nodes on one machine, each in its own network namespace."""

@@ -1,4 +1,4 @@
-"""One machine of a cluster: Ray started in a namespace, with folders of its own."""
+"""One machine of a cluster: Ray started in a namespace, with its own folders."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from load_tests.scenarios.gates import LoadTestError, read_gates
 from load_tests.scenarios.scenarios import DEFAULT, SCENARIOS, describe
-from load_tests.scenarios.session import Load, Session, console
+from load_tests.scenarios.session import LoadOptions, Session, console
 from load_tests.scenarios.target import find_target
 from serve_app.processes.ports import add_port_base
 
@@ -32,7 +32,7 @@ def main() -> int:
         gates = read_gates(options.gates)
         target = find_target(options.port_base, options.host)
         target.check()
-        load = Load(
+        load = LoadOptions(
             target.url,
             options.folder.resolve(),
             options.users,

@@ -78,10 +78,10 @@ class Verdict:
         allowed = f"{number.format(self.bound)} allowed"
         if self.measured is None:
             return f"{self.what}: nothing was measured, {allowed} {what}"
-        told = f"{self.what}: {number.format(self.measured)} {what}, {allowed}"
+        text = f"{self.what}: {number.format(self.measured)} {what}, {allowed}"
         if self.is_met:
-            return told
-        return f"{told}: {number.format(self.measured - self.bound)} too much"
+            return text
+        return f"{text}: {number.format(self.measured - self.bound)} too much"
 
 
 def read_gates(path: Path) -> Gates:

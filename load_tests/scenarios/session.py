@@ -1,4 +1,4 @@
-"""Runs scenarios with Locust in processes of its own, and judges the results."""
+"""Runs scenarios with Locust in separate processes, and judges the results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ console = Console(highlight=False, soft_wrap=True)
 
 
 @dataclass(frozen=True)
-class Load:
+class LoadOptions:
     """What the scenarios of a run have in common; None is the default of the scenario.
 
     Attributes:
@@ -89,7 +89,7 @@ class Session:
     """A system, how it is loaded, and the gates of every scenario."""
 
     target: LoadTarget
-    load: Load
+    load: LoadOptions
     gates: Gates
 
     def check(self, scenarios: Sequence[str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,7 +30,7 @@ QUIET = [
 
 
 @pytest.fixture(scope="session")
-def chromium() -> tuple[str, str]:
+def chromium():
     """Return the paths of the browser and its driver."""
     names = ("chromium", "chromium-browser", "google-chrome")
     browser = next(filter(None, map(shutil.which, names)), None)
@@ -42,7 +41,7 @@ def chromium() -> tuple[str, str]:
 
 
 @pytest.fixture(scope="package")
-def edge(chromium: tuple[str, str]) -> Iterator[Edge]:
+def edge(chromium):
     """Serve one service of each kind behind the edge."""
     temp_dir = Path(tempfile.mkdtemp(prefix="gwt-", dir="/tmp"))
     system = System(make_instance(temp_dir / "data", temp_dir))
@@ -60,7 +59,7 @@ def edge(chromium: tuple[str, str]) -> Iterator[Edge]:
 
 
 @pytest.fixture
-def browser(chromium: tuple[str, str], tmp_path: Path) -> Iterator[webdriver.Chrome]:
+def browser(chromium, tmp_path):
     binary, driver_binary = chromium
     options = webdriver.ChromeOptions()
     options.binary_location = binary

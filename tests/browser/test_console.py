@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -17,7 +17,6 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
 from load_tests.harness.system import System
-from serve_app.processes.edge import Edge
 from tests.cluster.gateway.conftest import USER
 
 pytestmark = pytest.mark.timeout(300)  # the first test waits for the system
@@ -64,21 +63,21 @@ class Console:
         return [int(text) for text in self.script(f"return [...{cells}].map((e) => e.textContent)")]
 
     def complaints(self) -> list[str]:
-        lines = self.browser.get_log("browser")  # type: ignore[no-untyped-call]
+        lines = self.browser.get_log("browser")
         return [line["message"] for line in lines]
 
 
 @pytest.fixture
-def console(browser: Chrome, edge: Edge) -> Console:
+def console(browser, edge):
     return Console(browser, edge.urls()["inference"])
 
 
 @pytest.fixture
-def driving(edge: Edge) -> Iterator[str]:
+def driving(edge):
     """Drive a run, as a simulation would."""
     run, url, ended = f"drives-{time.time_ns()}", edge.urls()["inference"], threading.Event()
 
-    def drive() -> None:
+    def drive():
         body = {"junction_id": CENTER, "obs_data": [1, 0, 0, 0, 1, *([0.25] * 14)]}
         with httpx.Client(base_url=url, headers={"X-Simulation-Run": run}, timeout=10) as client:
             while not ended.wait(0.1):
@@ -112,12 +111,12 @@ def test_a_user_logs_in_and_sees_decisions_within_a_second(console, edge, drivin
 
 
 @pytest.fixture
-def live(console: Console, driving: str) -> Console:
+def live(console, driving):
     """Open the console of a user who has logged in."""
     console.open()
     console.log_in()
     console.wait(console.says("#run-facts", driving))
-    console.browser.get_log("browser")  # type: ignore[no-untyped-call]  # the refusal before
+    console.browser.get_log("browser")
     return console
 
 
@@ -140,7 +139,7 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(live):
 
 
 def test_a_killed_replica_is_seen_to_go_and_its_successor_to_run(live, edge):
-    def app() -> str:
+    def app():
         item = live.script("return document.querySelector('#replicas li[data-app=density]')")
         return str(item.get_attribute("class")) if item else ""
 

@@ -58,12 +58,12 @@ class Page:
         return status.text.split()[0], json.loads(answer.text.removeprefix("Download").strip())
 
     def complaints(self) -> list[str]:
-        lines = self._browser.get_log("browser")  # type: ignore[no-untyped-call]
+        lines = self._browser.get_log("browser")
         return [line["message"] for line in lines]
 
 
 @pytest.fixture
-def page(browser: Chrome) -> Page:
+def page(browser):
     return Page(browser)
 
 

@@ -14,8 +14,6 @@ from PIL import Image
 from selenium.webdriver import Chrome
 from selenium.webdriver.support.wait import WebDriverWait
 
-from serve_app.processes.edge import Edge
-
 pytestmark = pytest.mark.timeout(300)  # the first test waits for the system
 
 TIMEOUT_S = 30
@@ -28,12 +26,12 @@ fetch("/api/authenticate", {method: "POST", headers}).then(answer => done(answer
 
 
 @pytest.fixture
-def pictures(tmp_path: Path) -> Path:
+def pictures(tmp_path):
     return Path(os.environ.get("SCREENSHOTS", tmp_path))
 
 
 @pytest.fixture
-def ray(browser: Chrome, edge: Edge) -> Chrome:
+def ray(browser, edge):
     """Open Ray's dashboard, with Ray's token where there is one."""
     browser.get(edge.instance.dashboard_url)
     browser.set_script_timeout(TIMEOUT_S)
@@ -64,9 +62,7 @@ def keep(browser: Chrome, path: Path) -> None:
         ),
     ],
 )
-def test_a_page_names_what_runs(
-    ray: Chrome, edge: Edge, pictures: Path, page: str, names: list[str]
-) -> None:
+def test_a_page_names_what_runs(ray, edge, pictures, page, names):
     ray.get(f"{edge.instance.dashboard_url}/#/{page}")
     ray.refresh()
     body = ray.find_element("tag name", "body")

@@ -103,7 +103,7 @@ async def test_a_node_that_is_added_takes_the_place_of_one_that_goes(cluster: Cl
 
 @asynccontextmanager
 async def back_afterwards(cluster: Cluster, node: Node) -> AsyncIterator[None]:
-    """Start a node again, as whoever keeps it does, and wait until it has its share."""
+    """Start a node again, as its supervisor does, and wait until it has its share."""
     try:
         yield
     finally:

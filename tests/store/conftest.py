@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-
 import pytest
 import redis
 
-from deployments.store import Store, open_store
+from deployments.store import open_store
 from load_tests.harness.redis_server import RedisServer
 
 pytest.register_assert_rewrite("tests.races")
 
 
 @pytest.fixture(scope="session")
-def shared_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+def shared_redis(tmp_path_factory):
     """Share one server among tests that leave it running; `store_url` empties it for each."""
     server = RedisServer(tmp_path_factory.mktemp("redis")).start()
     yield server
@@ -23,7 +20,7 @@ def shared_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 
 
 @pytest.fixture
-def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
+def redis_server(tmp_path):
     """Start a server of the test's own, to be killed or paused."""
     server = RedisServer(tmp_path / "redis").start()
     yield server
@@ -31,7 +28,7 @@ def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
 
 
 @pytest.fixture(params=["sqlite", "redis"])
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def store_url(request, tmp_path):
     """Return the URL of an empty store of each kind."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'store.db'}"
@@ -42,7 +39,7 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-async def store(store_url: str) -> AsyncIterator[Store]:
+async def store(store_url):
     opened = open_store(store_url)
     yield opened
     await opened.close()

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 
 from deployments.access.audit import AuditLog, Entry
-from deployments.store import Store, StoreUnavailable
+from deployments.store import StoreUnavailable
 
 WRITERS, BATCHES = 4, 10
 
 
-async def test_entries_of_several_replicas_are_all_kept_up_to_the_bound(store: Store):
+async def test_entries_of_several_replicas_are_all_kept_up_to_the_bound(store):
     log = AuditLog(store, most=WRITERS * BATCHES * 2 - 5)
 
-    async def write(writer: int) -> None:
+    async def write(writer):
         for batch in range(BATCHES):
             texts = [f"{writer}-{batch}-{number}" for number in range(2)]
             entries = [Entry("uses", 1, "login", text, "", "", 1, 1) for text in texts]

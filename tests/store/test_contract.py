@@ -25,43 +25,43 @@ async def scanned(store: Store, table: str = TABLE) -> dict[str, bytes]:
 
 
 class TestCreate:
-    async def test_a_created_document_is_found_by_key_and_by_index(self, store: Store):
+    async def test_a_created_document_is_found_by_key_and_by_index(self, store):
         await store.create(TABLE, Document("1", b"one", "4354437687"))
         assert await store.get(TABLE, "1") == b"one"
         assert await store.get_by_index(TABLE, "4354437687") == b"one"
 
-    async def test_a_taken_index_is_refused_and_nothing_written(self, store: Store):
+    async def test_a_taken_index_is_refused_and_nothing_written(self, store):
         await store.create(TABLE, Document("1", b"one", "i"))
         with pytest.raises(DuplicateIndex):
             await store.create(TABLE, Document("2", b"two", "i"))
         assert await scanned(store) == {"1": b"one"}
 
-    async def test_a_taken_key_is_refused_and_nothing_written(self, store: Store):
+    async def test_a_taken_key_is_refused_and_nothing_written(self, store):
         await store.create(TABLE, Document("1", b"one", "i"))
         with pytest.raises(DuplicateKey):
             await store.create(TABLE, Document("1", b"two", "j"))
         assert await store.get(TABLE, "1") == b"one"
         assert await store.get_by_index(TABLE, "j") is None
 
-    async def test_both_taken_reports_the_index(self, store: Store):
+    async def test_both_taken_reports_the_index(self, store):
         await store.create(TABLE, Document("1", b"one", "i"))
         with pytest.raises(DuplicateIndex):
             await store.create(TABLE, Document("1", b"two", "i"))
 
-    async def test_documents_without_an_index_do_not_collide(self, store: Store):
+    async def test_documents_without_an_index_do_not_collide(self, store):
         await store.create(TABLE, Document("1", b"one"))
         await store.create(TABLE, Document("2", b"two"))
         assert await scanned(store) == {"1": b"one", "2": b"two"}
         with pytest.raises(DuplicateKey):
             await store.create(TABLE, Document("1", b"again"))
 
-    async def test_tables_do_not_share_keys_or_indexes(self, store: Store):
+    async def test_tables_do_not_share_keys_or_indexes(self, store):
         await store.create("loans", Document("1", b"loan", "i"))
         await store.create("cards", Document("1", b"card", "i"))
         assert await store.get_by_index("loans", "i") == b"loan"
         assert await store.get_by_index("cards", "i") == b"card"
 
-    async def test_values_are_any_bytes_and_names_any_text(self, store: Store):
+    async def test_values_are_any_bytes_and_names_any_text(self, store):
         value = bytes(range(256))
         await store.create(TABLE, Document("ключ {x} 'y' \" \n", value, "índice\n:*?"))
         assert await store.get_by_index(TABLE, "índice\n:*?") == value
@@ -69,7 +69,7 @@ class TestCreate:
 
 
 class TestCreateMany:
-    async def test_each_is_created_or_refused_in_its_own_position(self, store: Store):
+    async def test_each_is_created_or_refused_in_its_own_position(self, store):
         await store.create(TABLE, Document("1", b"one", "i"))
         errors = await store.create_many(
             TABLE,
@@ -85,50 +85,50 @@ class TestCreateMany:
         assert kinds == [type(None), DuplicateKey, DuplicateIndex, DuplicateIndex, type(None)]
         assert await scanned(store) == {"1": b"one", "2": b"two", "5": b"five"}
 
-    async def test_more_than_one_batch(self, store: Store):
+    async def test_more_than_one_batch(self, store):
         documents = [Document(f"{n}", b"%d" % n, f"i{n}") for n in range(2500)]
         assert await store.create_many(TABLE, documents) == [None] * 2500
         assert len(await scanned(store)) == 2500
         assert await store.get_by_index(TABLE, "i2499") == b"2499"
 
-    async def test_nothing_to_create(self, store: Store):
+    async def test_nothing_to_create(self, store):
         assert await store.create_many(TABLE, []) == []
 
 
 class TestGet:
-    async def test_an_unknown_key_or_index_is_none(self, store: Store):
+    async def test_an_unknown_key_or_index_is_none(self, store):
         await store.create(TABLE, Document("1", b"one", "i"))
         assert await store.get(TABLE, "i") is None
         assert await store.get_by_index(TABLE, "1") is None
 
 
 class TestReplace:
-    async def test_the_value_changes_and_the_index_stays(self, store: Store):
+    async def test_the_value_changes_and_the_index_stays(self, store):
         await store.create(TABLE, Document("1", b"one", "i"))
         await store.replace(TABLE, Document("1", b"new", "i"))
         assert await store.get_by_index(TABLE, "i") == b"new"
 
-    async def test_a_new_index_replaces_the_old_one_which_becomes_free(self, store: Store):
+    async def test_a_new_index_replaces_the_old_one_which_becomes_free(self, store):
         await store.create(TABLE, Document("1", b"one", "i"))
         await store.replace(TABLE, Document("1", b"new", "j"))
         assert await store.get_by_index(TABLE, "i") is None
         assert await store.get_by_index(TABLE, "j") == b"new"
         await store.create(TABLE, Document("2", b"two", "i"))
 
-    async def test_an_index_can_be_taken_away_and_given(self, store: Store):
+    async def test_an_index_can_be_taken_away_and_given(self, store):
         await store.create(TABLE, Document("1", b"one", "i"))
         await store.replace(TABLE, Document("1", b"bare"))
         assert await store.get_by_index(TABLE, "i") is None
         await store.replace(TABLE, Document("1", b"named", "k"))
         assert await store.get_by_index(TABLE, "k") == b"named"
 
-    async def test_an_unknown_key_is_an_error_even_with_a_taken_index(self, store: Store):
+    async def test_an_unknown_key_is_an_error_even_with_a_taken_index(self, store):
         await store.create(TABLE, Document("1", b"one", "i"))
         with pytest.raises(DocumentNotFound):
             await store.replace(TABLE, Document("2", b"two", "i"))
         assert await scanned(store) == {"1": b"one"}
 
-    async def test_an_index_of_another_document_is_refused_and_nothing_changes(self, store: Store):
+    async def test_an_index_of_another_document_is_refused_and_nothing_changes(self, store):
         await store.create(TABLE, Document("1", b"one", "i"))
         await store.create(TABLE, Document("2", b"two", "j"))
         with pytest.raises(DuplicateIndex):
@@ -136,7 +136,7 @@ class TestReplace:
         assert await store.get_by_index(TABLE, "i") == b"one"
         assert await store.get_by_index(TABLE, "j") == b"two"
 
-    async def test_concurrent_replacements_leave_one_whole_document(self, store: Store):
+    async def test_concurrent_replacements_leave_one_whole_document(self, store):
         await store.create(TABLE, Document("1", b"start", "start"))
         names = [f"n{n}" for n in range(20)]
         await asyncio.gather(
@@ -148,57 +148,55 @@ class TestReplace:
 
 
 class TestDelete:
-    async def test_by_index_frees_key_and_index(self, store: Store):
+    async def test_by_index_frees_key_and_index(self, store):
         await store.create(TABLE, Document("1", b"one", "i"))
         assert await store.delete_by_index(TABLE, "i") is True
         assert await store.delete_by_index(TABLE, "i") is False
         assert await store.get(TABLE, "1") is None
         await store.create(TABLE, Document("1", b"again", "i"))
 
-    async def test_many_counts_what_was_there_and_frees_indexes(self, store: Store):
+    async def test_many_counts_what_was_there_and_frees_indexes(self, store):
         await store.create(TABLE, Document("1", b"one", "i"))
         await store.put_many(TABLE, {"2": b"two", "3": b"three"})
         assert await store.delete_many(TABLE, ["1", "2", "9"]) == 2
         assert await scanned(store) == {"3": b"three"}
         await store.create(TABLE, Document("4", b"four", "i"))
 
-    async def test_many_in_more_than_one_batch(self, store: Store):
+    async def test_many_in_more_than_one_batch(self, store):
         keys = [f"{n}" for n in range(2500)]
         await store.put_many(TABLE, dict.fromkeys(keys, b"x"))
         assert await store.delete_many(TABLE, keys) == 2500
         assert await scanned(store) == {}
 
-    async def test_nothing_to_delete(self, store: Store):
+    async def test_nothing_to_delete(self, store):
         assert await store.delete_many(TABLE, []) == 0
 
 
 class TestPutMany:
-    async def test_writes_new_documents_and_overwrites_old_ones(self, store: Store):
+    async def test_writes_new_documents_and_overwrites_old_ones(self, store):
         await store.put_many(TABLE, {"1": b"one", "2": b"two"})
         await store.put_many(TABLE, {"2": b"new", "3": b"three"})
         assert await scanned(store) == {"1": b"one", "2": b"new", "3": b"three"}
 
-    async def test_keeps_the_index_of_an_old_document(self, store: Store):
+    async def test_keeps_the_index_of_an_old_document(self, store):
         await store.create(TABLE, Document("1", b"one", "i"))
         await store.put_many(TABLE, {"1": b"new"})
         assert await store.get_by_index(TABLE, "i") == b"new"
 
-    async def test_nothing_to_put(self, store: Store):
+    async def test_nothing_to_put(self, store):
         await store.put_many(TABLE, {})
         assert await scanned(store) == {}
 
 
 class TestChange:
-    async def test_writes_and_deletes_when_the_condition_holds(self, store: Store):
+    async def test_writes_and_deletes_when_the_condition_holds(self, store):
         await store.put_many(TABLE, {"fence": b"1", "old": b"x", "kept": b"x"})
         puts = {"fence": b"2", "new": b"y"}
         assert await store.change(TABLE, puts, ["old", "never"], when=Expected("fence", b"1"))
         assert await scanned(store) == {"fence": b"2", "new": b"y", "kept": b"x"}
 
     @pytest.mark.parametrize("value", [b"", b"1", b"22", None])
-    async def test_changes_nothing_when_another_value_is_found(
-        self, store: Store, value: bytes | None
-    ):
+    async def test_changes_nothing_when_another_value_is_found(self, store, value):
         before = {"fence": b"2", "old": b"x"}
         await store.put_many(TABLE, before)
         when = Expected("fence", value)
@@ -206,14 +204,12 @@ class TestChange:
         assert await scanned(store) == before
 
     @pytest.mark.parametrize("value", [b"", b"1"])
-    async def test_changes_nothing_when_the_expected_document_is_missing(
-        self, store: Store, value: bytes
-    ):
+    async def test_changes_nothing_when_the_expected_document_is_missing(self, store, value):
         await store.put_many("cards", {"fence": value})
         assert not await store.change(TABLE, {"fence": b"2"}, when=Expected("fence", value))
         assert await scanned(store) == {}
 
-    async def test_a_document_that_must_not_be_there_is_made_once(self, store: Store):
+    async def test_a_document_that_must_not_be_there_is_made_once(self, store):
         first = Expected("fence", None)
         assert await store.change(TABLE, {"fence": b""}, when=first)
         assert not await store.change(TABLE, {"fence": b"again"}, when=first)
@@ -221,36 +217,34 @@ class TestChange:
         assert await store.change(TABLE, {}, ["fence"], when=Expected("fence", b""))
         assert await scanned(store) == {}
 
-    async def test_values_are_any_bytes_and_keys_any_text(self, store: Store):
+    async def test_values_are_any_bytes_and_keys_any_text(self, store):
         key, value = "ключ {x} 'y' \" \n", bytes(range(256))
         await store.put_many(TABLE, {key: value})
         changed = {key: value[::-1], "né": value}
         assert await store.change(TABLE, changed, ["ñ"], when=Expected(key, value))
         assert await scanned(store) == changed
 
-    async def test_a_key_to_be_written_and_deleted_is_written(self, store: Store):
+    async def test_a_key_to_be_written_and_deleted_is_written(self, store):
         when = Expected("1", None)
         assert await store.change(TABLE, {"1": b"one", "2": b"two"}, ["1", "2"], when=when)
         assert await scanned(store) == {"1": b"one", "2": b"two"}
 
-    async def test_written_documents_keep_their_index_and_deleted_ones_free_it(self, store: Store):
+    async def test_written_documents_keep_their_index_and_deleted_ones_free_it(self, store):
         await store.create(TABLE, Document("1", b"one", "i"))
         await store.create(TABLE, Document("2", b"two", "j"))
         assert await store.change(TABLE, {"1": b"new"}, ["2"], when=Expected("2", b"two"))
         assert await store.get_by_index(TABLE, "i") == b"new"
         await store.create(TABLE, Document("3", b"three", "j"))
 
-    async def test_thousands_of_documents_at_once(self, store: Store):
+    async def test_thousands_of_documents_at_once(self, store):
         old = {f"old {n}": b"x" * 700 for n in range(2_000)}
         new = {f"new {n}": b"%04d" % n * 175 for n in range(2_000)}
         assert await store.change(TABLE, old, when=Expected("fence", None))
         assert await store.change(TABLE, new, list(old), when=Expected("old 7", b"x" * 700))
         assert await scanned(store) == new
 
-    async def test_concurrent_steps_from_value_to_value_are_all_counted(
-        self, store: Store, store_url: str
-    ):
-        async def step(store: Store, caller: int) -> None:
+    async def test_concurrent_steps_from_value_to_value_are_all_counted(self, store, store_url):
+        async def step(store, caller):
             while True:
                 count = await store.get(TABLE, "count")
                 counted = {"count": b"%d" % (int(count or 0) + 1), f"{caller}": count or b"0"}
@@ -264,12 +258,12 @@ class TestChange:
         assert found.pop("count") == b"24"
         assert sorted(map(int, found.values())) == list(range(24))
 
-    async def test_no_reader_sees_half_of_a_change(self, store: Store):
-        async def change() -> None:
+    async def test_no_reader_sees_half_of_a_change(self, store):
+        async def change():
             for n in range(1, 40):
                 await store.change(TABLE, numbered(n), when=Expected("0", b"%d" % (n - 1)))
 
-        def numbered(n: int) -> dict[str, bytes]:
+        def numbered(n):
             return {str(key): b"%d" % n for key in range(50)}
 
         await store.put_many(TABLE, numbered(0))
@@ -281,16 +275,16 @@ class TestChange:
 
 
 class TestScan:
-    async def test_yields_each_document_of_its_table_once(self, store: Store):
+    async def test_yields_each_document_of_its_table_once(self, store):
         await store.put_many(TABLE, {f"{n}": b"%d" % n for n in range(3210)})
         await store.put_many("cards", {"other": b"x"})
         keys = [key async for key, _ in store.scan(TABLE)]
         assert sorted(keys) == sorted(f"{n}" for n in range(3210))
 
-    async def test_an_unknown_table_is_empty(self, store: Store):
+    async def test_an_unknown_table_is_empty(self, store):
         assert await scanned(store, "nothing") == {}
 
-    async def test_sees_the_table_as_it_was_when_the_scan_began(self, store: Store):
+    async def test_sees_the_table_as_it_was_when_the_scan_began(self, store):
         before = {f"{n}": b"old" for n in range(3000)}
         await store.put_many(TABLE, before)
         seen: dict[str, bytes] = {}
@@ -302,30 +296,30 @@ class TestScan:
             seen[key] = value
         assert seen == before
 
-    async def test_can_be_left_early(self, store: Store):
+    async def test_can_be_left_early(self, store):
         await store.put_many(TABLE, {f"{n}": b"x" for n in range(3000)})
         scan = store.scan(TABLE)
         assert await anext(scan)
-        await scan.aclose()  # type: ignore[attr-defined]
+        await scan.aclose()
         assert len(await scanned(store)) == 3000
 
 
 class TestCounter:
-    async def test_counts_from_one(self, store: Store):
+    async def test_counts_from_one(self, store):
         assert [await store.increment("login:ann", 60) for _ in range(3)] == [1, 2, 3]
         assert await store.increment("login:bob", 60) == 1
 
-    async def test_concurrent_steps_get_different_counts(self, store: Store):
+    async def test_concurrent_steps_get_different_counts(self, store):
         counts = await asyncio.gather(*(store.increment("c", 60) for _ in range(30)))
         assert sorted(counts) == list(range(1, 31))
 
-    async def test_is_forgotten_after_its_lifetime_counted_from_the_first_step(self, store: Store):
+    async def test_is_forgotten_after_its_lifetime_counted_from_the_first_step(self, store):
         await store.increment("short", 0.05)
         async with asyncio.timeout(5):
             while await store.increment("short", 0.05) != 1:
                 await asyncio.sleep(0.01)
 
-    async def test_reset_forgets(self, store: Store):
+    async def test_reset_forgets(self, store):
         await store.increment("c", 60)
         await store.reset("c")
         assert await store.increment("c", 60) == 1
@@ -333,7 +327,7 @@ class TestCounter:
 
 
 class TestLifeCycle:
-    async def test_what_was_written_is_there_after_close(self, store: Store, store_url: str):
+    async def test_what_was_written_is_there_after_close(self, store, store_url):
         await store.create(TABLE, Document("1", b"one", "i"))
         await store.close()
         assert await store.get(TABLE, "1") == b"one"
@@ -341,12 +335,12 @@ class TestLifeCycle:
         assert await other.get(TABLE, "1") == b"one"
         await other.close()
 
-    async def test_closing_twice_or_unused_is_harmless(self, store_url: str):
+    async def test_closing_twice_or_unused_is_harmless(self, store_url):
         store = open_store(store_url)
         await store.close()
         await store.close()
 
-    async def test_a_pickled_store_works_elsewhere(self, store: Store):
+    async def test_a_pickled_store_works_elsewhere(self, store):
         await store.create(TABLE, Document("1", b"one", "i"))
         copy: Store = pickle.loads(pickle.dumps(store))
         assert await copy.get(TABLE, "1") == b"one"
@@ -354,7 +348,7 @@ class TestLifeCycle:
         assert await store.get(TABLE, "1") == b"new"
         await copy.close()
 
-    async def test_a_cancelled_call_leaves_the_store_usable(self, store: Store):
+    async def test_a_cancelled_call_leaves_the_store_usable(self, store):
         call = asyncio.create_task(store.create(TABLE, Document("1", b"one", "i")))
         await asyncio.sleep(0)
         call.cancel()

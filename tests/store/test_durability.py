@@ -51,7 +51,7 @@ class Manifest:
 
 
 @pytest.fixture
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def store_url(request, tmp_path):
     """Name a store that nobody else uses: what is written here would burden them."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'store.db'}"
@@ -65,7 +65,7 @@ def start_writer(url: str, prefix: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("store_url", ["sqlite", "redis"], indirect=True)
-async def test_killed_writers_lose_nothing_that_they_acknowledged(store: Store, store_url: str):
+async def test_killed_writers_lose_nothing_that_they_acknowledged(store, store_url):
     manifest = Manifest()
     survivor = start_writer(store_url, "survivor")
     try:
@@ -87,13 +87,11 @@ async def test_killed_writers_lose_nothing_that_they_acknowledged(store: Store, 
 
 
 @pytest.mark.parametrize("store_url", ["redis"], indirect=True)
-async def test_a_killed_redis_loses_nothing_that_it_acknowledged(
-    store: Store, redis_server: RedisServer
-):
+async def test_a_killed_redis_loses_nothing_that_it_acknowledged(store, redis_server):
     manifest = Manifest()
     failures = 0
 
-    async def work(worker: int) -> None:
+    async def work(worker):
         nonlocal failures
         n = 0
         while manifest.writes < WRITES:
@@ -107,7 +105,7 @@ async def test_a_killed_redis_loses_nothing_that_it_acknowledged(
                 failures += 1
                 await asyncio.sleep(0.02)
 
-    async def kill() -> None:
+    async def kill():
         for round_ in range(1, 4):
             while manifest.writes < round_ * WRITES // 4:
                 await asyncio.sleep(0.001)
@@ -123,16 +121,14 @@ async def test_a_killed_redis_loses_nothing_that_it_acknowledged(
 
 
 @pytest.mark.parametrize("store_url", ["redis"], indirect=True)
-async def test_a_killed_redis_has_every_change_whole_that_it_acknowledged(
-    store: Store, redis_server: RedisServer
-):
-    def change(n: int) -> dict[str, bytes]:
+async def test_a_killed_redis_has_every_change_whole_that_it_acknowledged(store, redis_server):
+    def change(n):
         return {f"{key}": b"%d" % n for key in range(20)}
 
     acknowledged = 0
     await store.put_many(TABLE, change(0))
 
-    async def work() -> None:
+    async def work():
         nonlocal acknowledged
         with contextlib.suppress(StoreUnavailable):
             while await store.change(

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -19,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def loans_urls(store_url: str) -> Iterator[list[str]]:
+def loans_urls(store_url):
     """Return the base URLs of two processes that serve loans from the same store."""
     ports = [free_port(), free_port()]
     servers = [
@@ -53,15 +52,15 @@ def wait_until_it_answers(url: str, server: subprocess.Popen[bytes]) -> None:
             time.sleep(0.05)
 
 
-async def test_of_fifty_creates_of_one_mobile_number_one_succeeds(loans_urls: list[str]):
+async def test_of_fifty_creates_of_one_mobile_number_one_succeeds(loans_urls):
     for mobile in ("4354437687", "4354437688", "4354437689"):
         await races.creates_of_one_mobile_number(loans_urls, mobile)
 
 
-async def test_concurrent_updates_never_mix_fields(loans_urls: list[str]):
+async def test_concurrent_updates_never_mix_fields(loans_urls):
     await races.updates_of_one_record(loans_urls, "4354437687")
 
 
-async def test_one_of_many_records_gets_the_wanted_mobile_number(loans_urls: list[str]):
+async def test_one_of_many_records_gets_the_wanted_mobile_number(loans_urls):
     mobiles = [str(4354437600 + n) for n in range(21)]
     await races.updates_to_one_mobile_number(loans_urls, mobiles)

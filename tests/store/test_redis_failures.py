@@ -6,8 +6,7 @@ import asyncio
 import socket
 import subprocess
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 
 import pytest
 import redis
@@ -37,7 +36,7 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
 
 
 @pytest.fixture
-async def store(redis_server: RedisServer) -> AsyncIterator[Store]:
+async def store(redis_server):
     opened = open_store(redis_server.url)
     await opened.create(TABLE, Document("1", b"one", "i"))
     yield opened
@@ -55,7 +54,7 @@ async def until_it_serves(store: Store) -> None:
 
 
 async def test_while_down_every_call_fails_in_time_and_afterwards_all_is_as_before(
-    redis_server: RedisServer, store: Store
+    redis_server, store
 ):
     redis_server.kill()
     for name, call in CALLS.items():
@@ -71,7 +70,7 @@ async def test_while_down_every_call_fails_in_time_and_afterwards_all_is_as_befo
     await store.create(TABLE, Document("9", b"nine", "nine"))
 
 
-async def test_many_callers_at_once_also_fail_in_time(redis_server: RedisServer, store: Store):
+async def test_many_callers_at_once_also_fail_in_time(redis_server, store):
     redis_server.kill()
     started = time.monotonic()
     results = await asyncio.gather(
@@ -82,7 +81,7 @@ async def test_many_callers_at_once_also_fail_in_time(redis_server: RedisServer,
 
 
 async def test_a_hanging_server_is_an_error_in_time_and_no_answer_reaches_another_call(
-    redis_server: RedisServer, store: Store
+    redis_server, store
 ):
     await store.put_many(TABLE, {f"{n}": b"%d" % n for n in range(2, 40)})
     redis_server.pause()
@@ -99,7 +98,7 @@ async def test_a_hanging_server_is_an_error_in_time_and_no_answer_reaches_anothe
         assert await store.get(TABLE, f"{n}") == b"%d" % n
 
 
-async def test_a_restart_between_calls_is_not_noticed(redis_server: RedisServer, store: Store):
+async def test_a_restart_between_calls_is_not_noticed(redis_server, store):
     # several connections, and few enough to be made anew in time on a busy machine
     await asyncio.gather(*(store.get(TABLE, "1") for _ in range(20)))
     redis_server.kill()
@@ -108,12 +107,12 @@ async def test_a_restart_between_calls_is_not_noticed(redis_server: RedisServer,
     assert values == [b"one"] * 20
 
 
-async def test_more_callers_than_connections_are_all_served(store: Store):
+async def test_more_callers_than_connections_are_all_served(store):
     values = await asyncio.gather(*(store.get(TABLE, "1") for _ in range(500)))
     assert values == [b"one"] * 500
 
 
-async def test_a_full_server_refuses_and_writes_nothing(redis_server: RedisServer, store: Store):
+async def test_a_full_server_refuses_and_writes_nothing(redis_server, store):
     with redis.Redis(port=redis_server.port) as admin:
         admin.config_set("maxmemory", "1")
         with pytest.raises(StoreUnavailable, match="maxmemory"):
@@ -137,7 +136,7 @@ async def test_a_full_server_refuses_and_writes_nothing(redis_server: RedisServe
     ids=["too few replicas", "a replica"],
 )
 async def test_a_server_that_takes_no_writes_is_out_of_reach_and_not_a_defect(
-    redis_server: RedisServer, store: Store, trouble: dict[str, str], says: str
+    redis_server, store, trouble, says
 ):
     with redis.Redis(port=redis_server.port) as admin:
         for command, value in trouble.items():
@@ -156,7 +155,7 @@ async def test_a_server_that_takes_no_writes_is_out_of_reach_and_not_a_defect(
 
 
 async def test_an_outage_is_two_lines_in_the_log_however_many_calls_fail(
-    redis_server: RedisServer, store: Store, caplog: pytest.LogCaptureFixture
+    redis_server, store, caplog
 ):
     redis_server.kill()
     for _ in range(5):
@@ -169,9 +168,7 @@ async def test_an_outage_is_two_lines_in_the_log_however_many_calls_fail(
     assert ended.startswith("The Redis store serves again after ")
 
 
-async def test_a_clock_set_back_keeps_no_counter_for_longer_than_its_lifetime(
-    redis_server: RedisServer, store: Store
-):
+async def test_a_clock_set_back_keeps_no_counter_for_longer_than_its_lifetime(redis_server, store):
     await store.increment("login", 60)
     with redis.Redis(port=redis_server.port) as admin:
         (name,) = admin.keys("*login*")
@@ -184,7 +181,7 @@ async def test_a_clock_set_back_keeps_no_counter_for_longer_than_its_lifetime(
 
 
 async def test_a_copy_that_expires_while_it_is_read_is_an_error_and_no_short_export(
-    redis_server: RedisServer, store: Store
+    redis_server, store
 ):
     await store.put_many(TABLE, {str(n): b"x" for n in range(3_000)})
     documents = aiter(store.scan(TABLE))
@@ -198,7 +195,7 @@ async def test_a_copy_that_expires_while_it_is_read_is_an_error_and_no_short_exp
 
 
 class TestSchema:
-    async def test_the_version_is_written_and_a_newer_one_refused(self, redis_server: RedisServer):
+    async def test_the_version_is_written_and_a_newer_one_refused(self, redis_server):
         store = open_store(redis_server.url)
         await store.put_many(TABLE, {"1": b"one"})
         with redis.Redis(port=redis_server.port) as admin:
@@ -214,7 +211,7 @@ class TestSchema:
         await store.close()
         await later.close()
 
-    def test_older_data_are_brought_forward_once(self, redis_server: RedisServer):
+    def test_older_data_are_brought_forward_once(self, redis_server):
         later = (*MIGRATIONS, "redis.call('HINCRBY', 'greenwave:{t}:documents', 'k', 1)")
         with redis.Redis(port=redis_server.port) as admin:
             for _ in range(2):
@@ -224,7 +221,7 @@ class TestSchema:
 
     @pytest.mark.parametrize("version", [None, 1])
     async def test_version_2_drops_the_copies_of_hidden_states_and_nothing_else(
-        self, redis_server: RedisServer, version: int | None
+        self, redis_server, version
     ):
         with redis.Redis(port=redis_server.port) as admin:
             if version is not None:
@@ -243,7 +240,7 @@ class TestSchema:
 
 class TestTls:
     @pytest.fixture
-    def encrypted(self, tmp_path: Path) -> Iterator[RedisServer]:
+    def encrypted(self, tmp_path):
         """Start a server that speaks TLS on its ``tls_port``, with a certificate it has made."""
         if not knows_tls():
             pytest.skip("this redis-server is built without TLS")
@@ -260,9 +257,7 @@ class TestTls:
         yield server
         server.stop()
 
-    async def test_rediss_keeps_documents_behind_a_checked_certificate(
-        self, encrypted: RedisServer, tmp_path: Path
-    ):
+    async def test_rediss_keeps_documents_behind_a_checked_certificate(self, encrypted, tmp_path):
         url = f"rediss://localhost:{self.tls_port}/0"
         store = open_store(f"{url}?ssl_ca_certs={tmp_path / 'crt'}")
         await store.create(TABLE, Document("1", b"one", "i"))
@@ -287,13 +282,13 @@ class TestUser:
     )
 
     @pytest.fixture
-    def guarded(self, tmp_path: Path) -> Iterator[RedisServer]:
+    def guarded(self, tmp_path):
         user = ["--user", *f"records on >p@ss/word {self.RULE}".split()]
         server = RedisServer(tmp_path / "guarded", *user, "--user", "default", "off").start()
         yield server
         server.stop()
 
-    async def test_the_documented_permissions_suffice_for_every_call(self, guarded: RedisServer):
+    async def test_the_documented_permissions_suffice_for_every_call(self, guarded):
         store = open_store(f"redis://records:p%40ss%2Fword@127.0.0.1:{guarded.port}/0")
         await store.create(TABLE, Document("1", b"one", "i"))
         for call in CALLS.values():
@@ -302,7 +297,7 @@ class TestUser:
         assert "5" in {key async for key, _ in store.scan(TABLE)}
         await store.close()
 
-    async def test_a_wrong_password_is_an_error_that_does_not_show_it(self, guarded: RedisServer):
+    async def test_a_wrong_password_is_an_error_that_does_not_show_it(self, guarded):
         store = open_store(f"redis://records:secret-guess@127.0.0.1:{guarded.port}/0")
         with pytest.raises(StoreUnavailable) as caught:
             await store.get(TABLE, "1")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 
 import httpx
 import pytest
@@ -14,7 +12,6 @@ from deployments.customers import record_types
 from deployments.customers.records.api import create_app
 from deployments.customers.records.service import RecordService
 from deployments.store import open_store
-from load_tests.harness.redis_server import RedisServer
 
 PATH = "/api/loans"
 MOBILE, NEW_MOBILE = "4354437001", "4354437002"
@@ -24,11 +21,11 @@ Loans = httpx.AsyncClient
 
 
 @pytest.fixture
-async def connect() -> AsyncIterator[Callable[[str], Loans]]:
+async def connect():
     """Serve loans on a store."""
     clients, services = [], []
 
-    def connect(store_url: str) -> Loans:
+    def connect(store_url):
         service = RecordService(record_types()["loans"], open_store(store_url))
         transport = httpx.ASGITransport(create_app(service))
         client = httpx.AsyncClient(transport=transport, base_url="http://test")
@@ -61,7 +58,7 @@ async def assert_unavailable(client: Loans, *methods: str) -> None:
         )
 
 
-async def test_redis_killed_and_back(redis_server: RedisServer, connect):
+async def test_redis_killed_and_back(redis_server, connect):
     client = connect(redis_server.url)
     assert (await client.post(PATH, params=of(MOBILE))).status_code == 201
     redis_server.kill()
@@ -72,7 +69,7 @@ async def test_redis_killed_and_back(redis_server: RedisServer, connect):
     assert (await client.post(PATH, params=of(NEW_MOBILE))).status_code == 201
 
 
-async def test_sqlite_locked_and_free_again(tmp_path: Path, connect):
+async def test_sqlite_locked_and_free_again(tmp_path, connect):
     client = connect(f"sqlite:///{tmp_path / 'store.db'}")
     assert (await client.post(PATH, params=of(MOBILE))).status_code == 201
     other = sqlite3.connect(tmp_path / "store.db", isolation_level=None)

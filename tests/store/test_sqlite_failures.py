@@ -23,7 +23,7 @@ TABLE = "cards"
 ROOT = Path(__file__).parents[2]
 
 
-async def test_a_locked_file_is_an_error_in_time_while_reads_go_on(tmp_path: Path):
+async def test_a_locked_file_is_an_error_in_time_while_reads_go_on(tmp_path):
     path = tmp_path / "store.db"
     store = open_store(f"sqlite:///{path}")
     await store.create(TABLE, Document("1", b"one", "i"))
@@ -53,7 +53,7 @@ def stopped_writer(path: Path) -> Iterator[None]:
         os.close(turn)
 
 
-async def test_a_write_that_was_answered_with_an_error_is_not_made_later(tmp_path: Path):
+async def test_a_write_that_was_answered_with_an_error_is_not_made_later(tmp_path):
     path = tmp_path / "store.db"
     store = open_store(f"sqlite:///{path}")
     await store.create(TABLE, Document("1", b"one"))
@@ -71,7 +71,7 @@ async def test_a_write_that_was_answered_with_an_error_is_not_made_later(tmp_pat
     await store.close()
 
 
-async def test_closing_does_not_wait_for_ever_for_another_process(tmp_path: Path):
+async def test_closing_does_not_wait_for_ever_for_another_process(tmp_path):
     path = tmp_path / "store.db"
     store = open_store(f"sqlite:///{path}")
     await store.create(TABLE, Document("1", b"one"))
@@ -82,9 +82,7 @@ async def test_closing_does_not_wait_for_ever_for_another_process(tmp_path: Path
             await store.close()
 
 
-async def test_an_outage_is_two_lines_in_the_log_however_many_calls_fail(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-):
+async def test_an_outage_is_two_lines_in_the_log_however_many_calls_fail(tmp_path, caplog):
     path = tmp_path / "store.db"
     store = open_store(f"sqlite:///{path}")
     await store.create(TABLE, Document("1", b"one"))
@@ -101,7 +99,7 @@ async def test_an_outage_is_two_lines_in_the_log_however_many_calls_fail(
 
 
 async def test_a_clock_set_back_keeps_no_counter_for_longer_than_its_lifetime(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path, monkeypatch
 ):
     store = open_store(f"sqlite:///{tmp_path / 'store.db'}")
     now = 1_000_000.0
@@ -116,7 +114,7 @@ async def test_a_clock_set_back_keeps_no_counter_for_longer_than_its_lifetime(
     await store.close()
 
 
-async def test_a_short_lock_is_waited_for(tmp_path: Path):
+async def test_a_short_lock_is_waited_for(tmp_path):
     path = tmp_path / "store.db"
     store = open_store(f"sqlite:///{path}")
     await store.get(TABLE, "1")
@@ -172,12 +170,10 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("script", [FILL, CHANGE_MUCH], ids=["documents", "one change"])
-def test_a_full_disk_is_an_error_that_says_so_and_what_was_written_stays(
-    tmp_path: Path, script: str
-):
+def test_a_full_disk_is_an_error_that_says_so_and_what_was_written_stays(tmp_path, script):
     limit = 1_000_000
 
-    def small_disk() -> None:
+    def small_disk():
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
     done = subprocess.run(
@@ -194,7 +190,7 @@ def test_a_full_disk_is_an_error_that_says_so_and_what_was_written_stays(
 
 
 @pytest.fixture
-def as_ordinary_user() -> Iterator[Path]:
+def as_ordinary_user():
     """Take an ordinary user's rights, in a folder of theirs: root may write to read-only files."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -207,7 +203,7 @@ def as_ordinary_user() -> Iterator[Path]:
         os.seteuid(0)
 
 
-async def test_a_read_only_file_is_an_error_that_says_so(as_ordinary_user: Path):
+async def test_a_read_only_file_is_an_error_that_says_so(as_ordinary_user):
     path = as_ordinary_user / "store.db"
     store = open_store(f"sqlite:///{path}")
     await store.create(TABLE, Document("1", b"one", "i"))
@@ -221,7 +217,7 @@ async def test_a_read_only_file_is_an_error_that_says_so(as_ordinary_user: Path)
     await store.close()
 
 
-async def test_a_folder_that_cannot_be_written_is_an_error(as_ordinary_user: Path):
+async def test_a_folder_that_cannot_be_written_is_an_error(as_ordinary_user):
     as_ordinary_user.chmod(0o555)
     store = open_store(f"sqlite:///{as_ordinary_user / 'new' / 'store.db'}")
     with pytest.raises(StoreUnavailable, match="Permission denied"):
@@ -231,7 +227,7 @@ async def test_a_folder_that_cannot_be_written_is_an_error(as_ordinary_user: Pat
     await store.close()
 
 
-async def test_a_file_that_is_no_database_is_an_error_and_is_left_alone(tmp_path: Path):
+async def test_a_file_that_is_no_database_is_an_error_and_is_left_alone(tmp_path):
     path = tmp_path / "store.db"
     path.write_bytes(b"a letter to my aunt " * 100)
     store = open_store(f"sqlite:///{path}")
@@ -241,7 +237,7 @@ async def test_a_file_that_is_no_database_is_an_error_and_is_left_alone(tmp_path
     assert path.read_bytes() == b"a letter to my aunt " * 100
 
 
-async def test_a_file_of_a_newer_release_is_refused_and_left_alone(tmp_path: Path):
+async def test_a_file_of_a_newer_release_is_refused_and_left_alone(tmp_path):
     path = tmp_path / "store.db"
     connect(path).close()
     newer = sqlite3.connect(path)
@@ -253,7 +249,7 @@ async def test_a_file_of_a_newer_release_is_refused_and_left_alone(tmp_path: Pat
     await store.close()
 
 
-def test_an_older_file_is_brought_forward_and_keeps_its_documents(tmp_path: Path):
+def test_an_older_file_is_brought_forward_and_keeps_its_documents(tmp_path):
     path = tmp_path / "store.db"
     old = connect(path)
     old.execute("INSERT INTO documents (collection, key, value) VALUES ('t', 'k', 'v')")
@@ -266,7 +262,7 @@ def test_an_older_file_is_brought_forward_and_keeps_its_documents(tmp_path: Path
     connect(path, later).close()
 
 
-def test_version_2_drops_the_copies_of_hidden_states_and_nothing_else(tmp_path: Path):
+def test_version_2_drops_the_copies_of_hidden_states_and_nothing_else(tmp_path):
     path = tmp_path / "store.db"
     old = connect(path, MIGRATIONS[:1])
     statement = "INSERT INTO documents (collection, key, value) VALUES (?, 'k', 'v')"
@@ -281,7 +277,7 @@ def test_version_2_drops_the_copies_of_hidden_states_and_nothing_else(tmp_path: 
     again.close()
 
 
-def test_a_failed_migration_changes_nothing(tmp_path: Path):
+def test_a_failed_migration_changes_nothing(tmp_path):
     path = tmp_path / "store.db"
     connect(path).close()
     broken = (*MIGRATIONS, ("CREATE TABLE extra (x)", "CREATE TABLE documents (x)"))
@@ -306,7 +302,7 @@ asyncio.run(main())
 """
 
 
-def test_processes_that_make_the_file_at_once_all_succeed(tmp_path: Path):
+def test_processes_that_make_the_file_at_once_all_succeed(tmp_path):
     path = tmp_path / "new" / "store.db"
     starters = [
         subprocess.Popen(
@@ -326,7 +322,7 @@ def test_processes_that_make_the_file_at_once_all_succeed(tmp_path: Path):
     db.close()
 
 
-async def test_the_store_is_for_its_owner_alone(tmp_path: Path):
+async def test_the_store_is_for_its_owner_alone(tmp_path):
     folder = tmp_path / "new" / "folder"
     umask = os.umask(0)
     try:
@@ -341,7 +337,7 @@ async def test_the_store_is_for_its_owner_alone(tmp_path: Path):
     assert set(modes.values()) == {0o600}
 
 
-def test_every_commit_is_synced_to_the_disk(tmp_path: Path):
+def test_every_commit_is_synced_to_the_disk(tmp_path):
     db = connect(tmp_path / "store.db")
     assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert db.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-SHORTEST = 8  # what is shorter stands anywhere by chance
+SHORTEST = 8  # shorter texts occur anywhere by chance
 
 
 class Disclosure:
-    """Knows secrets in the forms in which programs write them.
+    """Secrets in the forms in which programs write them.
 
     Args:
         secrets: by what they are called in a finding.
@@ -26,7 +26,7 @@ class Disclosure:
         self._forms = {name: set(_forms(secret)) for name, secret in secrets.items()}
 
     def in_text(self, content: bytes) -> Iterator[tuple[str, int]]:
-        """Yield the name of each secret that is told, and the line where it is first."""
+        """Yield the name of each disclosed secret, and its first line."""
         for name, forms in self._forms.items():
             places = [content.find(form) for form in forms]
             if found := [place for place in places if place >= 0]:

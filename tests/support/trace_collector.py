@@ -82,11 +82,11 @@ def collecting() -> Iterator[Collector]:
 
 def _spans_in(request: ExportTraceServiceRequest) -> Iterator[Received]:
     for resource in request.resource_spans:
-        said = {each.key: each.value.string_value for each in resource.resource.attributes}
+        attributes = {each.key: each.value.string_value for each in resource.resource.attributes}
         for scope in resource.scope_spans:
             for span in scope.spans:
                 yield Received(
-                    said["service.name"],
+                    attributes["service.name"],
                     span.name,
                     span.trace_id.hex(),
                     span.span_id.hex(),

@@ -29,7 +29,7 @@ class Step:
 
 @pytest.mark.parametrize("is_async", [False, True])
 @virtual_time
-async def test_a_step_is_repeated_until_the_task_is_stopped(is_async: bool) -> None:
+async def test_a_step_is_repeated_until_the_task_is_stopped(is_async):
     step = Step()
     task = PeriodicTask("The metrics", step.as_coroutine if is_async else step, 2.0)
     await asyncio.sleep(9)
@@ -42,7 +42,7 @@ async def test_a_step_is_repeated_until_the_task_is_stopped(is_async: bool) -> N
 
 
 @virtual_time
-async def test_an_error_ends_the_task_and_is_the_cause_of_the_failed_health_check() -> None:
+async def test_an_error_ends_the_task_and_is_the_cause_of_the_failed_health_check():
     step = Step(fails=1)
     task = PeriodicTask("The metrics", step)
     await asyncio.sleep(3)
@@ -52,11 +52,11 @@ async def test_an_error_ends_the_task_and_is_the_cause_of_the_failed_health_chec
     assert isinstance(failure.value.__cause__, OSError)
 
 
-def test_a_task_that_survives_repeats_a_failed_step_and_logs_it_once(caplog) -> None:
+def test_a_task_that_survives_repeats_a_failed_step_and_logs_it_once(caplog):
     step = Step(fails=4)
 
     @virtual_time
-    async def story() -> None:
+    async def story():
         task = PeriodicTask("The file of keys", step, survives=True)
         await asyncio.sleep(10.5)
         task.check_health()
@@ -71,10 +71,10 @@ def test_a_task_that_survives_repeats_a_failed_step_and_logs_it_once(caplog) -> 
 
 
 @virtual_time
-async def test_calls_at_the_same_time_are_one_and_outlive_who_asked_first() -> None:
+async def test_calls_at_the_same_time_are_one_and_outlive_who_asked_first():
     calls = 0
 
-    async def call() -> int:
+    async def call():
         nonlocal calls
         calls += 1
         await asyncio.sleep(1)

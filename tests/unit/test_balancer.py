@@ -7,7 +7,6 @@ import contextlib
 import re
 import subprocess
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -46,7 +45,7 @@ class Node(ThreadingHTTPServer):
 
 
 @pytest.fixture(scope="module")
-def nodes() -> Iterator[dict[str, Node]]:
+def nodes():
     running = {name: Node(name) for name in NODES}
     yield running
     for node in running.values():
@@ -55,9 +54,7 @@ def nodes() -> Iterator[dict[str, Node]]:
 
 
 @pytest.fixture(scope="module")
-def inside(
-    nodes: dict[str, Node], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[httpx.Client]:
+def inside(nodes, tmp_path_factory):
     """Run it before three nodes, without TLS; return a client of the frontend within."""
     ports = {"public": free_port(), "inside": free_port()}
     text = CONFIG.read_text().replace("10.0.0.10:8000", f"127.0.0.1:{ports['inside']}")

@@ -8,7 +8,6 @@ import io
 import json
 import logging
 import time
-from pathlib import Path
 
 import pytest
 
@@ -27,7 +26,7 @@ from tests.support.virtual_time import virtual_time
 
 
 @pytest.fixture(autouse=True)
-def _every_level(caplog: pytest.LogCaptureFixture) -> None:
+def _every_level(caplog):
     caplog.set_level(logging.INFO, logger="ray.serve")
 
 
@@ -42,13 +41,13 @@ def lines_of(*, is_json: bool, **fields: str) -> tuple[logging.Logger, io.String
 
 
 class TestForms:
-    def test_text_ends_with_what_is_known(self) -> None:
+    def test_text_ends_with_what_is_known(self):
         made, stream = lines_of(is_json=False, application="inference")
         made.warning("refused %d", 1, extra=about(run="morning", junction=None, request="r1"))
         made.warning("refused", extra=about(run=None))
         assert stream.getvalue() == "WARNING refused 1 [run=morning request=r1]\nWARNING refused\n"
 
-    def test_json_has_it_in_fields_beside_those_of_the_process(self) -> None:
+    def test_json_has_it_in_fields_beside_those_of_the_process(self):
         made, stream = lines_of(is_json=True, application="inference")
         made.warning("refused %d", 1, extra={"ms": 2.5, **about(run="morning", junction=None)})
         line = json.loads(stream.getvalue())
@@ -58,7 +57,7 @@ class TestForms:
         assert line["levelname"] == "WARNING"
         assert line["timestamp_ns"] == pytest.approx(time.time_ns(), abs=60e9)
 
-    def test_a_traceback_is_part_of_its_one_line(self) -> None:
+    def test_a_traceback_is_part_of_its_one_line(self):
         made, stream = lines_of(is_json=True)
         try:
             raise KeyError("x\ny")
@@ -80,11 +79,11 @@ class TestForms:
             (NOT_TRACED, None),
         ],
     )
-    def test_a_line_names_the_trace_of_its_request(self, header: str, trace: str | None) -> None:
+    def test_a_line_names_the_trace_of_its_request(self, header, trace):
         made, stream = lines_of(is_json=True)
         sent = [(b"host", b"x"), (b"traceparent", header.encode())]
 
-        def act() -> None:
+        def act():
             request_headers.set(sent)
             made.warning("of a request")
 
@@ -94,10 +93,10 @@ class TestForms:
         assert first.get("trace_id") == trace
         assert "trace_id" not in second
 
-    def test_a_line_has_the_id_of_its_request_as_a_field(self) -> None:
+    def test_a_line_has_the_id_of_its_request_as_a_field(self):
         made, stream = lines_of(is_json=True)
 
-        def act() -> None:
+        def act():
             request_headers.set([(b"x-request-id", b"r-1")])
             made.warning("of a request")
             made.warning("of another", extra={"request_id": "r-2"})
@@ -107,7 +106,7 @@ class TestForms:
         ids = [json.loads(line).get("request_id") for line in stream.getvalue().splitlines()]
         assert ids == ["r-1", "r-2", None]
 
-    def test_a_line_of_a_trace_that_is_recorded_here_names_that_one(self) -> None:
+    def test_a_line_of_a_trace_that_is_recorded_here_names_that_one(self):
         made, stream = lines_of(is_json=True)
         token = CURRENT.set(Trace(0xAB, 0xCD))
         made.warning("of a request")
@@ -116,7 +115,7 @@ class TestForms:
 
 
 class TestRateLimitFilter:
-    def test_few_warnings_of_a_place_pass_and_the_next_tells_of_the_others(self) -> None:
+    def test_few_warnings_of_a_place_pass_and_the_next_tells_of_the_others(self):
         now = 0.0
         logger, stream = lines_of(is_json=False)
         (handler,) = logger.handlers
@@ -133,7 +132,7 @@ class TestRateLimitFilter:
         assert lines.count("INFO done") == 1000, "what is no warning is bounded where it is written"
         assert "WARNING another place" in lines
 
-    def test_what_was_left_out_is_told_by_the_next_that_passes(self) -> None:
+    def test_what_was_left_out_is_told_by_the_next_that_passes(self):
         now = 0.0
         filter = RateLimitFilter(most=1, period_s=10, clock=lambda: now)
         record = logging.LogRecord("x", logging.ERROR, "a.py", 1, "failed %d", (1,), None)
@@ -143,9 +142,9 @@ class TestRateLimitFilter:
         assert record.getMessage() == "failed 1 (and 4 times more before)"
 
 
-def test_the_first_of_a_kind_is_written_at_once_and_the_others_are_counted(caplog) -> None:
+def test_the_first_of_a_kind_is_written_at_once_and_the_others_are_counted(caplog):
     @virtual_time
-    async def act() -> None:
+    async def act():
         seldom = RateLimitedLogger("Answers", period_s=10)
         for n in range(1000):
             seldom.warning("fallback", "without the policy: %d", n, run="r", key=None)
@@ -161,16 +160,16 @@ def test_the_first_of_a_kind_is_written_at_once_and_the_others_are_counted(caplo
     act()
 
 
-def test_a_summary_belongs_to_no_request(caplog) -> None:
+def test_a_summary_belongs_to_no_request(caplog):
     request = contextvars.ContextVar("request", default="none")
     seen: list[str] = []
 
     class Handler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
+        def emit(self, record):
             seen.append(request.get())
 
     @virtual_time
-    async def act() -> None:
+    async def act():
         request.set("r1")
         seldom = RateLimitedLogger("Answers", period_s=1)
         seldom.warning("kind", "one")
@@ -186,7 +185,7 @@ def test_a_summary_belongs_to_no_request(caplog) -> None:
     assert seen == ["r1", "none"]
 
 
-def test_a_process_of_its_own_has_a_file_of_its_own(tmp_path: Path) -> None:
+def test_a_process_of_its_own_has_a_file_of_its_own(tmp_path):
     before = logger.handlers[:], logger.propagate
     try:
         write_to(tmp_path / "states.log", "hidden_states 1/0")
@@ -199,7 +198,7 @@ def test_a_process_of_its_own_has_a_file_of_its_own(tmp_path: Path) -> None:
     assert line.endswith(" hidden_states 1/0 -- heard 2\n")
 
 
-def test_the_lines_of_a_process_are_json_where_those_of_serve_are(tmp_path: Path) -> None:
+def test_the_lines_of_a_process_are_json_where_those_of_serve_are(tmp_path):
     before = logger.handlers[:], logger.propagate
     try:
         write_to(tmp_path / "states.log", "hidden_states 1/0", True, shard="0")
@@ -212,7 +211,7 @@ def test_the_lines_of_a_process_are_json_where_those_of_serve_are(tmp_path: Path
 
 
 class TestOutages:
-    def test_each_has_a_line_at_its_begin_and_one_at_its_end(self, caplog) -> None:
+    def test_each_has_a_line_at_its_begin_and_one_at_its_end(self, caplog):
         now = 0.0
         outages = Outages("redis", period_s=10, clock=lambda: now)
         outages.served()
@@ -227,7 +226,7 @@ class TestOutages:
             "redis serves again after 5.0 s; 3 calls failed",
         ]
 
-    def test_one_that_comes_and_goes_has_few_lines(self, caplog) -> None:
+    def test_one_that_comes_and_goes_has_few_lines(self, caplog):
         now = 0.0
         outages = Outages("redis", period_s=10, clock=lambda: now)
         for _ in range(100):

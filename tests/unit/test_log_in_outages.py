@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -37,7 +37,7 @@ ACTION = {"junctionId": "300839359", "observations": [0.5]}
 
 
 @pytest.fixture
-def written() -> Iterator[list[logging.LogRecord]]:
+def written():
     """Collect what an operator finds in the file of a replica."""
     records: list[logging.LogRecord] = []
     handler = logging.Handler()
@@ -108,9 +108,7 @@ CASES: dict[str, tuple[Any, str, dict[str, Any], int]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-async def test_thousands_of_failing_requests_are_a_handful_of_lines(
-    case: str, written: list[logging.LogRecord], tmp_path: Path
-) -> None:
+async def test_thousands_of_failing_requests_are_a_handful_of_lines(case, written, tmp_path):
     make, path, request, status = CASES[case]
     request = request | {"headers": {"Authorization": f"Bearer {make_tokens().issue('ann')}"}}
     began = time.monotonic()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pydantic import Field, ValidationError
@@ -33,25 +32,23 @@ class Config(UserConfig):
 
 
 @pytest.fixture
-def reader() -> Reader:
+def reader():
     return Reader()
 
 
 @pytest.fixture
-def slot(reader: Reader) -> ModelSlot[str]:
+def slot(reader):
     return ModelSlot("fruit", reader, UnfitError)
 
 
-async def test_a_good_file_takes_the_place_of_the_one_before(slot: ModelSlot[str]) -> None:
+async def test_a_good_file_takes_the_place_of_the_one_before(slot):
     assert (slot.model, slot.problem) == (None, "no fruit file has been read yet")
     await slot.load("first")
     await slot.load("second")
     assert (slot.model, slot.problem) == ("second", None)
 
 
-async def test_a_file_that_cannot_be_served_leaves_the_one_before_and_says_why(
-    slot: ModelSlot[str], caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_file_that_cannot_be_served_leaves_the_one_before_and_says_why(slot, caplog):
     await slot.load("first")
     await slot.load("bad")
     assert (slot.model, slot.problem) == ("first", "bad is unfit")
@@ -60,16 +57,14 @@ async def test_a_file_that_cannot_be_served_leaves_the_one_before_and_says_why(
     assert slot.problem is None
 
 
-async def test_without_any_good_file_there_is_no_model(
-    slot: ModelSlot[str], caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_without_any_good_file_there_is_no_model(slot, caplog):
     await slot.load("bad")
     assert slot.model is None
     assert "no model" in caplog.text
 
 
-async def test_a_defect_of_reading_is_no_refusal() -> None:
-    def fail(path: Path) -> str:
+async def test_a_defect_of_reading_is_no_refusal():
+    def fail(path):
         raise RuntimeError("boom")
 
     with pytest.raises(RuntimeError, match="boom"):
@@ -88,9 +83,7 @@ async def test_a_defect_of_reading_is_no_refusal() -> None:
         ([{"fruit_path": "bad"}], ["own", "bad"]),
     ],
 )
-async def test_every_new_configuration_reads_once(
-    slot: ModelSlot[str], reader: Reader, user_configs: list[dict[str, Any]], read: list[str]
-) -> None:
+async def test_every_new_configuration_reads_once(slot, reader, user_configs, read):
     model = ConfiguredModel(slot, "own", Config)
     await model.start()
     for each in user_configs:
@@ -99,9 +92,7 @@ async def test_every_new_configuration_reads_once(
 
 
 @pytest.mark.parametrize("user_config", [{"fruit_pth": "a"}, {"path": "a"}, {"revision": []}])
-async def test_a_wrong_configuration_is_refused_and_changes_nothing(
-    slot: ModelSlot[str], user_config: dict[str, Any]
-) -> None:
+async def test_a_wrong_configuration_is_refused_and_changes_nothing(slot, user_config):
     model = ConfiguredModel(slot, "own", Config)
     await model.start()
     with pytest.raises(ValidationError):

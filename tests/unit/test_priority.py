@@ -5,12 +5,12 @@ import sys
 
 CODE = """
 import os, threading
-from deployments.feed.actor import give_way
+from deployments.feed.actor import lower_priority
 
 later = threading.Event()
 thread = threading.Thread(target=later.wait)
 thread.start()
-give_way()
+lower_priority()
 print({os.getpriority(os.PRIO_PROCESS, each) for each in (os.getpid(), thread.native_id)})
 later.set()
 """

@@ -46,7 +46,7 @@ def is_private(name: str) -> bool:
     return root == "ray" and any(part.startswith("_") for part in rest)
 
 
-def test_only_one_package_imports_what_is_private_to_ray() -> None:
+def test_only_one_package_imports_what_is_private_to_ray():
     users = {
         path.relative_to(ROOT).as_posix()
         for package in PACKAGES
@@ -58,29 +58,25 @@ def test_only_one_package_imports_what_is_private_to_ray() -> None:
     }
 
 
-def test_it_was_read_in_the_installed_version() -> None:
+def test_it_was_read_in_the_installed_version():
     assert ray.__version__.startswith(f"{ray_private.READ_IN}.")
 
 
-def test_replicas_are_in_the_namespace_that_serve_names() -> None:
+def test_replicas_are_in_the_namespace_that_serve_names():
     assert core.SERVE_NAMESPACE == SERVE_NAMESPACE
 
 
 @pytest.mark.parametrize(
     ("known", "process"), [("ALIVE", ("n1", 7)), ("RESTARTING", ("n1", 7)), ("DEAD", ("", 0))]
 )
-def test_an_actor_that_is_dead_for_good_has_no_process(
-    monkeypatch: pytest.MonkeyPatch, known: str, process: tuple[str, int]
-) -> None:
+def test_an_actor_that_is_dead_for_good_has_no_process(monkeypatch, known, process):
     actor = {"State": known, "Address": {"NodeID": "n1"}, "Pid": 7}
     monkeypatch.setattr(core, "state", SimpleNamespace(actor_table=lambda actor_id: actor))
     assert core.read_actor_process("an id") == process
 
 
-def test_of_the_living_actors_those_with_a_name_have_a_place(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def actor_table(actor_id: None, actor_state_name: str) -> dict[str, dict[str, object]]:
+def test_of_the_living_actors_those_with_a_name_have_a_place(monkeypatch):
+    def actor_table(actor_id, actor_state_name):
         assert actor_state_name == "ALIVE"
         names = {"1": "hidden", "2": ""}
         return {i: {"Name": name, "Address": {"NodeID": "n1"}} for i, name in names.items()}
@@ -93,15 +89,13 @@ class Deployment(NamedTuple):
     app_name: str
 
 
-async def test_the_front_is_serves_address_and_the_routes_of_what_has_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_the_front_is_serves_address_and_the_routes_of_what_has_one(monkeypatch):
     endpoints: dict[Deployment, dict[str, str | None]] = {
         Deployment("gateway"): {"route": "/api"},
         Deployment("called by handle"): {"route": None},
     }
 
-    async def get_all_endpoints() -> dict[Deployment, dict[str, str | None]]:
+    async def get_all_endpoints():
         return endpoints
 
     controller = SimpleNamespace(get_all_endpoints=SimpleNamespace(remote=get_all_endpoints))
@@ -111,11 +105,9 @@ async def test_the_front_is_serves_address_and_the_routes_of_what_has_one(
     assert await read_front() == Front("10.1.2.3", 8000, {"gateway": "/api"})
 
 
-def test_a_line_of_a_replicas_log_names_its_request_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_line_of_a_replicas_log_names_its_request_once(monkeypatch):
     class Handler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
+        def emit(self, record):
             requests.append(getattr(record, "request_id", None))
 
     requests: list[str | None] = []
@@ -138,9 +130,7 @@ def test_a_line_of_a_replicas_log_names_its_request_once(
 
 
 @pytest.mark.parametrize("prepared", [True, False])
-def test_on_a_full_disk_a_line_is_lost_and_its_request_is_answered(
-    monkeypatch: pytest.MonkeyPatch, prepared: bool
-) -> None:
+def test_on_a_full_disk_a_line_is_lost_and_its_request_is_answered(monkeypatch, prepared):
     logger, full = logging.getLogger("ray.serve"), logging.StreamHandler(Full())
     before = logger.filters[:], logger.handlers[:]
     monkeypatch.setattr(logging, "raiseExceptions", True)
@@ -164,15 +154,13 @@ class Full(io.StringIO):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
-async def test_the_state_actors_lines_are_beside_those_of_serve(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_the_state_actors_lines_are_beside_those_of_serve(monkeypatch):
     node = SimpleNamespace(get_logs_dir_path=lambda: "/ray/logs")
     monkeypatch.setattr(ray._private.worker, "_global_node", node)
     assert core.logs_folder() / "serve" == Path(get_serve_logs_dir())
 
 
-def test_the_state_of_a_replica_has_the_name_that_people_know() -> None:
+def test_the_state_of_a_replica_has_the_name_that_people_know():
     states = [ReplicaState.RUNNING, "STARTING"]
     replicas = [{"replica_id": f"r{n}", "state": state} for n, state in enumerate(states)]
     deployed = {"Inference": {"replicas": replicas}}

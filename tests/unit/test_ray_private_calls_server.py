@@ -7,7 +7,6 @@ import socket
 
 import grpc  # type: ignore[import-untyped]
 import psutil
-import pytest
 import ray
 from ray.serve._private import replica as serve_replica
 
@@ -15,7 +14,7 @@ from deployments.ray_private.serve import keep_calls_inside
 from tests.support.listening import open_to_others
 
 
-async def test_it_listens_on_the_nodes_address(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_listens_on_the_nodes_address(monkeypatch):
     monkeypatch.setattr(
         serve_replica, "add_port_to_grpc_server", serve_replica.add_port_to_grpc_server
     )
@@ -32,7 +31,7 @@ async def test_it_listens_on_the_nodes_address(monkeypatch: pytest.MonkeyPatch) 
         await server.stop(None)
 
 
-def test_serve_starts_its_server_as_expected() -> None:
+def test_serve_starts_its_server_as_expected():
     """Another Ray may have another way, and would listen everywhere again."""
     source = inspect.getsource(serve_replica.Replica._on_initialized)
     assert 'add_port_to_grpc_server(self._server, "[::]:0")' in source

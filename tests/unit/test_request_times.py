@@ -13,7 +13,7 @@ from deployments.request_times import BOUNDS_MS, RouteTimes
     ("seconds", "bound"),
     [(0.0, 0.1), (0.0001, 0.1), (0.00011, 0.2), (0.003, 3), (0.0031, 5), (4.0, 4e3), (4.1, inf)],
 )
-def test_a_request_counts_in_every_bucket_from_its_own_on(seconds: float, bound: float) -> None:
+def test_a_request_counts_in_every_bucket_from_its_own_on(seconds, bound):
     times = RouteTimes()
     times.observe(200, seconds)
     assert {le: n for _, le, n in times.cumulative()} == {
@@ -21,18 +21,18 @@ def test_a_request_counts_in_every_bucket_from_its_own_on(seconds: float, bound:
     }
 
 
-def test_statuses_are_counted_apart() -> None:
+def test_statuses_are_counted_apart():
     times = RouteTimes()
     for status in (200, 503, 200):
         times.observe(status, 0.001)
     assert {status: n for status, le, n in times.cumulative() if le == inf} == {200: 2, 503: 1}
 
 
-def test_bounds_rise() -> None:
+def test_bounds_rise():
     assert list(BOUNDS_MS) == sorted(set(BOUNDS_MS))
 
 
-def test_totals_are_those_of_all_statuses() -> None:
+def test_totals_are_those_of_all_statuses():
     times = RouteTimes()
     assert times.totals() == []
     for status in (200, 200, 503):

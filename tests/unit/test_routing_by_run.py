@@ -8,7 +8,6 @@ import http.client
 import subprocess
 import time
 import timeit
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -63,7 +62,7 @@ class Front:
 
 
 @pytest.fixture(scope="module")
-def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
+def front(tmp_path_factory):
     folder = tmp_path_factory.mktemp("haproxy")
     port = free_port()
     file = folder / "haproxy.cfg"

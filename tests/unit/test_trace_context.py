@@ -17,12 +17,12 @@ def test_a_header_tells_of_the_trace_that_it_was_written_for():
 
 
 @pytest.mark.parametrize("flags", ["01", "03", "ff"])
-def test_a_sender_that_records_is_followed(flags: str):
+def test_a_sender_that_records_is_followed(flags):
     assert sender_of(SAMPLED[:-2] + flags) == Sender(TRACE, records=True)
 
 
 @pytest.mark.parametrize("header", [SAMPLED[:-2] + "00", NOT_TRACED])
-def test_a_sender_that_does_not_record_is_followed(header: str):
+def test_a_sender_that_does_not_record_is_followed(header):
     sender = sender_of(header)
     assert sender is not None
     assert not sender.records
@@ -48,7 +48,7 @@ def test_a_later_version_is_read_like_the_first_one():
         SAMPLED + "0" * 100_000,
     ],
 )
-def test_what_is_not_of_the_form_says_nothing(header: str):
+def test_what_is_not_of_the_form_says_nothing(header):
     assert sender_of(header) is None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import Any
 
 from fastapi import FastAPI
 from starlette.datastructures import QueryParams
@@ -23,7 +24,6 @@ from deployments.customers.records.responses import (
     find_responses,
     json_answer,
     json_body,
-    schema_of,
     update_responses,
 )
 from deployments.customers.records.service import RecordService
@@ -115,9 +115,7 @@ def create_app(
     fast = FastRoutes(app, error_renderer(record_type), access_log=access_log)
     routes = Routes(service)
     for path in (record_type.base_path, *record_type.aliases):
-        _add_create(fast, path, routes, record_type)
-        _add_fetch_and_delete(fast, path, routes, record_type)
-        _add_update(fast, path, routes, record_type)
+        _add_operations(fast, path, routes, record_type)
     probes = probes or Probes()
     probes.add_to(fast, record_type.base_path)
     for path in record_type.aliases:  # which may be route prefixes of applications
@@ -131,29 +129,25 @@ async def say_hello() -> str:
     return "Hello World"
 
 
-def _add_create(fast: FastRoutes, path: str, routes: Routes, record_type: RecordType) -> None:
-    request_type = record_type.create_request
+def _add_operations(fast: FastRoutes, path: str, routes: Routes, record_type: RecordType) -> None:
+    """Add create, fetch, update and delete at a path."""
+    by_mobile_number = {"parameters": [MOBILE_NUMBER_PARAMETER]}
+    takes_body: dict[str, Any] = {"check": check_content_type, "max_body": MAX_BODY_BYTES}
+    request_type, record = record_type.create_request, record_type.record.__name__
+    create: dict[str, Any] = {"openapi_extra": by_mobile_number}
+    if request_type is not None:
+        body = json_body(request_type.model_json_schema())
+        create = {**takes_body, "openapi_extra": {"requestBody": body}}
     fast.add(
         "POST",
         path,
         routes.create,
-        check=None if request_type is None else check_content_type,
-        max_body=None if request_type is None else MAX_BODY_BYTES,
         summary="Create",
         status_code=HTTPStatus.CREATED,
         response_model=StatusResponse,
         responses=create_responses(record_type),
-        openapi_extra=(
-            {"parameters": [MOBILE_NUMBER_PARAMETER]}
-            if request_type is None
-            else {"requestBody": json_body(schema_of(request_type))}
-        ),
+        **create,
     )
-
-
-def _add_fetch_and_delete(
-    fast: FastRoutes, path: str, routes: Routes, record_type: RecordType
-) -> None:
     fast.add(
         "GET",
         path,
@@ -161,7 +155,7 @@ def _add_fetch_and_delete(
         summary="Fetch",
         response_model=record_type.record,
         responses=find_responses(),
-        openapi_extra={"parameters": [MOBILE_NUMBER_PARAMETER]},
+        openapi_extra=by_mobile_number,
     )
     fast.add(
         "DELETE",
@@ -170,19 +164,14 @@ def _add_fetch_and_delete(
         summary="Delete",
         response_model=StatusResponse,
         responses=find_responses(),
-        openapi_extra={"parameters": [MOBILE_NUMBER_PARAMETER]},
+        openapi_extra=by_mobile_number,
     )
-
-
-def _add_update(fast: FastRoutes, path: str, routes: Routes, record_type: RecordType) -> None:
-    schema = {"$ref": f"#/components/schemas/{record_type.record.__name__}"}
     fast.add(
         "PUT",
         path,
         routes.update,
-        check=check_content_type,
-        max_body=MAX_BODY_BYTES,
         summary="Update",
         responses=update_responses(record_type),
-        openapi_extra={"requestBody": json_body(schema)},
+        openapi_extra={"requestBody": json_body({"$ref": f"#/components/schemas/{record}"})},
+        **takes_body,
     )

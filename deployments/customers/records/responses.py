@@ -15,7 +15,7 @@ from starlette.types import Scope
 
 from deployments.customers.records.errors import InvalidFields, RecordError, UnexpectedError
 from deployments.customers.records.json_body import MAX_BODY_BYTES
-from deployments.customers.records.record_type import Fields, RecordType
+from deployments.customers.records.record_type import RecordType
 from deployments.http.errors import BodyTooLargeError, BodyTooSlowError, RefusedError
 from deployments.http.messages import JSON_HEADERS, Answer, Headers, RenderError
 
@@ -81,11 +81,6 @@ def _failures(description: str = "A defect.") -> Responses:
 def json_body(schema: dict[str, Any]) -> dict[str, Any]:
     """Return the requestBody of an operation."""
     return {"required": True, "content": {"application/json": {"schema": schema}}}
-
-
-def schema_of(fields: type[Fields]) -> dict[str, Any]:
-    """Return the schema of a body without nested objects."""
-    return fields.model_json_schema()
 
 
 def create_responses(record_type: RecordType) -> Responses:

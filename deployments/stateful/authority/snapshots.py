@@ -23,7 +23,7 @@ from deployments.stateful.protocol import (
     Receipts,
     Version,
 )
-from deployments.trace_context import MOST_LINKED, Trace, traces_of
+from deployments.trace_context import MAX_LINKED, Trace, traces_of
 from deployments.tracing import process as tracing
 
 logger = logging.getLogger("ray.serve")
@@ -112,7 +112,7 @@ class SnapshotWriter:
         self._urgent: dict[Key, Snapshot | None] = {}
         self._pending: dict[Key, Snapshot | None] = {}
         self._flushes: list[asyncio.Future[None]] = []
-        self._traces: deque[Trace] = deque(maxlen=MOST_LINKED)  # of what is noted
+        self._traces: deque[Trace] = deque(maxlen=MAX_LINKED)  # of what is noted
         self._wake = asyncio.Event()
         self._log = RateLimitedLogger("Snapshots of hidden states")
 

@@ -10,7 +10,7 @@ from deployments.stateful.protocol import Authority, Key, StateBatch
 from deployments.stateful.replica.claims import Claims
 from deployments.stateful.replica.held_states import HeldState, HeldStates, LeaseCounts, batch_of
 from deployments.stateful.replica.session import Session
-from deployments.trace_context import MOST_LINKED, Trace, traces_of
+from deployments.trace_context import MAX_LINKED, Trace, traces_of
 from deployments.tracing import process as tracing
 
 STATES_PER_COMMIT = 5000
@@ -51,7 +51,7 @@ class Commits:
         self._oldest_unsent = math.inf
         self._oldest_sent = math.inf  # in the commit that is in flight
         self._sending = False
-        self.traces: deque[Trace] = deque(maxlen=MOST_LINKED)
+        self.traces: deque[Trace] = deque(maxlen=MAX_LINKED)
 
     def schedule(self) -> None:
         """Note that there is a step to send."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -42,10 +42,12 @@ class RunCalls:
 
     Args:
         name: 1 to 64 of ``A-Z a-z 0-9 . _ : -``; None for the run ``default``.
+        bearer: the header with a token, instead of a login.
     """
 
     url: str
     name: str | None = None
+    bearer: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         run_headers(self.name)
@@ -93,10 +95,10 @@ class RunCalls:
             method="POST",
             url=f"{self.url}/api/traffic/action",
             effect=Effect.IDEMPOTENT,
-            headers={**JSON, **run_headers(self.name), "idempotency-key": key},
+            headers={**JSON, **self._headers(), "idempotency-key": key},
             body=json_bytes(body),
             read=partial(_read_own_decision, junction, key),
-            authorized=True,
+            authorized=not self.bearer,
             key=key,
         )
 
@@ -106,9 +108,9 @@ class RunCalls:
             method="GET",
             url=f"{self.url}/api/traffic/action",
             effect=Effect.NOT_IDEMPOTENT,
-            headers=run_headers(self.name),
+            headers=self._headers(),
             read=_read_decision,
-            authorized=True,
+            authorized=not self.bearer,
         )
 
     def reset(self) -> Call[None]:
@@ -117,10 +119,13 @@ class RunCalls:
             method="POST",
             url=f"{self.url}/api/traffic/reset",
             effect=Effect.IDEMPOTENT,
-            headers=run_headers(self.name),
+            headers=self._headers(),
             read=nothing,
-            authorized=True,
+            authorized=not self.bearer,
         )
+
+    def _headers(self) -> dict[str, str]:
+        return {**self.bearer, **run_headers(self.name)}
 
 
 def _read_decision(reply: Reply) -> Decision:

@@ -18,7 +18,7 @@ from greenwave.client.core.call import (
     Steps,
 )
 from greenwave.client.core.failures import Failure, failure_of
-from greenwave.client.core.login import GivenToken, Login
+from greenwave.client.core.login import Login
 from greenwave.client.errors import (
     GreenwaveError,
     InvalidInputError,
@@ -37,7 +37,7 @@ class CallEngine:
     """Decides how calls are performed, and keeps the token that they share.
 
     Args:
-        login: None for a client without user name, password and token.
+        login: None for a client without user name and password.
         clock: monotonic, in seconds.
         chance: a random number from 0 to 1.
     """
@@ -46,7 +46,7 @@ class CallEngine:
         self,
         timeouts: Timeouts,
         retries: Retries,
-        login: Login | GivenToken | None,
+        login: Login | None,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
     ) -> None:
@@ -78,11 +78,9 @@ class CallEngine:
                 return _read(call, reply, attempts)
             failure = failure_of(reply)
             if token is not None and failure.error.status == _UNAUTHORIZED and not logged_in_anew:
-                login = self._login_of(call)
-                if isinstance(login, Login):
-                    login.refuse(token)
-                    logged_in_anew = True
-                    continue
+                self._login_of(call).refuse(token)
+                logged_in_anew = True
+                continue
             perhaps_done |= failure.perhaps_done and call.effect is not Effect.NONE
             pause_s = self._pause_s(failure, attempts)
             over = attempts >= most or self._clock() + pause_s >= deadline
@@ -103,7 +101,7 @@ class CallEngine:
         retry_after_s = failure.error.retry_after_s or 0.0
         return max(self._retries.pause_s(attempts, chance), retry_after_s * (1 + chance / 4))
 
-    def _login_of(self, call: Call[Result]) -> Login | GivenToken:
+    def _login_of(self, call: Call[Result]) -> Login:
         if self._login is None:
             raise InvalidInputError(
                 "The gateway asks for a login: make the client with a username and a password, "
@@ -116,7 +114,6 @@ class CallEngine:
         login = self._login_of(call)
         if login.token is not None and login.is_fresh(self._clock()):
             return login.token
-        assert isinstance(login, Login), "a given token is always fresh"
         token = yield Exclusive(self._renew(login, deadline), max(0.0, deadline - self._clock()))
         if not isinstance(token, str):
             raise UnavailableError("Other calls' login took too long", call=str(login.call))

@@ -10,7 +10,6 @@ from greenwave.client.inputs import JSON, json_bytes, text
 from greenwave.client.results import Form
 
 _EARLY_S = 60.0  # of a token that is good for an hour; of a short one, a tenth of its life
-_SERVICE_TOKEN = "what `greenwave tokens create` has written"
 _PAUSE_S = 10.0  # after a renewal that failed while the token before is good
 
 
@@ -19,16 +18,6 @@ class Grant(Form):
 
     access_token: str = Field(min_length=1)
     expires_in: float = Field(gt=0)
-
-
-class GivenToken:
-    """A service account's token, which is never renewed and which the gateway may refuse."""
-
-    def __init__(self, token: str) -> None:
-        self.token = token
-
-    def is_fresh(self, now: float) -> bool:
-        return True
 
 
 class Login:
@@ -70,40 +59,32 @@ class Login:
             self.token = None
 
 
-def make_login(
-    gateway: str, username: str | None, password: str | None, token: str | None = None
-) -> Login | GivenToken | None:
-    """Return the login of a client that was given a user name and a password, or a token.
+def make_login(gateway: str, username: str | None, password: str | None) -> Login | None:
+    """Return the login of a client with a user name and a password, or None without either.
 
     Raises:
-        InvalidInputError: half of a login was given, or both.
+        InvalidInputError: one of them is missing or blank.
     """
-    if token is not None:
-        if username is not None or password is not None:
-            raise InvalidInputError("Give a token, or a username and a password, not both")
-        return GivenToken(_checked(text(token, "token").strip(), "token", _SERVICE_TOKEN))
     if username is None and password is None:
         return None
     return Login(gateway, text(username, "username"), text(password, "password"))
 
 
-def make_bearer(token: str | None) -> dict[str, str]:
+def make_bearer(token: str | None, name: str, origin: str) -> dict[str, str]:
     """Return the header with a configured token, if there is one.
+
+    Args:
+        name, origin: of the token, for the error.
 
     Raises:
         InvalidInputError: it is not valid in a header.
     """
     if token is None:
         return {}
-    name = "inference_token"
-    checked = _checked(text(token, name).strip(), name, "INFERENCE_TOKEN of the service")
-    return {"authorization": f"Bearer {checked}"}
-
-
-def _checked(token: str, name: str, origin: str) -> str:
+    token = text(token, name).strip()
     if not (token.isascii() and token.isprintable() and " " not in token):
         raise InvalidInputError(f"{name} must be {origin}")
-    return token
+    return {"authorization": f"Bearer {token}"}
 
 
 def _read(reply: Reply) -> Grant:

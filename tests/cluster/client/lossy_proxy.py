@@ -13,10 +13,10 @@ END_TO_END = ("content-type", "idempotency-key", "x-simulation-run", "authorizat
 
 
 class LossyProxy:
-    """Stands before a URL.
+    """A proxy before a URL.
 
     Args:
-        loses: told the number of a request of this path, from 1, whether its answer is lost.
+        loses: returns whether the answer to the n-th request of this path, from 1, is lost.
 
     Attributes:
         asked: requests by path.

@@ -26,17 +26,17 @@ class Clock:
 
 
 @pytest.fixture
-def store() -> MemoryStore:
+def store():
     return MemoryStore()
 
 
 @pytest.fixture
-def log(store: MemoryStore) -> AuditLog:
+def log(store):
     return AuditLog(store.as_store(), most=50)
 
 
 @pytest.fixture
-def buffer(log: AuditLog) -> AuditBuffer:
+def buffer(log):
     return AuditBuffer(log, Clock())
 
 
@@ -73,7 +73,7 @@ async def test_a_smaller_bound_takes_effect_piece_by_piece(store, log, monkeypat
 async def test_what_was_added_although_the_store_said_no_is_added_once(log, store, monkeypatch):
     change = store.change
 
-    async def change_and_fail(*args: object, **given: object) -> bool:
+    async def change_and_fail(*args, **given):
         await change(*args, **given)
         raise StoreUnavailable("the answer was lost")
 
@@ -89,7 +89,7 @@ async def test_what_was_added_although_the_store_said_no_is_added_once(log, stor
 async def test_whoever_is_overtaken_by_others_tries_again(log, store, monkeypatch):
     get, overtaken = store.get, 0
 
-    async def get_late(table: str, key: str) -> bytes | None:
+    async def get_late(table, key):
         nonlocal overtaken
         value: bytes | None = await get(table, key)
         if overtaken < 3:

@@ -48,12 +48,12 @@ def cheap_passwords(monkeypatch):
 
 
 @pytest.fixture
-def store() -> MemoryStore:
+def store():
     return MemoryStore()
 
 
 @pytest.fixture
-def users(store: MemoryStore) -> Users:
+def users(store):
     return Users(store.as_store())
 
 
@@ -150,7 +150,7 @@ async def test_of_two_changes_at_once_one_is_refused_and_nothing_is_lost(users, 
     await users.add("ann", PASSWORD)
     get = users._table.get
 
-    async def get_and_be_overtaken(name: str) -> bytes | None:
+    async def get_and_be_overtaken(name):
         value: bytes | None = await get(name)
         monkeypatch.undo()
         await users.set_scopes("ann", ["act"])

@@ -33,22 +33,22 @@ class Clock:
 
 
 @pytest.fixture
-def clock() -> Clock:
+def clock():
     return Clock()
 
 
 @pytest.fixture
-def store() -> MemoryStore:
+def store():
     return MemoryStore()
 
 
 @pytest.fixture
-def accounts(store: MemoryStore, clock: Clock) -> ServiceTokens:
+def accounts(store, clock):
     return ServiceTokens(store.as_store(), clock)
 
 
 @pytest.fixture
-def tokens(store: MemoryStore, clock: Clock) -> Tokens:
+def tokens(store, clock):
     rules = [UserRule(store.as_store(), {}), ServiceTokenRule(store.as_store())]
     return Tokens(KEYS, 3600, 5, clock, Revocations(rules))
 

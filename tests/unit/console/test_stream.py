@@ -12,7 +12,6 @@ from deployments.console.stream import (
     SEND_S,
     STREAM_S,
     Audience,
-    Client,
     TooManyConsolesError,
     write_events,
 )
@@ -80,7 +79,7 @@ async def test_who_never_reads_is_given_up_and_leaves_the_place_to_others():
 async def test_who_stops_reading_is_given_up_too():
     browser, asked = Browser(), 0
 
-    async def following() -> bytes:
+    async def following():
         nonlocal asked
         asked += 1
         if asked == 3:
@@ -122,7 +121,7 @@ async def test_who_reads_slowly_gets_the_latest_and_no_backlog():
 async def test_who_comes_new_is_told_all_and_afterwards_what_is_new():
     audience, view = Audience(10), View(JUNCTIONS)
 
-    async def steps_of(client: Client) -> list[int]:
+    async def steps_of(client):
         return [each["step"] for each in shown(await client.next())["decisions"]]
 
     with audience.member("run") as first:
@@ -139,7 +138,7 @@ async def test_who_comes_new_is_told_all_and_afterwards_what_is_new():
 async def test_a_stream_ends_when_the_next_event_is_refused():
     browser, shown_so_far = Browser(), 0
 
-    async def following() -> bytes:
+    async def following():
         nonlocal shown_so_far
         shown_so_far += 1
         if shown_so_far == 3:

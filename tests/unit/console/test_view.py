@@ -96,7 +96,7 @@ def test_a_replica_that_falls_silent_or_goes_is_shown_so_and_forgotten_later():
     running = Replica("inference", "Inference", INFERENCE.replica, "RUNNING")
     other = Replica("loans", "CustomerRecords", "never-tells", "RUNNING")
 
-    def states(now: float) -> dict[str, str]:
+    def states(now):
         return {each["id"]: each["state"] for each in replicas.described(rates, now) or []}
 
     rates.add(report(), 0.0)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import AsyncExitStack
-from pathlib import Path
 
 import httpx
 import pytest
@@ -13,26 +12,26 @@ from deployments.customers import record_types
 from deployments.customers.records.api import create_app
 from deployments.customers.records.record_type import RecordType
 from deployments.customers.records.service import RecordService
-from deployments.store import Store, open_store
+from deployments.store import open_store
 from tests.unit.customers.requests import Service
 
 MakeService = Callable[[RecordType], Service]
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
+async def store(tmp_path):
     opened = open_store(f"sqlite:///{tmp_path / 'store.db'}")
     yield opened
     await opened.close()
 
 
 @pytest.fixture
-async def make_service(store: Store) -> AsyncIterator[MakeService]:
+async def make_service(store):
     """Make the service of a record type, as Serve mounts it: below its base path."""
     async with AsyncExitStack() as clients:
         made: list[httpx.AsyncClient] = []
 
-        def make(record_type: RecordType) -> Service:
+        def make(record_type):
             app = create_app(RecordService(record_type, store))
             transport = httpx.ASGITransport(app, root_path=record_type.base_path)
             client = httpx.AsyncClient(transport=transport, base_url="http://test")
@@ -45,21 +44,21 @@ async def make_service(store: Store) -> AsyncIterator[MakeService]:
 
 
 @pytest.fixture(params=["accounts", "loans", "cards"])
-def service(request: pytest.FixtureRequest, make_service: MakeService) -> Service:
+def service(request, make_service):
     """Return each of the three services in turn."""
     return make_service(record_types()[request.param])
 
 
 @pytest.fixture
-def accounts(make_service: MakeService) -> Service:
+def accounts(make_service):
     return make_service(record_types()["accounts"])
 
 
 @pytest.fixture
-def loans(make_service: MakeService) -> Service:
+def loans(make_service):
     return make_service(record_types()["loans"])
 
 
 @pytest.fixture
-def cards(make_service: MakeService) -> Service:
+def cards(make_service):
     return make_service(record_types()["cards"])

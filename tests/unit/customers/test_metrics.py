@@ -8,7 +8,7 @@ from tests.unit.metrics.recorded import RecordedMetrics
 
 
 @pytest.fixture
-def recorded(monkeypatch: pytest.MonkeyPatch) -> RecordedMetrics:
+def recorded(monkeypatch):
     return RecordedMetrics(monkeypatch)
 
 
@@ -16,13 +16,13 @@ def operations(recorded: RecordedMetrics) -> dict[tuple[str, ...], float]:
     return {key[1:]: value for key, value in recorded.counted.items() if value}
 
 
-def test_refusals_of_the_store_are_told_before_the_first(recorded: RecordedMetrics) -> None:
+def test_refusals_of_the_store_are_told_before_the_first(recorded):
     RecordMetrics("loans").publish()
     told = {key[2:]: value for key, value in recorded.counted.items()}
     assert told["fetch", "unavailable"] == told["create", "ok"] == 0
 
 
-def test_operations_are_counted_by_service_operation_and_outcome(recorded: RecordedMetrics) -> None:
+def test_operations_are_counted_by_service_operation_and_outcome(recorded):
     metrics = RecordMetrics("loans")
     for outcome in ("success", "success", "not_found"):
         metrics.observe("fetch", outcome, 1.5)
@@ -36,9 +36,7 @@ def test_operations_are_counted_by_service_operation_and_outcome(recorded: Recor
     assert recorded.observed == [((name, "loans", "fetch"), 1.5)] * 3
 
 
-def test_what_never_reached_the_store_says_nothing_of_its_latency(
-    recorded: RecordedMetrics,
-) -> None:
+def test_what_never_reached_the_store_says_nothing_of_its_latency(recorded):
     metrics = RecordMetrics("cards")
     metrics.observe("create", InvalidMobileNumber.outcome, 0.01)
     metrics.publish()
@@ -46,7 +44,7 @@ def test_what_never_reached_the_store_says_nothing_of_its_latency(
     assert recorded.observed == []
 
 
-def test_latencies_are_a_bounded_sample_and_counts_are_exact(recorded: RecordedMetrics) -> None:
+def test_latencies_are_a_bounded_sample_and_counts_are_exact(recorded):
     metrics = RecordMetrics("accounts")
     for _ in range(3 * SAMPLE):
         metrics.observe("fetch", "success", 1.0)

@@ -12,7 +12,6 @@ from deployments.customers.records.record_type import (
     digits,
     not_empty,
 )
-from tests.unit.customers.conftest import MakeService
 from tests.unit.customers.requests import MOBILE
 
 
@@ -45,7 +44,7 @@ DEPOSITS = RecordType(
 )
 
 
-async def test_a_declaration_is_a_whole_service(make_service: MakeService):
+async def test_a_declaration_is_a_whole_service(make_service):
     deposits = make_service(DEPOSITS)
     record = await deposits.created()
     assert record == {

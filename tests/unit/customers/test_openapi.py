@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import schemathesis
 from schemathesis.checks import CheckFunction
@@ -17,7 +16,7 @@ from deployments.customers import record_types
 from deployments.customers.records.api import create_app
 from deployments.customers.records.service import RecordService
 from deployments.store import open_store
-from tests.unit.customers.requests import MOBILE, Service, new_customer
+from tests.unit.customers.requests import MOBILE, new_customer
 
 # A documented 500 is an answer of the contract, so `not_a_server_error` is not among them; nor are
 # the checks that certain statuses mean certain things.
@@ -49,7 +48,7 @@ def read_schema(name: str, folder: Path) -> Any:
 
 
 @pytest.mark.parametrize("name", ["accounts", "loans", "cards"])
-def test_generated_requests_get_documented_answers_only(name: str, tmp_path: Path):
+def test_generated_requests_get_documented_answers_only(name, tmp_path):
     failures, answered = [], 0
     for event in from_schema(read_schema(name, tmp_path)).execute():
         assert not isinstance(event, events.FatalError | events.NonFatalError), event
@@ -62,17 +61,17 @@ def test_generated_requests_get_documented_answers_only(name: str, tmp_path: Pat
 
 
 @pytest.fixture
-def documented(service: Service, tmp_path: Path) -> Any:
+def documented(service, tmp_path):
     """Hold an answer to a request against the document."""
     schema = read_schema(service.name, tmp_path / "documented")
 
-    def check(path: str, method: str, answer: httpx.Response) -> None:
+    def check(path, method, answer):
         schema[path][method].Case().validate_response(answer, checks=DOCUMENTED)
 
     return check
 
 
-async def test_each_kind_of_answer_is_documented(service: Service, documented: Any):
+async def test_each_kind_of_answer_is_documented(service, documented):
     record = await service.created()
     query, json = {"mobileNumber": MOBILE}, {"content-type": "application/json"}
     base = service.record_type.base_path
@@ -101,7 +100,7 @@ async def test_each_kind_of_answer_is_documented(service: Service, documented: A
     documented(f"{base}/sayHello", "GET", await service.request("GET", "/sayHello"))
 
 
-async def test_an_undocumented_answer_would_be_noticed(service: Service, documented: Any):
+async def test_an_undocumented_answer_would_be_noticed(service, documented):
     answer = await service.request("PUT", content=b"{", headers={"content-type": "text/plain"})
     with pytest.raises(BaseExceptionGroup, match="Undocumented"):
         documented(service.record_type.base_path, "DELETE", answer)

@@ -44,6 +44,8 @@ UNKNOWN_NUMBER: dict[str, tuple[str, Any]] = {
     "loans": ("loanNumber", "999999999999"),
     "cards": ("cardNumber", "999999999999"),
 }
+LOAN_AMOUNTS = {"totalLoan": 100000, "amountPaid": 0, "outstandingAmount": 100000}
+CARD_AMOUNTS = {"totalLimit": 100000, "amountUsed": 0, "availableAmount": 100000}
 TYPE_FIELD = {"accounts": "accountsDto.accountType", "loans": "loanType", "cards": "cardType"}
 
 
@@ -65,28 +67,28 @@ def assert_error(service: Service, answer: httpx.Response, status: int, message:
 
 
 class TestLiveness:
-    async def test_greets(self, service: Service):
+    async def test_greets(self, service):
         answer = await service.request("GET", "/sayHello")
         assert (answer.status_code, answer.json()) == (200, "Hello World")
 
 
 class TestCreate:
-    async def test_answers_201_with_the_status_response(self, service: Service):
+    async def test_answers_201_with_the_status_response(self, service):
         answer = await service.create()
         assert answer.status_code == 201
         assert answer.json() == {"statusCode": "201", "statusMsg": CREATED[service.name]}
 
-    async def test_a_second_one_for_the_mobile_number_is_refused(self, service: Service):
+    async def test_a_second_one_for_the_mobile_number_is_refused(self, service):
         record = await service.created()
         assert_error(service, await service.create(), 400, REGISTERED[service.name])
         assert (await service.fetch()).json() == record
 
-    async def test_after_delete_it_is_possible_again(self, service: Service):
+    async def test_after_delete_it_is_possible_again(self, service):
         await service.created()
         await service.delete()
         assert (await service.create()).status_code == 201
 
-    async def test_customers_get_different_numbers(self, service: Service):
+    async def test_customers_get_different_numbers(self, service):
         path, _ = UNKNOWN_NUMBER[service.name]
         numbers = set()
         for mobile in range(1234567890, 1234567900):
@@ -96,7 +98,7 @@ class TestCreate:
             numbers.add(record)
         assert len(numbers) == 10
 
-    async def test_account_defaults(self, accounts: Service):
+    async def test_account_defaults(self, accounts):
         body = await accounts.created()
         account = body.pop("accountsDto")
         number = account.pop("accountNumber")
@@ -108,60 +110,48 @@ class TestCreate:
         assert type(number) is int
         assert 10**9 <= number < 10**10
 
-    async def test_loan_defaults(self, loans: Service):
-        body = await loans.created()
-        number = body.pop("loanNumber")
-        assert body == {
-            "mobileNumber": MOBILE,
-            "loanType": "Home Loan",
-            "totalLoan": 100000,
-            "amountPaid": 0,
-            "outstandingAmount": 100000,
-        }
-        assert isinstance(number, str)
-        assert len(number) == 12
-        assert number.isdecimal()
-
-    async def test_card_defaults(self, cards: Service):
-        body = await cards.created()
-        number = body.pop("cardNumber")
-        assert body == {
-            "mobileNumber": MOBILE,
-            "cardType": "Credit Card",
-            "totalLimit": 100000,
-            "amountUsed": 0,
-            "availableAmount": 100000,
-        }
-        assert isinstance(number, str)
-        assert len(number) == 12
-        assert number.isdecimal()
+    @pytest.mark.parametrize(
+        ("service", "number", "defaults"),
+        [
+            ("loans", "loanNumber", {"loanType": "Home Loan", **LOAN_AMOUNTS}),
+            ("cards", "cardNumber", {"cardType": "Credit Card", **CARD_AMOUNTS}),
+        ],
+        indirect=["service"],
+    )
+    async def test_loan_and_card_defaults(self, service, number, defaults):
+        body = await service.created()
+        drawn = body.pop(number)
+        assert body == {"mobileNumber": MOBILE, **defaults}
+        assert isinstance(drawn, str)
+        assert len(drawn) == 12
+        assert drawn.isdecimal()
 
     @pytest.mark.parametrize("body", [b"", b"{nonsense", b'{"name": 1}', b"x" * 1_000_000])
     @pytest.mark.parametrize("service", ["loans", "cards"], indirect=True)
-    async def test_loans_and_cards_ignore_the_body(self, service: Service, body: bytes):
+    async def test_loans_and_cards_ignore_the_body(self, service, body):
         answer = await service.request("POST", params={"mobileNumber": MOBILE}, content=body)
         assert answer.status_code == 201
 
     @pytest.mark.parametrize("service", ["loans", "cards"], indirect=True)
-    async def test_loans_and_cards_take_the_query_not_the_body(self, service: Service):
+    async def test_loans_and_cards_take_the_query_not_the_body(self, service):
         body = new_customer(mobileNumber=OTHER_MOBILE)
         await service.request("POST", params={"mobileNumber": MOBILE}, json=body)
         assert (await service.fetch(MOBILE)).status_code == 200
         assert (await service.fetch(OTHER_MOBILE)).status_code == 404
 
-    async def test_accounts_take_the_body_not_the_query(self, accounts: Service):
+    async def test_accounts_take_the_body_not_the_query(self, accounts):
         await accounts.request("POST", params={"mobileNumber": OTHER_MOBILE}, json=new_customer())
         assert (await accounts.fetch(MOBILE)).status_code == 200
         assert (await accounts.fetch(OTHER_MOBILE)).status_code == 404
 
-    async def test_accounts_choose_the_account_themselves(self, accounts: Service):
+    async def test_accounts_choose_the_account_themselves(self, accounts):
         sent = new_customer(accountsDto={"accountNumber": 1111111111, "accountType": "Gold"})
         assert (await accounts.request("POST", json=sent)).status_code == 201
         account = (await accounts.fetch()).json()["accountsDto"]
         assert account["accountNumber"] != 1111111111
         assert account["accountType"] == "Savings"
 
-    async def test_accounts_keep_name_and_email_as_sent(self, accounts: Service):
+    async def test_accounts_keep_name_and_email_as_sent(self, accounts):
         sent = new_customer(name="  Zoë 😀 ", email="O'Brien+Zoe@Example.COM")
         assert (await accounts.request("POST", json=sent)).status_code == 201
         body = (await accounts.fetch()).json()
@@ -169,15 +159,15 @@ class TestCreate:
 
 
 class TestFetch:
-    async def test_unknown_mobile_number(self, service: Service):
+    async def test_unknown_mobile_number(self, service):
         message = MOBILE_UNKNOWN[service.name].format(MOBILE)
         assert_error(service, await service.fetch(), 404, message)
 
-    async def test_empty_mobile_number(self, service: Service):
+    async def test_empty_mobile_number(self, service):
         message = MOBILE_UNKNOWN[service.name].format("")
         assert_error(service, await service.fetch(""), 404, message)
 
-    async def test_further_parameters_and_a_body_are_ignored(self, service: Service):
+    async def test_further_parameters_and_a_body_are_ignored(self, service):
         record = await service.created()
         answer = await service.request(
             "GET", params={"mobileNumber": MOBILE, "page": "2"}, content=b"{nonsense"
@@ -186,67 +176,67 @@ class TestFetch:
 
 
 class TestUpdate:
-    async def test_replaces_every_field(self, service: Service):
+    async def test_replaces_every_field(self, service):
         record = changed(await service.created(), TYPE_FIELD[service.name], "Another type")
         answer = await service.update(record)
         assert (answer.status_code, answer.json()) == (200, PROCESSED)
         assert (await service.fetch()).json() == record
 
-    async def test_unknown_number(self, service: Service):
+    async def test_unknown_number(self, service):
         path, number = UNKNOWN_NUMBER[service.name]
         record = await service.created()
         answer = await service.update(changed(record, path, number))
         assert_error(service, answer, 404, NUMBER_UNKNOWN[service.name])
         assert (await service.fetch()).json() == record
 
-    async def test_may_change_the_mobile_number(self, service: Service):
+    async def test_may_change_the_mobile_number(self, service):
         record = changed(await service.created(), "mobileNumber", OTHER_MOBILE)
         assert (await service.update(record)).status_code == 200
         assert (await service.fetch(MOBILE)).status_code == 404
         assert (await service.fetch(OTHER_MOBILE)).json() == record
         assert (await service.create(MOBILE)).status_code == 201
 
-    async def test_a_mobile_number_of_another_record_is_refused(self, service: Service):
+    async def test_a_mobile_number_of_another_record_is_refused(self, service):
         mine, others = await service.created(MOBILE), await service.created(OTHER_MOBILE)
         answer = await service.update(changed(others, "mobileNumber", MOBILE))
         assert_error(service, answer, 400, REGISTERED[service.name])
         assert (await service.fetch(MOBILE)).json() == mine
         assert (await service.fetch(OTHER_MOBILE)).json() == others
 
-    async def test_validation_comes_before_the_look_up(self, service: Service):
+    async def test_validation_comes_before_the_look_up(self, service):
         path, number = UNKNOWN_NUMBER[service.name]
         record = changed(await service.created(), path, number)
         answer = await service.update(changed(record, TYPE_FIELD[service.name], ""))
         assert list(answer.json()) == [TYPE_FIELD[service.name]]
 
-    async def test_unknown_members_are_ignored(self, service: Service):
+    async def test_unknown_members_are_ignored(self, service):
         record = await service.created()
         assert (await service.update({**record, "colour": "blue"})).status_code == 200
         assert (await service.fetch()).json() == record
 
     @pytest.mark.parametrize("amount", [1, 2**53 + 1, 2**63 - 1])
-    async def test_large_amounts_are_kept_exactly(self, loans: Service, amount: int):
+    async def test_large_amounts_are_kept_exactly(self, loans, amount):
         record = changed(await loans.created(), "totalLoan", amount)
         assert (await loans.update(record)).status_code == 200
         assert (await loans.fetch()).json()["totalLoan"] == amount
 
 
 class TestDelete:
-    async def test_removes_the_record(self, service: Service):
+    async def test_removes_the_record(self, service):
         await service.created()
         answer = await service.delete()
         assert (answer.status_code, answer.json()) == (200, PROCESSED)
         assert (await service.fetch()).status_code == 404
 
-    async def test_unknown_mobile_number(self, service: Service):
+    async def test_unknown_mobile_number(self, service):
         message = MOBILE_UNKNOWN[service.name].format(MOBILE)
         assert_error(service, await service.delete(), 404, message)
 
-    async def test_empty_mobile_number(self, service: Service):
+    async def test_empty_mobile_number(self, service):
         message = MOBILE_UNKNOWN[service.name].format("")
         assert_error(service, await service.delete(""), 404, message)
 
-    async def test_leaves_other_records_alone(self, service: Service):
+    async def test_leaves_other_records_alone(self, service):
         await service.created(MOBILE)
         others = await service.created(OTHER_MOBILE)
         await service.delete(MOBILE)
@@ -273,7 +263,7 @@ WRONG_MOBILES = [
 
 class TestMobileNumberQuery:
     @pytest.mark.parametrize("mobile", WRONG_MOBILES)
-    async def test_not_ten_digits(self, service: Service, mobile: str):
+    async def test_not_ten_digits(self, service, mobile):
         message = "{}.mobileNumber: Mobile number must be 10 digits"
         assert_error(
             service, await service.fetch(mobile), 500, message.format("fetchAccountDetails")
@@ -284,11 +274,11 @@ class TestMobileNumberQuery:
 
     @pytest.mark.parametrize("mobile", ["", *WRONG_MOBILES])
     @pytest.mark.parametrize("service", ["loans", "cards"], indirect=True)
-    async def test_not_ten_digits_at_creation(self, service: Service, mobile: str):
+    async def test_not_ten_digits_at_creation(self, service, mobile):
         message = "createAccount.mobileNumber: Mobile number must be 10 digits"
         assert_error(service, await service.create(mobile), 500, message)
 
-    async def test_given_twice_nothing_is_chosen(self, service: Service):
+    async def test_given_twice_nothing_is_chosen(self, service):
         record = await service.created()
         twice = [("mobileNumber", MOBILE), ("mobileNumber", OTHER_MOBILE)]
         for method, operation in (("GET", "fetch"), ("DELETE", "delete")):
@@ -300,13 +290,11 @@ class TestMobileNumberQuery:
 
 class TestAliases:
     @pytest.mark.parametrize("probe", ["livez", "readyz"])
-    async def test_have_the_probes_too_for_the_application_at_one_of_them(
-        self, accounts: Service, probe: str
-    ):
+    async def test_have_the_probes_too_for_the_application_at_one_of_them(self, accounts, probe):
         assert (await accounts.client.get(f"/api/account/{probe}")).status_code == 200
 
     @pytest.mark.parametrize("path", ["/api/accounts/account", "/api/account"])
-    async def test_answer_like_the_base_path_themselves(self, accounts: Service, path: str):
+    async def test_answer_like_the_base_path_themselves(self, accounts, path):
         query = {"mobileNumber": MOBILE}
         created = await accounts.client.post(path, json=new_customer())
         assert (created.status_code, created.json()["statusCode"]) == (201, "201")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -30,21 +29,21 @@ OBJECTS = st.dictionaries(TEXT, JSON)
 
 @unhurried
 @given(OBJECTS)
-def test_every_json_object_is_read_as_it_is(members: dict[str, Any]):
+def test_every_json_object_is_read_as_it_is(members):
     assert parse_json_object(json.dumps(members).encode()) == members
     assert parse_json_object(json.dumps(members, ensure_ascii=False).encode()) == members
 
 
 @unhurried
 @given(JSON.filter(lambda value: not isinstance(value, dict)))
-def test_every_other_json_value_is_refused(value: Any):
+def test_every_other_json_value_is_refused(value):
     with pytest.raises(MalformedBody):
         parse_json_object(json.dumps(value).encode())
 
 
 @unhurried
 @given(st.binary())
-def test_any_bytes_are_an_object_or_refused(body: bytes):
+def test_any_bytes_are_an_object_or_refused(body):
     try:
         members = parse_json_object(body)
     except MalformedBody:
@@ -54,14 +53,14 @@ def test_any_bytes_are_an_object_or_refused(body: bytes):
 
 @unhurried
 @given(OBJECTS, TEXT, st.sampled_from([math.nan, math.inf, -math.inf, 2**63, -(2**63) - 1]))
-def test_one_illegal_number_anywhere_is_refused(members: dict[str, Any], key: str, number: Any):
+def test_one_illegal_number_anywhere_is_refused(members, key, number):
     with pytest.raises(MalformedBody):
         parse_json_object(json.dumps({**members, key: [{"x": number}]}).encode())
 
 
 @unhurried
 @given(OBJECTS, st.integers(0), st.integers(1))
-def test_a_body_that_was_cut_off_is_refused(members: dict[str, Any], start: int, lost: int):
+def test_a_body_that_was_cut_off_is_refused(members, start, lost):
     body = json.dumps(members).encode()
     with pytest.raises(MalformedBody):
         parse_json_object(body[: max(0, len(body) - 1 - lost % len(body))])
@@ -69,7 +68,7 @@ def test_a_body_that_was_cut_off_is_refused(members: dict[str, Any], start: int,
 
 @unhurried
 @given(st.sampled_from(sorted(record_types())), OBJECTS)
-def test_any_object_is_a_record_or_refused(name: str, members: dict[str, Any]):
+def test_any_object_is_a_record_or_refused(name, members):
     record = record_types()[name].record
     with contextlib.suppress(InvalidFields, MalformedBody):
         record.read(members)

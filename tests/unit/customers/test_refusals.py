@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from typing import Any
 
 import httpx
 import pytest
@@ -64,7 +62,7 @@ MALFORMED: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-async def test_malformed_bodies(service: Service, name: str):
+async def test_malformed_bodies(service, name):
     record = await service.created()
     answer = await service.request("PUT", content=MALFORMED[name], headers=JSON)
     assert_unreadable(answer, service)
@@ -72,7 +70,7 @@ async def test_malformed_bodies(service: Service, name: str):
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-async def test_malformed_bodies_of_accounts_create(accounts: Service, name: str):
+async def test_malformed_bodies_of_accounts_create(accounts, name):
     answer = await accounts.request("POST", content=MALFORMED[name], headers=JSON)
     assert_unreadable(answer, accounts)
 
@@ -127,7 +125,7 @@ WRONG_TYPES: dict[str, dict[str, list[str]]] = {
     ],
     indirect=["service"],
 )
-async def test_a_field_of_the_wrong_json_type(service: Service, path: str, value: str):
+async def test_a_field_of_the_wrong_json_type(service, path, value):
     record = await service.created()
     body = json.dumps(changed(record, path, "@@")).replace('"@@"', value)
     answer = await service.request("PUT", content=body, headers=JSON)
@@ -143,7 +141,7 @@ class TestContentType:
             *("application/xml", "application/jsonp", "text/json", "json", "", "*/*"),
         ],
     )
-    async def test_another_type_is_refused(self, service: Service, content_type: str):
+    async def test_another_type_is_refused(self, service, content_type):
         record = await service.created()
         answer = await service.request(
             "PUT", content=json.dumps(record), headers={"content-type": content_type}
@@ -152,19 +150,19 @@ class TestContentType:
         path = service.record_type.base_path
         assert_problem(answer, 415, "Unsupported Media Type", detail, path)
 
-    async def test_an_undeclared_body_counts_as_bytes(self, accounts: Service):
+    async def test_an_undeclared_body_counts_as_bytes(self, accounts):
         answer = await accounts.request("POST", content=json.dumps(new_customer()))
         detail = "Content-Type 'application/octet-stream' is not supported."
         assert_problem(answer, 415, "Unsupported Media Type", detail, "/api/accounts")
 
-    async def test_no_body_and_no_type_is_an_empty_body(self, accounts: Service):
+    async def test_no_body_and_no_type_is_an_empty_body(self, accounts):
         assert_unreadable(await accounts.request("POST"), accounts)
 
     @pytest.mark.parametrize(
         "content_type",
         ["application/json; charset=utf-8", "APPLICATION/JSON", "application/vnd.api+json"],
     )
-    async def test_ways_to_declare_json(self, accounts: Service, content_type: str):
+    async def test_ways_to_declare_json(self, accounts, content_type):
         answer = await accounts.request(
             "POST", content=json.dumps(new_customer()), headers={"content-type": content_type}
         )
@@ -172,23 +170,23 @@ class TestContentType:
 
 
 class TestBodySize:
-    async def test_the_longest_body_is_read(self, accounts: Service):
+    async def test_the_longest_body_is_read(self, accounts):
         body = json.dumps(new_customer()).encode().ljust(MAX_BODY_BYTES)
         answer = await accounts.request("POST", content=body, headers=JSON)
         assert answer.status_code == 201
 
     @pytest.mark.parametrize("size", [MAX_BODY_BYTES + 1, 1_000_000])
-    async def test_a_longer_one_is_refused(self, accounts: Service, size: int):
+    async def test_a_longer_one_is_refused(self, accounts, size):
         body = json.dumps(new_customer()).encode().ljust(size)
         answer = await accounts.request("POST", content=body, headers=JSON)
         detail = "The body is longer than 65536 bytes."
         assert_problem(answer, 413, "Request Entity Too Large", detail, "/api/accounts")
         assert (await accounts.fetch()).status_code == 404
 
-    async def test_it_is_not_read_to_its_end(self, accounts: Service):
+    async def test_it_is_not_read_to_its_end(self, accounts):
         sent = 0
 
-        async def endless() -> Any:
+        async def endless():
             nonlocal sent
             while True:
                 sent += 1000
@@ -202,13 +200,13 @@ class TestBodySize:
 class TestMissingParameter:
     @pytest.mark.parametrize("method", ["GET", "DELETE"])
     @pytest.mark.parametrize("query", ["", "?", "?mobilenumber=4354437687", "?mobile=1"])
-    async def test_fetch_and_delete(self, service: Service, method: str, query: str):
+    async def test_fetch_and_delete(self, service, method, query):
         answer = await service.request(method, query)
         detail = "Required parameter 'mobileNumber' is not present."
         assert_problem(answer, 400, "Bad Request", detail, service.record_type.base_path)
 
     @pytest.mark.parametrize("service", ["loans", "cards"], indirect=True)
-    async def test_create_of_loans_and_cards(self, service: Service):
+    async def test_create_of_loans_and_cards(self, service):
         answer = await service.request("POST", json=new_customer())
         detail = "Required parameter 'mobileNumber' is not present."
         assert_problem(answer, 400, "Bad Request", detail, service.record_type.base_path)
@@ -216,18 +214,18 @@ class TestMissingParameter:
 
 class TestMethodsAndPaths:
     @pytest.mark.parametrize("method", ["PATCH", "OPTIONS", "TRACE", "BREW"])
-    async def test_another_method_names_the_allowed_ones(self, service: Service, method: str):
+    async def test_another_method_names_the_allowed_ones(self, service, method):
         answer = await service.request(method)
         path, detail = service.record_type.base_path, f"Method '{method}' is not supported."
         assert_problem(answer, 405, "Method Not Allowed", detail, path)
         assert answer.headers["allow"] == "DELETE, GET, POST, PUT"
 
-    async def test_head_is_another_method(self, service: Service):
+    async def test_head_is_another_method(self, service):
         answer = await service.request("HEAD", params={"mobileNumber": MOBILE})
         assert answer.status_code == 405
         assert answer.headers["allow"] == "DELETE, GET, POST, PUT"
 
-    async def test_another_method_of_the_greeting(self, service: Service):
+    async def test_another_method_of_the_greeting(self, service):
         answer = await service.request("POST", "/sayHello")
         path = service.record_type.base_path + "/sayHello"
         detail = "Method 'POST' is not supported."
@@ -235,34 +233,32 @@ class TestMethodsAndPaths:
         assert answer.headers["allow"] == "GET"
 
     @pytest.mark.parametrize("tail", ["/", "/nothing", "/account/", "/sayHello/", "/docs/x"])
-    async def test_unknown_paths(self, service: Service, tail: str):
+    async def test_unknown_paths(self, service, tail):
         answer = await service.request("GET", tail)
         path = service.record_type.base_path + tail
         assert_problem(answer, 404, "Not Found", f"There is no resource {path}.", path)
 
-    async def test_the_instance_is_a_valid_reference(self, service: Service):
+    async def test_the_instance_is_a_valid_reference(self, service):
         answer = await service.request("GET", "/Zoë 1%2F?x=1")
         assert answer.json()["instance"] == service.record_type.base_path + "/Zo%C3%AB%201/"
 
-    async def test_only_accounts_have_aliases(self, loans: Service, cards: Service):
+    async def test_only_accounts_have_aliases(self, loans, cards):
         query = {"mobileNumber": MOBILE}
         for path in ("/api/account", "/api/loans/account", "/api/loan"):
             assert (await loans.client.get(path, params=query)).status_code == 404
         assert (await cards.client.get("/api/card", params=query)).status_code == 404
 
-    async def test_docs_are_below_the_base_path(self, service: Service):
+    async def test_docs_are_below_the_base_path(self, service):
         page = await service.request("GET", "/docs")
         assert page.status_code == 200
         assert (await service.request("GET", "/openapi.json")).status_code == 200
         assert (await service.request("GET", "/docs/assets/swagger-ui.css")).status_code == 200
 
 
-async def test_a_body_that_never_comes_is_408(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_body_that_never_comes_is_408(service, monkeypatch):
     monkeypatch.setattr("deployments.http.request.BODY_TIMEOUT_S", 0.05)
 
-    async def drip() -> AsyncIterator[bytes]:
+    async def drip():
         yield b"{"
         await asyncio.Event().wait()
 

@@ -13,7 +13,7 @@ from deployments.customers import record_types
 from deployments.customers.records.api import create_app
 from deployments.customers.records.errors import InvalidFields, RecordError, RecordsUnavailable
 from deployments.customers.records.service import RecordService, random_number
-from deployments.store import Store, StoreUnavailable
+from deployments.store import StoreUnavailable
 from tests.unit.customers.requests import MOBILE, OTHER_MOBILE
 
 LOANS = record_types()["loans"]
@@ -33,14 +33,14 @@ class BrokenStore:
 
 
 @pytest.mark.parametrize("length", [10, 12])
-def test_random_numbers_have_their_length_and_no_leading_zero(length: int):
+def test_random_numbers_have_their_length_and_no_leading_zero(length):
     numbers = [random_number(length) for _ in range(1000)]
     assert {len(number) for number in numbers} == {length}
     assert not any(number.startswith("0") for number in numbers)
     assert len(set(numbers)) == 1000
 
 
-async def test_a_taken_number_is_drawn_again(store: Store):
+async def test_a_taken_number_is_drawn_again(store):
     draws = chain(["111111111111"] * 3, ["222222222222"])
     service = RecordService(LOANS, store, draw_number=lambda _: next(draws))
     await service.create_for(MOBILE)
@@ -48,7 +48,7 @@ async def test_a_taken_number_is_drawn_again(store: Store):
     assert json.loads(await service.fetch(OTHER_MOBILE))["loanNumber"] == "222222222222"
 
 
-async def test_when_no_free_number_is_found_nothing_is_created(store: Store):
+async def test_when_no_free_number_is_found_nothing_is_created(store):
     draws = repeat("111111111111")
     service = RecordService(LOANS, store, draw_number=lambda _: next(draws))
     await service.create_for(MOBILE)
@@ -58,11 +58,11 @@ async def test_when_no_free_number_is_found_nothing_is_created(store: Store):
         await service.fetch(OTHER_MOBILE)
 
 
-async def test_operations_are_observed_with_their_outcome(store: Store):
+async def test_operations_are_observed_with_their_outcome(store):
     seen: list[tuple[str, str]] = []
     timings: list[float] = []
 
-    def observe(operation: str, outcome: str, latency_ms: float) -> None:
+    def observe(operation, outcome, latency_ms):
         seen.append((operation, outcome))
         timings.append(latency_ms)
 

@@ -11,7 +11,6 @@ from tests.unit.customers.requests import (
     FULL_WIDTH_DIGIT,
     MISSING,
     MOBILE,
-    Service,
     changed,
     new_customer,
 )
@@ -95,34 +94,30 @@ def spread(cases: list[Case]) -> list[Any]:
 
 
 @pytest.mark.parametrize(("path", "value", "message"), spread(ACCOUNTS_CREATE))
-async def test_accounts_create(accounts: Service, path: str, value: Any, message: str):
+async def test_accounts_create(accounts, path, value, message):
     answer = await accounts.request("POST", json=changed(new_customer(), path, value))
     assert (answer.status_code, answer.json()) == (400, {path: message})
     assert (await accounts.fetch()).status_code == 404
 
 
-@pytest.mark.parametrize(("path", "value", "message"), spread(ACCOUNTS_UPDATE))
-async def test_accounts_update(accounts: Service, path: str, value: Any, message: str):
-    record = await accounts.created()
-    answer = await accounts.update(changed(record, path, value))
-    assert (answer.status_code, answer.json()) == (400, {path: message})
-    assert (await accounts.fetch()).json() == record
-
-
-@pytest.mark.parametrize(("path", "value", "message"), spread(LOANS_UPDATE))
-async def test_loans_update(loans: Service, path: str, value: Any, message: str):
-    record = await loans.created()
-    answer = await loans.update(changed(record, path, value))
-    assert (answer.status_code, answer.json()) == (200, {path: message})
-    assert (await loans.fetch()).json() == record
-
-
-@pytest.mark.parametrize(("path", "value", "message"), spread(CARDS_UPDATE))
-async def test_cards_update(cards: Service, path: str, value: Any, message: str):
-    record = await cards.created()
-    answer = await cards.update(changed(record, path, value))
-    assert (answer.status_code, answer.json()) == (400, {path: message})
-    assert (await cards.fetch()).json() == record
+@pytest.mark.parametrize(
+    ("service", "status", "path", "value", "message"),
+    [
+        pytest.param(name, status, *each.values, id=f"{name}-{each.id}")
+        for name, status, cases in (
+            ("accounts", 400, ACCOUNTS_UPDATE),
+            ("loans", 200, LOANS_UPDATE),
+            ("cards", 400, CARDS_UPDATE),
+        )
+        for each in spread(cases)
+    ],
+    indirect=["service"],
+)
+async def test_update(service, status, path, value, message):
+    record = await service.created()
+    answer = await service.update(changed(record, path, value))
+    assert (answer.status_code, answer.json()) == (status, {path: message})
+    assert (await service.fetch()).json() == record
 
 
 VALID: list[tuple[str, str, list[Any]]] = [
@@ -152,9 +147,7 @@ VALID: list[tuple[str, str, list[Any]]] = [
     ],
     indirect=["service"],
 )
-async def test_values_on_the_right_side_of_a_boundary_are_kept(
-    service: Service, path: str, value: Any
-):
+async def test_values_on_the_right_side_of_a_boundary_are_kept(service, path, value):
     record = changed(await service.created(), path, value)
     answer = await service.update(record)
     assert (answer.status_code, answer.json()["statusCode"]) == (200, "200")
@@ -162,7 +155,7 @@ async def test_values_on_the_right_side_of_a_boundary_are_kept(
 
 
 @pytest.mark.parametrize("number", [1_000_000_000, 9_999_999_999])
-async def test_account_numbers_at_both_ends_are_valid(accounts: Service, number: int):
+async def test_account_numbers_at_both_ends_are_valid(accounts, number):
     record = changed(await accounts.created(), "accountsDto.accountNumber", number)
     answer = await accounts.update(record)
     assert answer.status_code == 404  # looked for, so it passed validation
@@ -170,11 +163,11 @@ async def test_account_numbers_at_both_ends_are_valid(accounts: Service, number:
 
 
 class TestSeveralFaults:
-    async def test_accounts_create_reports_each_field_once(self, accounts: Service):
+    async def test_accounts_create_reports_each_field_once(self, accounts):
         answer = await accounts.request("POST", json=new_customer(name="x", email="y"))
         assert answer.json() == {"name": NAME, "email": EMAIL}
 
-    async def test_accounts_update_reports_outer_and_nested_fields(self, accounts: Service):
+    async def test_accounts_update_reports_outer_and_nested_fields(self, accounts):
         record = await accounts.created()
         for path, value in (
             ("name", "x"),
@@ -192,7 +185,7 @@ class TestSeveralFaults:
             "accountsDto.branchAddress": "BranchAddress cannot be null or empty",
         }
 
-    async def test_an_empty_object_breaks_every_rule_of_a_loan(self, loans: Service):
+    async def test_an_empty_object_breaks_every_rule_of_a_loan(self, loans):
         assert (await loans.update({})).json() == {
             "mobileNumber": EMPTY_MOBILE,
             "loanNumber": "LoanNumber cannot be null or empty",
@@ -202,7 +195,7 @@ class TestSeveralFaults:
             "outstandingAmount": OUTSTANDING,
         }
 
-    async def test_an_empty_object_breaks_every_rule_of_a_card(self, cards: Service):
+    async def test_an_empty_object_breaks_every_rule_of_a_card(self, cards):
         assert (await cards.update({})).json() == {
             "mobileNumber": EMPTY_MOBILE,
             "cardNumber": "Card Number cannot be null or empty",
@@ -212,10 +205,10 @@ class TestSeveralFaults:
             "availableAmount": AVAILABLE,
         }
 
-    async def test_a_wrong_type_outweighs_broken_rules(self, loans: Service):
+    async def test_a_wrong_type_outweighs_broken_rules(self, loans):
         body = {"mobileNumber": "12", "totalLoan": "100000"}
         assert (await loans.update(body)).json()["detail"] == "Failed to read request"
 
 
-async def test_an_unregistered_mobile_number_of_ten_digits_is_no_fault(accounts: Service):
+async def test_an_unregistered_mobile_number_of_ten_digits_is_no_fault(accounts):
     assert (await accounts.fetch(MOBILE)).status_code == 404

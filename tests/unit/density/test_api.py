@@ -2,11 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
@@ -14,33 +10,30 @@ from deployments.density.service import DensityService
 from deployments.forecast.api import create_app
 from models.density.forecast import DensityForecaster
 from tests.unit.forecasters import CARD, EDGES, write_density
+from tests.unit.http.apps import client_of
 
 DATA: list[list[float]] = [[10.0, 11, 12, 13, 14], [20, 21, 22, 23, 24], [30, 31, 32, 33, 34.5]]
 
 
 @pytest.fixture
-async def service(tmp_path: Path) -> DensityService:
+async def service(tmp_path):
     service = DensityService()
     await service.slot.load(str(write_density(tmp_path)))
     return service
 
 
 @pytest.fixture
-async def client(service: DensityService) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(create_app(service))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-        yield client
+def client(service):
+    return client_of(create_app(service))
 
 
 @pytest.fixture
-async def client_without_model() -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(create_app(DensityService()))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-        yield client
+def client_without_model():
+    return client_of(create_app(DensityService()))
 
 
 class TestPredict:
-    async def test_valid(self, client: httpx.AsyncClient, tmp_path: Path) -> None:
+    async def test_valid(self, client, tmp_path):
         answer = await client.post("/predict", json={"data": DATA})
         assert answer.status_code == 200
         assert list(answer.json()) == ["prediction", "edge_ids"]
@@ -49,9 +42,7 @@ class TestPredict:
         assert answer.json()["prediction"] == pytest.approx(expected[0].tolist(), abs=1e-3)
 
     @pytest.mark.parametrize("value", [1e305, 1.7e308])
-    async def test_the_largest_numbers_give_valid_json(
-        self, client: httpx.AsyncClient, value: float
-    ) -> None:
+    async def test_the_largest_numbers_give_valid_json(self, client, value):
         answer = await client.post("/predict", json={"data": [*DATA[:2], [value] * 5]})
         assert answer.status_code == 200
         prediction = json.loads(answer.content, parse_constant=pytest.fail)["prediction"]
@@ -77,7 +68,7 @@ class TestPredict:
             ([[1, 2, 3, 4, [5]], DATA[1], DATA[2]], "ragged rows"),
         ],
     )
-    async def test_wrong_shape(self, client: httpx.AsyncClient, data: Any, shape: str) -> None:
+    async def test_wrong_shape(self, client, data, shape):
         answer = await client.post("/predict", json={"data": data})
         assert answer.status_code == 400
         assert answer.json() == {"detail": f"Expected shape (3, 5), got {shape}"}
@@ -85,48 +76,39 @@ class TestPredict:
     @pytest.mark.parametrize(
         "value", ['"1"', "true", "null", "NaN", "Infinity", "-Infinity", "{}", "1e999", "9" * 400]
     )
-    async def test_not_a_finite_number(self, client: httpx.AsyncClient, value: str) -> None:
+    async def test_not_a_finite_number(self, client, value):
         body = json.dumps({"data": DATA}).replace("34.5", value)
         answer = await client.post("/predict", content=body)
         assert answer.status_code == 400
         assert answer.json() == {"detail": "data[2][4] must be a finite number"}
 
     @pytest.mark.parametrize("body", ["{}", '{"data": null}', '{"Data": []}'])
-    async def test_data_missing(self, client: httpx.AsyncClient, body: str) -> None:
+    async def test_data_missing(self, client, body):
         answer = await client.post("/predict", content=body)
         assert answer.status_code == 400
         assert answer.json()["detail"] == "data is required: Expected shape (3, 5), got nothing"
 
     @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b'{"data": [1,]}', b"[" * 60_000])
-    async def test_malformed_json(self, client: httpx.AsyncClient, body: bytes) -> None:
+    async def test_malformed_json(self, client, body):
         answer = await client.post("/predict", content=body)
         assert answer.status_code == 400
         assert answer.json()["detail"].startswith("The body is not valid JSON")
 
     @pytest.mark.parametrize("body", [b"[]", b"3", b"null", b'"data"'])
-    async def test_not_an_object(self, client: httpx.AsyncClient, body: bytes) -> None:
+    async def test_not_an_object(self, client, body):
         answer = await client.post("/predict", content=body)
         assert answer.status_code == 400
         assert isinstance(answer.json()["detail"], str)
 
-    async def test_too_large(self, client: httpx.AsyncClient) -> None:
-        answer = await client.post("/predict", content=b" " * 70_000)
-        assert answer.status_code == 413
-        assert isinstance(answer.json()["detail"], str)
-
-    async def test_model_not_loaded(self, client_without_model: httpx.AsyncClient) -> None:
+    async def test_model_not_loaded(self, client_without_model):
         answer = await client_without_model.post("/predict", json={"data": DATA})
         assert (answer.status_code, answer.json()) == (503, {"detail": "Model not loaded"})
 
-    async def test_bad_data_is_told_of_without_a_model_too(
-        self, client_without_model: httpx.AsyncClient
-    ) -> None:
+    async def test_bad_data_is_told_of_without_a_model_too(self, client_without_model):
         answer = await client_without_model.post("/predict", json={"data": DATA[:1]})
         assert answer.status_code == 400
 
-    async def test_waiting_requests_share_a_batch(
-        self, service: DensityService, client: httpx.AsyncClient
-    ) -> None:
+    async def test_waiting_requests_share_a_batch(self, service, client):
         answers = await asyncio.gather(
             *(client.post("/predict", json={"data": DATA}) for _ in range(20))
         )
@@ -135,24 +117,22 @@ class TestPredict:
         assert sum(size for size, _ in batches) == 20
         assert len(batches) < 20
 
-    async def test_failing_model(self, service: DensityService, client: httpx.AsyncClient) -> None:
+    async def test_failing_model(self, service, client):
         class Broken:
-            def __call__(self, densities: object) -> None:
+            def __call__(self, densities):
                 raise ValueError("no luck")
 
-        service.slot.model = (Broken(), "[]")  # type: ignore[assignment]
+        service.slot.model = (Broken(), "[]")
         answer = await client.post("/predict", json={"data": DATA})
         assert (answer.status_code, answer.json()) == (500, {"detail": "Prediction error: no luck"})
 
 
 class TestStatus:
-    async def test_health(self, client: httpx.AsyncClient) -> None:
+    async def test_health(self, client):
         answer = await client.get("/health")
         assert answer.json() == {"status": "healthy", "message": "Model loaded and ready"}
 
-    async def test_health_tells_of_a_swap_that_failed(
-        self, service: DensityService, client: httpx.AsyncClient, tmp_path: Path
-    ) -> None:
+    async def test_health_tells_of_a_swap_that_failed(self, service, client, tmp_path):
         await service.slot.load(tmp_path / "missing.pt")
         health = (await client.get("/health")).json()
         assert health["status"] == "healthy"
@@ -161,12 +141,12 @@ class TestStatus:
         )
         assert "missing.pt" in health["message"]
 
-    async def test_health_without_model(self, client_without_model: httpx.AsyncClient) -> None:
+    async def test_health_without_model(self, client_without_model):
         answer = await client_without_model.get("/health")
         assert answer.status_code == 200
         assert answer.json() == {"status": "unhealthy", "message": "Model not loaded"}
 
-    async def test_model_info(self, client: httpx.AsyncClient) -> None:
+    async def test_model_info(self, client):
         info = (await client.get("/model-info")).json()
         assert info.pop("description")
         assert info == {
@@ -178,36 +158,32 @@ class TestStatus:
             "test_mae": CARD.test_mae,
         }
 
-    async def test_model_info_without_model(self, client_without_model: httpx.AsyncClient) -> None:
+    async def test_model_info_without_model(self, client_without_model):
         answer = await client_without_model.get("/model-info")
         assert answer.status_code == 200
         assert answer.json()["edges"] == []
 
-    async def test_wrong_method_and_unknown_path(self, client: httpx.AsyncClient) -> None:
+    async def test_wrong_method_and_unknown_path(self, client):
         wrong = await client.get("/predict")
         assert (wrong.status_code, wrong.json()) == (405, {"detail": "Method Not Allowed"})
         assert wrong.headers["allow"] == "POST"
         unknown = await client.post("/predict/")
         assert (unknown.status_code, unknown.json()) == (404, {"detail": "Not Found"})
 
-    async def test_openapi_declares_the_body(self, client: httpx.AsyncClient) -> None:
+    async def test_openapi_declares_the_body(self, client):
         route = (await client.get("/openapi.json")).json()["paths"]["/predict"]["post"]
         example = route["requestBody"]["content"]["application/json"]["example"]
         assert (await client.post("/predict", json=example)).status_code == 200
         assert set(route["responses"]) == {"200", "400", "408", "413", "500", "503"}
 
 
-async def test_another_model_takes_over_without_a_restart(
-    service: DensityService, client: httpx.AsyncClient, tmp_path: Path
-) -> None:
+async def test_another_model_takes_over_without_a_restart(service, client, tmp_path):
     before = (await client.post("/predict", json={"data": DATA})).json()
     await service.slot.load(str(write_density(tmp_path, seed=1)))
     assert (await client.post("/predict", json={"data": DATA})).json() != before
 
 
-async def test_drift_is_the_share_of_values_outside_the_training_range(
-    service: DensityService, client: httpx.AsyncClient
-) -> None:
+async def test_drift_is_the_share_of_values_outside_the_training_range(service, client):
     inside = [[20.0] * 5] * 3
     outside = [[20.0] * 5, [20.0] * 5, [1000.0, 20, 20, 20, -1]]
     for data in (inside, outside):

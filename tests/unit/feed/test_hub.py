@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 
 from deployments.feed.hub import COLLECT_S, FORGET_S, LISTEN_S, MAX_REPORTS, MAX_RUNS, Hub
-from deployments.feed.messages import NOBODY, Demand
+from deployments.feed.messages import NO_DEMAND, Demand
 from tests.support.virtual_time import virtual_time
 from tests.unit.feed.reports import report
 
@@ -11,7 +11,7 @@ from tests.unit.feed.reports import report
 @virtual_time
 async def test_each_report_reaches_all_who_watch_once_and_nobody_who_comes_later():
     hub = Hub()
-    assert hub.report(report(1)) == NOBODY
+    assert hub.report(report(1)) == NO_DEMAND
     for watcher in ("one", "other"):
         assert await hub.collect(watcher, []) == []
     assert hub.report(report(2)) == Demand(True)
@@ -37,9 +37,9 @@ async def test_a_watcher_has_a_report_as_soon_as_it_comes():
 async def test_a_replica_is_told_the_demand_when_it_changes_and_not_before():
     hub, now = Hub(), asyncio.get_running_loop().time
     began = now()
-    assert await hub.listen(NOBODY) == NOBODY
+    assert await hub.listen(NO_DEMAND) == NO_DEMAND
     assert now() - began == LISTEN_S
-    listening = asyncio.create_task(hub.listen(NOBODY))
+    listening = asyncio.create_task(hub.listen(NO_DEMAND))
     await asyncio.sleep(1)
     await hub.collect("one", ["x", "y"])
     assert await listening == Demand(True, frozenset("xy"))
@@ -56,7 +56,7 @@ async def test_who_watches_no_more_is_forgotten_and_replicas_are_told_so():
     await asyncio.sleep(FORGET_S - COLLECT_S - 0.1)
     assert hub.report(report()).runs == {"x"}
     await asyncio.sleep(0.2)
-    assert hub.report(report()) == NOBODY
+    assert hub.report(report()) == NO_DEMAND
     assert await hub.collect("one", ["x"]) == []
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from deployments.aio import PeriodicTask
 from deployments.feed.hub import LISTEN_S
-from deployments.feed.messages import NOBODY, Contents, Demand, Report
+from deployments.feed.messages import NO_DEMAND, Contents, Demand, Report
 from deployments.feed.publisher import (
     ALIVE_S,
     DEADLINE_S,
@@ -105,7 +105,7 @@ class FakeFeed:
         (self._answers.clear if hangs else self._answers.set)()
 
 
-def start(demand: Demand = NOBODY) -> tuple[FakeService, FakeFeed, PeriodicTask]:
+def start(demand: Demand = NO_DEMAND) -> tuple[FakeService, FakeFeed, PeriodicTask]:
     service, feed = FakeService(), FakeFeed(demand)
     publisher = Publisher(SOURCE, service, feed.find)
     return service, feed, PeriodicTask("The feed", publisher.step, PERIOD_S, survives=True)
@@ -129,9 +129,9 @@ async def test_while_somebody_watches_it_tells_what_there_is_and_whose_it_is():
     assert service.demands == [WATCHED]
     assert [report.contents.requests for report in feed.reports] == list(range(1, 11))
     assert {report.source for report in feed.reports} == {SOURCE}
-    feed.say(NOBODY)
+    feed.say(NO_DEMAND)
     await asyncio.sleep(2 * PERIOD_S)
-    assert service.demands == [WATCHED, NOBODY]
+    assert service.demands == [WATCHED, NO_DEMAND]
     assert len(feed.reports) == 11
     publisher.stop()
 
@@ -155,14 +155,14 @@ async def test_a_feed_that_hangs_has_one_report_and_nothing_is_noted_for_it(capl
     feed.hang()
     await asyncio.sleep(100 * DEADLINE_S)
     assert feed.most_at_once == 1
-    assert service.demands == [WATCHED, NOBODY]
+    assert service.demands == [WATCHED, NO_DEMAND]
     publisher.check_health()
     assert [record.getMessage() for record in caplog.records] == [
         f"The feed does not serve: no answer within {DEADLINE_S:g} s"
     ]
     feed.hang(False)
     await asyncio.sleep(LISTEN_S)
-    assert service.demands == [WATCHED, NOBODY, WATCHED]
+    assert service.demands == [WATCHED, NO_DEMAND, WATCHED]
     publisher.stop()
 
 
@@ -185,9 +185,9 @@ async def test_a_feed_that_dies_is_looked_for_again_without_a_word(caplog):
     await asyncio.sleep(PERIOD_S + MOMENT_S)
     feed.dead = True
     await asyncio.sleep(PERIOD_S)
-    assert service.demands == [WATCHED, NOBODY]
+    assert service.demands == [WATCHED, NO_DEMAND]
     await asyncio.sleep(MISSING_S + PERIOD_S)
-    assert service.demands == [WATCHED, NOBODY, WATCHED]
+    assert service.demands == [WATCHED, NO_DEMAND, WATCHED]
     assert feed.found == 2
     assert not caplog.records
     publisher.stop()
@@ -212,7 +212,7 @@ async def test_what_cannot_be_told_is_lost_and_neither_is_the_task():
     service.error = ValueError("no such policy")
     await asyncio.sleep(5 * MISSING_S)
     publisher.check_health()
-    assert service.demands[-1] == NOBODY
+    assert service.demands[-1] == NO_DEMAND
     service.error = None
     await asyncio.sleep(2 * MISSING_S)
     assert feed.reports

@@ -3,43 +3,38 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from deployments.feed.messages import NOBODY, Demand
+from deployments.feed.messages import NO_DEMAND, Demand
 from deployments.flow.schemas import parse_question
 from deployments.flow.service import FlowService
 from deployments.forecast.api import create_app
 from deployments.forecast.telemetry import ForecastReporter
 from models.networks.shipped import JUNCTIONS
 from tests.unit.forecasters import CARD, write_flow
+from tests.unit.http.apps import client_of
 
 JUNCTION = "300839359"
 
 
 @pytest.fixture
-async def service(tmp_path: Path) -> FlowService:
+async def service(tmp_path):
     service = FlowService()
     await service.slot.load(str(write_flow(tmp_path)))
     return service
 
 
 @pytest.fixture
-async def client(service: FlowService) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(create_app(service))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-        yield client
+def client(service):
+    return client_of(create_app(service))
 
 
 @pytest.fixture
-async def client_without_model() -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(create_app(FlowService()))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-        yield client
+def client_without_model():
+    return client_of(create_app(FlowService()))
 
 
 def sample(minute: int, **changes: Any) -> dict[str, Any]:
@@ -61,7 +56,7 @@ async def forecasts_of(
 
 class TestForecast:
     @pytest.mark.parametrize("junction_id", JUNCTIONS)
-    async def test_valid(self, client: httpx.AsyncClient, junction_id: str) -> None:
+    async def test_valid(self, client, junction_id):
         before_ms = time.time_ns() // 1_000_000
         answer = await client.post("/forecast", json=body(junction_id=junction_id))
         assert answer.status_code == 200
@@ -83,44 +78,40 @@ class TestForecast:
         assert before_ms <= forecast["timestamp"] <= time.time_ns() // 1_000_000
 
     @pytest.mark.parametrize("n_samples", [1, 2, 59, 61, 1440])
-    async def test_any_length_of_history(self, client: httpx.AsyncClient, n_samples: int) -> None:
+    async def test_any_length_of_history(self, client, n_samples):
         answer = await client.post("/forecast", json=body(n_samples))
         assert answer.status_code == 200
         newest = sample(n_samples - 1)["timestamp"]
         assert answer.json()["forecast_timestamp"] == newest + 900
 
-    async def test_the_newest_sixty_samples_count(self, client: httpx.AsyncClient) -> None:
+    async def test_the_newest_sixty_samples_count(self, client):
         history = [sample(minute) for minute in range(100)]
         long, short = await forecasts_of(client, history, history[-60:])
         assert long["predicted_flow"] == short["predicted_flow"]
         assert long["confidence"] == short["confidence"]
 
-    async def test_confidence_falls_with_the_length_of_the_history(
-        self, client: httpx.AsyncClient
-    ) -> None:
+    async def test_confidence_falls_with_the_length_of_the_history(self, client):
         steady = [sample(minute, vehicle_count=20) for minute in range(60)]
         lengths = (1, 2, 5, 20, 40, 59, 60)
         forecasts = await forecasts_of(client, *(steady[-length:] for length in lengths))
         confidences = [forecast["confidence"] for forecast in forecasts]
         assert confidences == sorted(set(confidences))
 
-    async def test_a_gap_lowers_the_confidence(self, client: httpx.AsyncClient) -> None:
+    async def test_a_gap_lowers_the_confidence(self, client):
         steady = [sample(minute, vehicle_count=20) for minute in range(60)]
         full, gap = await forecasts_of(client, steady, steady[:20] + steady[50:])
         assert gap["predicted_flow"] == full["predicted_flow"]
         assert gap["confidence"] < full["confidence"]
 
     @pytest.mark.parametrize("when", ["at the epoch", "soon after", "a minute ahead of now"])
-    async def test_timestamps_of_a_simulation_or_of_a_clock_a_little_ahead(
-        self, client: httpx.AsyncClient, when: str
-    ) -> None:
+    async def test_timestamps_of_a_simulation_or_of_a_clock_a_little_ahead(self, client, when):
         newest = {"at the epoch": 0, "soon after": 60}.get(when, int(time.time()) + 60)
         history = [sample(0, timestamp=newest)]
         answer = await client.post("/forecast", json=body(historical_data=history))
         assert answer.json()["forecast_timestamp"] == newest + 900
 
     @pytest.mark.parametrize("ahead_s", [3600, 10 * 365 * 24 * 3600])
-    async def test_future_timestamps(self, client: httpx.AsyncClient, ahead_s: int) -> None:
+    async def test_future_timestamps(self, client, ahead_s):
         future = int(time.time()) + ahead_s
         history = [sample(0), sample(1, timestamp=future)]
         answer = await client.post("/forecast", json=body(historical_data=history))
@@ -152,7 +143,7 @@ class TestForecast:
             ("timestamp", 10**30),
         ],
     )
-    async def test_bad_value(self, client: httpx.AsyncClient, field: str, value: Any) -> None:
+    async def test_bad_value(self, client, field, value):
         history = [sample(0), sample(1), sample(2, **{field: value}), sample(3)]
         answer = await client.post("/forecast", json=body(historical_data=history))
         assert answer.status_code == 400
@@ -160,14 +151,14 @@ class TestForecast:
 
     @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e999"])
     @pytest.mark.parametrize("field", ["avg_speed", "occupancy"])
-    async def test_not_finite(self, client: httpx.AsyncClient, field: str, value: str) -> None:
+    async def test_not_finite(self, client, field, value):
         text = json.dumps(body(historical_data=[sample(0, **{field: 0.123})]))
         answer = await client.post("/forecast", content=text.replace("0.123", value))
         assert answer.status_code == 400
         assert answer.json()["detail"].startswith(f"historical_data[0].{field}: ")
 
     @pytest.mark.parametrize("field", ["timestamp", "vehicle_count", "avg_speed", "occupancy"])
-    async def test_missing_value(self, client: httpx.AsyncClient, field: str) -> None:
+    async def test_missing_value(self, client, field):
         incomplete = sample(0)
         del incomplete[field]
         answer = await client.post("/forecast", json=body(historical_data=[incomplete]))
@@ -175,35 +166,31 @@ class TestForecast:
         assert answer.json() == {"detail": f"historical_data[0].{field}: Field required"}
 
     @pytest.mark.parametrize("minutes", [[0, 0], [1, 0], [0, 1, 2, 2], [0, 5, 3, 6]])
-    async def test_unordered_timestamps(
-        self, client: httpx.AsyncClient, minutes: list[int]
-    ) -> None:
+    async def test_unordered_timestamps(self, client, minutes):
         history = [sample(minute) for minute in minutes]
         answer = await client.post("/forecast", json=body(historical_data=history))
         assert answer.status_code == 400
         assert answer.json()["detail"].startswith("timestamps must strictly increase")
 
-    async def test_disorder_before_the_window_is_disorder(self, client: httpx.AsyncClient) -> None:
+    async def test_disorder_before_the_window_is_disorder(self, client):
         history = [sample(1), sample(0), *(sample(minute) for minute in range(2, 100))]
         answer = await client.post("/forecast", json=body(historical_data=history))
         assert answer.status_code == 400
 
-    async def test_empty(self, client: httpx.AsyncClient) -> None:
+    async def test_empty(self, client):
         answer = await client.post("/forecast", json=body(historical_data=[]))
         assert answer.status_code == 400
         assert "empty" in answer.json()["detail"]
 
     @pytest.mark.parametrize("junction_id", ["nowhere", "", "300839359 ", "x" * 10_000])
-    async def test_unknown_junction(self, client: httpx.AsyncClient, junction_id: str) -> None:
+    async def test_unknown_junction(self, client, junction_id):
         answer = await client.post("/forecast", json=body(junction_id=junction_id))
         assert answer.status_code == 404
         assert answer.json()["detail"].startswith("Unknown junction '")
         assert len(answer.content) < 1000
 
     @pytest.mark.parametrize("junction_id", [None, 300839359, True, ["300839359"]])
-    async def test_junction_id_of_another_type(
-        self, client: httpx.AsyncClient, junction_id: Any
-    ) -> None:
+    async def test_junction_id_of_another_type(self, client, junction_id):
         answer = await client.post("/forecast", json=body(junction_id=junction_id))
         assert answer.status_code == 400
         assert answer.json()["detail"].startswith("junction_id: ")
@@ -211,24 +198,22 @@ class TestForecast:
     @pytest.mark.parametrize(
         "text", [b"", b"{", b"\xff", b"[]", b"null", b"{}", b'{"junction_id": "300839359"}']
     )
-    async def test_not_a_request(self, client: httpx.AsyncClient, text: bytes) -> None:
+    async def test_not_a_request(self, client, text):
         answer = await client.post("/forecast", content=text)
         assert answer.status_code == 400
         assert isinstance(answer.json()["detail"], str)
 
     @pytest.mark.parametrize("history", [None, {}, "x", 3, [3], [None], [[]]])
-    async def test_history_of_another_type(self, client: httpx.AsyncClient, history: Any) -> None:
+    async def test_history_of_another_type(self, client, history):
         answer = await client.post("/forecast", json=body(historical_data=history))
         assert answer.status_code == 400
         assert answer.json()["detail"].startswith("historical_data")
 
-    async def test_model_not_loaded(self, client_without_model: httpx.AsyncClient) -> None:
+    async def test_model_not_loaded(self, client_without_model):
         answer = await client_without_model.post("/forecast", json=body())
         assert (answer.status_code, answer.json()) == (503, {"detail": "Model not loaded"})
 
-    async def test_waiting_requests_share_a_batch(
-        self, service: FlowService, client: httpx.AsyncClient
-    ) -> None:
+    async def test_waiting_requests_share_a_batch(self, service, client):
         requests = [body(junction_id=junction_id) for junction_id in JUNCTIONS] * 3
         together = await asyncio.gather(*(client.post("/forecast", json=r) for r in requests))
         batches, _ = service.counts.take_batches()
@@ -241,23 +226,21 @@ class TestForecast:
 
 
 class TestLongHistories:
-    async def test_a_hundred_thousand_samples_are_refused_at_once(
-        self, client: httpx.AsyncClient
-    ) -> None:
+    async def test_a_hundred_thousand_samples_are_refused_at_once(self, client):
         text = json.dumps(body(100_000)).encode()
         started = time.process_time()
         answer = await client.post("/forecast", content=text)
         assert time.process_time() - started < 0.5
         assert answer.status_code == 413
 
-    def test_a_week_is_read_in_milliseconds(self) -> None:
+    def test_a_week_is_read_in_milliseconds(self):
         text = json.dumps(body(10_080)).encode()
         assert len(text) < 1024 * 1024
         started = time.process_time()
         assert parse_question(text, time.time()).window.observed == 60
         assert time.process_time() - started < 0.5
 
-    async def test_many_faults_cost_no_more_than_one(self, client: httpx.AsyncClient) -> None:
+    async def test_many_faults_cost_no_more_than_one(self, client):
         text = json.dumps(body(historical_data=[{}] * 200_000))
         started = time.process_time()
         answer = await client.post("/forecast", content=text)
@@ -267,7 +250,7 @@ class TestLongHistories:
 
 
 class TestStatus:
-    async def test_health(self, client: httpx.AsyncClient) -> None:
+    async def test_health(self, client):
         health = (await client.get("/health")).json()
         assert abs(health.pop("timestamp") - time.time_ns() // 1_000_000) < 60_000
         assert health == {
@@ -277,21 +260,19 @@ class TestStatus:
             "forecast_horizon": 15,
         }
 
-    async def test_health_tells_of_a_swap_that_failed(
-        self, service: FlowService, client: httpx.AsyncClient, tmp_path: Path
-    ) -> None:
+    async def test_health_tells_of_a_swap_that_failed(self, service, client, tmp_path):
         await service.slot.load(tmp_path / "missing.pt")
         health = (await client.get("/health")).json()
         assert (health["status"], health["model_loaded"]) == ("healthy", True)
         assert "missing.pt" in health["detail"]
 
-    async def test_health_without_model(self, client_without_model: httpx.AsyncClient) -> None:
+    async def test_health_without_model(self, client_without_model):
         answer = await client_without_model.get("/health")
         assert answer.status_code == 200
         assert answer.json()["status"] == "unhealthy"
         assert answer.json()["model_loaded"] is False
 
-    async def test_model_info(self, client: httpx.AsyncClient) -> None:
+    async def test_model_info(self, client):
         info = (await client.get("/model_info")).json()
         assert "90.0%" in info.pop("target_accuracy")
         assert info == {
@@ -303,27 +284,25 @@ class TestStatus:
             "trained_on_junctions": list(JUNCTIONS),
         }
 
-    async def test_model_info_without_model(self, client_without_model: httpx.AsyncClient) -> None:
+    async def test_model_info_without_model(self, client_without_model):
         answer = await client_without_model.get("/model_info")
         assert answer.status_code == 200
         assert answer.json()["trained_on_junctions"] == []
 
-    async def test_wrong_method_and_unknown_path(self, client: httpx.AsyncClient) -> None:
+    async def test_wrong_method_and_unknown_path(self, client):
         wrong = await client.put("/forecast")
         assert (wrong.status_code, wrong.json()) == (405, {"detail": "Method Not Allowed"})
         unknown = await client.get("/model-info")
         assert (unknown.status_code, unknown.json()) == (404, {"detail": "Not Found"})
 
-    async def test_openapi_declares_the_body(self, client: httpx.AsyncClient) -> None:
+    async def test_openapi_declares_the_body(self, client):
         route = (await client.get("/openapi.json")).json()["paths"]["/forecast"]["post"]
         schema = route["requestBody"]["content"]["application/json"]["schema"]
         assert (await client.post("/forecast", json=schema["example"])).status_code == 200
         assert set(route["responses"]) == {"200", "400", "404", "408", "413", "500", "503"}
 
 
-async def test_drift_is_the_share_of_values_outside_the_training_range(
-    service: FlowService, client: httpx.AsyncClient
-) -> None:
+async def test_drift_is_the_share_of_values_outside_the_training_range(service, client):
     history = [sample(minute, avg_speed=20.0, occupancy=0.5) for minute in range(60)]
     for late in history[-6:]:
         late["avg_speed"] = 500.0
@@ -344,6 +323,6 @@ async def test_a_watched_forecast_is_told_with_the_counts_it_was_made_from(servi
     assert forecast.counts == [float(20 + minute % 7) for minute in range(10)]
     assert forecast.newest + forecast.horizon_s == answer["forecast_timestamp"]
     assert round(forecast.flow) == answer["predicted_flow"]
-    reporter.on_demand_changed(NOBODY)
+    reporter.on_demand_changed(NO_DEMAND)
     await client.post("/forecast", json=body())
     assert reporter.take().forecasts == []

@@ -4,7 +4,7 @@ from deployments.forecast.service import ForecastCounts
 from deployments.metrics.sampled import SAMPLE
 
 
-def test_batches_are_taken_once_and_their_number_is_bounded() -> None:
+def test_batches_are_taken_once_and_their_number_is_bounded():
     counts = ForecastCounts[int](lambda inputs: {"column": float(sum(inputs))})
     for _ in range(3 * SAMPLE):
         counts.batch(2, 0.001, 1)

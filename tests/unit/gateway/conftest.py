@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import httpx
 import pytest
 import pytest_asyncio
-from fastapi import FastAPI
 
 from deployments.access.audit import AuditBuffer, AuditLog
 from deployments.access.keys import Keys
@@ -20,11 +18,9 @@ from deployments.gateway.fallbacks import Fallback
 from deployments.gateway.inference_calls.batcher import Step
 from deployments.gateway.inference_calls.client import InferenceClient
 from deployments.gateway.login import LoginLimits, Logins
-from deployments.gateway.safety import SafetyGuard
 from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.users import Users, hash_password
-from deployments.store import Store, open_store
-from models.networks.network import Network
+from deployments.store import open_store
 from models.networks.shipped import SHIPPED
 
 SECRET = b"0123456789abcdef0123456789abcdef"
@@ -68,46 +64,39 @@ class FakeInference:
 
 
 @pytest.fixture
-def inference() -> FakeInference:
+def inference():
     return FakeInference()
 
 
 @pytest.fixture
-def tokens() -> Tokens:
+def tokens():
     return make_tokens()
 
 
 @pytest_asyncio.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
+async def store(tmp_path):
     opened = open_store(f"sqlite:///{tmp_path}/store.db")
     yield opened
     await opened.close()
 
 
 @pytest.fixture
-def fallback() -> Fallback:
+def fallback():
     return Fallback()
 
 
 @pytest.fixture
-def guard() -> SafetyGuard | None:
+def guard():
     return None
 
 
 @pytest.fixture
-def network() -> Network:
+def network():
     return SHIPPED
 
 
 @pytest_asyncio.fixture
-async def service(
-    store: Store,
-    tokens: Tokens,
-    inference: FakeInference,
-    fallback: Fallback,
-    guard: SafetyGuard | None,
-    network: Network,
-) -> AsyncIterator[GatewayService]:
+async def service(store, tokens, inference, fallback, guard, network):
     logins = Logins(store, Users(store, {"ann": PASSWORD_HASH}), tokens, LIMITS)
     counts = GatewayCounts()
     client = InferenceClient(inference, DEADLINE_S, on_answer=counts.latencies_s.observe)
@@ -118,17 +107,17 @@ async def service(
 
 
 @pytest.fixture
-def app(service: GatewayService, network: Network) -> FastAPI:
+def app(service, network):
     return create_app(service, network=network)
 
 
 @pytest_asyncio.fixture
-async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+async def client(app):
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
         yield client
 
 
 @pytest.fixture
-def bearer(tokens: Tokens) -> dict[str, str]:
+def bearer(tokens):
     return {"Authorization": f"Bearer {tokens.issue('ann')}"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
 
 import httpx
 import pytest
@@ -394,19 +393,12 @@ class TestOneErrorForm:
         assert_error(answer, 405, "Method Not Allowed")
         assert answer.headers["allow"] == allow
 
-    @pytest.mark.parametrize("path", ["/auth/login", "/traffic/health", "/nowhere"])
-    async def test_every_request_counts(self, service, path, monkeypatch):
+    @pytest.mark.parametrize("path", ["/auth/login", ACTION, "/traffic/health", "/nowhere"])
+    async def test_overload(self, service, bearer, path, monkeypatch):
         monkeypatch.setattr(api, "MAX_AT_WORK", 0)
         transport = httpx.ASGITransport(create_app(service))
         async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
-            answer = await client.post(path)
-        assert_error(answer, 503, "Too many requests are waiting")
-
-    async def test_overload(self, service, bearer, monkeypatch):
-        monkeypatch.setattr(api, "MAX_AT_WORK", 0)
-        transport = httpx.ASGITransport(create_app(service))
-        async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
-            answer = await client.post(ACTION, json=BODY, headers=bearer)
+            answer = await client.post(path, json=BODY, headers=bearer)
         assert_error(answer, 503, "Too many requests are waiting")
         assert answer.headers["retry-after"] == "1"
 
@@ -414,7 +406,7 @@ class TestOneErrorForm:
     async def test_a_body_that_never_comes(self, client, bearer, path, monkeypatch):
         monkeypatch.setattr("deployments.http.request.BODY_TIMEOUT_S", 0.05)
 
-        async def drip() -> AsyncIterator[bytes]:
+        async def drip():
             yield b"{"
             await asyncio.Event().wait()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deployments.access.audit import AuditLog, Entry
+from deployments.access.audit import AuditLog
 from deployments.access.tokens import Tokens
 from tests.unit.gateway.conftest import LIMITS, PASSWORD, SECRET
 from tests.unit.gateway.test_api import ACTION, BODY, DOWN
@@ -14,7 +14,7 @@ ADDRESS = {"X-Forwarded-For": "203.0.113.9"}
 
 @pytest.fixture
 def kept(service, store):
-    async def kept() -> list[Entry]:
+    async def kept():
         await service.audit.flush()
         return await AuditLog(store).entries()
 

@@ -34,12 +34,12 @@ class Clock:
 
 
 @pytest.fixture
-def clock() -> Clock:
+def clock():
     return Clock()
 
 
 @pytest.fixture
-def fallback(clock: Clock) -> Fallback:
+def fallback(clock):
     return Fallback(PLAN, clock=clock)
 
 
@@ -77,7 +77,7 @@ async def test_decisions_of_the_policy_are_as_without_a_plan(act):
 async def test_a_clock_that_is_set_back_repeats_what_was(act, inference, clock):
     inference.error = DOWN
 
-    async def answers() -> list[int]:
+    async def answers():
         actions = []
         for _ in range(30):
             clock.now += 5

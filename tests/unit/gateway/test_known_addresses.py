@@ -9,7 +9,7 @@ import pytest
 from deployments.gateway.errors import UnavailableError
 from deployments.gateway.known_addresses import (
     KNOWN_S,
-    MOST,
+    MAX_ADDRESSES,
     TABLE,
     KnownAddresses,
     place_of,
@@ -25,7 +25,7 @@ HOME, ELSEWHERE = "198.51.100.7", "198.51.100.8"
 
 @pytest.fixture
 def login(client):
-    async def login(address: str, password: str = PASSWORD, name: str = "ann") -> int:
+    async def login(address, password=PASSWORD, name="ann"):
         answer = await client.post(
             "/auth/login",
             json={"username": name, "password": password},
@@ -88,17 +88,17 @@ class Clock:
 
 
 @pytest.fixture
-def memory() -> MemoryStore:
+def memory():
     return MemoryStore()
 
 
 @pytest.fixture
-def clock() -> Clock:
+def clock():
     return Clock()
 
 
 @pytest.fixture
-def addresses(memory, clock) -> KnownAddresses:
+def addresses(memory, clock):
     return KnownAddresses(memory.as_store(), clock)
 
 
@@ -130,11 +130,11 @@ async def test_another_password_makes_every_address_strange(addresses):
 
 
 async def test_the_newest_few_are_known(addresses, memory, clock):
-    for number in range(MOST + 3):
+    for number in range(MAX_ADDRESSES + 3):
         clock.now += 1
         await remember(addresses, f"10.0.0.{number}")
-    known = [n for n in range(MOST + 3) if await knows(addresses, f"10.0.0.{n}")]
-    assert known == list(range(3, MOST + 3))
+    known = [n for n in range(MAX_ADDRESSES + 3) if await knows(addresses, f"10.0.0.{n}")]
+    assert known == list(range(3, MAX_ADDRESSES + 3))
     assert len(memory.table(TABLE)) == 1
 
 

@@ -10,7 +10,7 @@ from deployments.gateway.inference_calls.http_calls import checked_action
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.safety import check_safety
 from deployments.gateway.schemas import signal_of
-from models.networks.network import Network, read_network
+from models.networks.network import read_network
 from models.networks.shipped import SHIPPED
 from models.signals.clock_plan import InvalidPlanError
 from tests.cities import city_of_size, small_city
@@ -24,7 +24,7 @@ PLAN = """{"name": "by hand", "periods": [{"begin": "00:00", "junctions": {
 
 
 @pytest.fixture
-def network() -> Network:
+def network():
     return CITY
 
 

@@ -40,7 +40,7 @@ REFUSALS = [
 
 
 @pytest.fixture(scope="module")
-def guard() -> SafetyGuard:
+def guard():
     return make_guard(Limits())
 
 
@@ -136,7 +136,7 @@ def test_every_answer_leads_from_what_is_shown_to_a_phase_without_a_conflict(gua
 
 class TestDefectiveLayer:
     @pytest.fixture
-    def guard(self) -> SafetyGuard:
+    def guard(self):
         """Return one whose monitor knows of more conflicts than its layer heeds."""
         layers = read_layers(Limits())
         conflicts = {(8, 9)}  # two links that the side street's phase has green together
@@ -152,7 +152,7 @@ class TestDefectiveLayer:
 
 class TestOff:
     @pytest.fixture
-    def guard(self) -> None:
+    def guard(self):
         return None
 
     @pytest.mark.parametrize("shown", [None, "anything", {"phase": 7}])

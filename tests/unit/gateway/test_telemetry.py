@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from deployments.feed.messages import NOBODY, Demand
+from deployments.feed.messages import NO_DEMAND, Demand
 from deployments.gateway.errors import InferenceUnavailableError
 from deployments.gateway.telemetry import GatewayReporter
 from deployments.http.messages import DEFAULT_RUN
@@ -35,7 +35,7 @@ async def test_while_nobody_watches_nothing_is_noted(service, inference):
     inference.error = InferenceUnavailableError("unreachable")
     await service.act(BODY, None, None, None)
     reporter.on_demand_changed(Demand(True, frozenset({DEFAULT_RUN})))
-    reporter.on_demand_changed(NOBODY)
+    reporter.on_demand_changed(NO_DEMAND)
     for junction in JUNCTIONS:
         body = BODY.replace(b"300839359", junction.encode())
         await service.act(body, None, None, None)

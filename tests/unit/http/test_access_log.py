@@ -18,7 +18,7 @@ from deployments.http.messages import JSON_HEADERS, Answer
 
 
 @pytest.fixture(autouse=True)
-def _every_level(caplog: pytest.LogCaptureFixture) -> None:
+def _every_level(caplog):
     caplog.set_level(logging.INFO, logger="ray.serve")
 
 
@@ -49,8 +49,8 @@ def lines_in(caplog: pytest.LogCaptureFixture) -> list[Any]:
     return [each for each in caplog.records if hasattr(each, "ms")]
 
 
-async def test_with_a_share_of_nothing_no_success_has_a_line(caplog) -> None:
-    def draw() -> float:
+async def test_with_a_share_of_nothing_no_success_has_a_line(caplog):
+    def draw():
         raise AssertionError("nothing is drawn for a share of nothing")
 
     client = client_of(AccessLog(draw=draw))
@@ -59,7 +59,7 @@ async def test_with_a_share_of_nothing_no_success_has_a_line(caplog) -> None:
     assert lines_in(caplog) == []
 
 
-async def test_a_share_of_the_answers_has_one_each(caplog) -> None:
+async def test_a_share_of_the_answers_has_one_each(caplog):
     draws = iter([0.0, 0.0099, 0.01, 0.5, 0.999])
     client = client_of(AccessLog(0.01, draw=lambda: next(draws)))
     for _ in range(5):
@@ -67,9 +67,7 @@ async def test_a_share_of_the_answers_has_one_each(caplog) -> None:
     assert len(lines_in(caplog)) == 2
 
 
-async def test_failures_always_have_lines_but_one_a_second_which_tells_of_the_others(
-    caplog,
-) -> None:
+async def test_failures_always_have_lines_but_one_a_second_which_tells_of_the_others(caplog):
     now = 0.0
     client = client_of(AccessLog(clock=lambda: now))
     for _ in range(12):
@@ -82,7 +80,7 @@ async def test_failures_always_have_lines_but_one_a_second_which_tells_of_the_ot
     assert told[1].getMessage().endswith(" ms, and 3 failures before")
 
 
-async def test_a_line_tells_who_asked_what_and_what_became_of_it(caplog) -> None:
+async def test_a_line_tells_who_asked_what_and_what_became_of_it(caplog):
     client = client_of(AccessLog(1.0))
     body: dict[str, Any] = {"junction_id": "300839359", "obs_data": [], "run_id": "morning"}
     await client.post("/step", json=body)
@@ -109,7 +107,7 @@ async def test_a_line_tells_who_asked_what_and_what_became_of_it(caplog) -> None
     ],
     ids=["empty", "list", "broken", "no text", "nested", "no names", "long"],
 )
-async def test_what_a_client_sends_spoils_no_line(caplog, content: bytes) -> None:
+async def test_what_a_client_sends_spoils_no_line(caplog, content):
     client = client_of(AccessLog(1.0))
     answer = await client.post("/step", content=content, headers={"X-Simulation-Run": "a b"})
     assert answer.status_code == 200
@@ -117,7 +115,7 @@ async def test_what_a_client_sends_spoils_no_line(caplog, content: bytes) -> Non
     assert line.about == {}
 
 
-async def test_a_path_cannot_make_a_second_line(caplog) -> None:
+async def test_a_path_cannot_make_a_second_line(caplog):
     await client_of(AccessLog(1.0)).get("/x%0aERROR%20forged" + "y" * 500)
     (line,) = lines_in(caplog)
     assert line.status == 404
@@ -126,7 +124,7 @@ async def test_a_path_cannot_make_a_second_line(caplog) -> None:
     assert len(line.path) < 300
 
 
-async def test_who_asks_for_readiness_in_an_outage_fills_no_log(caplog) -> None:
+async def test_who_asks_for_readiness_in_an_outage_fills_no_log(caplog):
     client = client_of(AccessLog(1.0))
     assert (await client.get("/readyz")).status_code == 503
     assert lines_in(caplog) == []

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
 import httpx
 import pytest
 import pytest_asyncio
-from fastapi import FastAPI
 
 from tests.unit.http.apps import HELLO, PATH, answer_of, app_with, client_of, serving
 
 
 @pytest_asyncio.fixture(params=["ASGI", "fast path"])
-async def connect(request: Any) -> AsyncIterator[Callable[[FastAPI], Any]]:
+async def connect(request):
     """Return what makes a client of an application."""
     async with AsyncExitStack() as stack:
 
-        async def connect(app: FastAPI) -> httpx.AsyncClient:
+        async def connect(app):
             if request.param == "ASGI":
                 return client_of(app)
             place = await stack.enter_async_context(serving(app))
@@ -32,7 +30,7 @@ async def connect(request: Any) -> AsyncIterator[Callable[[FastAPI], Any]]:
 
 
 async def test_a_body_in_parts_is_put_together(connect):
-    async def parts() -> AsyncIterator[bytes]:
+    async def parts():
         for part in (b"a", b"", b"bc"):
             yield part
             await asyncio.sleep(0.02)
@@ -53,7 +51,7 @@ async def test_a_body_may_be_as_long_as_the_limit_and_no_longer(connect):
 async def test_a_body_that_does_not_come_in_time_is_refused(connect, monkeypatch):
     monkeypatch.setattr("deployments.http.request.BODY_TIMEOUT_S", 0.05)
 
-    async def stuck() -> AsyncIterator[bytes]:
+    async def stuck():
         yield b"x"
         await asyncio.sleep(1)
 
@@ -64,7 +62,7 @@ async def test_a_body_that_does_not_come_in_time_is_refused(connect, monkeypatch
 
 
 async def test_a_body_that_does_not_end_is_refused_while_it_arrives():
-    async def endless() -> AsyncIterator[bytes]:
+    async def endless():
         while True:
             yield b"x" * 30
 
@@ -89,10 +87,10 @@ async def test_a_client_that_goes_gets_no_answer_and_leaves_room_for_others():
         {"type": "http.disconnect"},
     ]
 
-    async def receive() -> dict[str, Any]:
+    async def receive():
         return messages.pop(0)
 
-    async def send(message: Any) -> None:
+    async def send(message):
         pytest.fail(f"answered: {message}")
 
     scope = {"type": "http", "method": "POST", "path": PATH, "headers": []}

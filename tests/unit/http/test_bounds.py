@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from unittest.mock import Mock
 
 import httpx
@@ -23,18 +22,18 @@ TAKING: dict[str, tuple[str, str, str, Route]] = {
 MESSAGES = {"gateway": "message", "accounts": "detail", "loans": "detail", "cards": "detail"}
 
 
-def test_every_service_has_routes_that_take_a_body() -> None:
+def test_every_service_has_routes_that_take_a_body():
     assert {name for name, *_ in TAKING.values()} == set(APPS)
 
 
 @pytest.mark.parametrize("which", TAKING)
 @pytest.mark.parametrize("told", [True, False], ids=["with a length", "in chunks"])
-async def test_one_byte_more_is_413(which: str, told: bool) -> None:
+async def test_one_byte_more_is_413(which, told):
     name, method, path, route = TAKING[which]
     assert route.max_body is not None
     body = b"[" * (route.max_body + 1)
 
-    async def chunks() -> AsyncIterator[bytes]:
+    async def chunks():
         for start in range(0, len(body), 65_536):
             yield body[start : start + 65_536]
 

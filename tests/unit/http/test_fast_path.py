@@ -10,10 +10,9 @@ from typing import Any
 
 import httpx
 import pytest
-from starlette.types import Scope
 
 from deployments.http import shedding
-from deployments.http.messages import JSON_HEADERS, Answer
+from deployments.http.messages import JSON_HEADERS
 from deployments.log import request_headers
 from tests.unit.http.apps import HELLO, PATH, STEP, answer_of, app_with, serving, until
 
@@ -52,7 +51,7 @@ class TestPassing:
     async def test_a_request_without_an_id_gets_one_that_its_handler_sees(self):
         seen: list[bytes] = []
 
-        async def handle(scope: Scope, body: bytes) -> Answer:
+        async def handle(scope, body):
             seen.append(dict(scope["headers"])[b"x-request-id"])
             return 200, b"{}", JSON_HEADERS
 
@@ -65,7 +64,7 @@ class TestPassing:
     async def test_handlers_see_the_scope_as_behind_the_wrapper(self):
         seen: list[Any] = []
 
-        async def handle(scope: Scope, body: bytes) -> Answer:
+        async def handle(scope, body):
             seen.append((scope["root_path"], scope["path"], list(request_headers.get())))
             return 200, b"{}", JSON_HEADERS
 
@@ -121,9 +120,9 @@ class TestOtherProtocols:
 
 class TestOverload:
     async def test_requests_that_wait_long_for_their_turn_lower_what_is_admitted(self, monkeypatch):
-        monkeypatch.setattr(shedding, "LEAST", 16)
+        monkeypatch.setattr(shedding, "MIN_LIMIT", 16)
 
-        async def handle(scope: Scope, body: bytes) -> Answer:
+        async def handle(scope, body):
             time.sleep(0.005)  # the event loop is held up, as by work
             await asyncio.sleep(0)
             return 200, b"{}", JSON_HEADERS
@@ -162,7 +161,7 @@ class TestConnections:
     async def test_a_request_whose_client_has_gone_is_given_up(self):
         given_up = asyncio.Event()
 
-        async def handle(scope: Scope, body: bytes) -> Answer:
+        async def handle(scope, body):
             try:
                 await asyncio.sleep(60)
             finally:
@@ -182,7 +181,7 @@ class TestConnections:
     async def test_a_server_that_ends_answers_what_is_at_work_first(self):
         go_on = asyncio.Event()
 
-        async def handle(scope: Scope, body: bytes) -> Answer:
+        async def handle(scope, body):
             await go_on.wait()
             return 200, b"done", JSON_HEADERS
 
@@ -198,7 +197,7 @@ class TestConnections:
     async def test_a_defect_that_nothing_renders_ends_the_connection_alone(self, monkeypatch):
         app = app_with()
 
-        def fail(*_: object) -> None:
+        def fail(*_):
             raise ZeroDivisionError
 
         monkeypatch.setattr(app.state.fast_routes, "_access_log", fail)  # it has no `note`

@@ -6,8 +6,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import httpx
 import pytest
@@ -45,7 +44,7 @@ class Held:
 
 class TestAnswers:
     async def test_the_body_goes_to_the_handler_and_its_answer_to_the_client(self):
-        async def handle(scope: Scope, body: bytes) -> Answer:
+        async def handle(scope, body):
             return 201, body.upper(), ((b"content-type", b"text/x"), (b"x-a", b"b"))
 
         answer = await client_of(app_with(handle)).post(PATH, content=b"hello")
@@ -57,7 +56,7 @@ class TestAnswers:
         }
 
     async def test_a_route_that_reads_no_body_does_not_wait_for_one(self):
-        async def never() -> AsyncIterator[bytes]:
+        async def never():
             await asyncio.Event().wait()
             yield b""
 
@@ -66,7 +65,7 @@ class TestAnswers:
 
     @pytest.mark.parametrize("prefix", ["", "/api", "/api/cards"])
     async def test_the_prefix_of_the_application_is_no_part_of_the_path(self, prefix):
-        async def routed_by(scope: Scope, body: bytes) -> Answer:
+        async def routed_by(scope, body):
             return 200, b"FastAPI" if "route" in scope else b"the table", JSON_HEADERS
 
         client = client_of(app_with(routed_by), root_path=prefix)
@@ -81,12 +80,12 @@ class TestAnswers:
     async def test_what_is_no_http_request_is_passed_on(self):
         started = asyncio.Event()
 
-        async def receive() -> dict[str, str]:
+        async def receive():
             return {"type": "lifespan.shutdown" if started.is_set() else "lifespan.startup"}
 
         sent = []
 
-        async def send(message: Any) -> None:
+        async def send(message):
             sent.append(message["type"])
             started.set()
 
@@ -120,7 +119,7 @@ class TestErrors:
         ],
     )
     async def test_what_the_handler_raises_is_rendered(self, error, status, detail):
-        async def fail(scope: Scope, body: bytes) -> Answer:
+        async def fail(scope, body):
             raise error
 
         answer = await client_of(app_with(fail)).post(PATH)
@@ -133,7 +132,7 @@ class TestErrors:
             retry_after_s = 7
             code = "overloaded"
 
-        async def fail(scope: Scope, body: bytes) -> Answer:
+        async def fail(scope, body):
             raise BusyError("later")
 
         answer = await client_of(app_with(fail)).post(PATH)
@@ -147,10 +146,10 @@ class TestErrors:
         class DeniedError(RefusedError):
             status = 401
 
-        def check(scope: Scope) -> None:
+        def check(scope):
             raise DeniedError(scope["path"])
 
-        async def unread() -> AsyncIterator[bytes]:
+        async def unread():
             pytest.fail("the body was read")
             yield b""
 
@@ -161,7 +160,7 @@ class TestErrors:
         app = app_with()
 
         @app.get("/broken")
-        async def broken() -> None:
+        async def broken():
             raise RuntimeError("a secret")
 
         answer = await client_of(app).get("/broken")
@@ -170,7 +169,7 @@ class TestErrors:
 
 class TestBound:
     async def test_requests_whose_bodies_are_on_their_way_take_nobodys_place(self):
-        async def half() -> AsyncIterator[bytes]:
+        async def half():
             yield b"x"
             half_sent.release()
             await asyncio.Event().wait()
@@ -187,7 +186,7 @@ class TestBound:
         await asyncio.wait(slow)
 
     async def test_a_body_that_comes_when_all_places_are_taken_is_refused(self):
-        async def late() -> AsyncIterator[bytes]:
+        async def late():
             yield b"x"
             held.arrived.release()
             await go_on.wait()
@@ -226,7 +225,7 @@ class TestBound:
         assert (await client.post(PATH)).status_code == 200
 
     async def test_a_request_that_fails_leaves_room_for_others(self):
-        async def fail(scope: Scope, body: bytes) -> Answer:
+        async def fail(scope, body):
             raise RefusedError("no")
 
         client = client_of(app_with(fail, max_waiting=1))
@@ -329,7 +328,7 @@ class TestTimes:
 
 class TestTraces:
     async def test_a_request_of_a_trace_is_a_part_of_it(self):
-        async def handle(scope: Scope, body: bytes) -> Answer:
+        async def handle(scope, body):
             return 200, str(tracing.current()[0]).encode(), JSON_HEADERS
 
         with recording(share=0.0) as recorded:
@@ -358,7 +357,7 @@ class TestTraces:
         assert parent_of(request) == trace_of(edge)
 
     @pytest.mark.parametrize("arrived", ["soon", "-1", "9" * 5000, "\u0663" * 16])
-    async def test_rubbish_is_no_time_of_arrival(self, arrived: str):
+    async def test_rubbish_is_no_time_of_arrival(self, arrived):
         with recording() as recorded:
             headers = {b"x-request-start": arrived.encode()}
             answer = await client_of(app_with()).post(PATH, content=b"{}", headers=headers)

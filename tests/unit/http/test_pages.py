@@ -33,7 +33,7 @@ class Inline(HTMLParser):
         self.found += [name for name, _ in attrs if name == "style" or name.startswith("on")]
 
 
-def test_a_page_runs_its_own_scripts_and_no_other() -> None:
+def test_a_page_runs_its_own_scripts_and_no_other():
     headers = page_headers("<style>a{}</style><script>1</script><script src='x.js'></script>")
     scripts, styles = rules(headers)["script-src"], rules(headers)["style-src"]
     # printf 1 | openssl dgst -sha256 -binary | base64
@@ -42,7 +42,7 @@ def test_a_page_runs_its_own_scripts_and_no_other() -> None:
     assert "unsafe" not in headers["content-security-policy"]
 
 
-def test_it_can_be_framed_by_nobody_and_tells_nobody_where_it_was() -> None:
+def test_it_can_be_framed_by_nobody_and_tells_nobody_where_it_was():
     headers = page_headers()
     assert rules(headers)["frame-ancestors"] == "'none'"
     assert rules(headers)["default-src"] == "'none'"
@@ -53,13 +53,13 @@ def test_it_can_be_framed_by_nobody_and_tells_nobody_where_it_was() -> None:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
-def test_no_page_has_what_its_policy_would_stop(path: Path) -> None:
+def test_no_page_has_what_its_policy_would_stop(path):
     parser = Inline()
     parser.feed(path.read_text(encoding="utf-8"))
     assert parser.found == []
 
 
-async def test_the_documentation_has_a_policy_that_allows_its_own_script_alone() -> None:
+async def test_the_documentation_has_a_policy_that_allows_its_own_script_alone():
     app = FastAPI(docs_url=None, redoc_url=None)
     add_docs(app)
     transport = httpx.ASGITransport(app)
@@ -76,7 +76,7 @@ APPS = dict(_apps())
 
 
 @pytest.mark.parametrize("name", APPS)
-async def test_every_service_guards_its_pages(name: str) -> None:
+async def test_every_service_guards_its_pages(name):
     app = APPS[name]
     docs = str(app.openapi_url).replace("openapi.json", "docs")
     transport = httpx.ASGITransport(app)

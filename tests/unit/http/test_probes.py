@@ -54,12 +54,12 @@ class FakeStore:
 
 
 @pytest.fixture
-def store() -> FakeStore:
+def store():
     return FakeStore()
 
 
 @pytest.fixture
-def readiness(store: FakeStore) -> Readiness:
+def readiness(store):
     return Readiness({"store": store_check(store)})
 
 
@@ -67,33 +67,33 @@ class TestReadiness:
     @virtual_time
     async def test_200_pollers_at_once_are_one_call(self, store, readiness):
         store.slow_s = 0.3
-        verdicts = await asyncio.gather(*(readiness.verdict() for _ in range(200)))
+        verdicts = await asyncio.gather(*(readiness.results() for _ in range(200)))
         assert verdicts == [THERE] * 200
         assert store.calls == 1
 
     @virtual_time
     async def test_however_often_it_is_asked_the_store_is_once_a_second(self, store, readiness):
         for _ in range(1000):
-            await readiness.verdict()
+            await readiness.results()
             await asyncio.sleep(0.01)
         assert 9 <= store.calls <= 11
 
     @virtual_time
     async def test_nobody_asks_the_store_while_nobody_asks_the_replica(self, store, readiness):
-        await readiness.verdict()
+        await readiness.results()
         await asyncio.sleep(60)
         assert store.calls == 1
 
     @virtual_time
     async def test_one_failure_says_nothing(self, store, readiness):
         store.errors = [StoreUnavailable("connection reset")]
-        assert await readiness.verdict() == THERE
+        assert await readiness.results() == THERE
         assert store.calls == 2
 
     @virtual_time
     async def test_one_slow_call_says_nothing(self, store, readiness):
         store.slow_s = DEADLINE_S + 1
-        looking = asyncio.create_task(readiness.verdict())
+        looking = asyncio.create_task(readiness.results())
         await asyncio.sleep(DEADLINE_S + PAUSE_S / 2)
         store.slow_s = 0
         assert await looking == THERE
@@ -101,35 +101,35 @@ class TestReadiness:
     @virtual_time
     async def test_two_failures_are_told_and_one_success_ends_that(self, store, readiness):
         store.errors = [StoreUnavailable("connection refused to 10.0.0.7")] * 2
-        assert await readiness.verdict() == GONE, "with no address in it"
+        assert await readiness.results() == GONE, "with no address in it"
         await asyncio.sleep(PERIOD_S)
-        assert await readiness.verdict() == THERE
+        assert await readiness.results() == THERE
 
     @virtual_time
     async def test_a_store_that_hangs_holds_nobody_up_and_is_told_in_time(self, store, readiness):
         loop = asyncio.get_running_loop()
-        await readiness.verdict()
+        await readiness.results()
         await asyncio.sleep(PERIOD_S)
         store.slow_s = 3600
         began, told, longest = loop.time(), THERE, 0.0
         while told == THERE:
             asked = loop.time()
-            told = dict(await readiness.verdict())
+            told = dict(await readiness.results())
             longest = max(longest, loop.time() - asked)
         assert longest <= PATIENCE_S
         assert OUTAGE_S <= loop.time() - began <= OUTAGE_S + PATIENCE_S
 
     @virtual_time
     async def test_a_verdict_of_yesterday_is_not_given_for_one_of_now(self, store, readiness):
-        await readiness.verdict()
+        await readiness.results()
         await asyncio.sleep(OLD_S)
         store.slow_s = 3600
-        assert await readiness.verdict() == GONE
+        assert await readiness.results() == GONE
 
     @virtual_time
     async def test_whoever_stops_asking_stops_no_one_else(self, store, readiness):
         store.slow_s = 1
-        first, second = (asyncio.create_task(readiness.verdict()) for _ in range(2))
+        first, second = (asyncio.create_task(readiness.results()) for _ in range(2))
         await asyncio.sleep(0.1)
         first.cancel()
         assert await second == THERE
@@ -140,18 +140,18 @@ class TestReadiness:
         seen: list[str] = []
         readiness = Readiness({"model": Check(lambda: seen.append(request.get()), TROUBLE)})
         request.set("cancelled by Serve when its client goes")
-        await readiness.verdict()
+        await readiness.results()
         assert seen == ["none"]
 
     @virtual_time
     async def test_checks_are_made_at_once_and_named_each(self):
         calls: Counter[str] = Counter()
 
-        async def hang() -> None:
+        async def hang():
             calls["hang"] += 1
             await asyncio.sleep(3600)
 
-        def defect() -> bool:
+        def defect():
             calls["defect"] += 1
             raise RuntimeError("a secret")
 
@@ -163,7 +163,7 @@ class TestReadiness:
                 "key": Check(defect, "Tokens cannot be signed."),
             }
         )
-        assert await readiness.verdict() == {
+        assert await readiness.results() == {
             "model": "ok",
             "states": "A state actor does not answer.",
             "store": TROUBLE,
@@ -196,7 +196,7 @@ class TestRoutes:
         assert (await client.get("/livez")).status_code == 200
 
     async def test_who_has_lost_a_background_task_is_dead_and_says_which(self):
-        def check_health() -> None:
+        def check_health():
             raise RuntimeError("the metrics are not published any more")
 
         answer = await client_of(Probes(check_health)).get("/livez")

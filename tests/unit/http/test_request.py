@@ -23,12 +23,12 @@ from tests.support.virtual_time import virtual_time
     ],
     ids=str,
 )
-def test_no_one_of_several_different_headers_counts(values: list[bytes], read: str | None) -> None:
+def test_no_one_of_several_different_headers_counts(values, read):
     scope = {"headers": [(b"other", b"x"), *((b"name", value) for value in values)]}
     assert header(scope, b"name") == read
 
 
-def test_two_different_names_are_no_name() -> None:
+def test_two_different_names_are_no_name():
     read = header({"headers": [(b"name", b"u1"), (b"name", b"u2")]}, b"name")
     assert read is not None
     assert not is_name(read)

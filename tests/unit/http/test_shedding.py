@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from deployments.http.shedding import LEAST, PERIOD_S, TARGET_S, AdaptiveLimit
+from deployments.http.shedding import MIN_LIMIT, PERIOD_S, TARGET_S, AdaptiveLimit
 
 
 class Process:
@@ -59,7 +59,7 @@ def test_beyond_that_as_many_are_admitted_as_the_target_allows():
 def test_some_are_admitted_however_slow_the_machine_is():
     process = Process(AdaptiveLimit(1000), takes_s=0.01, reading_s=1e-3)
     process.turns(clients=500, seconds=60)
-    assert min(process.turns(clients=500, seconds=60)) == LEAST
+    assert min(process.turns(clients=500, seconds=60)) == MIN_LIMIT
 
 
 def test_when_the_load_has_gone_the_limit_comes_back():

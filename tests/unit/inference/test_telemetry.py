@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deployments.feed.messages import NOBODY, Demand
+from deployments.feed.messages import NO_DEMAND, Demand
 from deployments.inference.policy_model import PolicyModel
 from deployments.inference.service import InferenceReporter, InferenceService
 from deployments.inference.telemetry import MAX_RECENT, MAX_RUNS, WatchedSteps
@@ -57,7 +57,7 @@ async def test_without_a_console_nothing_is_kept(service):
     assert watched.take(FILES) == ([], {})
     watched.on_demand_changed(DEMAND)
     await service.predict("run", SMALL, [1.0])
-    watched.on_demand_changed(NOBODY)
+    watched.on_demand_changed(NO_DEMAND)
     assert watched.take(FILES) == ([], {})
 
 

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pytest
-
 from deployments.metrics.exported import RequestMetrics
 from deployments.request_times import RequestTimes
 from tests.unit.metrics.recorded import RecordedMetrics
@@ -9,9 +7,7 @@ from tests.unit.metrics.recorded import RecordedMetrics
 NAME = "http_request_ms_bucket"
 
 
-def test_a_status_is_told_with_all_of_its_buckets_from_its_first_request_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_status_is_told_with_all_of_its_buckets_from_its_first_request_on(monkeypatch):
     recorded = RecordedMetrics(monkeypatch)
     times = RequestTimes()
     metrics = RequestMetrics(times)
@@ -29,7 +25,7 @@ def test_a_status_is_told_with_all_of_its_buckets_from_its_first_request_on(
     assert recorded.counted[NAME, "POST", "/step", "200", "4000"] == 1
 
 
-def test_what_is_at_work_is_told_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_at_work_is_told_as_it_is(monkeypatch):
     recorded = RecordedMetrics(monkeypatch)
     times = RequestTimes()
     times.at_work = 7

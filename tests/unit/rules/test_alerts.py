@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -124,7 +123,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("alert", sorted(ALERTS | CASES))
-def test_it_fires_beyond_its_bound_and_not_before(alert: str, tmp_path: Path) -> None:
+def test_it_fires_beyond_its_bound_and_not_before(alert, tmp_path):
     wrong, well = CASES[alert]
     fires = f'count(ALERTS{{alertname="{alert}", alertstate="firing"}})'
     at = "45m" if ALERTS[alert].get("for") == "30m" else "16m"
@@ -133,7 +132,7 @@ def test_it_fires_beyond_its_bound_and_not_before(alert: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("alert", ALERTS)
-def test_it_says_who_acts_what_is_wrong_and_where_to_look(alert: str) -> None:
+def test_it_says_who_acts_what_is_wrong_and_where_to_look(alert):
     rule = ALERTS[alert]
     assert rule["labels"]["severity"] in ("page", "ticket")
     assert set(rule["annotations"]) == {"summary", "description"}
@@ -141,6 +140,6 @@ def test_it_says_who_acts_what_is_wrong_and_where_to_look(alert: str) -> None:
 
 
 @pytest.mark.parametrize("alert", [name for name, rule in ALERTS.items() if "for" in rule])
-def test_a_moment_of_it_wakes_nobody(alert: str, tmp_path: Path) -> None:
+def test_a_moment_of_it_wakes_nobody(alert, tmp_path):
     wrong, _ = CASES[alert]
     check(tmp_path, wrong, "15s", {f'ALERTS{{alertname="{alert}", alertstate="firing"}}': {}})

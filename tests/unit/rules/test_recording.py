@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from tests.unit.rules.promtool import check
 
 BUCKET = "ray_http_request_ms_bucket_total"
 ROUTE = 'application="loans", method="GET", route="/api/loans", status="200"'
 
 
-def test_without_a_failure_the_share_of_failures_is_zero_and_not_absent(tmp_path: Path) -> None:
+def test_without_a_failure_the_share_of_failures_is_zero_and_not_absent(tmp_path):
     series = {f'{BUCKET}{{{ROUTE}, le="+Inf", replica="a"}}': "0+150x30"}
     check(
         tmp_path,
@@ -23,14 +21,14 @@ def test_without_a_failure_the_share_of_failures_is_zero_and_not_absent(tmp_path
     )
 
 
-def test_a_single_failure_at_night_is_no_full_outage(tmp_path: Path) -> None:
+def test_a_single_failure_at_night_is_no_full_outage(tmp_path):
     failed = 'application="loans", method="GET", route="/x", status="503", le="+Inf"'
     series = {f"{BUCKET}{{{failed}}}": "0x12 1x20"}
     share = "greenwave:requests_failed:ratio5m > 0 < 0.01"
     check(tmp_path, series, "5m", {f"count({share})": {"{}": 1}})
 
 
-def test_quantiles_are_of_all_replicas_and_routes_together(tmp_path: Path) -> None:
+def test_quantiles_are_of_all_replicas_and_routes_together(tmp_path):
     other = ROUTE.replace("/api/loans", "/api/loans/x")
     series = {
         f'{BUCKET}{{{ROUTE}, le="1", replica="a"}}': "0+50x30",
@@ -51,7 +49,7 @@ def test_quantiles_are_of_all_replicas_and_routes_together(tmp_path: Path) -> No
     )
 
 
-def test_states_of_a_shard_that_has_just_moved_are_counted_once(tmp_path: Path) -> None:
+def test_states_of_a_shard_that_has_just_moved_are_counted_once(tmp_path):
     series = {
         'ray_hidden_states{application="inference", shard="0", WorkerId="before"}': "40x9",
         'ray_hidden_states{application="inference", shard="0", WorkerId="now"}': "41x9",
@@ -61,7 +59,7 @@ def test_states_of_a_shard_that_has_just_moved_are_counted_once(tmp_path: Path) 
     check(tmp_path, series, "2m", {"greenwave:hidden_states:kept": {kept: 50}})
 
 
-def test_a_drift_has_one_name_for_the_columns_of_both_forecasts(tmp_path: Path) -> None:
+def test_a_drift_has_one_name_for_the_columns_of_both_forecasts(tmp_path):
     series = {
         'ray_density_input_drift{application="density", edge="a", replica="x"}': "0.1x9",
         'ray_density_input_drift{application="density", edge="a", replica="y"}': "0.2x9",

@@ -36,8 +36,8 @@ async def _prepared(redis: Any) -> None: ...
     ],
     ids=lambda error: f"{type(error).__name__} {str(error)[:12]}",
 )
-async def test_every_refusal_is_an_outage(error: Exception) -> None:
-    async def refuse(redis: Any) -> None:
+async def test_every_refusal_is_an_outage(error):
+    async def refuse(redis):
         raise error
 
     connection = RedisConnection("redis://nobody:1/0", _prepared)
@@ -46,8 +46,8 @@ async def test_every_refusal_is_an_outage(error: Exception) -> None:
     await connection.close()
 
 
-async def test_a_defect_is_none() -> None:
-    async def fail(redis: Any) -> None:
+async def test_a_defect_is_none():
+    async def fail(redis):
         raise ZeroDivisionError
 
     connection = RedisConnection("redis://nobody:1/0", _prepared)

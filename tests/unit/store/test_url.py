@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from pathlib import Path
 
 import pytest
 
@@ -12,13 +11,13 @@ from deployments.store.redis_store import RedisStore
 from deployments.store.sqlite_store import SqliteStore
 
 
-def test_a_sqlite_url_opens_nothing_yet(tmp_path: Path):
+def test_a_sqlite_url_opens_nothing_yet(tmp_path):
     path = tmp_path / "folder" / "store.db"
     assert isinstance(open_store(f"sqlite:///{path}"), SqliteStore)
     assert not path.parent.exists()
 
 
-def test_a_relative_sqlite_path_is_fixed_where_the_store_is_made(monkeypatch, tmp_path: Path):
+def test_a_relative_sqlite_path_is_fixed_where_the_store_is_made(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     store = open_store("sqlite:///folder/store.db")
     assert str(tmp_path / "folder" / "store.db").encode() in pickle.dumps(store)
@@ -33,7 +32,7 @@ def test_a_relative_sqlite_path_is_fixed_where_the_store_is_made(monkeypatch, tm
         "redis://:secret@localhost",
     ],
 )
-def test_a_redis_url_connects_to_nothing_yet(url: str):
+def test_a_redis_url_connects_to_nothing_yet(url):
     store = open_store(url)
     assert isinstance(store, RedisStore)
     assert isinstance(pickle.loads(pickle.dumps(store)), RedisStore)
@@ -53,7 +52,7 @@ def test_a_redis_url_connects_to_nothing_yet(url: str):
         "redis://localhost?colour=blue",
     ],
 )
-def test_any_other_url_is_refused(url: str):
+def test_any_other_url_is_refused(url):
     with pytest.raises(InvalidStoreUrl):
         open_store(url)
 

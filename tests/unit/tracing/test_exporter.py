@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from deployments.trace_context import Trace
 from deployments.tracing import process
 from deployments.tracing.process import TracingOptions
-from deployments.tracing.spans import QUEUED_SPANS, TIMEOUT_S, TellingOutages
+from deployments.tracing.spans import QUEUED_SPANS, TIMEOUT_S, OutageLoggingExporter
 from tests.unit.tracing.recorded import recording
 
 
@@ -38,7 +38,7 @@ class Failing(SpanExporter):
 def test_an_outage_of_the_collector_is_one_line_and_its_end_another(caplog):
     caplog.set_level(logging.INFO, "ray.serve")
     failing = Failing()
-    exporter = TellingOutages(failing)
+    exporter = OutageLoggingExporter(failing)
     spans = spans_of_one_trace()
     assert [exporter.export(spans) for _ in range(3)] == [SpanExportResult.FAILURE] * 3
     failing.outcome = OSError("no such host")

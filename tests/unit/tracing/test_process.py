@@ -84,7 +84,7 @@ def test_the_way_from_the_edge_is_a_part_of_the_trace():
 
 
 @pytest.mark.parametrize("arrived_s", [0.0, 1e11, 1e15])
-def test_a_clock_that_is_wrong_is_not_believed(arrived_s: float):
+def test_a_clock_that_is_wrong_is_not_believed(arrived_s):
     with recording() as recorded:
         senders = process.sample(str(ONE))
         assert senders == [ONE]
@@ -95,7 +95,7 @@ def test_a_clock_that_is_wrong_is_not_believed(arrived_s: float):
 
 
 async def test_tasks_of_a_request_are_parts_of_its_trace():
-    async def work() -> list[Trace]:
+    async def work():
         return process.current()
 
     with recording():

@@ -19,28 +19,26 @@ from deployments.ray_private.serve import Front
         ("::1", "/", "http://[::1]:8000"),
     ],
 )
-async def test_the_base_is_made_of_serves_address_and_the_applications_route(
-    host: str | None, route: str, base: str
-) -> None:
-    async def read_front() -> Front:
+async def test_the_base_is_made_of_serves_address_and_the_applications_route(host, route, base):
+    async def read_front():
         return Front(host, 8000, {"gateway": "/api", "inference": route})
 
     assert await find_base_url("inference", read_front=read_front) == base
 
 
-async def test_an_application_that_is_not_there_is_an_error() -> None:
-    async def read_front() -> Front:
+async def test_an_application_that_is_not_there_is_an_error():
+    async def read_front():
         return Front("127.0.0.1", 8000, {"gateway": "/api"})
 
     with pytest.raises(LookupError, match="inference"):
         await find_base_url("inference", read_front=read_front)
 
 
-async def test_while_the_front_does_not_listen_the_way_is_through_the_edge() -> None:
+async def test_while_the_front_does_not_listen_the_way_is_through_the_edge():
     with socket.create_server(("127.0.0.1", 0)) as front:
         port = front.getsockname()[1]
 
-        async def read_front() -> Front:
+        async def read_front():
             return Front("127.0.0.1", port, {"inference": "/many"})
 
         found = await find_base_url("inference", "http://edge", read_front)

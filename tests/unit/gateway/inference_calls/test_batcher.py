@@ -72,7 +72,7 @@ async def test_steps_that_arrive_apart_do_not_wait_for_each_other():
 
 
 @pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+def patient(monkeypatch):
     """Keep steps together however slow the machine is."""
     monkeypatch.setattr(batcher, "MAX_HOLD_S", 60.0)
 
@@ -118,7 +118,7 @@ async def test_closing_leaves_no_caller_waiting(patient):
 
 async def test_a_run_whose_call_hangs_holds_up_no_other():
     class OneHangs(Calls):
-        async def __call__(self, steps: Sequence[Step]) -> Sequence[Outcome]:
+        async def __call__(self, steps):
             if steps[0].run == "slow":
                 await asyncio.Event().wait()
             return await super().__call__(steps)

@@ -6,8 +6,6 @@ import asyncio
 import contextlib
 import ssl
 import subprocess
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -52,7 +50,7 @@ class Server:
 
 
 @pytest_asyncio.fixture
-async def server() -> AsyncIterator[Server]:
+async def server():
     server = Server()
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/predict_action"
@@ -62,7 +60,7 @@ async def server() -> AsyncIterator[Server]:
 
 
 @pytest_asyncio.fixture
-async def kept(server: Server) -> AsyncIterator[Connections]:
+async def kept(server):
     kept = Connections()
     yield kept
     kept.close()
@@ -188,7 +186,7 @@ async def test_a_header_cannot_add_another(kept, server):
 
 
 async def test_a_server_with_an_unknown_certificate_is_refused_and_a_known_one_asked(
-    kept, server, tmp_path: Path, monkeypatch
+    kept, server, tmp_path, monkeypatch
 ):
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 import pytest
 import pytest_asyncio
@@ -49,7 +49,7 @@ class Server:
 
 
 @pytest_asyncio.fixture
-async def server() -> AsyncIterator[Server]:
+async def server():
     server = Server()
     runner = web.ServerRunner(web.Server(server.handle), shutdown_timeout=0)
     await runner.setup()
@@ -70,14 +70,14 @@ def calls_to(base: str, token: str | None = None) -> HttpCalls:
 
 
 @pytest_asyncio.fixture
-async def calls(server: Server) -> AsyncIterator[HttpCalls]:
+async def calls(server):
     calls = calls_to(server.base)
     yield calls
     await calls.close()
 
 
 @pytest_asyncio.fixture
-async def sharing(calls: HttpCalls) -> AsyncIterator[Batcher]:
+async def sharing(calls):
     batcher = Batcher(calls.step)
     yield batcher
     batcher.close()
@@ -125,7 +125,7 @@ async def test_a_step_of_no_run_names_none(calls, server):
 async def test_a_busy_service_is_not_looked_for_anew(server):
     found = [server.base]
 
-    async def find_base() -> str:
+    async def find_base():
         return str(found.pop())
 
     calls = HttpCalls(find_base, DEADLINE_S)
@@ -232,7 +232,7 @@ async def test_nobody_listens():
 async def test_a_service_that_starts_later_is_found_then(server):
     found: list[str] = []
 
-    async def find_base() -> str:
+    async def find_base():
         return found[0]  # IndexError: not yet
 
     calls = HttpCalls(find_base, DEADLINE_S)
@@ -246,7 +246,7 @@ async def test_a_service_that_starts_later_is_found_then(server):
 async def test_a_service_that_has_moved_is_found_again(server):
     found = [server.base, server.base + "/moved"]
 
-    async def find_base() -> str:
+    async def find_base():
         return str(found.pop(0))
 
     calls = HttpCalls(find_base, DEADLINE_S)
@@ -261,7 +261,7 @@ async def test_a_service_that_has_moved_is_found_again(server):
 
 
 async def test_finding_the_service_counts_towards_the_deadline():
-    async def never() -> str:
+    async def never():
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -307,7 +307,7 @@ class TestSharing:
     async def test_runs_have_calls_of_their_own_and_every_step_its_answer(self, sharing, server):
         actions = {"a": [1, 2], "b": [3, 0]}
 
-        def answer() -> web.Response:
+        def answer():
             run = server.requests[-1][2]["x-simulation-run"]
             return web.json_response({"items": [{"action": n} for n in actions[run]]})
 

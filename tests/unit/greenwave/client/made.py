@@ -72,7 +72,7 @@ class Made(NamedTuple):
         return DOCUMENTS[self.service]["paths"][self.path][self.call.method.lower()]
 
     def schema(self, content: Any) -> Any:
-        """Return a schema that stands by itself."""
+        """Return a schema with the components that it refers to."""
         components = DOCUMENTS[self.service].get("components", {})
         return {**content["content"]["application/json"]["schema"], "components": components}
 

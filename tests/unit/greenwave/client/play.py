@@ -21,7 +21,7 @@ from greenwave.client.core.call import (
     Steps,
 )
 from greenwave.client.core.engine import CallEngine
-from greenwave.client.core.login import GivenToken, Login
+from greenwave.client.core.login import Login
 from greenwave.client.settings import Retries, Timeouts
 
 Result = TypeVar("Result")
@@ -73,7 +73,7 @@ class Play:
     outcomes: Iterable[Reply | NoReply]
     timeouts: Timeouts = Timeouts()  # noqa: RUF009  # frozen
     retries: Retries = Retries()  # noqa: RUF009
-    login: Login | GivenToken | None = None
+    login: Login | None = None
     chance: float = 0.0
     now: float = 1000.0
     answer_s: float = 0.0

@@ -1,4 +1,4 @@
-"""Servers on real sockets that misbehave as a test wants, and count what reaches them."""
+"""Servers on real sockets that misbehave as a test requires, and count the requests."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Server:
                 self.misbehave(connection, len(self.requests))
 
 
-def nobody() -> str:
-    """Return a URL at which nobody listens."""
+def closed_port() -> str:
+    """Return a URL at which no server listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return f"http://127.0.0.1:{listener.getsockname()[1]}"

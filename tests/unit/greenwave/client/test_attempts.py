@@ -95,7 +95,7 @@ def test_a_question_without_an_answer_leaves_nothing_open() -> None:
 
 
 @pytest.mark.parametrize(
-    ("refusal", "error", "said"),
+    ("refusal", "error", "message"),
     [
         (answer(400, {"detail": "obs_data has 20 values"}), InvalidRequestError, "has 20 values"),
         (answer(422, {"detail": [FAULT]}), InvalidRequestError, "body.x: is bad"),
@@ -110,9 +110,9 @@ def test_a_question_without_an_answer_leaves_nothing_open() -> None:
     ],
 )
 def test_a_refusal_is_final_and_tells_the_services_own_words(
-    refusal: Reply, error: type[Exception], said: str
+    refusal: Reply, error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(error, match=said) as raised:
+    with pytest.raises(error, match=message) as raised:
         Play([refusal]).perform(step())
     assert type(raised.value) is error
 

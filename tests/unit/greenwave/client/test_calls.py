@@ -98,7 +98,7 @@ def test_another_refusal_of_a_write_names_no_fields(body: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         (lambda: RunCalls("").act("", [1]), "junction must be a text"),
         (lambda: RunCalls("").act(7, [1]), "junction must be a text"),  # type: ignore[arg-type]
@@ -127,8 +127,8 @@ def test_another_refusal_of_a_write_names_no_fields(body: object) -> None:
         (lambda: LoanCalls("").update(CARD), "Loan expected"),  # type: ignore[arg-type]
     ],
 )
-def test_bad_input_is_told_in_a_sentence_and_nothing_is_sent(wrong: Any, said: str) -> None:
-    with pytest.raises(InvalidInputError, match=said):
+def test_bad_input_is_refused_in_a_sentence_and_nothing_is_sent(wrong: Any, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
         wrong()
 
 

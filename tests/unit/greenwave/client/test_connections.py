@@ -18,10 +18,10 @@ from tests.unit.greenwave.client.servers import (
     Server,
     answer_at_length,
     break_off,
+    closed_port,
     drop,
     drop_second,
     keep_silent,
-    nobody,
     reply,
     talk_nonsense,
 )
@@ -76,7 +76,7 @@ def test_requests_share_a_connection(exchange: Exchange) -> None:
 
 
 def test_a_refused_connection_has_sent_nothing(exchange: Exchange) -> None:
-    answer = exchange(request(nobody()))
+    answer = exchange(request(closed_port()))
     assert isinstance(answer, NoReply)
     assert not answer.sent
     assert "No connection" in answer.reason

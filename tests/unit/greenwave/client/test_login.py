@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from greenwave.client import (
+    AsyncClient,
+    Client,
     InvalidInputError,
     TooManyLoginsError,
     UnauthorizedError,
     UnavailableError,
 )
-from greenwave.client.core.login import Login, make_login
+from greenwave.client.calls.gateway import RunCalls
+from greenwave.client.core.login import Login, make_bearer, make_login
 from tests.unit.greenwave.client.play import LOST, REFUSED, Play, answer, granted, step, unavailable
 
 STEP, LOGIN = "/step", "/api/auth/login"
@@ -55,7 +59,7 @@ def test_a_token_is_renewed_before_it_expires(life_s: float, early_s: float) -> 
 
 
 @pytest.mark.parametrize("trouble", [LOST, REFUSED, unavailable("overloaded"), answer(429)])
-def test_a_renewal_that_fails_stops_nobody_while_the_token_is_good(trouble: object) -> None:
+def test_a_renewal_that_fails_stops_no_call_while_the_token_is_good(trouble: object) -> None:
     play = logged_in(granted(), DONE, trouble, DONE, DONE, granted("token-2"), DONE)
     play.perform(CALL)
     play.now += 3550
@@ -137,29 +141,33 @@ def test_a_call_that_needs_a_login_says_so() -> None:
 
 
 def test_a_given_token_is_used_as_it_is_and_its_refusal_is_final() -> None:
-    play = Play([DONE, UNAUTHORIZED], login=make_login("http://service", None, None, "t0ken\n"))
-    play.perform(CALL)
+    bearer = make_bearer("t0ken\n", "token", "a token")
+    play = Play([answer(), UNAUTHORIZED])
+    run = RunCalls("http://service", None, bearer)
+    play.perform(run.reset())
     play.now += 10**9
     with pytest.raises(UnauthorizedError):
-        play.perform(CALL)
-    assert tokens(play) == ["Bearer t0ken"] * 2
-    assert play.paths == [STEP, STEP]
+        play.perform(run.reset())
+    assert [send.headers["authorization"] for send in play.sent] == ["Bearer t0ken"] * 2
 
 
 @pytest.mark.parametrize(
-    "given",
+    ("login", "token"),
     [
-        ("ann", "secret", "token"),
-        ("ann", None, "token"),
-        (None, None, ""),
-        (None, None, "a token"),
-        (None, None, "a\r\nb"),
-        (None, None, "ä"),
+        (("ann", "secret"), "token"),
+        (("ann", None), "token"),
+        ((None, None), ""),
+        ((None, None), "a token"),
+        ((None, None), "a\r\nb"),
+        ((None, None), "ä"),
     ],
 )
-def test_what_is_no_token_or_more_than_one_login_is_refused(given: tuple[str | None, ...]) -> None:
-    with pytest.raises(InvalidInputError):
-        make_login("http://service", *given)
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_what_is_no_token_or_more_than_one_login_is_refused(
+    kind: type[Any], login: tuple[str | None, str | None], token: str
+) -> None:
+    with pytest.raises(InvalidInputError, match="token"):
+        kind("http://service", *login, token=token)
 
 
 @pytest.mark.parametrize("given", [("ann", None), (None, "secret"), ("", "secret"), ("ann", " ")])

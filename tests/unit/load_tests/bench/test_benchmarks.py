@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import re
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from load_tests.bench.__main__ import ALIASES, MODULES, main, run
+from load_tests.bench.__main__ import MODULES, main, run
 from load_tests.bench.growth import generate_network
 from load_tests.bench.harness import Benchmark, BenchmarkError
 from load_tests.bench.peers import Environment
 from load_tests.bench.report import Column, Section, replace_section
 from load_tests.bench.results import Results
+from load_tests.harness.shipped import ROOT
 from models.networks.network import network_of
 
 BENCHMARKS: dict[str, Benchmark] = {
@@ -38,10 +40,11 @@ def test_every_threshold_compares_subjects_of_one_table(name: str) -> None:
             assert (each.figure, each.peer_load or each.load) in columns
 
 
-@pytest.mark.parametrize("name", ALIASES)
-def test_an_alias_selects_parts_of_a_benchmark(name: str) -> None:
-    benchmark, parts = ALIASES[name]
-    assert set(parts) < set(BENCHMARKS[benchmark].parts)
+def test_there_are_six_benchmarks_and_make_measures_all() -> None:
+    (line,) = re.findall("^bench-all: (.*?)  ##", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    targets = line.replace("bench ", "bench-peers ", 1).split()
+    assert targets == [f"bench-{name}" for name in BENCHMARKS]
+    assert len(targets) == 6
 
 
 def measure(options: argparse.Namespace, results: Results) -> None:
@@ -53,7 +56,7 @@ def measure(options: argparse.Namespace, results: Results) -> None:
 
 TABLES = [[Column("rate", "per_s")]]
 EXAMPLE = Benchmark(
-    "example", "About.", ["good", "bad"], measure, [Section("x", TABLES)], 1, sizes={"good": [1]}
+    "example", "About.", ["good", "bad"], measure, [Section("x", TABLES)], sizes={"good": [1]}
 )
 
 

@@ -83,7 +83,7 @@ def test_of_two_answers_with_one_number_the_one_at_the_fault_counts_as_lost() ->
     assert verdict.lost_s == pytest.approx(0.01)
 
 
-def test_a_step_that_nobody_asked_for_is_doubled() -> None:
+def test_a_step_without_a_request_is_doubled() -> None:
     assert harms(one_by_one(1, 2, 4, 5)) == {Harm.DOUBLED: 1}
     assert harms(one_by_one(1, 2, 4, 5, 8)) == {Harm.DOUBLED: 3}
 
@@ -337,7 +337,7 @@ def test_lost_steps_and_those_in_their_place_are_both_followed() -> None:
     assert wrong_steps(*before, again[0], replace(again[1], confidence=0.1)) == [3]
 
 
-def test_an_answer_to_a_lost_step_may_follow_from_one_that_nobody_saw() -> None:
+def test_an_answer_to_a_lost_step_may_follow_from_one_without_an_answer() -> None:
     first, second = seen(0.1, 0.9)
     (ahead,) = seen(0.4, after=[0.1, 0.8])
     assert wrong_steps(first, second, missed(0.8, 1.2), replace(ahead, sent=1.6, done=2.0)) == []

@@ -67,8 +67,8 @@ def test_what_a_fault_may_cost_is_no_reason_to_complain(
     ],
 )
 def test_what_is_worse_is_reported(fault: str, changed: dict[str, Any], complaint: str) -> None:
-    (told,) = result(fault, **changed).complaints()
-    assert complaint in told
+    (sentence,) = result(fault, **changed).complaints()
+    assert complaint in sentence
 
 
 def test_a_service_is_away_from_its_last_answer_to_the_next_one() -> None:
@@ -78,15 +78,15 @@ def test_a_service_is_away_from_its_last_answer_to_the_next_one() -> None:
     record.seen.append(Seen("loans", 2, 2.0, ANSWERED))
     assert record.away_s("gateway", since=0.5, until=5.0) == 3.0
     assert record.away_s("gateway", since=2.0, until=9.0) == 5.0
-    assert record.away_s("nobody", since=2.0, until=9.0) == 7.0
+    assert record.away_s("another", since=2.0, until=9.0) == 7.0
     assert record.slowest_s("gateway") == 1.0
 
 
 async def test_a_step_that_was_not_answered_may_have_been_made() -> None:
     record = Record()
     async with aiohttp.ClientSession() as session:
-        nobody = "http://127.0.0.1:1"
-        stream = Stream("inference", nobody, predictions("run", record), record)
+        closed = "http://127.0.0.1:1"
+        stream = Stream("inference", closed, predictions("run", record), record)
         await _send(session, stream, next(stream.requests))
     (asked,) = record.history.predictions
     assert asked.outcome is history.Outcome.UNKNOWN

@@ -1,4 +1,4 @@
-"""Locust's files are read as they are."""
+"""How outcomes are counted, and how the statistics that Locust writes are read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from load_tests.scenarios.results import ALL, Row, read_failures, read_rows
+from greenwave.client.core.call import NoReply, Reply
+from load_tests.scenarios.results import ALL, REFUSED, Row, classify, read_failures, read_rows
 
 
 def entry(method: str, name: str, failures: int, took: dict[str, int]) -> dict[str, object]:
@@ -41,7 +42,7 @@ def test_percentiles_are_of_the_requests_and_not_of_the_times():
 
 
 @pytest.mark.parametrize("figure", ["p50_ms", "p99_ms", "error_rate"])
-def test_where_nobody_asked_there_is_no_figure(figure):
+def test_a_route_without_requests_has_no_figure(figure):
     assert getattr(Row("GET /"), figure) is None
 
 
@@ -49,3 +50,33 @@ def test_failures_are_told_the_most_frequent_first(tmp_path: Path):
     path = tmp_path / "failures.csv"
     path.write_text("Method,Name,Error,Occurrences\nGET,/a,status 500,2\nPUT,/b,status 503,11\n")
     assert read_failures(path) == ["11 × PUT /b: status 503", "2 × GET /a: status 500"]
+
+
+OVERLOADED = Reply(503, {"x-error-code": "overloaded", "retry-after": "2"}, b"")
+NEVER = Reply(503, {"x-error-code": "overloaded"}, b"")
+ANOTHER_503 = Reply(503, {"x-error-code": "model_not_loaded", "retry-after": "2"}, b"")
+AWAY = NoReply(False, "No connection")
+
+
+def test_a_proper_refusal_is_a_route_of_its_own_where_it_may_be():
+    assert classify(OVERLOADED, may_be_refused=True) == (REFUSED, None)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "may_be_refused", "reason"),
+    [
+        (OVERLOADED, False, "status 503 overloaded"),
+        (NEVER, True, "status 503 overloaded without Retry-After"),
+        (ANOTHER_503, True, "status 503 model_not_loaded"),
+        (Reply(429, {"retry-after": "2"}, b""), True, "status 429"),
+        (Reply(404, {}, b""), True, "status 404"),
+        (AWAY, True, "No connection"),
+    ],
+)
+def test_anything_else_is_a_failure_that_says_why(outcome, may_be_refused, reason):
+    classified = classify(outcome, may_be_refused)
+    assert (classified.suffix, str(classified.failure)) == ("", reason)
+
+
+def test_an_answer_is_no_failure():
+    assert classify(Reply(201, {}, b""), may_be_refused=False) == ("", None)

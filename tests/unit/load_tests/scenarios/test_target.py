@@ -1,4 +1,4 @@
-"""A system that cannot be loaded is told of in a sentence that says what to do."""
+"""A system that cannot be loaded is refused with a message that says what to do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from serve_app.processes.instance import Instance
 
 
 class Gateway(BaseHTTPRequestHandler):
-    """Lets nobody in but ``operator`` with the password ``right``."""
+    """Admits only ``operator`` with the password ``right``."""
 
     protocol_version = "HTTP/1.1"
 

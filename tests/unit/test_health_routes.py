@@ -1,7 +1,7 @@
-"""Whoever routes requests or ends processes asks who lives, and nobody whether the store is there.
+"""Balancers and supervisors use liveness, never readiness.
 
-A store that is away makes all replicas unready at once: nobody would be left to answer fallbacks or
-to step the states that are owned.
+A store outage makes all replicas unready at once: none would be left to give fallbacks or to step
+owned states.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ def checked(text: str) -> set[str]:
 @pytest.mark.parametrize(
     ("config", "path"), [("edge.cfg.tmpl", "/-/routes"), ("balancer.cfg", "/-/healthz")]
 )
-def test_who_balances_asks_ray_and_not_the_services(config: str, path: str) -> None:
+def test_balancers_check_ray_and_not_the_services(config, path):
     assert checked((ROOT / "configs" / config).read_text()) == {path}
 
 
-def test_a_pod_is_ready_and_alive_by_what_ray_says() -> None:
+def test_a_pod_is_ready_and_alive_by_checks_of_ray():
     values = ManifestValues("greenwave", "image", "redis:6379", "secret", 2, "istio")
     for service in documents(shipped_config(), values)[::2]:
         (workers,) = service["spec"]["rayClusterConfig"]["workerGroupSpecs"]
@@ -38,7 +38,7 @@ def test_a_pod_is_ready_and_alive_by_what_ray_says() -> None:
         assert probes == {"/-/healthz", "/api/local_raylet_healthz"}
 
 
-def test_an_image_that_somebody_else_may_end_is_asked_whether_it_lives() -> None:
+def test_the_image_is_checked_for_liveness():
     text = (ROOT / "Containerfile").read_text()
     assert "/livez" in text
     assert "/readyz" not in text
