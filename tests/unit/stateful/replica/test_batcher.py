@@ -350,6 +350,21 @@ async def test_requests_that_time_out_together_are_one_line_in_the_log(caplog):
 
 
 @simulated
+async def test_a_refused_state_fails_every_request_but_those_of_clients_that_left():
+    async def acquire(key: Key) -> None:
+        await asyncio.sleep(FETCH_S)
+        raise ZeroDivisionError
+
+    served = Served(acquire)
+    left, waiting = served.submit(), served.submit()
+    await asyncio.sleep(FETCH_S / 2)
+    left.cancel()
+    with pytest.raises(ZeroDivisionError):
+        async with asyncio.timeout(FETCH_S):
+            await waiting
+
+
+@simulated
 async def test_a_refusal_at_the_limit_on_states_is_remembered_while_it_may_last():
     async def acquire(key: Key) -> None:
         raise TooManyStatesError(1, retry_after_s=3)
