@@ -20,6 +20,10 @@ ACCEPTED: dict[str, str] = {
     " `void.noted_at >= too_old or len(old) == ROWS_PER_WRITE`": (
         "the writer divides long deletions, too"
     ),
+    "deployments.stateful.replica.leases:StateLeases.close: drop"
+    " `await asyncio.gather(listening, committing, return_exceptions=True)`": (
+        "the cancelled loops end in the next turn of the event loop"
+    ),
     "deployments.stateful.authority.leadership:Leadership.retire: drop `self.require()`": (
         "the store refuses the write of a term that has lost the partition"
     ),

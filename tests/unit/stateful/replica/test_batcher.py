@@ -153,7 +153,7 @@ async def test_a_refused_input_fails_its_request_and_changes_nothing_else():
 
 
 @simulated
-async def test_a_refused_step_is_left_to_the_fallback_with_states_of_its_own():
+async def test_a_refused_step_is_left_to_the_fallback_with_its_own_states():
     class Lenient(FoldModel):
         def step(self, inputs: Any, states: Array) -> Any:
             return super().step([abs(value) for value in inputs], states)
@@ -198,7 +198,7 @@ async def test_a_state_does_not_keep_the_arrays_of_its_batch_in_memory():
 
 
 @simulated
-async def test_a_crowd_on_one_state_leaves_the_loop_to_others(monkeypatch):
+async def test_many_requests_for_one_state_leave_the_loop_to_others(monkeypatch):
     class Clock:
         """Each look at it takes a millisecond."""
 
