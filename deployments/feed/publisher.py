@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from deployments.feed.hub import LISTEN_S
 from deployments.feed.messages import NO_DEMAND, Contents, Demand, Report, Source
@@ -20,20 +21,53 @@ class Reporter(Protocol):
     """What a service reports; all of it is called in the event loop of its replica."""
 
     def on_demand_changed(self, demand: Demand) -> None:
-        """Note from now on what is asked for, and nothing else."""
+        """Note from now on what the demand covers, and nothing else."""
 
     def take(self) -> Contents:
         """Return what was noted since the last call."""
+
+
+Event = TypeVar("Event")
+
+
+class WatchedEvents(Generic[Event]):
+    """Keeps the latest events of a replica while a console is open.
+
+    Args:
+        most: events between two calls of :meth:`take`.
+
+    Attributes:
+        watched: whether a console is open; otherwise nothing must be noted.
+        runs: whose decisions are shown.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.watched, self.runs = NO_DEMAND
+        self._events: deque[Event] = deque(maxlen=most)
+
+    def on_demand_changed(self, demand: Demand) -> None:
+        self.watched, self.runs = demand
+        if demand == NO_DEMAND:
+            self._events.clear()
+
+    def note(self, event: Event) -> None:
+        self._events.append(event)
+
+    def take(self) -> list[Event]:
+        """Return what was noted since the last call."""
+        events = list(self._events)
+        self._events.clear()
+        return events
 
 
 class Feed(Protocol):
     """The feed as a replica sees it. Its calls raise NoFeedError when it has died."""
 
     async def report(self, report: Report) -> Demand:
-        """Take a report; return what is asked for."""
+        """Take a report; return the demand."""
 
     async def listen(self, known: Demand) -> Demand:
-        """Return what is asked for, once that is something else or after LISTEN_S."""
+        """Return the demand, once it differs from the known one or after LISTEN_S."""
 
 
 class NoFeedError(LookupError):

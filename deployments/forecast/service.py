@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel
 
-from deployments.feed.messages import NO_DEMAND, Demand, FlowForecast
+from deployments.feed.messages import FlowForecast
+from deployments.feed.publisher import WatchedEvents
 from deployments.forecast.batcher import Batcher
 from deployments.forecast.errors import ModelNotLoadedError
 from deployments.metrics.sampled import Sampled
@@ -75,7 +76,7 @@ class ForecastService(ABC, Generic[Model, Question, Inputs, Outputs]):
     def __init__(self) -> None:
         self.slot: ModelSlot[Model] = ModelSlot("model", self.read, InvalidArtifactError)
         self.counts: ForecastCounts[Inputs] = ForecastCounts(self._drift_of_served)
-        self.watched = WatchedForecasts()
+        self.watched: WatchedEvents[FlowForecast] = WatchedEvents(MAX_FORECASTS)
         self._batcher: Batcher[Question, bytes] = Batcher(self._run)
 
     async def predict(self, body: bytes) -> bytes:
@@ -169,29 +170,3 @@ class ForecastCounts(Generic[Inputs]):
         inputs = [inputs for _, _, inputs in sample]
         batches = [(size, seconds) for size, seconds, _ in sample]
         return batches, self._drift(inputs) if inputs else {}
-
-
-class WatchedForecasts:
-    """Keeps the latest forecasts that the console can draw.
-
-    Attributes:
-        watched: whether a console is open; otherwise nothing must be noted.
-    """
-
-    def __init__(self) -> None:
-        self.watched = False
-        self._forecasts: deque[FlowForecast] = deque(maxlen=MAX_FORECASTS)
-
-    def on_demand_changed(self, demand: Demand) -> None:
-        self.watched = demand.watched
-        if demand == NO_DEMAND:
-            self._forecasts.clear()
-
-    def note(self, forecast: FlowForecast) -> None:
-        self._forecasts.append(forecast)
-
-    def take(self) -> list[FlowForecast]:
-        """Return what was noted since the last call."""
-        forecasts = list(self._forecasts)
-        self._forecasts.clear()
-        return forecasts

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
 from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from deployments.feed.messages import NO_DEMAND, Decision, Demand
-from deployments.gateway.action_request import ActionQuery
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.safety import limits_of
-from deployments.http.messages import DEFAULT_RUN
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED, is_shipped
 from models.signals.clock_plan import (
@@ -24,8 +20,6 @@ from models.signals.clock_plan import (
     read_plan,
 )
 from models.signals.safety import read_layers
-
-MAX_FALLBACKS = 50
 
 
 class FallbackAnswer(NamedTuple):
@@ -104,35 +98,3 @@ def configured_plan(options: GatewayOptions, network: Network = SHIPPED) -> Cloc
                     f" {layer.shortest_phase_s:g} s"
                 )
     return plan
-
-
-class WatchedFallbacks:
-    """Keeps the latest answers without the policy, for the console.
-
-    Attributes:
-        watched: whether a console is open; otherwise nothing must be noted.
-    """
-
-    def __init__(self) -> None:
-        self.watched = False
-        self._runs: frozenset[str] = frozenset()
-        self._fallbacks: deque[Decision] = deque(maxlen=MAX_FALLBACKS)
-
-    def on_demand_changed(self, demand: Demand) -> None:
-        self.watched, self._runs = demand
-        if demand == NO_DEMAND:
-            self._fallbacks.clear()
-
-    def note(self, run: str | None, query: ActionQuery, action: int, cause: str) -> None:
-        """Note an answer without the policy."""
-        decision = Decision(
-            time.time(), run or DEFAULT_RUN, query.junction_id, query.obs, action, fallback=cause
-        )
-        self._fallbacks.append(decision)
-
-    def take(self) -> tuple[list[Decision], dict[str, int]]:
-        """Return the fallbacks of the watched runs, and how many each run had."""
-        noted = list(self._fallbacks)
-        self._fallbacks.clear()
-        wanted = [decision for decision in noted if decision.run in self._runs]
-        return wanted, dict(Counter(decision.run for decision in noted))

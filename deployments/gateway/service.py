@@ -12,6 +12,8 @@ from deployments.access.audit import AuditBuffer
 from deployments.access.keys import public_keys
 from deployments.access.tokens import Tokens
 from deployments.aio import SingleFlight
+from deployments.feed.messages import Decision
+from deployments.feed.publisher import WatchedEvents
 from deployments.gateway.action_request import (
     ActionQuery,
     parse_action_request,
@@ -25,7 +27,7 @@ from deployments.gateway.errors import (
     UnavailableError,
     now_ms,
 )
-from deployments.gateway.fallbacks import Fallback, WatchedFallbacks
+from deployments.gateway.fallbacks import Fallback
 from deployments.gateway.inference_calls.batcher import Step
 from deployments.gateway.inference_calls.breaker import State
 from deployments.gateway.inference_calls.client import InferenceClient, new_key
@@ -42,13 +44,14 @@ from deployments.gateway.schemas import (
     signal_of,
 )
 from deployments.http.errors import RefusedError
-from deployments.http.messages import NOT_A_KEY, NOT_A_RUN_ID, is_name
+from deployments.http.messages import DEFAULT_RUN, NOT_A_KEY, NOT_A_RUN_ID, is_name
 from deployments.log import RateLimitedLogger
 from deployments.metrics.sampled import Sampled, junction_labels
 from deployments.trace_context import CURRENT
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED
 
+MAX_FALLBACKS = 50  # between two reports to the console
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")
 
 
@@ -96,7 +99,7 @@ class GatewayService:
         self.tokens = tokens
         self.counts = counts
         self.audit = audit or AuditBuffer()
-        self.watched_fallbacks = WatchedFallbacks()
+        self.watched_fallbacks: WatchedEvents[Decision] = WatchedEvents(MAX_FALLBACKS)
         self._logins = logins
         self._inference = inference
         self._network = network
@@ -163,8 +166,14 @@ class GatewayService:
         self, query: ActionQuery, run: str | None, key: str | None, request_id: str | None
     ) -> ActionResponse:
         run, key = _checked(run, NOT_A_RUN_ID), _checked(key, NOT_A_KEY)
-        asked = query.junction_id, query.obs
-        step = Step(run, *asked, key or new_key(), _valid(request_id), CURRENT.get())
+        step = Step(
+            run,
+            query.junction_id,
+            query.obs,
+            key or new_key(),
+            _valid(request_id),
+            CURRENT.get(),
+        )
         status: ActionStatus = "success"
         plan: str | None = None
         try:
@@ -176,7 +185,16 @@ class GatewayService:
             action, plan = self._fallback.act(query.junction_id, query.simulation_time_s)
             status = FALLBACK_STATUS
             if self.watched_fallbacks.watched:
-                self.watched_fallbacks.note(run, query, action, error.cause)
+                self.watched_fallbacks.note(
+                    Decision(
+                        time.time(),
+                        run or DEFAULT_RUN,
+                        query.junction_id,
+                        query.obs,
+                        action,
+                        fallback=error.cause,
+                    )
+                )
         safety: Safety | None = None
         if self._guard is not None and query.shown is not None:
             action, safety = self._guard.decide(query.junction_id, query.shown, action)

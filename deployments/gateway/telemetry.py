@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ray.serve import metrics
 
 from deployments.feed.messages import Contents, Demand
@@ -55,12 +57,12 @@ class GatewayReporter:
 
     def take(self) -> Contents:
         counts = self._service.counts
-        fallbacks, runs = self._fallbacks.take()
+        fallbacks = self._fallbacks.take()
         return Contents(
             counts.actions.total(),
             {"breaker": float(self._service.breaker_state)},
             dict(counts.fallbacks),
             self._times.totals(),
-            runs,
-            fallbacks,
+            Counter(each.run for each in fallbacks),
+            [each for each in fallbacks if each.run in self._fallbacks.runs],
         )

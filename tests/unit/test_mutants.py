@@ -36,7 +36,7 @@ class Door:
 
 
 @pytest.fixture
-def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def source_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "house.py").write_text(SOURCE)
     monkeypatch.setattr(mutant_module, "ROOT", tmp_path)
     return tmp_path
@@ -47,7 +47,7 @@ def changed(rewrite: Rewrite) -> str:
 
 
 class TestRewrites:
-    pytestmark = pytest.mark.usefixtures("house")
+    pytestmark = pytest.mark.usefixtures("source_file")
 
     def test_a_statement_is_dropped_whatever_its_layout(self):
         assert "self.turn" not in changed(drop("await self.turn( min(self.angle,90) )"))
@@ -82,7 +82,7 @@ class TestRewrites:
             Mutant("a defect", "house:Door.shut", drop("pass")).tree()
 
 
-@pytest.mark.usefixtures("house")
+@pytest.mark.usefixtures("source_file")
 def test_every_operator_finds_its_places_and_nothing_that_only_informs():
     assert [mutant.name for mutant in mutants_of("house")] == [
         "False for `self.locked and (key is None or not self.fits(key))`",
@@ -116,7 +116,7 @@ def test_every_operator_finds_its_places_and_nothing_that_only_informs():
     ]
 
 
-@pytest.mark.usefixtures("house")
+@pytest.mark.usefixtures("source_file")
 def test_every_generic_mutant_changes_its_function_alone():
     before = ast.parse(SOURCE)
     for mutant in mutants_of("house"):

@@ -31,25 +31,25 @@ CASES = [
 
 
 def step_of(client: httpx.Client, run: str) -> int:
-    answer = client.post("/predict_action", json=GOOD, headers={"X-Simulation-Run": run})
-    return int(answer.headers["x-hidden-state-step"])
+    response = client.post("/predict_action", json=GOOD, headers={"X-Simulation-Run": run})
+    return int(response.headers["x-hidden-state-step"])
 
 
 @pytest.mark.parametrize(("body", "status"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
 def test_a_wrong_body_gets_a_clear_answer_and_changes_no_state(client, run_id, body, status):
     assert step_of(client, run_id) == 1
-    answer = client.post("/predict_action", content=body, headers={"X-Simulation-Run": run_id})
-    assert answer.status_code == status
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.json()["detail"]
+    response = client.post("/predict_action", content=body, headers={"X-Simulation-Run": run_id})
+    assert response.status_code == status
+    assert response.headers["content-type"] == "application/json"
+    assert response.json()["detail"]
     assert step_of(client, run_id) == 2
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH"])
 def test_a_wrong_method_is_405_in_json(client, method):
-    answer = client.request(method, "/predict_action")
-    assert answer.status_code == 405
-    assert answer.json() == {"detail": "Method Not Allowed"}
+    response = client.request(method, "/predict_action")
+    assert response.status_code == 405
+    assert response.json() == {"detail": "Method Not Allowed"}
 
 
 async def test_ten_thousand_concurrent_requests_are_answered_or_refused_in_json(system, run_id):
@@ -68,12 +68,12 @@ async def test_ten_thousand_concurrent_requests_are_answered_or_refused_in_json(
             return
         try:
             writer.write(request)
-            head, _, answer = (await reader.read()).partition(b"\r\n\r\n")
+            head, _, response = (await reader.read()).partition(b"\r\n\r\n")
             status = head.split(b" ", 2)[1].decode() if head else "closed"
             outcomes[status] += 1
             if status == "503":
                 assert b"retry-after" in head.lower()
-                assert json.loads(answer)["detail"]
+                assert json.loads(response)["detail"]
         except ConnectionError:
             outcomes["closed"] += 1
         finally:
@@ -86,9 +86,9 @@ async def test_ten_thousand_concurrent_requests_are_answered_or_refused_in_json(
     assert outcomes["200"] + outcomes["503"] > 9_000, outcomes
     async with httpx.AsyncClient(base_url=system.url, timeout=10) as client:
         assert (await client.get("/health")).json()["status"] == "healthy"
-        answer = await client.post(
+        response = await client.post(
             "/predict_action", json=GOOD, headers={"X-Simulation-Run": run_id}
         )
-        # a closed connection may hide an answer; nothing else may hide a step
-        steps = int(answer.headers["x-hidden-state-step"]) - 1
+        # a closed connection may hide a response; nothing else may hide a step
+        steps = int(response.headers["x-hidden-state-step"]) - 1
         assert outcomes["200"] <= steps <= outcomes["200"] + outcomes["closed"]

@@ -1,4 +1,4 @@
-"""A policy tried beside the one in service, under load: nobody is refused, every state is exact."""
+"""A canary beside the policy in service, under load: all requests succeed, every state is exact."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EARLY, LATE = RUNS[0], RUNS[-1]  # the first and the last to go over to a canary
 Config = dict[str, Any]
 
 
-class Trial:
+class CanaryRollout:
     """The application, as the commands change it."""
 
     def __init__(self, system: System, canary: Path) -> None:
@@ -55,7 +55,7 @@ class Trial:
         self.deploy()
 
 
-CHANGES: list[tuple[Callable[[Trial], None], int, int]] = [
+CHANGES: list[tuple[Callable[[CanaryRollout], None], int, int]] = [
     (lambda tried: None, 0, 0),
     (lambda tried: tried.start("canary", 0.5), 1, 0),
     (lambda tried: tried.share(1.0), 1, 1),
@@ -73,7 +73,7 @@ async def test_start_share_drop_and_promote_fail_no_request_and_mix_no_states(
     system, weights, tmp_path
 ):
     other = save_policy(tmp_path / "other.th", seed=2)
-    tried = Trial(system, tmp_path / "other.th")
+    tried = CanaryRollout(system, tmp_path / "other.th")
     await asyncio.to_thread(tried.deploy)
     replicas = [process.pid for process in system.replicas(APP)]
     async with contextlib.AsyncExitStack() as stack:
@@ -96,7 +96,7 @@ async def test_start_share_drop_and_promote_fail_no_request_and_mix_no_states(
         expected = [early if load.run == EARLY else late for _, early, late in CHANGES]
         start, before = 0, expected[0]
         for end, after in zip(ends, expected, strict=True):
-            # replicas hear of a change one after the other; until then either policy may answer
+            # replicas receive a change one after the other; until then either policy may answer
             assert set(policies[start:end]) <= {before, after}, (load.run, start)
             assert policies[end - 1] == after, (load.run, end)
             start, before = end, after

@@ -47,9 +47,7 @@ async def test_where_responses_wait_for_commits_a_killed_replica_loses_no_answer
 
 
 @pytest.mark.parametrize("prefix", ["", "/many", "/sync"])
-async def test_killed_state_actors_lose_nothing_and_come_back_by_themselves(
-    system, weights, run_id, prefix
-):
+async def test_killed_state_actors_lose_nothing_and_restart(system, weights, run_id, prefix):
     async with Load(system.url + prefix, run_id + prefix.replace("/", "."), n_clients=6) as load:
         await load.more(200)
         before = system.state_actors()
@@ -58,7 +56,7 @@ async def test_killed_state_actors_lose_nothing_and_come_back_by_themselves(
         await load.until(lambda: len(system.state_actors()) == len(before))
         await load.more(200)
     # On a busy machine the actor may be away for longer than a request waits: refused, not
-    # stepped; or than an answer waits for its commit: that step may be part of the history.
+    # stepped; or than a response waits for its commit: that step may be part of the history.
     assert all(what.startswith("503") for what in load.failures), load.failures[:5]
     assert_is_serial(load.history, weights)
 
@@ -81,10 +79,10 @@ async def test_states_without_an_owner_survive_the_state_actor(
     for actor in system.state_actors():
         system.kill(actor)
     last = dict.fromkeys(JUNCTIONS, 0)
-    for answer in load.answers:
-        last[answer.key.junction] = max(last[answer.key.junction], answer.step)
+    for prediction in load.answers:
+        last[prediction.key.junction] = max(last[prediction.key.junction], prediction.step)
     async with Load(system.url + "/many", run_id, n_clients=0, history=load.history) as after:
         for junction, step in last.items():
-            answer = await after.predict_until_answered(junction, (0.1,))
-            assert answer.step == step + 1
+            prediction = await after.predict_until_answered(junction, (0.1,))
+            assert prediction.step == step + 1
     assert_is_serial(load.history, weights)

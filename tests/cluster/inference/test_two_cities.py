@@ -80,7 +80,7 @@ def test_each_city_answers_for_its_junctions_with_its_policy(cities, policy, run
     assert predict(cities, "/harbour", run_id, SHIPPED.ids[1]).status_code == 404
 
 
-def test_each_city_has_hidden_states_of_its_own(cities, run_id):
+def test_each_city_has_its_own_hidden_states(cities, run_id):
     for step in ("1", "2"):
         assert predict(cities, "/harbour", run_id).headers[STEP] == step
     assert predict(cities, "", run_id, SHIPPED.ids[1]).headers[STEP] == "1"
@@ -90,13 +90,13 @@ def test_each_city_has_hidden_states_of_its_own(cities, run_id):
     assert predict(cities, "", run_id, SHIPPED.ids[1]).headers[STEP] == "1"
 
 
-def test_each_city_has_a_gateway_of_its_own(cities):
+def test_each_city_has_its_own_gateway(cities):
     with httpx.Client(base_url=f"{cities.url}/harbour/api", timeout=10) as client:
         token = client.post("/auth/login", json=USER).raise_for_status().json()["accessToken"]
         client.headers["Authorization"] = f"Bearer {token}"
         body = {"junctionId": JUNCTION, "observations": OBS}
-        answer = client.post("/traffic/action", json=body)
-        assert (answer.status_code, answer.json()["status"]) == (200, "success")
+        response = client.post("/traffic/action", json=body)
+        assert (response.status_code, response.json()["status"]) == (200, "success")
         body["junctionId"] = SHIPPED.ids[1]
         assert client.post("/traffic/action", json=body).status_code == 400
 
@@ -107,12 +107,12 @@ def test_the_policy_of_the_other_city_is_refused_and_the_present_one_stays(citie
     changed["deployments"][0]["user_config"] = {"agent_path": str(SHIPPED_POLICY)}
     cities.deploy(changed)
     deadline = time.monotonic() + 20
-    while (told := httpx.get(f"{cities.url}/harbour/health", timeout=10).json())[
+    while (health := httpx.get(f"{cities.url}/harbour/health", timeout=10).json())[
         "status"
     ] != "healthy":
-        assert time.monotonic() < deadline, told
+        assert time.monotonic() < deadline, health
         time.sleep(0.2)
-    assert told["detail"].endswith("is it the policy of another city than harbour?")
+    assert health["detail"].endswith("is it the policy of another city than harbour?")
     assert predict(cities, "/harbour", run_id).headers[STEP] == "2"
 
 

@@ -49,7 +49,7 @@ STEP = b"POST /api/echo HTTP/1.1\r\nhost: x\r\n"
 HELLO = STEP + b"content-length: 5\r\n\r\nhello"
 
 
-class Book:
+class RecordedStats:
     """What Serve is notified of.
 
     Attributes:
@@ -72,12 +72,12 @@ class Book:
         self.ends.append((route, failure))
 
 
-class Place:
+class RunningServer:
     """A server with the fast path, which marks the answers of all other requests."""
 
-    def __init__(self, port: int, book: Book) -> None:
+    def __init__(self, port: int, stats: RecordedStats) -> None:
         self.port = port
-        self.book = book
+        self.stats = stats
         self.url = f"http://127.0.0.1:{port}"
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -85,8 +85,8 @@ class Place:
 
 
 @asynccontextmanager
-async def serving(app: FastAPI) -> AsyncIterator[Place]:
-    book = Book()
+async def serving(app: FastAPI) -> AsyncIterator[RunningServer]:
+    stats = RecordedStats()
 
     async def wrapper(scope: Scope, receive: Receive, send: Send) -> None:
         async def marking(message: Any) -> None:
@@ -94,18 +94,18 @@ async def serving(app: FastAPI) -> AsyncIterator[Place]:
                 message["headers"] = [*message["headers"], (b"x-wrapped", b"yes")]
             await send(message)
 
-        await app({**scope, "root_path": book.prefix}, receive, marking)
+        await app({**scope, "root_path": stats.prefix}, receive, marking)
 
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        protocol: Any = fast_path_protocol(app)(book)
+        protocol: Any = fast_path_protocol(app)(stats)
         config = uvicorn.Config(wrapper, http=protocol, lifespan="off", log_config=None)
         server = uvicorn.Server(config)
         task = asyncio.create_task(server.serve([listener]))
         while not server.started:
             await asyncio.sleep(0.005)
         try:
-            yield Place(listener.getsockname()[1], book)
+            yield RunningServer(listener.getsockname()[1], stats)
         finally:
             server.should_exit = True
             await asyncio.wait_for(task, 10)

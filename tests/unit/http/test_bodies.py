@@ -21,9 +21,9 @@ async def connect(request):
         async def connect(app):
             if request.param == "ASGI":
                 return client_of(app)
-            place = await stack.enter_async_context(serving(app))
+            server = await stack.enter_async_context(serving(app))
             return await stack.enter_async_context(
-                httpx.AsyncClient(base_url=f"{place.url}/api", timeout=5)
+                httpx.AsyncClient(base_url=f"{server.url}/api", timeout=5)
             )
 
         yield connect
@@ -70,8 +70,8 @@ async def test_a_body_that_does_not_end_is_refused_while_it_arrives():
 
 
 async def test_the_end_of_a_body_may_come_byte_by_byte():
-    async with serving(app_with()) as place:
-        reader, writer = await place.connect()
+    async with serving(app_with()) as server:
+        reader, writer = await server.connect()
         for part in (HELLO[:-5], HELLO[-5:-2], HELLO[-2:]):
             writer.write(part)
             await writer.drain()

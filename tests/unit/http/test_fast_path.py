@@ -19,12 +19,12 @@ from tests.unit.http.apps import HELLO, PATH, STEP, answer_of, app_with, serving
 
 class TestPassing:
     async def test_a_request_of_the_table_is_answered_without_the_wrapper(self):
-        async with serving(app_with()) as place, httpx.AsyncClient() as client:
-            answer = await client.post(f"{place.url}/api{PATH}", content=b"hello")
+        async with serving(app_with()) as server, httpx.AsyncClient() as client:
+            answer = await client.post(f"{server.url}/api{PATH}", content=b"hello")
         assert (answer.status_code, answer.content) == (200, b"hello")
         assert answer.headers["content-type"] == "application/json"
         assert "x-wrapped" not in answer.headers
-        assert place.book.ends == [(f"/api{PATH}", None)]
+        assert server.stats.ends == [(f"/api{PATH}", None)]
 
     @pytest.mark.parametrize(
         ("method", "path", "headers", "status"),
@@ -38,14 +38,14 @@ class TestPassing:
         ],
     )
     async def test_everything_else_passes_the_wrapper(self, method, path, headers, status):
-        async with serving(app_with()) as place, httpx.AsyncClient() as client:
-            answer = await client.request(method, f"{place.url}{path}", headers=headers)
+        async with serving(app_with()) as server, httpx.AsyncClient() as client:
+            answer = await client.request(method, f"{server.url}{path}", headers=headers)
         assert (answer.status_code, answer.headers.get("x-wrapped")) == (status, "yes")
-        assert place.book.ends == []
+        assert server.stats.ends == []
 
     async def test_the_id_of_a_request_stands_in_its_answer(self):
-        async with serving(app_with()) as place, httpx.AsyncClient() as client:
-            answer = await client.post(f"{place.url}/api{PATH}", headers={"X-Request-Id": "a-1"})
+        async with serving(app_with()) as server, httpx.AsyncClient() as client:
+            answer = await client.post(f"{server.url}/api{PATH}", headers={"X-Request-Id": "a-1"})
         assert answer.headers["x-request-id"] == "a-1"
 
     async def test_a_request_without_an_id_gets_one_that_its_handler_sees(self):
@@ -55,8 +55,8 @@ class TestPassing:
             seen.append(dict(scope["headers"])[b"x-request-id"])
             return 200, b"{}", JSON_HEADERS
 
-        async with serving(app_with(handle)) as place, httpx.AsyncClient() as client:
-            answers = [await client.post(f"{place.url}/api{PATH}") for _ in range(3)]
+        async with serving(app_with(handle)) as server, httpx.AsyncClient() as client:
+            answers = [await client.post(f"{server.url}/api{PATH}") for _ in range(3)]
         ids = [answer.headers["x-request-id"].encode() for answer in answers]
         assert ids == seen
         assert len(set(map(uuid.UUID, map(bytes.decode, ids)))) == 3
@@ -68,8 +68,8 @@ class TestPassing:
             seen.append((scope["root_path"], scope["path"], list(request_headers.get())))
             return 200, b"{}", JSON_HEADERS
 
-        async with serving(app_with(handle)) as place, httpx.AsyncClient() as client:
-            await client.post(f"{place.url}/api{PATH}", headers={"x-a": "1"})
+        async with serving(app_with(handle)) as server, httpx.AsyncClient() as client:
+            await client.post(f"{server.url}/api{PATH}", headers={"x-a": "1"})
         ((root, path, headers),) = seen
         assert (root, path) == ("/api", "/api/echo")
         assert (b"x-a", b"1") in headers
@@ -77,8 +77,8 @@ class TestPassing:
 
 class TestBodies:
     async def test_who_waits_for_a_go_ahead_gets_it(self):
-        async with serving(app_with()) as place:
-            reader, writer = await place.connect()
+        async with serving(app_with()) as server:
+            reader, writer = await server.connect()
             writer.write(STEP + b"expect: 100-continue\r\ncontent-length: 5\r\n\r\n")
             assert b"100 Continue" in await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
             writer.write(b"hello")
@@ -86,8 +86,8 @@ class TestBodies:
             writer.close()
 
     async def test_a_chunked_body_is_read_whole(self):
-        async with serving(app_with()) as place:
-            reader, writer = await place.connect()
+        async with serving(app_with()) as server:
+            reader, writer = await server.connect()
             chunks = b"3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"
             writer.write(STEP + b"transfer-encoding: chunked\r\n\r\n" + chunks)
             assert (await answer_of(reader))[2] == b"hello"
@@ -106,8 +106,8 @@ class TestOtherProtocols:
             b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\ncontent-length: %d\r\n\r\n"
             % (protocol, len(HELLO)),
         )
-        async with serving(app_with()) as place:
-            reader, writer = await place.connect()
+        async with serving(app_with()) as server:
+            reader, writer = await server.connect()
             writer.write(asks)
             await writer.drain()
             await asyncio.sleep(0.02)  # so that what is in the body does not come with the head
@@ -115,7 +115,7 @@ class TestOtherProtocols:
             assert (await answer_of(reader))[1][b"connection"] == b"close"
             assert await asyncio.wait_for(reader.read(), 5) == b""
             writer.close()
-            assert len(place.book.ends) == (path == b"/api/echo")
+            assert len(server.stats.ends) == (path == b"/api/echo")
 
 
 class TestOverload:
@@ -127,10 +127,10 @@ class TestOverload:
             await asyncio.sleep(0)
             return 200, b"{}", JSON_HEADERS
 
-        async with serving(app_with(handle, max_waiting=1000)) as place:
+        async with serving(app_with(handle, max_waiting=1000)) as server:
             limits = httpx.Limits(max_connections=200)
             async with httpx.AsyncClient(limits=limits, timeout=30) as client:
-                posts = [client.post(f"{place.url}/api{PATH}") for _ in range(400)]
+                posts = [client.post(f"{server.url}/api{PATH}") for _ in range(400)]
                 answers = await asyncio.gather(*posts)
         statuses = Counter(answer.status_code for answer in answers)
         assert statuses.keys() == {200, 503}
@@ -141,8 +141,8 @@ class TestOverload:
 
 class TestConnections:
     async def test_requests_that_do_not_wait_for_answers_are_answered_in_their_order(self):
-        async with serving(app_with()) as place:
-            reader, writer = await place.connect()
+        async with serving(app_with()) as server:
+            reader, writer = await server.connect()
             status = b"GET /api/status HTTP/1.1\r\nhost: x\r\n\r\n"
             writer.write(HELLO + status + HELLO.replace(b"hello", b"again"))
             answers = [(await answer_of(reader))[2] for _ in range(3)]
@@ -150,8 +150,8 @@ class TestConnections:
             writer.close()
 
     async def test_a_client_that_wants_one_answer_gets_it_and_the_end(self):
-        async with serving(app_with()) as place:
-            reader, writer = await place.connect()
+        async with serving(app_with()) as server:
+            reader, writer = await server.connect()
             writer.write(HELLO.replace(b"host: x", b"host: x\r\nconnection: close"))
             _, headers, body = await answer_of(reader)
             assert (headers[b"connection"], body) == (b"close", b"hello")
@@ -168,15 +168,15 @@ class TestConnections:
                 given_up.set()
             raise AssertionError
 
-        async with serving(app_with(handle)) as place:
-            _, writer = await place.connect()
+        async with serving(app_with(handle)) as server:
+            _, writer = await server.connect()
             writer.write(HELLO)
-            await until(lambda: place.book.at_work == 1)
+            await until(lambda: server.stats.at_work == 1)
             writer.transport.abort()
             await asyncio.wait_for(given_up.wait(), 5)
-            await until(lambda: place.book.ends)
-        assert place.book.ends == [("/api/echo", "CancelledError")]
-        assert place.book.at_work == 0
+            await until(lambda: server.stats.ends)
+        assert server.stats.ends == [("/api/echo", "CancelledError")]
+        assert server.stats.at_work == 0
 
     async def test_a_server_that_ends_answers_what_is_at_work_first(self):
         go_on = asyncio.Event()
@@ -186,10 +186,10 @@ class TestConnections:
             return 200, b"done", JSON_HEADERS
 
         app = app_with(handle)
-        async with serving(app) as place:
-            reader, writer = await place.connect()
+        async with serving(app) as server:
+            reader, writer = await server.connect()
             writer.write(HELLO)
-            await until(lambda: place.book.at_work == 1)
+            await until(lambda: server.stats.at_work == 1)
             asyncio.get_running_loop().call_later(0.2, go_on.set)
         assert (await answer_of(reader))[2] == b"done"
         writer.close()
@@ -201,10 +201,10 @@ class TestConnections:
             raise ZeroDivisionError
 
         monkeypatch.setattr(app.state.fast_routes, "_access_log", fail)  # it has no `note`
-        async with serving(app) as place:
-            reader, writer = await place.connect()
+        async with serving(app) as server:
+            reader, writer = await server.connect()
             writer.write(HELLO)
-            await until(lambda: place.book.ends)
+            await until(lambda: server.stats.ends)
             writer.close()
-            assert place.book.ends == [("/api/echo", "AttributeError")]
+            assert server.stats.ends == [("/api/echo", "AttributeError")]
             assert await asyncio.wait_for(reader.read(), 5)

@@ -18,7 +18,7 @@ REFERENCE = ReferencePolicy(WEIGHTS)
 BIG = "joinedS_265580996_300839357"
 SMALL = "300839359"
 
-Asked = tuple[list[float], StepResult]
+Prediction = tuple[list[float], StepResult]
 """An observation, and the result of its step."""
 
 
@@ -30,14 +30,14 @@ def observations(n: int, seed: int = 0, size: int = 8) -> list[list[float]]:
 
 def assert_replays(
     junction: str,
-    asked: Sequence[Asked],
+    predictions: Sequence[Prediction],
     first_step: int = 1,
     reference: ReferencePolicy = REFERENCE,
 ) -> None:
     """Assert that the results are one run from zeros in the order of their steps, each once."""
-    in_order = sorted(asked, key=lambda each: each[1].step)
+    in_order = sorted(predictions, key=lambda each: each[1].step)
     steps = [result.step for _, result in in_order]
-    assert steps == list(range(first_step, first_step + len(asked)))
+    assert steps == list(range(first_step, first_step + len(predictions)))
     expected = reference.replay(junction, [obs for obs, _ in in_order])
     for (_, result), (action, confidence) in zip(in_order, expected, strict=True):
         assert result.output[1] == pytest.approx(confidence, abs=3e-4)

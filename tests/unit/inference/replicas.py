@@ -15,7 +15,7 @@ from deployments.inference.policy_model import initial_state
 from deployments.inference.service import InferenceService
 from tests.reference import ReferencePolicy, random_state_dict
 from tests.support.states import LocalStates
-from tests.unit.inference.policies import SMALL, WEIGHTS, Asked, observations
+from tests.unit.inference.policies import SMALL, WEIGHTS, Prediction, observations
 
 SECOND_WEIGHTS = random_state_dict(seed=7)
 SECOND = ReferencePolicy(SECOND_WEIGHTS)
@@ -77,7 +77,9 @@ async def running(
     states.stop()
 
 
-async def ask(service: InferenceService, run: str, n: int, junction: str = SMALL) -> list[Asked]:
+async def make_steps(
+    service: InferenceService, run: str, n: int, junction: str = SMALL
+) -> list[Prediction]:
     """Make n steps, one after the other."""
     return [(obs, await service.predict(run, junction, obs)) for obs in observations(n)]
 

@@ -460,7 +460,9 @@ class TestStatus:
         assert response.status_code == 200
         assert response.json()["status"] == "unhealthy"
 
-    async def test_who_has_a_policy_and_a_state_actor_is_ready(self, empty_service, policy_file):
+    async def test_a_service_with_a_policy_and_a_state_actor_is_ready(
+        self, empty_service, policy_file
+    ):
         probes = Probes(checks=empty_service.checks())
         async with client_of(create_app(empty_service, probes)) as client:
 
@@ -574,7 +576,7 @@ class TestLoad:
         await service.close()
         states.stop()
 
-    async def test_a_reset_passes_the_crowd(self, service):
+    async def test_a_reset_is_served_beyond_the_limit_on_waiting_requests(self, service):
         async with client_of(create_app(service, max_waiting=0)) as client:
             assert (await client.post("/reset_hidden")).status_code == 200
 
@@ -587,7 +589,7 @@ class TestLoad:
 
 
 class TestSlowAndGoneClients:
-    async def ask(self, service: InferenceService, messages: list[Any]) -> list[Any]:
+    async def make_steps(self, service: InferenceService, messages: list[Any]) -> list[Any]:
         """Call the application with these messages; the last one is repeated."""
         sent: list[Any] = []
 
@@ -616,17 +618,17 @@ class TestSlowAndGoneClients:
         pieces = [text[n : n + 7] for n in range(0, len(text), 7)]
         messages = [{"type": "http.request", "body": p, "more_body": True} for p in pieces]
         messages.append({"type": "http.request", "body": b"", "more_body": False})
-        sent = await self.ask(service, messages)
+        sent = await self.make_steps(service, messages)
         assert sent[0]["status"] == 200
 
     async def test_a_body_that_never_ends_is_cut_off(self, service):
         endless = [{"type": "http.request", "body": b"x" * 1000, "more_body": True}]
-        sent = await self.ask(service, endless)
+        sent = await self.make_steps(service, endless)
         assert sent[0]["status"] == 413
 
     async def test_a_body_that_never_comes_is_408(self, service, monkeypatch):
         monkeypatch.setattr("deployments.http.request.BODY_TIMEOUT_S", 0.01)
-        sent = await self.ask(service, [None])
+        sent = await self.make_steps(service, [None])
         assert sent[0]["status"] == 408
         assert json.loads(sent[1]["body"]) == {"detail": "The request body did not arrive in time"}
 
@@ -636,7 +638,7 @@ class TestSlowAndGoneClients:
             {"type": "http.disconnect"},
         ]
         with pytest.raises(asyncio.CancelledError):
-            await self.ask(service, messages)
+            await self.make_steps(service, messages)
         assert await steps_made(client) == 0
 
     @pytest.mark.parametrize(
@@ -649,8 +651,8 @@ class TestSlowAndGoneClients:
     async def test_a_client_that_disconnects_before_its_steps_cancels_them_all(self, path, body):
         fake = FakeService(None)
         async with client_of(create_app(fake)) as client:
-            asked = asyncio.create_task(client.post(path, json=body))
+            predictions = asyncio.create_task(client.post(path, json=body))
             await until(lambda: bool(fake.steps))
-            asked.cancel()
-            await asyncio.wait([asked])
+            predictions.cancel()
+            await asyncio.wait([predictions])
         assert all(step.cancelled() for step in fake.steps)

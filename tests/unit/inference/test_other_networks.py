@@ -70,7 +70,7 @@ async def test_a_large_city_does_not_list_its_junctions_in_a_refusal():
 
 
 @pytest.mark.parametrize(("agent_id", "inputs"), [(True, 10), (False, 7)])
-async def test_health_and_model_info_tell_of_the_city_and_its_policy(tmp_path, agent_id, inputs):
+async def test_health_and_model_info_describe_the_city_and_its_policy(tmp_path, agent_id, inputs):
     async with serving(CITY) as (service, client):
         await service.policies.start(str(save(agent_for(CITY, agent_id), tmp_path / "a.th")))
         health = (await client.get("/health")).json()
@@ -120,7 +120,7 @@ async def test_the_policy_of_another_city_leaves_the_present_one_in_service(tmp_
         assert after.headers["X-Hidden-State-Step"] == "2"
 
 
-async def test_the_document_tells_of_the_city():
+async def test_the_openapi_document_describes_the_city():
     async with serving(CITY) as (_, client):
         document = (await client.get("/openapi.json")).json()
         observed = document["components"]["schemas"]["PredictionRequest"]

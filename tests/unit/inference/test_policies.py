@@ -17,7 +17,7 @@ from tests.reference import ReferencePolicy
 from tests.unit.inference.policies import (
     REFERENCE,
     SMALL,
-    Asked,
+    Prediction,
     assert_replays,
     observations,
 )
@@ -27,7 +27,7 @@ from tests.unit.inference.replicas import (
     RUNS,
     SECOND,
     Replicas,
-    ask,
+    make_steps,
     reconfigure,
     running,
 )
@@ -48,34 +48,36 @@ def test_a_share_has_about_as_many_of_the_runs_in_every_process():
     assert bucket_of("default") == pytest.approx(0.994517, abs=1e-6)
 
 
-async def test_a_canary_answers_its_share_of_the_runs_from_states_of_its_own(replicas, service):
+async def test_a_canary_serves_its_share_of_the_runs_from_its_own_states(replicas, service):
     await reconfigure(service, canary=replicas.canary(share=0.3))
     for run in RUNS:
         expected = SECOND if bucket_of(run) < 0.3 else REFERENCE
-        assert_replays(SMALL, await ask(service, run, 3), reference=expected)
+        assert_replays(SMALL, await make_steps(service, run, 3), reference=expected)
 
 
 @pytest.mark.parametrize("share", [0, 1])
 async def test_a_share_may_be_nothing_or_everything(replicas, service, share):
     await reconfigure(service, canary=replicas.canary(share=share))
     for run in (LOW, HIGH):
-        assert_replays(SMALL, await ask(service, run, 2), reference=SECOND if share else REFERENCE)
+        assert_replays(
+            SMALL, await make_steps(service, run, 2), reference=SECOND if share else REFERENCE
+        )
 
 
 async def test_while_only_one_replica_has_the_new_share_each_policy_steps_its_own_states(replicas):
     """Check that each policy's steps of a run are one history from zeros over all replicas."""
     one, two = replicas.services
-    by_policy: dict[tuple[str, ReferencePolicy], list[Asked]] = {}
+    by_policy: dict[tuple[str, ReferencePolicy], list[Prediction]] = {}
     for number, obs in enumerate(observations(80)):
         if number in (20, 40):
             changed = one if number == 20 else two
             await reconfigure(changed, canary=replicas.canary(share=1))
-        asked = [
+        predictions = [
             (run, service, service.predict(run, SMALL, obs))
             for run in (LOW, HIGH)
             for service in replicas.services
         ]
-        for run, service, step in asked:
+        for run, service, step in predictions:
             policy = SECOND if service.policies.canary else REFERENCE
             by_policy.setdefault((run, policy), []).append((obs, await step))
     for (_, policy), each in by_policy.items():
@@ -84,35 +86,35 @@ async def test_while_only_one_replica_has_the_new_share_each_policy_steps_its_ow
 
 
 async def test_a_reset_clears_a_run_of_every_policy(replicas, service):
-    await ask(service, LOW, 2)
+    await make_steps(service, LOW, 2)
     await reconfigure(service, canary=replicas.canary())
-    await ask(service, LOW, 3)
+    await make_steps(service, LOW, 3)
     await service.reset(LOW)
-    assert_replays(SMALL, await ask(service, LOW, 2), reference=SECOND)
+    assert_replays(SMALL, await make_steps(service, LOW, 2), reference=SECOND)
     await reconfigure(service)
-    assert_replays(SMALL, await ask(service, LOW, 2))
+    assert_replays(SMALL, await make_steps(service, LOW, 2))
 
 
 async def test_a_promoted_canary_continues_its_runs_and_begins_the_others(
     replicas, service, monkeypatch
 ):
     await reconfigure(service, canary=replicas.canary())
-    before = {run: await ask(service, run, 3) for run in (LOW, HIGH)}
+    before = {run: await make_steps(service, run, 3) for run in (LOW, HIGH)}
     canary = service.policies.canary.variant
     # The policy that was tried is the one that is promoted, whatever the file is now.
     monkeypatch.setattr(canary.slot, "load", pytest.fail)
     await reconfigure(service, **replicas.promoted())
-    assert_replays(SMALL, before[LOW] + await ask(service, LOW, 2), reference=SECOND)
-    assert_replays(SMALL, await ask(service, HIGH, 2), reference=SECOND)
+    assert_replays(SMALL, before[LOW] + await make_steps(service, LOW, 2), reference=SECOND)
+    assert_replays(SMALL, await make_steps(service, HIGH, 2), reference=SECOND)
     assert service.health().detail is None
 
 
 async def test_after_a_drop_each_run_continues_with_the_policy_in_service(replicas, service):
-    before = await ask(service, LOW, 2)
+    before = await make_steps(service, LOW, 2)
     await reconfigure(service, canary=replicas.canary())
-    await ask(service, LOW, 2)
+    await make_steps(service, LOW, 2)
     await reconfigure(service)
-    assert_replays(SMALL, before + await ask(service, LOW, 2))
+    assert_replays(SMALL, before + await make_steps(service, LOW, 2))
 
 
 async def test_requests_queued_when_a_canary_is_dropped_or_promoted_are_answered(replicas, service):
@@ -130,8 +132,8 @@ async def test_requests_queued_when_a_canary_is_dropped_or_promoted_are_answered
 async def test_a_canary_that_cannot_be_served_changes_nothing(replicas, service, file):
     await reconfigure(service, canary=replicas.canary(share=0.5))
     await reconfigure(service, canary=replicas.canary(file, share=1, states="newer"))
-    assert_replays(SMALL, await ask(service, LOW, 2), reference=SECOND)
-    assert_replays(SMALL, await ask(service, HIGH, 2))
+    assert_replays(SMALL, await make_steps(service, LOW, 2), reference=SECOND)
+    assert_replays(SMALL, await make_steps(service, HIGH, 2))
     health = service.health()
     assert (health.status, file in str(health.detail)) == ("healthy", True)
     await reconfigure(service, canary=replicas.canary(share=0.5))
@@ -141,8 +143,8 @@ async def test_a_canary_that_cannot_be_served_changes_nothing(replicas, service,
 async def test_a_policy_that_cannot_be_served_leaves_the_canary_as_well(replicas, service):
     await reconfigure(service, canary=replicas.canary())
     await reconfigure(service, agent_path="missing.th")
-    assert_replays(SMALL, await ask(service, LOW, 2), reference=SECOND)
-    assert_replays(SMALL, await ask(service, HIGH, 2))
+    assert_replays(SMALL, await make_steps(service, LOW, 2), reference=SECOND)
+    assert_replays(SMALL, await make_steps(service, HIGH, 2))
     assert "missing.th" in str(service.health().detail)
 
 
@@ -151,21 +153,21 @@ async def test_a_replica_that_starts_with_a_broken_canary_serves_its_policy(repl
         service, **replicas.promoted(), canary=replicas.canary("broken.th", states="newer")
     )
     for run in (LOW, HIGH):
-        assert_replays(SMALL, await ask(service, run, 2), reference=SECOND)
+        assert_replays(SMALL, await make_steps(service, run, 2), reference=SECOND)
 
 
 async def test_two_canaries_never_share_states(replicas, service):
     await reconfigure(service, canary=replicas.canary())
-    await ask(service, LOW, 2)
+    await make_steps(service, LOW, 2)
     await reconfigure(service, canary=replicas.canary("first.th"))
     detail = str(service.health().detail)
     assert "the name of its hidden states belongs to another policy" in detail
-    assert [result.step for _, result in await ask(service, LOW, 1)] == [3]
+    assert [result.step for _, result in await make_steps(service, LOW, 1)] == [3]
 
 
 async def test_the_policy_in_service_makes_the_steps_that_a_canary_refuses(replicas, service):
     await reconfigure(service, canary=replicas.canary("overflows.th", share=1))
-    assert_replays(SMALL, await ask(service, LOW, 3))
+    assert_replays(SMALL, await make_steps(service, LOW, 3))
     assert service.policies.counts[Role("candidate", "new")].passed_on == 3
     with pytest.raises(StateError, match="so large"):
         await service.predict(LOW, SMALL, [3e38, -3e38] * 9)
@@ -173,7 +175,7 @@ async def test_the_policy_in_service_makes_the_steps_that_a_canary_refuses(repli
 
 async def test_a_promoted_policy_leaves_no_step_to_the_earlier_one(replicas, service):
     await reconfigure(service, canary=replicas.canary("overflows.th", share=1))
-    await ask(service, LOW, 1)
+    await make_steps(service, LOW, 1)
     await reconfigure(service, **replicas.promoted("overflows.th"))
     with pytest.raises(StateError, match="so large"):
         await service.predict(LOW, SMALL, [0.5])
@@ -233,8 +235,8 @@ async def test_the_metrics_distinguish_the_policies(replicas, service, monkeypat
     recorded = RecordedMetrics(monkeypatch)
     published = InferenceMetrics(service)
     await reconfigure(service, canary=replicas.canary())
-    await ask(service, LOW, 2)
-    await ask(service, HIGH, 3)
+    await make_steps(service, LOW, 2)
+    await make_steps(service, HIGH, 3)
     await service.predict(HIGH, SMALL, [2.0, 0.5, *[0.0] * 6, 0.1])  # the last is one too many
     published.publish()
     counted = recorded.counted.items()

@@ -11,7 +11,7 @@ from deployments.inference import shadow
 from deployments.inference.service import InferenceService
 from deployments.stateful.protocol import Key, StateError
 from tests.unit.inference.policies import BIG, REFERENCE, SMALL, assert_replays, observations
-from tests.unit.inference.replicas import HIGH, LOW, RUNS, SECOND, Replicas, ask, reconfigure
+from tests.unit.inference.replicas import HIGH, LOW, RUNS, SECOND, Replicas, make_steps, reconfigure
 
 
 @pytest.fixture
@@ -65,12 +65,12 @@ async def test_the_same_policy_has_the_same_states_in_batches_and_after_a_reset(
 async def test_it_follows_its_share_of_the_runs(replicas, service):
     await reconfigure(service, canary=replicas.canary(mode="shadow", share=0.5))
     for run in (LOW, HIGH):
-        await ask(service, run, 5)
+        await make_steps(service, run, 5)
     await settled(service, 5)
 
 
 async def test_it_steps_after_the_responses(service):
-    await ask(service, "run", 1)
+    await make_steps(service, "run", 1)
     await settled(service, 1)
     counted = done(service)
     step = service.predict("run", SMALL, [0.5])
@@ -94,14 +94,14 @@ async def test_steps_beyond_its_capacity_are_skipped_and_counted(service, monkey
 async def test_steps_that_the_policy_in_service_refuses_are_not_made(service):
     with pytest.raises(StateError):
         await service.predict("run", SMALL, [3e38, -3e38] * 9)
-    await ask(service, "run", 1)
+    await make_steps(service, "run", 1)
     await settled(service, 1)
 
 
 async def test_after_a_step_that_is_not_finite_it_begins_again_from_zeros(replicas, service):
     large = replicas.canary("overflows.th", "shadow", 1, "large")
     await reconfigure(service, canary=large)
-    await ask(service, "run", 2)
+    await make_steps(service, "run", 2)
     await settled(service, 2)
     kept = service.policies.primary.shadow.states
     assert not kept.get(Key("run", SMALL)).any()
@@ -114,15 +114,15 @@ async def test_its_failures_reach_no_request(replicas, service, monkeypatch, def
         await reconfigure(service, canary=canary)
     else:
         monkeypatch.setattr(service.policies.canary.variant.slot, "model", None)
-    assert_replays(SMALL, await ask(service, "run", 5))
+    assert_replays(SMALL, await make_steps(service, "run", 5))
     await settled(service, 5)
     assert sum(service.policies.shadow_outcomes.values(), Counter()) == {"failed": 5}
 
 
 async def test_a_promoted_one_begins_from_zeros(replicas, service):
-    await ask(service, "run", 3)
+    await make_steps(service, "run", 3)
     await reconfigure(service, **replicas.promoted())
-    assert_replays(SMALL, await ask(service, "run", 3), reference=SECOND)
+    assert_replays(SMALL, await make_steps(service, "run", 3), reference=SECOND)
     assert service.policies.primary.shadow is None
 
 

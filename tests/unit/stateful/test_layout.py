@@ -110,7 +110,7 @@ async def test_another_layout_is_a_generation_that_names_the_earlier_partitions(
 
 
 @simulated
-async def test_processes_with_different_options_all_get_a_layout_of_their_own():
+async def test_processes_with_different_options_all_get_their_own_layout():
     store, wanted = FaultyStore(), [1, 2, 3]
     layouts = await asyncio.gather(*(agree(store, options(shards=shards)) for shards in wanted))
     assert [layout.shards for layout in layouts] == wanted

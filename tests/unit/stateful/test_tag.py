@@ -80,7 +80,7 @@ async def test_another_tag_is_refused_while_there_are_states_and_nothing_changes
     assert store.rows == before
 
 
-async def test_without_states_another_tag_gets_a_layout_of_its_own():
+async def test_without_states_another_tag_gets_its_own_layout():
     store = await serving()
     layout = await admit(store, TABLE, Claimant(ADDRESS, SESSION, "second"), StateOptions())
     assert (layout.generation, layout.tag) == (2, "second")

@@ -344,3 +344,14 @@ async def test_an_expired_state_is_not_restored_by_a_claim():
     listening.cancel()
     session = await join(authority, "a", ClaimPart(released=released))
     assert (await authority.checkout(session, KEY)).version.step == 0
+
+
+@simulated
+async def test_a_run_that_is_not_given_back_expires_once():
+    authority = await make_authority(options(run_ttl_s=0.5))
+    session = await join(authority, "a")
+    await authority.checkout(session, KEY)
+    listening = keep(authority, session)
+    await asyncio.sleep(1.0)
+    assert authority._eviction._locks._users == {KEY.run: 1}
+    listening.cancel()

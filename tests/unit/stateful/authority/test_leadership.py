@@ -241,7 +241,7 @@ async def test_a_term_that_cannot_step_down_goes_on_unless_the_store_may_have_it
 
 
 @simulated
-async def test_a_partition_is_retired_for_good_with_everything_committed():
+async def test_a_partition_is_retired_permanently_with_everything_committed():
     store, ended = DictStore(), list[BaseException]()
     authority = await make_authority(store=store, on_end=ended.append)
     session = await join(authority, "a")

@@ -134,6 +134,19 @@ async def test_the_lease_of_an_owner_is_broken_at_once_only_if_it_is_dead(status
 
 
 @simulated
+async def test_an_owner_that_dies_while_others_wait_is_noticed_soon():
+    cluster = FakeCluster()
+    authority = await make_authority(cluster=cluster)
+    owner, other = [await join(authority, name) for name in ("owner", "other")]
+    await authority.checkout(owner, KEY)
+    waiting = asyncio.create_task(authority.checkout(other, KEY))
+    await asyncio.sleep(0.01)
+    cluster.dead = {"owner"}
+    async with asyncio.timeout(0.03):
+        await waiting
+
+
+@simulated
 async def test_what_is_wanted_while_its_owner_claims_is_recalled_after_the_claim():
     authority = await make_authority()
     session, other = await join(authority, "a"), await join(authority, "b")

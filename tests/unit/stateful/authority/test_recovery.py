@@ -168,7 +168,7 @@ async def test_nothing_is_granted_between_the_last_claim_and_its_settlement():
 @simulated
 async def test_a_new_term_logs_which_replicas_have_claimed(caplog):
     caplog.set_level("INFO", logger="ray.serve")
-    term = await Restarted().begin("claims", "dead", "silent")
+    term = await Restarted().begin("claims", "silent", "dead")
     term.cluster.dead = {"dead"}
     await join(term.authority, "claims", ClaimPart(term.states(9)))
     await asyncio.sleep(0.1)
@@ -199,17 +199,20 @@ async def test_of_two_claims_to_one_state_the_later_grant_wins(order):
 
 
 @simulated
-async def test_a_released_state_is_restored_with_its_receipts_and_has_no_owner():
+async def test_released_states_are_restored_with_their_receipts_and_have_no_owner():
     store, receipt = FaultyStore(), Receipt("key", "print", 100, (1, 0.5))
     authority = await make_authority(options(snapshot_period_s=1000.0), store)
-    released = batch(KEY, Version(7, 100), 0.5, receipt)
+    states = np.full((2, STATE_BYTES // 4), 0.5, np.float32).view(np.uint8)
+    released = StateBatch([KEY, OTHER], [Version(7, 100)] * 2, states, {KEY: (receipt,)})
     _, claimed = await claim(authority, "a", ClaimPart(released=released))
     assert claimed == Claimed()
     await asyncio.sleep(0.01)
-    assert snapshot_row(KEY) in store.rows, "it has no owner"
-    granted = await authority.checkout(await join(authority, "b"), KEY)
-    assert (granted.version.step, granted.receipts) == (100, (receipt,))
-    assert value_of(granted.state) == 0.5
+    assert store.snapshots == {snapshot_row(KEY), snapshot_row(OTHER)}, "they have no owner"
+    session = await join(authority, "b")
+    for key, receipts in ((KEY, (receipt,)), (OTHER, ())):
+        granted = await authority.checkout(session, key)
+        assert (granted.version.step, granted.receipts) == (100, receipts)
+        assert value_of(granted.state) == 0.5
 
 
 @simulated

@@ -1,4 +1,4 @@
-"""A commit server for one test."""
+"""A server of connections for one test."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from deployments.stateful.ray.channel import Address
+from deployments.stateful.ray.channel import Address, Listener
 from deployments.stateful.ray.commit_channel import CommitServer
 
 
 @asynccontextmanager
-async def serving(server: CommitServer) -> AsyncIterator[Address]:
+async def serving(server: CommitServer | Listener) -> AsyncIterator[Address]:
     """Start the server, and at the end wait until its connections have ended."""
     before = asyncio.all_tasks()
     yield await server.start("127.0.0.1")

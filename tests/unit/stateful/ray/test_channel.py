@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 
 from deployments.stateful.ray.channel import Address, Channel, Listener, connect
+from tests.unit.stateful.ray.serving import serving
 
 MAX_FRAME = 1000
 
@@ -20,14 +20,8 @@ async def echo(channel: Channel) -> None:
         await channel.drain()
 
 
-@asynccontextmanager
-async def listening() -> AsyncIterator[Address]:
-    listener = Listener(echo, MAX_FRAME, "echoes")
-    before = asyncio.all_tasks()
-    yield await listener.start("127.0.0.1")
-    listener.close()
-    if open_ones := asyncio.all_tasks() - before - {asyncio.current_task()}:
-        await asyncio.wait(open_ones, timeout=5)
+def listening() -> AbstractAsyncContextManager[Address]:
+    return serving(Listener(echo, MAX_FRAME, "echoes"))
 
 
 async def test_payloads_arrive_whole_and_in_order():
@@ -59,7 +53,7 @@ async def test_a_frame_that_is_too_long_ends_the_connection_at_whichever_end(the
         channel.close()
 
 
-async def test_a_machine_that_is_gone_is_noticed_by_the_kernel():
+async def test_keepalive_probes_detect_a_lost_machine():
     async with listening() as address:
         _, writer = await asyncio.open_connection(address.host, address.port)
         Channel(asyncio.StreamReader(), writer, MAX_FRAME)

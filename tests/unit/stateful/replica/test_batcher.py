@@ -153,7 +153,7 @@ async def test_a_refused_input_fails_its_request_and_changes_nothing_else():
 
 
 @simulated
-async def test_a_refused_step_is_left_to_the_fallback_with_states_of_its_own():
+async def test_a_refused_step_is_left_to_the_fallback_with_its_own_states():
     class Lenient(FoldModel):
         def step(self, inputs: Any, states: Array) -> Any:
             return super().step([abs(value) for value in inputs], states)
@@ -198,7 +198,7 @@ async def test_a_state_does_not_keep_the_arrays_of_its_batch_in_memory():
 
 
 @simulated
-async def test_a_crowd_on_one_state_leaves_the_loop_to_others(monkeypatch):
+async def test_many_requests_for_one_state_leave_the_loop_to_others(monkeypatch):
     class Clock:
         """Each look at it takes a millisecond."""
 
@@ -347,6 +347,21 @@ async def test_requests_that_time_out_together_are_one_line_in_the_log(caplog):
     (line,) = caplog.messages
     assert line.endswith("could not be checked out in time")
     assert cast(Any, caplog.records[0]).about == {"run": "run", "entity": KEY.entity}
+
+
+@simulated
+async def test_a_refused_state_fails_every_request_but_those_of_clients_that_left():
+    async def acquire(key: Key) -> None:
+        await asyncio.sleep(FETCH_S)
+        raise ZeroDivisionError
+
+    served = Served(acquire)
+    left, waiting = served.submit(), served.submit()
+    await asyncio.sleep(FETCH_S / 2)
+    left.cancel()
+    with pytest.raises(ZeroDivisionError):
+        async with asyncio.timeout(FETCH_S):
+            await waiting
 
 
 @simulated

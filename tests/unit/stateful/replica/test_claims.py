@@ -131,6 +131,19 @@ def test_of_many_states_only_the_wanted_ones_follow_their_outlines(monkeypatch):
     assert holding.phases() == [Phase.OWNED] * 8
 
 
+def test_a_released_state_that_is_wanted_follows_its_outline(monkeypatch):
+    monkeypatch.setattr(module, "STATES_PER_PART", 1)
+    monkeypatch.setattr(module, "NAMES_PER_PART", 1)
+    holding = Holding(2)
+    for key in holding.keys:
+        holding.held.recall(key)
+    wanted = holding.keys[1:]
+    for part in holding.claims.outlines():
+        named = part.message.released.keys
+        holding.claims.settle_part(part, Claimed([key for key in named if key in wanted]))
+    assert [part.message.released.keys for part in holding.claims.details()] == [wanted]
+
+
 def test_a_state_that_is_recalled_between_two_parts_stays_owned_if_it_was_claimed_as_owned(
     monkeypatch,
 ):

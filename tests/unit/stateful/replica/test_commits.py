@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import numpy as np
+import pytest
 
-from deployments.stateful.protocol import Grant, Key, Version
+from deployments.stateful.protocol import AuthorityUnavailableError, Grant, Key, Version
 from deployments.stateful.replica.claims import Claims
 from deployments.stateful.replica.commits import STATES_PER_COMMIT, Commits
 from deployments.stateful.replica.held_states import HeldStates, LeaseCounts
@@ -95,6 +96,17 @@ async def test_a_commit_renews_the_lease_from_when_it_was_sent_by_the_lease_cloc
     assert committing.session.valid
     await asyncio.sleep(0.02)
     assert not committing.session.valid
+
+
+@simulated
+async def test_every_state_of_a_failed_commit_is_in_the_next_one():
+    committing = await Committing().begin(2)
+    committing.step(*committing.keys)
+    committing.authority.commit_fails = AuthorityUnavailableError("gone")
+    with pytest.raises(AuthorityUnavailableError):
+        await committing.commits.send()
+    await committing.commits.send()
+    assert committing.sent == [committing.keys]
 
 
 @simulated

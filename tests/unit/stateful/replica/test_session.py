@@ -9,10 +9,12 @@ import pytest
 from deployments.stateful.protocol import (
     Claimed,
     ClaimPart,
+    DismissedError,
     Grant,
     Hello,
     Key,
     OpenedSession,
+    SessionAbandonedError,
     StaleSessionError,
     Version,
 )
@@ -86,6 +88,16 @@ async def test_a_process_that_hangs_is_tried_again_after_the_time_to_open():
     session = session_with(HangsOnce(), open_timeout_s=0.3)
     await asyncio.wait_for(session.replace(None), 0.35)
     assert session.valid
+
+
+@simulated
+async def test_a_dismissed_replica_opens_no_further_session():
+    authority = ScriptedAuthority(dismisses=DismissedError("another layout"))
+    session = session_with(authority)
+    for error in (DismissedError, SessionAbandonedError):
+        with pytest.raises(error):
+            await session.replace(None)
+    assert len(authority.hellos) == 1
 
 
 class LosesClaims(ScriptedAuthority):

@@ -37,10 +37,11 @@ async def test_steps_of_one_batch_share_their_spans():
         CURRENT.set(None)
         for response in responses:
             await response
-        await until(lambda: any(span.name == "commit" for span in recorded.all()))
-        step, commit = recorded.one("step"), recorded.one("commit")
+        await until(lambda: any(span.name == "write snapshots" for span in recorded.all()))
+        step, commit, write = map(recorded.one, ("step", "commit", "write snapshots"))
     assert (parent_of(step), links_of(step), step.attributes) == (ONE, [OTHER], {"rows": 2})
     assert (parent_of(commit), commit.attributes) == (trace_of(step), {"states": 2})
+    assert (parent_of(write), write.attributes) == (trace_of(commit), {"states": 2})
 
 
 @simulated

@@ -1,4 +1,7 @@
-"""Random schedules violate no invariant, and reach what they are drawn for."""
+"""Random schedules violate no invariant, and reach what they are drawn for.
+
+Each schedule draws one of three models, whose states differ in shape and data type.
+"""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ def test_steps_lost_with_a_replica_beyond_the_loss_bound():
         _lose_two(1.5 * BOUND_S)[0].judge()
 
 
-def test_steps_that_waited_for_different_commits_have_bounds_of_their_own():
+def test_steps_that_waited_for_different_commits_have_their_own_bounds():
     handmade, oldest = _lose_two(1.5 * BOUND_S)
     oldest.refused_at = 2.0 + BOUND_S
     assert handmade.judge().total() == 2
