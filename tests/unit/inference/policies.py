@@ -29,15 +29,12 @@ def observations(n: int, seed: int = 0, size: int = 8) -> list[list[float]]:
 
 
 def assert_replays(
-    junction: str,
-    predictions: Sequence[Prediction],
-    first_step: int = 1,
-    reference: ReferencePolicy = REFERENCE,
+    junction: str, predictions: Sequence[Prediction], reference: ReferencePolicy = REFERENCE
 ) -> None:
     """Assert that the results are one run from zeros in the order of their steps, each once."""
     in_order = sorted(predictions, key=lambda each: each[1].step)
     steps = [result.step for _, result in in_order]
-    assert steps == list(range(first_step, first_step + len(predictions)))
+    assert steps == list(range(1, len(predictions) + 1))
     expected = reference.replay(junction, [obs for obs, _ in in_order])
     for (_, result), (action, confidence) in zip(in_order, expected, strict=True):
         assert result.output[1] == pytest.approx(confidence, abs=3e-4)

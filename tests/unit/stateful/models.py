@@ -40,13 +40,11 @@ class FoldModel:
                 outputs[row] = UnfitInputError("a negative number")
         return outputs, new
 
-    def assert_replays(
-        self, key: Key, responded: Sequence[tuple[int, StepResult]], first_step: int = 1
-    ) -> None:
+    def assert_replays(self, key: Key, responded: Sequence[tuple[int, StepResult]]) -> None:
         """Assert that the results are those of one run, each input once."""
         in_order = sorted(responded, key=lambda each: each[1].step)
         steps = [result.step for _, result in in_order]
-        assert steps == list(range(first_step, first_step + len(responded)))
+        assert steps == list(range(1, len(responded) + 1))
         state = self.initial_state(key)[None]
         for value, result in in_order:
             outputs, state = self.step([value], state)

@@ -19,7 +19,6 @@ from deployments.stateful.protocol import Key
 from tests.unit.stateful.simulation.cluster import KEYS
 from tests.unit.stateful.simulation.history import Outcome
 from tests.unit.stateful.simulation.network import STORE
-from tests.unit.stateful.simulation.replica import Replica
 from tests.unit.stateful.simulation.scenario import KEY, Scenario, scenario, start, until
 from tests.unit.stateful.simulation.times import (
     CLOSE_TIMEOUT_S,
@@ -38,11 +37,6 @@ def takes(cluster: Scenario, at_most_s: float, at_least_s: float = 0.0) -> Itera
     began = cluster.loop.now
     yield
     assert at_least_s <= cluster.loop.now - began <= at_most_s
-
-
-async def step_all(cluster: Scenario, replica: Replica, step: int) -> None:
-    for key in KEYS:
-        assert (await cluster.step(replica, key)).step == step
 
 
 async def without_store(hangs: bool = False, **options: Any) -> Scenario:
@@ -249,7 +243,8 @@ async def test_a_closing_replica_waits_until_the_store_has_its_states():
 @scenario
 async def test_a_dead_authority_stops_only_the_states_of_its_shard():
     cluster = await start(2, shards=3)
-    await step_all(cluster, cluster.replicas[0], 1)
+    for key in KEYS:
+        assert (await cluster.step(cluster.replicas[0], key)).step == 1
     await asyncio.sleep(COMMITTED_S)
     for number, actor in enumerate(cluster.present_actors):
         expected = sum(shard_of(key, 3) == number for key in KEYS)

@@ -108,11 +108,6 @@ class Scenario(SimulatedCluster):
         """End the process of a state actor, which the next one knows."""
         self.faults.kill_actor(self.actor(key), down_s, noticed=True)
 
-    async def lay_out(self, shards: int, n_replicas: int = 1) -> list[Replica]:
-        """Start replicas with another number of shards."""
-        self.options = self.options.model_copy(update={"shards": shards})
-        return await self.add_replicas(n_replicas)
-
     async def step(
         self, replica: Replica, key: Key = KEY, request_id: str | None = None
     ) -> Request:
@@ -132,11 +127,6 @@ class Scenario(SimulatedCluster):
     async def close(self, replica: Replica) -> None:
         replica.close()
         await until(lambda: replica.closed)
-
-    async def restart_everything(self, n_replicas: int = 1) -> list[Replica]:
-        """End every process, and start replicas in the next start of the cluster."""
-        self.faults.restart_everything()
-        return await self.add_replicas(n_replicas)
 
     def judge(self) -> None:
         """Check every invariant, and that exactly the named losses were excused.
