@@ -9,7 +9,9 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c requirements.lock
 ARGS   ?=
 ,      := ,
-POLICY_START := models/training/imitation.th,models/training/mappo_3.th
+# Settings of the shipped policy; the start is greedy's rule. An option of ARGS replaces the same option here.
+POLICY_RUN := --output reports/policy/mappo --iterations 60 --episodes 24 --repeats 4 --critic-iterations 2 \
+	--gamma 0.995 --actor-rate 1.2e-3 --average-decay 0.9 --validate-every 10
 
 define CHECK_PYTHON
 import sys
@@ -125,14 +127,14 @@ train-density: $(VENV)/.sim  ## train and compare the density forecast on the co
 train-flow: $(VENV)/.sim  ## train and compare the flow forecast on the committed days
 	@$(BIN)/python -m models.training.forecasts.train_flow $(ARGS)
 
-train-policy: $(VENV)/.sim  ## train the policy with MAPPO (resumable; three quarters of an hour on two free cores)
-	@$(BIN)/python -m models.training.mappo --warm-start $(POLICY_START) $(ARGS)
+train-policy: $(VENV)/.sim  ## train a policy for the shipped network with MAPPO (resumable; 1,440 simulated hours)
+	@$(BIN)/python -m models.training $(POLICY_RUN) $(ARGS)
 
 evaluate: $(VENV)/.sim  ## compare the policy with its peers on unseen traffic (resumable)
-	@$(BIN)/python -m models.training.evaluate $(ARGS)
+	@$(BIN)/python -m models.evaluation $(ARGS)
 
 resco: $(VENV)/.sim  ## compare classic controllers on RESCO's scenarios (RESCO=folder; resumable; ARGS="--help" for options)
-	@$(BIN)/python -m models.training.resco --resco "$(RESCO)" $(ARGS)
+	@$(BIN)/python -m models.evaluation.resco --resco "$(RESCO)" $(ARGS)
 
 safety: $(VENV)/.dev  ## let adversaries ask the safety layer a hundred million times (ARGS="--decisions N")
 	@$(BIN)/python -m tests.unit.models.signals.play $(ARGS)

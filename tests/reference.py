@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from models.policy.form import PolicyForm
 from models.policy.network import RecurrentPolicy
 
 Doubles = NDArray[np.float64]
@@ -30,7 +31,10 @@ N_AVAILABLE = [4, 2, 2, 2, 2]
 def random_state_dict(seed: int = 0, scale: float = 3.0) -> dict[str, torch.Tensor]:
     """Draw weights so large that different observations give clearly different confidences."""
     torch.manual_seed(seed)
-    return {name: w.clone() * scale for name, w in RecurrentPolicy().state_dict().items()}
+    return {
+        name: w.clone() * scale
+        for name, w in RecurrentPolicy(PolicyForm(19, 5, 4)).state_dict().items()
+    }
 
 
 class ReferencePolicy:

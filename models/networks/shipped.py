@@ -1,8 +1,8 @@
 """The network of the documents, which is served unless another is configured.
 
 Its files are in ``greenwave/``: the network file, SUMO's net with the plain XML that it is built
-from, and the fixed-time plans. An agent's index is its junction's place in the table of the
-traffic-signal contract, section "Known junction identifiers".
+from, its demand, and its fixed-time plans. An agent's index is its junction's place in the table of
+the traffic-signal contract, section "Known junction identifiers".
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from models.networks.network import Network, read_network
 FOLDER = Path(__file__).with_name("greenwave")
 NETWORK_FILE = FOLDER / "greenwave.json"
 NET_FILE = FOLDER / "greenwave.net.xml"
+DEMAND_FILE = FOLDER / "greenwave.demand.json"
 
 SHIPPED: Network = read_network(NETWORK_FILE)
 JUNCTIONS = SHIPPED.junctions

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.networks.network import Network
-from models.networks.shipped import SHIPPED
 from models.policy.form import HIDDEN_DIM, InvalidPolicyFileError, PolicyForm
 from models.torch_file import InvalidTorchFileError, StoredTensor, TorchFile
 
@@ -19,7 +18,7 @@ _Shape = tuple[int, ...]
 _INPUT = "fc1.weight"
 
 
-def read_weights(path: str | os.PathLike[str], network: Network = SHIPPED) -> Weights:
+def read_weights(path: str | os.PathLike[str], network: Network) -> Weights:
     """Read and check a file in the form of :mod:`models.policy.form`.
 
     With the agent's one-hot in its input or without: the file decides.

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.networks.network import Network
-from models.networks.shipped import SHIPPED
 
 SHIPPED_POLICY = Path(__file__).parents[1] / "weights" / "agent.th"
 
@@ -53,12 +52,6 @@ class PolicyForm:
             "fc2.weight": (self.n_actions, HIDDEN_DIM),
             "fc2.bias": (self.n_actions,),
         }
-
-
-SHIPPED_FORM = PolicyForm.of(SHIPPED)
-
-INPUT_DIM = SHIPPED_FORM.input_dim
-STATE_DICT_SHAPES = SHIPPED_FORM.shapes
 
 
 class InvalidPolicyFileError(ValueError):

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from models.networks.network import Network
 from models.networks.network import Observation as Observation
-from models.networks.shipped import SHIPPED
 
 MAX_ONE_HOT = 64  # with more agents, to look one up is less work than to multiply by zeros
 
@@ -74,11 +73,3 @@ class InputLayout:
         largest = np.arange(self._max_obs) < sizes[:, None]
         outside = np.count_nonzero((observed < 0) | (observed > largest))
         return int(outside), int(sizes.sum())
-
-
-SHIPPED_INPUTS = InputLayout(SHIPPED)
-
-encode = SHIPPED_INPUTS.encode
-encode_all = SHIPPED_INPUTS.encode_all
-count_out_of_range = SHIPPED_INPUTS.count_out_of_range
-UNAVAILABLE = SHIPPED.unavailable

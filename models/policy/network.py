@@ -12,15 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from models.networks.network import Network
-from models.networks.shipped import SHIPPED
 from models.policy.file import read_weights
-from models.policy.form import HIDDEN_DIM, MASKED_LOGIT, SHIPPED_FORM, PolicyForm
+from models.policy.form import HIDDEN_DIM, MASKED_LOGIT, PolicyForm
 
 
 class RecurrentPolicy(nn.Module):
     """relu(fc1) -> GRU cell -> fc2, shared by all agents."""
 
-    def __init__(self, form: PolicyForm = SHIPPED_FORM) -> None:
+    def __init__(self, form: PolicyForm) -> None:
         super().__init__()
         self.fc1 = nn.Linear(form.input_dim, HIDDEN_DIM)
         self.rnn = nn.GRUCell(HIDDEN_DIM, HIDDEN_DIM)
@@ -46,7 +45,7 @@ def mask_logits(logits: Tensor, avail_actions: Tensor) -> Tensor:
     return logits.masked_fill(avail_actions == 0, MASKED_LOGIT)
 
 
-def read_state_dict(path: str | os.PathLike[str], network: Network = SHIPPED) -> dict[str, Tensor]:
+def read_state_dict(path: str | os.PathLike[str], network: Network) -> dict[str, Tensor]:
     """Read and check a policy file, as :func:`models.policy.file.read_weights` does."""
     weights = read_weights(path, network)
     return {name: torch.from_numpy(each) for name, each in weights.items()}

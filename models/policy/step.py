@@ -31,7 +31,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.networks.network import Network
-from models.networks.shipped import SHIPPED
 from models.policy.file import read_weights, sees_agents
 from models.policy.form import HIDDEN_DIM, PolicyForm
 from models.policy.inputs import InputLayout
@@ -65,7 +64,7 @@ class PolicyStep:
         form: of the weights.
     """
 
-    def __init__(self, state_dict: Mapping[str, ArrayLike], network: Network = SHIPPED) -> None:
+    def __init__(self, state_dict: Mapping[str, ArrayLike], network: Network) -> None:
         def weights(name: str) -> Floats:
             return np.array(np.asarray(state_dict[name]).T, order="C")
 
@@ -88,7 +87,7 @@ class PolicyStep:
         self._ones = np.ones(network.n_actions, np.float32)
 
     @classmethod
-    def load(cls, path: Path, network: Network = SHIPPED) -> Self:
+    def load(cls, path: Path, network: Network) -> Self:
         """Read a file in the form of :mod:`models.policy.form`.
 
         Raises:

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from models.networks.network import Network
-from models.networks.shipped import SHIPPED
 from models.signals.signal import Matrix, read_signals
 from models.signals.states import MIN_GREEN_S, YELLOW_S, red_state, yellow_state
 
@@ -170,7 +169,7 @@ class SafetyLayer:
         return Decision(new, steps[-1].after_s, steps, rule)
 
 
-def read_layers(limits: Limits, network: Network = SHIPPED) -> dict[str, SafetyLayer]:
+def read_layers(limits: Limits, network: Network) -> dict[str, SafetyLayer]:
     """Return a layer for each junction.
 
     Raises:

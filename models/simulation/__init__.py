@@ -1,1 +1,1 @@
-"""The simulated city: demand, signals, the SUMO environment and the controllers in it."""
+"""The simulation: scenarios, the SUMO environment with its signals, and the controllers in it."""

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from models.simulation.road_network import RoadNetwork
-
-# Edges with several lanes, and how many; on others a breakdown would close the whole street.
-WIDE = (
-    *(("west_to_station", 2), ("station_to_mill", 2), ("mill_to_center", 4)),
-    *(("center_to_park", 2), ("park_to_east", 2), ("east_to_park", 2), ("park_to_center", 4)),
-    *(("center_to_mill", 2), ("mill_to_station", 2), ("station_to_west", 2)),
-    *(("north_to_market", 2), ("market_to_center", 3), ("center_to_south", 2)),
-    *(("south_to_center", 3), ("center_to_market", 2), ("market_to_north", 2)),
-)
+from models.simulation.daily_demand import DemandFile
+from models.sumo.net import SumoNet
 
 
 @dataclass(frozen=True)
@@ -38,40 +31,45 @@ class Breakdown:
 
 
 def draw_breakdown(
-    rng: np.random.Generator, depart_s: tuple[int, int], duration_s: tuple[int, int]
+    net: SumoNet,
+    demand: DemandFile,
+    rng: np.random.Generator,
+    depart_s: tuple[int, int],
+    duration_s: tuple[int, int],
 ) -> Breakdown:
     """Draw a place with a lane to pass on, and a departure and duration from half-open ranges."""
-    edge, lanes = WIDE[rng.integers(len(WIDE))]
+    edge = demand.closed_lanes_on[rng.integers(len(demand.closed_lanes_on))]
     return Breakdown(
         edge=edge,
-        lane=int(rng.integers(lanes)),
+        lane=int(rng.integers(len(net.edge_lanes[edge]))),
         position=float(rng.uniform(0.3, 0.8)),
         depart_s=int(rng.integers(*depart_s)),
         duration_s=int(rng.integers(*duration_s)),
     )
 
 
-def breakdown_vehicle(breakdown: Breakdown, number: int, network: RoadNetwork) -> ET.Element:
-    """Return the vehicle as an element of SUMO's route and additional files."""
+def breakdown_elements(net: SumoNet, breakdowns: Iterable[Breakdown]) -> tuple[str, ...]:
+    """Return the vehicles as elements of a SUMO additional file, in XML."""
+    ordered = sorted(breakdowns, key=lambda each: each.depart_s)
+    return tuple(_element(net, each, number) for number, each in enumerate(ordered))
+
+
+def _element(net: SumoNet, breakdown: Breakdown, number: int) -> str:
+    length_m = net.edge_lanes[breakdown.edge][0].length_m
     vehicle = ET.Element("vehicle", id=f"breakdown{number}", depart=f"{breakdown.depart_s}")
-    ET.SubElement(vehicle, "route", edges=" ".join(_route_over(breakdown, network)))
+    ET.SubElement(vehicle, "route", edges=" ".join(_route_over(net, breakdown.edge)))
     ET.SubElement(
         vehicle,
         "stop",
         lane=f"{breakdown.edge}_{breakdown.lane}",
-        endPos=f"{breakdown.position * network.edge_lengths_m[breakdown.edge]:.1f}",
+        endPos=f"{breakdown.position * length_m:.1f}",
         duration=f"{breakdown.duration_s}",
     )
-    return vehicle
+    return ET.tostring(vehicle, encoding="unicode")
 
 
-def _route_over(breakdown: Breakdown, network: RoadNetwork) -> tuple[str, ...]:
-    """Find a way from some entry over the edge of the breakdown to some exit."""
-    there = min(
-        (route for entry in network.entries if (route := network.route(entry, breakdown.edge))),
-        key=len,
-    )
-    onward = min(
-        (route for end in network.exits if (route := network.route(breakdown.edge, end))), key=len
-    )
+def _route_over(net: SumoNet, edge: str) -> tuple[str, ...]:
+    """Find the shortest route from an entry over an edge to an exit."""
+    there = min((way for entry in net.entries if (way := net.route(entry, edge))), key=len)
+    onward = min((way for end in net.exits if (way := net.route(edge, end))), key=len)
     return there + onward[1:]

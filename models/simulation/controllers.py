@@ -1,122 +1,272 @@
-"""Controllers: what decides the phases. One interface, so that one loop compares them."""
+"""Controllers: what decides the phases of a run. One interface, so that one loop compares them."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from typing import Protocol, Self
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 
-from models.networks.network import Junction
-from models.networks.shipped import JUNCTIONS, N_AGENTS, SHIPPED
+from models.networks.form import JunctionEntry, NetworkFile
+from models.networks.network import Network, network_of
 from models.policy.form import HIDDEN_DIM
-from models.policy.inputs import encode_all
-from models.policy.network import RecurrentPolicy, mask_logits, read_state_dict
+from models.policy.inputs import InputLayout
+from models.policy.step import PolicyStep
+from models.signals.clock_plan import ClockPlan
+from models.simulation.environment import Count, Environment, Observations
+from models.simulation.metrics import Metrics
 from models.simulation.observation import Observation
-from models.simulation.road_network import RoadNetwork
+from models.simulation.programs import Programs, actuated, webster
+from models.simulation.scenario import Counts, Scenario
+
+OnDecision = Callable[[Observations, dict[str, int]], None]
 
 
 class Controller(Protocol):
-    """Chooses a green phase for each junction at each decision."""
-
-    def reset(self) -> None:
-        """Begin a new simulation run."""
+    """Chooses a green phase for each junction at each decision of one run."""
 
     def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
         """Return actions by junction id; a junction left out keeps its phase."""
 
 
-class KeepPhase:
-    """Asks for nothing: signals stay as they are, or do what SUMO's own program says."""
+MakeController = Callable[[Environment], Controller]
+Control = Programs | MakeController
 
-    def reset(self) -> None:
-        """Do nothing: nothing is kept between decisions."""
+
+def run(
+    scenario: Scenario, seed: int, control: Control, on_decision: OnDecision | None = None
+) -> Metrics:
+    """Simulate a scenario under one controller, or under programs that SUMO runs.
+
+    Args:
+        on_decision: called before each step with what was observed and decided.
+    """
+    with open_run(scenario, seed, control) as (environment, controller, observations):
+        while not environment.is_over:
+            actions = controller.act(observations)
+            if on_decision is not None:
+                on_decision(observations, actions)
+            observations = environment.step(actions)
+        return environment.metrics()
+
+
+@contextmanager
+def open_run(
+    scenario: Scenario, seed: int, control: Control
+) -> Iterator[tuple[Environment, Controller, Observations]]:
+    """Begin a run: yield its environment, its controller, and what is observed first."""
+    programs = control.elements if isinstance(control, Programs) else None
+    with Environment(scenario, programs) as environment:
+        observations = environment.reset(seed)
+        controller = KeepPhase() if isinstance(control, Programs) else control(environment)
+        yield environment, controller, observations
+
+
+class KeepPhase:
+    """Requests nothing."""
 
     def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
         return {}
 
 
-class RandomPhases:
-    """Asks each junction for any of its phases, each as likely as another."""
+class FixedPhase:
+    """Requests the same phase of every junction; 0 is the gateway's documented fallback, RED."""
 
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-        self.reset()
-
-    def reset(self) -> None:
-        self._rng = np.random.default_rng(self._seed)
+    def __init__(self, phase: int = 0) -> None:
+        self._phase = phase
 
     def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
-        return {each: int(self._rng.integers(JUNCTIONS[each].n_phases)) for each in observations}
+        return dict.fromkeys(observations, self._phase)
 
 
-class MaxPressure:
-    """Gives green to the phase whose lanes hold the largest queue (Varaiya, 2013), with hysteresis.
+class RandomPhases:
+    """Requests any phase of each junction, each as likely as another."""
 
-    Args:
-        network: says which lanes each phase serves.
-        hysteresis: vehicles by which another phase must lead; without it, light traffic makes
-            signals change all the time, and each change costs its yellow.
-    """
-
-    def __init__(self, network: RoadNetwork, hysteresis: float = 1.0) -> None:
-        self._hysteresis = hysteresis
-        self._queues_served = {
-            junction_id: _served_lanes(network, junction_id) for junction_id in JUNCTIONS
-        }
-
-    def reset(self) -> None:
-        """Do nothing: nothing is kept between decisions."""
+    def __init__(self, network: Network, seed: int) -> None:
+        self._junctions = network.junctions
+        self._rng = np.random.default_rng(seed)
 
     def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
         return {
-            junction_id: self._choose(JUNCTIONS[junction_id], observation)
-            for junction_id, observation in observations.items()
+            each: int(self._rng.integers(self._junctions[each].n_phases)) for each in observations
         }
 
-    def _choose(self, junction: Junction, observation: Observation) -> int:
-        current = int(observation[: junction.n_phases].argmax())
-        pressures = self._queues_served[junction.id] @ observation[junction.n_phases + 1 :]
-        best = int(pressures.argmax())
-        return best if pressures[best] > pressures[current] + self._hysteresis else current
 
+class PlanByClock:
+    """Follows a fixed-time plan, read by the simulation's clock."""
 
-def _served_lanes(network: RoadNetwork, junction_id: str) -> np.ndarray:
-    """Return (n_phases, n_lanes): lane capacity where the phase gives the lane green, else 0."""
-    layout = network.junctions[junction_id]
-    served = np.zeros((len(layout.phases), len(layout.lanes)))
-    for column, lane in enumerate(layout.lanes):
-        for approach in layout.approaches:
-            if lane.id in approach.lanes:
-                for phase, green in enumerate(approach.greens):
-                    if green in "Gg":
-                        served[phase, column] = lane.capacity
-    return served
+    def __init__(self, plan: ClockPlan, begin_s: int, decision_s: int) -> None:
+        self._plan = plan
+        self._now_s = begin_s
+        self._decision_s = decision_s
+
+    def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
+        actions = {each: self._plan.at(each, self._now_s).phase for each in observations}
+        self._now_s += self._decision_s
+        return actions
 
 
 class PolicyController:
-    """The recurrent policy in this process, with one hidden state per junction."""
+    """Takes the most probable action of a policy, with one hidden state per junction."""
 
-    def __init__(self, policy: RecurrentPolicy) -> None:
-        self._policy = policy
-        self._avail_actions = torch.tensor([SHIPPED.avail_actions(each) for each in JUNCTIONS])
-        self.reset()
+    def __init__(self, step: PolicyStep, network: Network) -> None:
+        self._step = step
+        self._network = network
+        self._layout = InputLayout(network)
+        self._hidden = np.zeros((network.n_agents, HIDDEN_DIM), np.float32)
 
-    @classmethod
-    def from_file(cls, path: str | os.PathLike[str]) -> Self:
-        """Read the weights; raises InvalidPolicyFileError when they are not this network's."""
-        policy = RecurrentPolicy()
-        policy.load_state_dict(read_state_dict(path))
-        return cls(policy)
-
-    def reset(self) -> None:
-        self._hidden = torch.zeros(N_AGENTS, HIDDEN_DIM)
-
-    @torch.inference_mode()
     def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
-        inputs = torch.from_numpy(encode_all(observations))
-        logits, self._hidden = self._policy(inputs, self._hidden)
-        actions = mask_logits(logits, self._avail_actions).argmax(1).tolist()
-        return dict(zip(JUNCTIONS, actions, strict=True))
+        inputs = self._layout.encode_all(observations)
+        step = self._step(inputs, self._hidden, self._network.unavailable)
+        self._hidden = step.hidden
+        return dict(zip(self._network.ids, map(int, step.actions), strict=True))
+
+
+class QueueRule(NamedTuple):
+    """What counts as the queue of a phase.
+
+    Attributes:
+        counts: the vehicles of a lane that count; None for what the observations report.
+        pressure: subtract from each way the vehicles on the lane that it leads to (Varaiya, 2013).
+        shared: share a lane's vehicles evenly among its ways across the junction, as it is not
+            known who turns where. Otherwise a phase that serves a lane in part counts all of them,
+            and a phase of left turns alone can keep its green indefinitely in favour of a queue
+            whose first vehicle goes straight on.
+        yielding: weight of a way that has to give way: about half as many vehicles get through. At
+            1, a phase of left turns alone never gets green where another lets them give way.
+        hysteresis: vehicles by which another phase must lead.
+    """
+
+    counts: Counts | None
+    pressure: bool = False
+    shared: bool = True
+    yielding: float = 0.5
+    hysteresis: float = 1e-9
+
+
+GREEDY = QueueRule("all")
+MAX_PRESSURE = QueueRule("standing", pressure=True)
+"""Greedy and max pressure as in RESCO, Ault and Sharon, NeurIPS 2021, Datasets and Benchmarks."""
+
+
+class LongestQueue:
+    """Gives green to the phase with the longest queue."""
+
+    def __init__(self, network: NetworkFile, rule: QueueRule = GREEDY) -> None:
+        self._junctions = {each.id: _Ways(each, rule) for each in network.junctions}
+
+    def decide(self, phases: Mapping[str, int], count: Count) -> dict[str, int]:
+        """Return a phase for each junction; the present one where none is better."""
+        return {name: self._junctions[name].best(phase, count) for name, phase in phases.items()}
+
+
+class _Ways:
+    """A junction's ways: from which lane, to which, and how much of it each phase serves."""
+
+    def __init__(self, junction: JunctionEntry, rule: QueueRule) -> None:
+        green = {"G": 1.0, "g": rule.yielding}
+        lanes = {lane.id: lane for lane in junction.lanes}
+        ways = [
+            (place if link.index is None else link.index, link)
+            for place, link in enumerate(junction.links or ())
+            if link.lane in lanes
+        ]
+        self._hysteresis = rule.hysteresis
+        self.incoming = [lanes[link.lane] for _, link in ways]
+        self._to = [link.to for _, link in ways] if rule.pressure else []
+        self.served: NDArray[np.float64] = np.array(
+            [
+                _weights(
+                    [(link.lane, green.get((phase.state or "")[i], 0.0)) for i, link in ways],
+                    rule.shared,
+                )
+                for phase in junction.phases
+            ]
+        )
+
+    def best(self, present: int, count: Count) -> int:
+        vehicles = np.array([lane.count(count) for lane in self.incoming], float)
+        if self._to:
+            vehicles -= [count(lane) for lane in self._to]
+        queues = self.served @ vehicles
+        best = int(queues.argmax())
+        return best if queues[best] > queues[present] + self._hysteresis else present
+
+
+def _weights(ways: Sequence[tuple[str, float]], shared: bool) -> list[float]:
+    """Return how much of its lane's vehicles each way counts in a phase.
+
+    Args:
+        ways: lane, and how well the phase serves the way.
+        shared: see QueueRule. Otherwise the first way of each lane counts for all of them.
+    """
+    if shared:
+        n_ways = Counter(lane for lane, _ in ways)
+        return [served / n_ways[lane] for lane, served in ways]
+    best: dict[str, float] = {}
+    for lane, served in ways:
+        best[lane] = max(served, best.get(lane, 0.0))
+    return [best.pop(lane, 0.0) for lane, _ in ways]
+
+
+def shares_served(junction: JunctionEntry, rule: QueueRule = GREEDY) -> NDArray[np.float64]:
+    """Return (phases, lanes): which share of each lane's vehicles a phase serves."""
+    ways = _Ways(junction, rule)
+    places = {lane.id: place for place, lane in enumerate(junction.lanes)}
+    shares = np.zeros((len(junction.phases), len(places)))
+    for way, lane in enumerate(ways.incoming):
+        shares[:, places[lane.id]] += ways.served[:, way]
+    return shares
+
+
+class QueueController:
+    """Decides by the queues that the detectors of a run report."""
+
+    def __init__(self, rule: QueueRule, environment: Environment) -> None:
+        self._rule = LongestQueue(environment.scenario.network, rule)
+        self._environment = environment
+        self._counts = rule.counts
+
+    def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
+        count: Count
+        if self._counts is not None:
+            count = partial(self._environment.detected, counts=self._counts)
+        else:
+            count = self._observed(observations).__getitem__
+        return self._rule.decide(self._environment.phases, count)
+
+    def _observed(self, observations: Mapping[str, Observation]) -> dict[str, float]:
+        """Return the vehicles on each incoming lane, which an observation gives as shares of it."""
+        return {
+            lane.id: lane.capacity * float(share)
+            for junction in self._environment.scenario.network.junctions
+            for lane, share in zip(
+                junction.lanes, observations[junction.id][len(junction.phases) + 1 :], strict=True
+            )
+        }
+
+
+def policy_control(scenario: Scenario, weights: Path) -> MakeController:
+    """Return what lets a policy's file decide.
+
+    Raises:
+        InvalidPolicyFileError: the weights do not fit the network.
+    """
+    network = network_of(scenario.network)
+    step = PolicyStep.load(weights, network)
+    return lambda environment: PolicyController(step, network)
+
+
+CONTROLS: dict[str, Callable[[Scenario], Control]] = {
+    "fixed time": lambda scenario: Programs(),
+    "Webster": webster,
+    "actuated": lambda scenario: actuated(scenario, "actuated"),
+    "delay-based": lambda scenario: actuated(scenario, "delay_based"),
+    "max pressure": lambda scenario: partial(QueueController, MAX_PRESSURE),
+    "greedy": lambda scenario: partial(QueueController, GREEDY),
+}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import libsumo
 
-from models.networks.shipped import JUNCTIONS
-from models.simulation.road_network import SPEED_LIMIT, RoadNetwork
+from models.simulation.scenario import Scenario
+from models.sumo.net import SumoLane, load_net
 
 _CAR_M = 5.0  # length of a car, SUMO's default
 
@@ -29,13 +30,11 @@ class Minute(NamedTuple):
 class Detectors:
     """Watches the running simulation; looks every few seconds miss no vehicle on these roads."""
 
-    def __init__(self, network: RoadNetwork) -> None:
+    def __init__(self, scenario: Scenario) -> None:
+        lanes = load_net(scenario.net).lanes
         self._approaches = {
-            junction_id: _Approaches(
-                sorted({lane.edge for lane in network.junctions[junction_id].lanes}),
-                sum(lane.length_m for lane in network.junctions[junction_id].lanes),
-            )
-            for junction_id in JUNCTIONS
+            each.id: _Approaches([lanes[lane.id] for lane in each.lanes])
+            for each in scenario.network.junctions
         }
 
     def look(self) -> None:
@@ -49,9 +48,10 @@ class Detectors:
 
 
 class _Approaches:
-    def __init__(self, edges: list[str], length_m: float) -> None:
-        self._edges = edges
-        self._length_m = length_m
+    def __init__(self, lanes: Sequence[SumoLane]) -> None:
+        self._edges = sorted({lane.edge for lane in lanes})
+        self._length_m = sum(lane.length_m for lane in lanes)
+        self._speed_limit = max(lane.speed_limit for lane in lanes)
         self._here: set[str] = set()
         self._begin()
 
@@ -68,7 +68,7 @@ class _Approaches:
 
     def minute(self) -> Minute:
         seen = len(self._speeds)
-        speed = sum(self._speeds) / seen if seen else 3.6 * SPEED_LIMIT
+        speed = sum(self._speeds) / seen if seen else 3.6 * self._speed_limit
         occupancy = seen * _CAR_M / (self._length_m * max(1, self._looks))
         minute = Minute(self._crossed, round(speed, 1), round(min(1.0, occupancy), 4))
         self._begin()

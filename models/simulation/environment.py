@@ -1,14 +1,13 @@
-"""The environment: all five junctions at once, simulated by SUMO in this process.
+"""The environment: all signals of a scenario at once, simulated by SUMO in this process.
 
-``reset`` and ``step`` speak in dicts by junction id, as a parallel multi-agent environment does.
-SUMO's library keeps one simulation per process, so only one environment can be open at a time.
+``reset`` and ``step`` use dicts by junction id, as a parallel multi-agent environment does. SUMO's
+library keeps one simulation per process, so only one environment can be open at a time.
 """
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -16,68 +15,37 @@ from typing import Self
 
 import libsumo
 import numpy as np
-from numpy.typing import NDArray
 
-from models.networks.shipped import JUNCTIONS, NET_FILE
-from models.simulation.actuated import actuated_program
-from models.simulation.breakdown import Breakdown, breakdown_vehicle
-from models.simulation.demand import HOUR_S, WEEKDAY, DayProfile, make_demand, write_routes
+from models.networks.network import network_of
+from models.signals.monitor import make_monitors
+from models.signals.safety import Limits, read_layers
 from models.simulation.metrics import Metrics, read_trip_metrics
 from models.simulation.observation import Observation, encode_observation
-from models.simulation.road_network import RoadNetwork, read_network
-from models.simulation.safe_signals import SafeSignal, make_safe_signal
-from models.simulation.signals import Signal
+from models.simulation.scenario import Counts, InvalidScenarioError, Scenario
+from models.simulation.signal import GuardedSignal, Signal, TimedSignal
 
-DECISION_S = 5
+SUMO_ERRORS = (libsumo.TraCIException, libsumo.FatalTraCIError)
+_BROKEN_SEED = 11  # apart from other draws of the same seed
 
 Observations = dict[str, Observation]
+Count = Callable[[str], float]  # vehicles on a lane
 
 
-@dataclass(frozen=True)
-class Scenario:
-    """A stretch of a day and the demand in it; the seed of a reset draws the vehicles.
+class Environment:
+    """A context manager that frees the simulator.
+
+    Args:
+        programs: SUMO's ``tlLogic`` elements, in XML; the net's own programs run where they name
+            none. None to set signals by actions.
 
     Attributes:
-        begin_s: start in seconds of the day; the network is empty then.
-        duration_s: length, a multiple of the decision interval.
-        demand_scale: factor on all flows; 1 brings rush hours close to the capacity.
-        profile: course of the demand over the day.
-        strange: draws turning shares and entries that are none of the usual ones; None for these.
-        breakdowns: vehicles that stop and close a lane, on top of the demand.
-        safe: signals are behind the safety layer; it decides at each step, asked or not.
-        actuated: SUMO's actuated control decides; actions are ignored.
-        sumo_elements: further elements of SUMO's additional file, such as outputs, in XML.
+        time_s: in SUMO's clock.
     """
 
-    begin_s: int = 7 * HOUR_S + HOUR_S // 2
-    duration_s: int = HOUR_S
-    demand_scale: float = 1.0
-    profile: DayProfile = WEEKDAY
-    strange: int | None = None
-    breakdowns: tuple[Breakdown, ...] = ()
-    safe: bool = False
-    actuated: bool = False
-    sumo_elements: tuple[str, ...] = ()
-
-    @property
-    def end_s(self) -> int:
-        return self.begin_s + self.duration_s
-
-    @property
-    def n_decisions(self) -> int:
-        return self.duration_s // DECISION_S
-
-
-class TrafficEnvironment:
-    """Five signals that decide every five seconds; a context manager that frees the simulator."""
-
-    def __init__(self, scenario: Scenario, network: RoadNetwork | None = None) -> None:
+    def __init__(self, scenario: Scenario, programs: Sequence[str] | None = None) -> None:
         self.scenario = scenario
-        self.network = network or read_network()
-        self._capacities = {
-            junction_id: [lane.capacity for lane in self.network.junctions[junction_id].lanes]
-            for junction_id in JUNCTIONS
-        }
+        self._programs = programs
+        self._junctions = {each.id: each for each in scenario.network.junctions}
         self._folder: TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> Self:
@@ -91,139 +59,182 @@ class TrafficEnvironment:
     ) -> None:
         self.close()
 
-    @property
-    def trip_file(self) -> Path:
-        """SUMO's tripinfo file, complete once the environment is closed."""
-        if self._folder is None:
-            raise RuntimeError("reset the environment first")
-        return Path(self._folder.name, "trips.xml")
+    def close(self) -> None:
+        """Free the simulator and its files; closing twice is harmless."""
+        libsumo.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
 
     def reset(self, seed: int) -> Observations:
-        """Start the scenario anew; the seed draws the vehicles and their drivers."""
+        """Start the scenario anew; the seed draws drivers, and vehicles if the demand is drawn.
+
+        Raises:
+            InvalidScenarioError: SUMO refuses it, such as for routes that leave the network.
+        """
         self.close()
         self._folder = TemporaryDirectory(prefix="greenwave-")
-        scenario = self.scenario
-        routes = Path(self._folder.name, "demand.rou.xml")
-        trips = make_demand(
-            self.network,
-            seed,
-            scenario.begin_s,
-            scenario.end_s,
-            scenario.demand_scale,
-            scenario.profile,
-            scenario.strange,
-        )
-        write_routes(trips, routes)
-        additional = Path(self._folder.name, "additional.xml")
-        additional.write_text(self._additional_file(), encoding="utf-8")
-        # Teleporting would remove vehicles from a jam and so flatter the worse controller.
-        libsumo.start(
-            [
-                "sumo",
-                f"--net-file={NET_FILE}",
-                f"--route-files={routes}",
-                f"--additional-files={additional}",
-                f"--seed={seed}",
-                f"--begin={scenario.begin_s}",
-                "--time-to-teleport=-1",
-                f"--tripinfo-output={self.trip_file}",
-                "--tripinfo-output.write-unfinished",
-                "--tripinfo-output.write-undeparted",
-                "--no-step-log",
-                "--no-warnings",
-            ]
-        )
-        self.time_s = scenario.begin_s
-        self._states = dict.fromkeys(JUNCTIONS, "")
-        self._signals: dict[str, Signal | SafeSignal] = {
-            junction_id: make_safe_signal(junction_id)
-            if scenario.safe
-            else Signal(self.network.junctions[junction_id].phases)
-            for junction_id in JUNCTIONS
-        }
-        self._queue_sums = dict.fromkeys(JUNCTIONS, 0.0)
-        self._observe_halted()
-        return self._observations()
+        folder = Path(self._folder.name)
+        self._trips = folder / "trips.xml"
+        with sumo_errors(self.scenario):
+            libsumo.start(sumo_command(self.scenario, seed, folder, self._programs or ()))
+        self.time_s = self.scenario.begin_s
+        self._shown = dict.fromkeys(self._junctions, "")
+        self._signals = self._new_signals()
+        self._broken = self._draw_broken(seed)
+        self._queue_sums = dict.fromkeys(self._junctions, 0.0)
+        self._n_steps = 0
+        return self._observe(self._detect)
+
+    @property
+    def is_over(self) -> bool:
+        return self.time_s >= self.scenario.end_s
+
+    @property
+    def phases(self) -> dict[str, int]:
+        """The phase of each junction; during a change the one to come."""
+        return {name: signal.phase for name, signal in self._signals.items()}
 
     def step(self, actions: Mapping[str, int]) -> Observations:
-        """Request a green phase per junction and let five seconds pass.
+        """Request green phases and let the time of a decision pass.
 
-        A junction without an entry keeps its phase; so does one in yellow or minimum green.
+        A junction without an entry keeps its phase; so does one in a change or in minimum green.
 
         Raises:
             ValueError: an action that the junction does not have.
             KeyError: an unknown junction.
+            InvalidScenarioError: SUMO ends, such as for routes that leave the network.
         """
-        kept = {junction_id: signal.phase for junction_id, signal in self._signals.items()}
-        for junction_id, action in (kept | dict(actions)).items():
-            self._signals[junction_id].request(action)
-        for _ in range(DECISION_S):
-            if not self.scenario.actuated:
-                self._show_signals()
-            libsumo.simulationStep()
-        self.time_s += DECISION_S
-        self._observe_halted()
-        for junction_id, halted in self.halted.items():
-            self._queue_sums[junction_id] += float(halted.sum())
-        return self._observations()
+        for name, phase in (self.phases | dict(actions)).items():
+            self._signals[name].request(phase)
+        until_s = min(self.time_s + self.scenario.decision_s, self.scenario.end_s)
+        with sumo_errors(self.scenario):
+            while self.time_s < until_s:
+                if self._programs is None:
+                    self._show()
+                    self.time_s += 1
+                else:
+                    self.time_s = until_s
+                libsumo.simulationStep(self.time_s)
+        self._n_steps += 1
+        for name, junction in self._junctions.items():
+            self._queue_sums[name] += sum(lane.count(self.standing) for lane in junction.lanes)
+        return self._observe(self._detect)
 
-    @property
-    def done(self) -> bool:
-        """True once the scenario's time is over."""
-        return self.time_s >= self.scenario.end_s
+    def true_observations(self) -> Observations:
+        """Return the observations as they are while all detectors work."""
+        return self._observe(self.standing if self.scenario.counts == "standing" else self.vehicles)
+
+    def standing(self, lane: str) -> int:
+        """Return the standing vehicles on any lane of the net."""
+        return int(libsumo.lane.getLastStepHaltingNumber(lane))
+
+    def vehicles(self, lane: str) -> int:
+        """Return all vehicles on any lane of the net."""
+        return int(libsumo.lane.getLastStepVehicleNumber(lane))
+
+    def waiting_s(self, lane: str) -> float:
+        """Return how long the vehicles on any lane of the net have now been standing, in total."""
+        return float(libsumo.lane.getWaitingTime(lane))
+
+    def detected(self, lane: str, counts: Counts) -> float:
+        """Return what the detector of a lane counts, be it broken."""
+        if lane in self._broken:
+            return self._broken[lane]
+        return self.standing(lane) if counts == "standing" else self.vehicles(lane)
 
     def metrics(self) -> Metrics:
         """Close the simulation, at its end or before, and count what happened until now."""
-        n_decisions = (self.time_s - self.scenario.begin_s) // DECISION_S
-        queues = {
-            junction_id: total / max(1, n_decisions)
-            for junction_id, total in self._queue_sums.items()
-        }
         libsumo.close()
-        return read_trip_metrics(self.trip_file, queues)
+        steps = max(1, self._n_steps)
+        queues = {name: total / steps for name, total in self._queue_sums.items()}
+        return read_trip_metrics(self._trips, queues)
 
-    def close(self) -> None:
-        """Free the simulator and its files; closing twice is harmless."""
-        if self._folder is not None:
-            libsumo.close()
-            self._folder.cleanup()
-            self._folder = None
-
-    def _additional_file(self) -> str:
+    def _new_signals(self) -> dict[str, Signal]:
         scenario = self.scenario
-        root = ET.Element("additional")
-        root.extend(ET.fromstring(element) for element in scenario.sumo_elements)
-        ordered = sorted(scenario.breakdowns, key=lambda each: each.depart_s)
-        root.extend(
-            breakdown_vehicle(each, number, self.network) for number, each in enumerate(ordered)
-        )
-        if scenario.actuated:
-            root.extend(actuated_program(self.network.junctions[each]) for each in JUNCTIONS)
-        return ET.tostring(root, encoding="unicode")
-
-    def _show_signals(self) -> None:
-        for junction_id, signal in self._signals.items():
-            state = signal.advance()
-            if state != self._states[junction_id]:
-                libsumo.trafficlight.setRedYellowGreenState(junction_id, state)
-                self._states[junction_id] = state
-
-    def _observe_halted(self) -> None:
-        self.halted: dict[str, NDArray[np.float64]] = {
-            junction_id: np.array(
-                [libsumo.lane.getLastStepHaltingNumber(lane.id) for lane in layout.lanes], float
-            )
-            for junction_id, layout in self.network.junctions.items()
-        }
-
-    def _observations(self) -> Observations:
+        if scenario.guarded:
+            network = network_of(scenario.network)
+            layers, monitors = read_layers(Limits(), network), make_monitors(network)
+            return {name: GuardedSignal(layers[name], monitors[name]) for name in self._junctions}
+        times = scenario.yellow_s, scenario.all_red_s, scenario.min_green_s
         return {
-            junction_id: encode_observation(
-                signal.phase,
-                JUNCTIONS[junction_id].n_phases,
-                signal.may_change,
-                self.halted[junction_id].tolist(),
-                self._capacities[junction_id],
-            )
-            for junction_id, signal in self._signals.items()
+            name: TimedSignal([phase.state or "" for phase in junction.phases], *times)
+            for name, junction in self._junctions.items()
         }
+
+    def _draw_broken(self, seed: int) -> dict[str, float]:
+        """Return what broken detectors count, by lane."""
+        share = self.scenario.detector_reads
+        if share is None:
+            return {}
+        rng = np.random.default_rng((seed, _BROKEN_SEED))
+        lanes = [each.lanes[rng.integers(len(each.lanes))] for each in self._junctions.values()]
+        return {lane.id: share * lane.capacity for lane in lanes}
+
+    def _show(self) -> None:
+        for name, signal in self._signals.items():
+            state = signal.advance()
+            if state != self._shown[name]:
+                libsumo.trafficlight.setRedYellowGreenState(name, state)
+                self._shown[name] = state
+
+    def _detect(self, lane: str) -> float:
+        return self.detected(lane, self.scenario.counts)
+
+    def _observe(self, count: Count) -> Observations:
+        observations = {}
+        for name, junction in self._junctions.items():
+            signal = self._signals[name]
+            observations[name] = encode_observation(
+                signal.phase,
+                len(junction.phases),
+                signal.may_change,
+                [lane.count(count) for lane in junction.lanes],
+                [lane.capacity for lane in junction.lanes],
+            )
+        return observations
+
+
+def sumo_command(
+    scenario: Scenario, seed: int, folder: Path, programs: Sequence[str] = ()
+) -> list[str]:
+    """Return SUMO's command; it writes ``trips.xml`` into the folder, with every vehicle.
+
+    Teleporting is off: it would take vehicles out of a jam, and so flatter the worse controller.
+    """
+    additional = folder / "additional.xml"
+    elements = "".join((*scenario.elements, *programs))
+    additional.write_text(f"<additional>{elements}</additional>", encoding="utf-8")
+    routes = scenario.demand.route_files(seed, folder)
+    return [
+        "sumo",
+        f"--net-file={scenario.net}",
+        f"--route-files={','.join(map(str, routes))}",
+        f"--additional-files={','.join(map(str, (*scenario.additional, additional)))}",
+        f"--seed={seed}",
+        f"--begin={scenario.begin_s}",
+        f"--end={scenario.end_s}",
+        "--time-to-teleport=-1",
+        f"--tripinfo-output={folder / 'trips.xml'}",
+        "--tripinfo-output.write-unfinished",
+        "--tripinfo-output.write-undeparted",
+        "--no-step-log",
+        "--no-warnings",
+    ]
+
+
+@contextmanager
+def sumo_errors(scenario: Scenario) -> Iterator[None]:
+    """Turn SUMO's errors into a sentence, and free the simulator then.
+
+    Raises:
+        InvalidScenarioError: such as for a route that leaves the network.
+    """
+    try:
+        yield
+    except SUMO_ERRORS as error:
+        libsumo.close()
+        reason = " ".join(str(error).split()) or "no reason"
+        raise InvalidScenarioError(
+            f"SUMO cannot drive {scenario.demand} on {scenario.net.name}: {reason}"
+        ) from error

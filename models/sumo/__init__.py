@@ -1,1 +1,1 @@
-"""Road networks of others: read from SUMO, made into network files, drawn."""
+"""SUMO's files: networks read and made into network files, drawn, and given traffic from counts."""

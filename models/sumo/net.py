@@ -6,11 +6,11 @@ import gzip
 import os
 import xml.etree.ElementTree as ET
 import zlib
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import IO
 
@@ -128,9 +128,37 @@ class SumoNet:
         """The edges that follow each edge, without turnarounds."""
         following: dict[str, dict[str, None]] = {edge: {} for edge in self.edges}
         for lane, ahead in self.ahead.items():
-            for to in sorted(ahead):
+            for to in sorted(ahead & self.lanes.keys()):
                 following[self.lanes[lane].edge][self.lanes[to].edge] = None
         return {edge: list(known) for edge, known in following.items()}
+
+    @property
+    def entries(self) -> list[str]:
+        """Edges that lead into the network from its boundary."""
+        followed = {edge for edges in self.successors.values() for edge in edges}
+        return [edge for edge in self.edges if edge not in followed]
+
+    @property
+    def exits(self) -> list[str]:
+        """Edges that lead out of the network."""
+        return [edge for edge in self.edges if not self.successors[edge]]
+
+    def route(self, start: str, end: str) -> tuple[str, ...]:
+        """Return the route with the fewest edges, both ends included; empty without one."""
+        previous: dict[str, str] = {start: ""}
+        queue = deque([start])
+        while queue:
+            edge = queue.popleft()
+            if edge == end:
+                route = [edge]
+                while route[0] != start:
+                    route.insert(0, previous[route[0]])
+                return tuple(route)
+            for following in self.successors[edge]:
+                if following not in previous:
+                    previous[following] = edge
+                    queue.append(following)
+        return ()
 
 
 def read_sumo_net(path: str | os.PathLike[str]) -> SumoNet:
@@ -150,6 +178,12 @@ def read_sumo_net(path: str | os.PathLike[str]) -> SumoNet:
     except (ET.ParseError, EOFError, zlib.error, KeyError, ValueError) as error:
         raise InvalidNetworkError(f"{path} is no SUMO network: {_reason(error)}") from error
     return net
+
+
+@lru_cache(maxsize=4)
+def load_net(path: Path) -> SumoNet:
+    """Read a network once per process; it must not be changed."""
+    return read_sumo_net(path)
 
 
 @contextmanager

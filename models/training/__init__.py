@@ -1,1 +1,1 @@
-"""How the weights were made; needs SUMO, which serving does not."""
+"""How the policies and forecasts are trained; needs SUMO and PyTorch, which serving does not."""

@@ -23,7 +23,7 @@ import numpy as np
 from tqdm import tqdm
 
 from models.atomic_write import atomic_write
-from models.networks.shipped import JUNCTIONS
+from models.networks.shipped import SHIPPED
 from models.signals.clock_plan import (
     SAFE_PLAN,
     SHIPPED_PLAN,
@@ -32,21 +32,13 @@ from models.signals.clock_plan import (
     Timing,
     plan_as_json,
 )
-from models.simulation.demand import HOUR_S, WEEKDAY
-from models.simulation.environment import DECISION_S, Scenario
-from models.simulation.episode import run_episode
-from models.simulation.fixed_time import (
-    LOST_S_PER_PHASE,
-    flow_ratios,
-    movement_volumes,
-    split_cycle,
-    webster_cycle_s,
-)
-from models.simulation.outages import ByClock
-from models.simulation.road_network import RoadNetwork, read_network
-from models.training.processes import make_pool
-from models.training.traffic_levels import PLAN_SEEDS
+from models.simulation.controllers import PlanByClock, run
+from models.simulation.daily_demand import DAY_S, HOUR_S
+from models.simulation.fixed_time import FEWEST_DECISIONS, LOST_S, phase_times
+from models.simulation.processes import make_pool
+from models.simulation.shipped import DECISION_S, shipped_demand, shipped_scenario
 
+PLAN_SEEDS = range(60_000, 60_003)  # neither training nor evaluation has them
 BOUNDARIES_H = (0, 5, 6, 7, 9, 15, 16, 18, 20, 24)  # between periods of like demand
 RUSHES_H = (7, 16)  # periods that offsets are searched for in
 SEARCHED_S = HOUR_S // 2
@@ -54,41 +46,35 @@ SAFE_LOST_S = 8.0  # of a phase behind the safety layer
 SAFE_DECISIONS = 3  # the longest change, and the minimum green
 WORTH_S = 0.2  # of time loss per vehicle, for which an offset is changed
 
+DEMAND = shipped_demand(0, DAY_S)
+
 Timings = dict[str, Timing]
 
 
 def busiest_second(begin_s: int, end_s: int) -> int:
     """Return the time in a period at which the demand is greatest."""
-    return max(range(begin_s, end_s + 1, 900), key=lambda second: WEEKDAY.at(second)[0])
+    return max(range(begin_s, end_s + 1, 900), key=lambda second: DEMAND.course.at(second)[0])
 
 
 def webster_timings(
-    network: RoadNetwork,
-    second: int,
-    lost_s: float = LOST_S_PER_PHASE,
-    fewest_decisions: int = 2,
+    second: int, lost_s: float = LOST_S, fewest_decisions: int = FEWEST_DECISIONS
 ) -> Timings:
     """Return every junction's own best cycle and splits at a time of day, without offsets."""
-    volumes = movement_volumes(network, second, 1.0, WEEKDAY)
-    timings = {}
-    for junction_id in JUNCTIONS:
-        ratios = flow_ratios(network.junctions[junction_id], volumes)
-        cycle_s = webster_cycle_s(ratios, lost_s)
-        phases_s = split_cycle(ratios, cycle_s, lost_s, fewest_decisions)
-        timings[junction_id] = Timing(offset_s=0, phases_s=phases_s)
-    return timings
+    times = phase_times(DEMAND, SHIPPED.ids, second, DECISION_S, lost_s, fewest_decisions)
+    return {each: Timing(offset_s=0, phases_s=phases_s) for each, phases_s in times.items()}
 
 
 def time_loss_s(timings: Timings, begin_s: int, seed: int) -> float:
     """Simulate half an hour under one period's timings."""
     plan = ClockPlan(name="tried", periods=(Period(begin="00:00", junctions=timings),))
-    return run_episode(ByClock(plan, begin_s), Scenario(begin_s, SEARCHED_S), seed).time_loss_s
+    scenario = shipped_scenario(shipped_demand(begin_s, SEARCHED_S))
+    return run(scenario, seed, lambda _: PlanByClock(plan, begin_s, DECISION_S)).time_loss_s
 
 
 def search_offsets(timings: Timings, begin_s: int, pool: Executor) -> Timings:
     """Return the timings with the offsets that lose the least time in half an hour."""
     best = _losses_s([timings], begin_s, pool)[0]
-    for junction_id in list(JUNCTIONS)[1:]:
+    for junction_id in SHIPPED.ids[1:]:
         cycle_s = sum(timings[junction_id].phases_s)
         candidates = [
             timings | {junction_id: timings[junction_id].model_copy(update={"offset_s": offset_s})}
@@ -115,10 +101,9 @@ def _simulate(tried: tuple[Timings, int], begin_s: int) -> float:
 
 
 def design_plan(workers: int) -> ClockPlan:
-    network = read_network()
     bounds = [(begin * HOUR_S, end * HOUR_S) for begin, end in pairwise(BOUNDARIES_H)]
     busiest = {begin: busiest_second(begin, end) for begin, end in bounds}
-    plain = {begin: webster_timings(network, second) for begin, second in busiest.items()}
+    plain = {begin: webster_timings(second) for begin, second in busiest.items()}
     with make_pool(workers) as pool:
         morning, evening = (
             search_offsets(plain[begin], busiest[begin] - SEARCHED_S // 2, pool)
@@ -126,7 +111,7 @@ def design_plan(workers: int) -> ClockPlan:
         )
     periods = []
     for begin_s, timings in plain.items():
-        like = morning if WEEKDAY.at(busiest[begin_s])[1] < 0.5 else evening
+        like = morning if DEMAND.course.at(busiest[begin_s])[1] < 0.5 else evening
         coordinated = {
             junction_id: timing.model_copy(
                 update={"offset_s": like[junction_id].offset_s % sum(timing.phases_s)}
@@ -139,11 +124,10 @@ def design_plan(workers: int) -> ClockPlan:
 
 def design_safe_plan() -> ClockPlan:
     """Return the plan for behind the safety layer."""
-    network = read_network()
     periods = []
     for begin_h, end_h in pairwise(BOUNDARIES_H):
         second = busiest_second(begin_h * HOUR_S, end_h * HOUR_S)
-        timings = webster_timings(network, second, SAFE_LOST_S, SAFE_DECISIONS)
+        timings = webster_timings(second, SAFE_LOST_S, SAFE_DECISIONS)
         periods.append(Period(begin=f"{begin_h:02d}:00", junctions=timings))
     return ClockPlan(name="weekday, safe", periods=tuple(periods))
 

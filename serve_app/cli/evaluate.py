@@ -10,8 +10,8 @@ from rich.console import Console
 
 from models.networks.file import InvalidNetworkError
 from models.policy.form import InvalidPolicyFileError
-from models.simulation.city.options import add_scenario, scenario_of
-from models.simulation.city.scenario import InvalidScenarioError
+from models.simulation.options import add_scenario, scenario_of
+from models.simulation.scenario import InvalidScenarioError
 from serve_app.cli.demand import MAX_SEED
 from serve_app.errors import CommandError, as_command_error, naming_broken_files
 
@@ -53,10 +53,12 @@ def _evaluate(options: argparse.Namespace) -> None:
     except ModuleNotFoundError as error:
         raise CommandError("This command needs SUMO. Install it with `make sim`.") from error
     with naming_broken_files():
-        from models.training.comparison.output import evaluate
-        from models.training.comparison.runs import Comparison
+        from models.evaluation.comparison import Comparison, compare
+        from models.evaluation.page import PAGE, write_page
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     with as_command_error(InvalidNetworkError, InvalidScenarioError, InvalidPolicyFileError):
         comparison = Comparison(scenario_of(options), options.policy, seeds)
-        page = evaluate(comparison, options.output, options.workers)
+        runs = compare(comparison, options.output, options.workers)
+        page = options.output / PAGE
+        write_page(comparison, runs, page)
     console.print(f"{page} compares {', '.join(comparison.controllers)}.", markup=False)

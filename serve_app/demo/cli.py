@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from greenwave.client import Client
-from models.simulation.city.options import add_scenario
+from models.simulation.options import add_scenario
 from serve_app.demo.connect import DemoError, make_client, prepare
 from serve_app.demo.gateway_controller import GatewayController
 from serve_app.demo.inference_controller import InferenceController
@@ -30,7 +30,7 @@ from serve_app.demo.report import Remote, console, report
 from serve_app.processes.ports import Ports, add_port_base
 
 if TYPE_CHECKING:
-    from models.simulation.controllers import Controller
+    from models.simulation.controllers import Control
     from models.simulation.metrics import Metrics
     from serve_app.demo.stage import AfterStep, Stage
 
@@ -108,7 +108,7 @@ def run_demo(arguments: argparse.Namespace) -> int:
     if find_spec("libsumo") is None:
         raise DemoError(NO_SUMO)
     from models.networks.file import InvalidNetworkError
-    from models.simulation.city.scenario import InvalidScenarioError
+    from models.simulation.scenario import InvalidScenarioError
     from serve_app.demo.stage import stage_of
 
     try:
@@ -127,7 +127,7 @@ def compare(stage: Stage, client: Client, arguments: argparse.Namespace) -> int:
     console.print(f"Run [bold]{run_id}[/bold] at {arguments.url}, seed {arguments.seed}")
     results: dict[str, Metrics] = {}
     results["policy"], interrupted = drive(
-        "policy", policy, stage, arguments.seed, stage.watch(client)
+        "policy", lambda environment: policy, stage, arguments.seed, stage.watch(client)
     )
     if not interrupted:
         peer = stage.peer_in_words
@@ -138,7 +138,7 @@ def compare(stage: Stage, client: Client, arguments: argparse.Namespace) -> int:
 
 def make_remote(client: Client, run_id: str, stage: Stage, direct: bool) -> Remote:
     """Return the controller that asks the running system."""
-    outages = OutageLog(stage.begin_s, stage.decision_s)
+    outages = OutageLog(stage.scenario.begin_s, stage.scenario.decision_s)
     if direct:
         return InferenceController(client, run_id, outages, stage.network)
     return GatewayController(
@@ -148,7 +148,7 @@ def make_remote(client: Client, run_id: str, stage: Stage, direct: bool) -> Remo
 
 def drive(
     name: str,
-    controller: Controller,
+    control: Control,
     stage: Stage,
     seed: int,
     after_step: AfterStep | None = None,
@@ -158,10 +158,12 @@ def drive(
     Args:
         after_step: called after each step of the policy; None for its peer.
     """
-    with stage.open(after_step is not None) as environment:
-        observations = environment.reset(seed)
+    from models.simulation.controllers import open_run
+
+    with open_run(stage.scenario, seed, control) as (environment, controller, observations):
         try:
-            for _ in tqdm(range(stage.n_decisions), desc=f"{name:>12}", unit="decision"):
+            n_decisions = stage.scenario.n_decisions
+            for _ in tqdm(range(n_decisions), desc=f"{name:>12}", unit="decision"):
                 observations = environment.step(controller.act(observations))
                 if after_step is not None:
                     after_step(environment.time_s)

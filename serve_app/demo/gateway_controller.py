@@ -66,7 +66,6 @@ class GatewayController:
         Raises:
             GreenwaveError: the gateway refused, so the run would start from an old state.
         """
-        self._plan.reset()
         self._run.reset()
 
     def probe(self) -> None:

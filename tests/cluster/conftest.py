@@ -14,6 +14,8 @@ import pytest
 import torch
 
 from load_tests.harness.system import System, application, make_instance
+from models.networks.shipped import SHIPPED
+from models.policy.form import PolicyForm
 from models.policy.network import RecurrentPolicy
 
 Weights = dict[str, torch.Tensor]
@@ -22,7 +24,7 @@ Weights = dict[str, torch.Tensor]
 def save_policy(path: Path, seed: int) -> Weights:
     """Save random weights, larger than usual so that states and confidences differ clearly."""
     torch.manual_seed(seed)
-    state_dict = RecurrentPolicy().state_dict()
+    state_dict = RecurrentPolicy(PolicyForm.of(SHIPPED)).state_dict()
     weights = collections.OrderedDict((name, 3 * value) for name, value in state_dict.items())
     torch.save(weights, path)
     return weights

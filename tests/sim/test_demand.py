@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from models.simulation.city.episode import CONTROLLERS
-from models.simulation.city.scenario import CityScenario
+from models.simulation.controllers import CONTROLS, run
+from models.simulation.scenario import RouteFiles, Scenario
 from models.sumo.importing import import_network
 from serve_app.cli import main as cli
 from tests.sim.made_nets import made_net
@@ -58,8 +58,8 @@ def test_every_counted_vehicle_gets_a_way_out_and_sumo_drives_them(demand, net, 
     assert len(ends) == 8
     assert not any(edges == ["left0A0", "A0left0"] for _, edges in ways)
     network, _ = import_network(net)
-    scenario = CityScenario(network, net, (tmp_path / "town.rou.xml",), 0, 3600)
-    metrics = CONTROLLERS["greedy"](scenario, 1)
+    scenario = Scenario(network, net, RouteFiles((tmp_path / "town.rou.xml",)), 0, 3600)
+    metrics = run(scenario, 1, CONTROLS["greedy"](scenario))
     assert metrics.demanded == 400
     assert metrics.arrived > 380
 

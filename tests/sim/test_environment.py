@@ -1,107 +1,259 @@
-"""The environment in SUMO: signals as SUMO shows them, actions, repeatability, metrics."""
+"""The environment in SUMO: signals as SUMO shows them, actions, observations, metrics, errors."""
 
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-libsumo = pytest.importorskip("libsumo", reason="SUMO is not installed")
+pytest.importorskip("libsumo", reason="SUMO is not installed")
+
+import libsumo
+
+from models.networks.shipped import NET_FILE, SHIPPED
+from models.signals.safety import Limits
+from models.signals.signal import read_signals
+from models.signals.states import MIN_GREEN_S, YELLOW_S
+from models.simulation.breakdown import Breakdown
+from models.simulation.controllers import CONTROLS, KeepPhase, RandomPhases, run
+from models.simulation.environment import Environment
+from models.simulation.scenario import InvalidScenarioError, RouteFiles, Scenario
+from models.simulation.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
+from models.sumo.importing import import_network
+from models.sumo.net import load_net
+from tests.sim.shown_signals import record_signals
+from tests.unit.models.signals.oracle import Bounds, judge
+
+TEN_MINUTES = shipped_scenario(shipped_demand(MORNING_RUSH_S, 600))
+QUARTER = shipped_scenario(shipped_demand(MORNING_RUSH_S, 900))
+BEGIN_S, END_S = 3600, 4200
+WAYS = (("west_to_station", "park_to_east"), ("station_south_to_station", "station_to_west"))
+STATION, MILL = "265580972", "300839359"
 
 
-from models.networks.shipped import JUNCTIONS, SHIPPED  # noqa: E402
-from models.signals.safety import Limits  # noqa: E402
-from models.signals.signal import read_signals  # noqa: E402
-from models.signals.states import MIN_GREEN_S, YELLOW_S  # noqa: E402
-from models.simulation.controllers import MaxPressure, RandomPhases  # noqa: E402
-from models.simulation.environment import Scenario, TrafficEnvironment  # noqa: E402
-from models.simulation.episode import run_episode  # noqa: E402
-from models.simulation.road_network import read_network  # noqa: E402
-from tests.sim.shown_signals import record_signals  # noqa: E402
-from tests.unit.models.signals.oracle import Bounds, judge  # noqa: E402
-
-TEN_MINUTES = Scenario(duration_s=600)
+def scenario_with(folder: Path, trips: str) -> Scenario:
+    """Return a user's city: the shipped net as it is imported, with routes in a file."""
+    routes = folder / "town.rou.xml"
+    routes.write_text(f"<routes>{trips}</routes>")
+    network, _ = import_network(NET_FILE)
+    return Scenario(network, NET_FILE, RouteFiles((routes,)), BEGIN_S, END_S)
 
 
-def test_sumo_shows_full_yellow_and_minimum_green(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def city(tmp_path):
+    trips = "".join(
+        f'<trip id="{second}_{start}" depart="{second}" from="{start}" to="{end}"/>'
+        for second in range(BEGIN_S, END_S, 12)
+        for start, end in WAYS
+    )
+    return scenario_with(tmp_path, trips)
+
+
+def random_phases(seed: int):
+    return lambda environment: RandomPhases(SHIPPED, seed)
+
+
+def test_sumo_shows_full_yellow_and_minimum_green(monkeypatch):
     shown = record_signals(monkeypatch)
-    with TrafficEnvironment(Scenario(duration_s=120)) as environment:
+    with Environment(TEN_MINUTES) as environment:
         environment.reset(1)
-        for decision in itertools.count():
-            if environment.done:
-                break
-            environment.step({j.id: decision % j.n_phases for j in JUNCTIONS.values()})
+        for decision in range(24):
+            environment.step({j.id: decision % j.n_phases for j in SHIPPED.junctions.values()})
     for states in shown.values():
         stretches = [(state, len(list(group))) for state, group in itertools.groupby(states)][:-1]
         assert {seconds for state, seconds in stretches if "y" in state} == {YELLOW_S}
         assert min(seconds for state, seconds in stretches if "y" not in state) >= MIN_GREEN_S
 
 
-def test_action_that_a_junction_does_not_have_is_refused() -> None:
-    with TrafficEnvironment(TEN_MINUTES) as environment:
+def test_a_change_shows_yellow_and_all_red_for_the_scenarios_times(city, monkeypatch):
+    scenario = replace(city, decision_s=12, yellow_s=4, all_red_s=2)
+    station = next(each for each in scenario.network.junctions if each.id == STATION)
+    shown: list[tuple[float, str]] = []
+    show = libsumo.trafficlight.setRedYellowGreenState
+
+    def record(signal: str, state: str) -> None:
+        if signal == STATION:
+            shown.append((libsumo.simulation.getTime() - BEGIN_S, state))
+        show(signal, state)
+
+    monkeypatch.setattr(libsumo.trafficlight, "setRedYellowGreenState", record)
+    with Environment(scenario) as environment:
+        environment.reset(1)
+        environment.step({STATION: 1})
+    arterial, street = (phase.state or "" for phase in station.phases)
+    red = "r" * len(street)
+    assert [second for second, _ in shown] == [0, 4, 6]
+    assert [state for _, state in shown[1:]] == [red, street]
+    assert set(shown[0][1]) == {"y", "r"}
+    assert arterial != street
+
+
+def test_actions_that_there_are_not_are_refused():
+    with Environment(TEN_MINUTES) as environment:
         environment.reset(1)
         with pytest.raises(ValueError, match="phase 2 is not one of the 2 phases"):
-            environment.step({"300839359": 2})
+            environment.step({MILL: 2})
+        with pytest.raises(KeyError, match="nowhere"):
+            environment.step({"nowhere": 0})
 
 
-def test_observations_have_the_documented_sizes_and_range() -> None:
-    with TrafficEnvironment(TEN_MINUTES) as environment:
+def test_observations_have_the_documented_sizes_and_range():
+    with Environment(TEN_MINUTES) as environment:
         observations = environment.reset(1)
         for _ in range(20):
             observations = environment.step({})
-        for junction in JUNCTIONS.values():
+        for junction in SHIPPED.junctions.values():
             observation = observations[junction.id]
             assert observation.shape == (junction.obs_size,)
             assert observation.min() >= 0
             assert observation.max() <= 1
             assert observation[0] == 1  # without actions the first phase stays
             assert observation[junction.n_phases] == 1
-        assert observations["300839359"][-1] > 0  # and the side street queues
+        assert observations[MILL][-1] > 0  # and the side street queues
 
 
-def test_same_seed_gives_the_same_result_and_another_one_does_not() -> None:
-    network = read_network()
-    first, again, other = (
-        run_episode(MaxPressure(network), TEN_MINUTES, seed, network) for seed in (1, 1, 2)
-    )
-    assert first == again
-    assert first != other
+def test_vehicles_that_still_drive_are_observed_where_the_scenario_counts_all(city):
+    seen = {}
+    for counts in ("standing", "all"):
+        with Environment(replace(city, counts=counts)) as environment:
+            environment.reset(1)
+            for _ in range(5):
+                observations = environment.step({})
+            seen[counts] = sum(float(each.sum()) for each in observations.values())
+    assert seen["all"] > seen["standing"]
 
 
-def test_vehicles_kept_out_by_a_jam_count_as_waiting() -> None:
-    class AllowOnePhase:
-        def reset(self) -> None:
-            pass
+def test_a_broken_detector_of_each_junction_reads_the_same_and_all_else_is_true():
+    broken = replace(TEN_MINUTES, detector_reads=0.5)
+    places = []
+    for seed in (1, 1, 2):
+        with Environment(broken) as environment:
+            observed = environment.reset(seed)
+            for _ in range(10):
+                observed = environment.step({})
+            true = environment.true_observations()
+            wrong = {name: np.flatnonzero(observed[name] != true[name]) for name in observed}
+            for name, (place,) in wrong.items():
+                assert observed[name][place] == 0.5
+                assert place > SHIPPED.junctions[name].n_phases
+                lane = environment.scenario.network.junctions[
+                    SHIPPED.junctions[name].agent_index
+                ].lanes[place - SHIPPED.junctions[name].n_phases - 1]
+                assert environment.detected(lane.id, "standing") == 0.5 * lane.capacity
+            places.append({name: place for name, (place,) in wrong.items()})
+    assert places[0] == places[1] != places[2]
+    assert len(places[0]) == SHIPPED.n_agents
 
-        def act(self, observations: object) -> dict[str, int]:
-            return {}
 
-    jam = run_episode(AllowOnePhase(), Scenario(duration_s=1200), 1)
-    flow = run_episode(MaxPressure(read_network()), Scenario(duration_s=1200), 1)
+@pytest.mark.parametrize("controller", CONTROLS)
+def test_every_controller_runs_the_hour_and_counts_every_vehicle(city, controller):
+    metrics = run(city, 1, CONTROLS[controller](city))
+    assert metrics.demanded == 100
+    assert 50 < metrics.arrived <= 100
+    assert 0 < metrics.time_loss_s < metrics.travel_s
+
+
+@pytest.mark.parametrize("kind", ["drawn demand", "route files"])
+def test_the_same_seed_makes_the_same_run(city, kind):
+    scenario = city if kind == "route files" else TEN_MINUTES
+    runs = [run(scenario, seed, CONTROLS["greedy"](scenario)) for seed in (1, 1, 2)]
+    assert runs[0] == runs[1] != runs[2]
+
+
+def test_vehicles_kept_out_by_a_jam_count_as_waiting():
+    jam = run(QUARTER, 1, lambda environment: KeepPhase())
+    flow = run(QUARTER, 1, CONTROLS["actuated"](QUARTER))
     assert jam.demanded == flow.demanded
     assert jam.arrived < flow.arrived
     assert jam.waiting_s > 3 * flow.waiting_s
-    assert jam.queues["300839359"] > flow.queues["300839359"]
+    assert jam.queues[MILL] > flow.queues[MILL]
 
 
-def test_metrics_before_the_end_cover_what_has_passed() -> None:
-    with TrafficEnvironment(TEN_MINUTES) as environment:
+def test_metrics_before_the_end_cover_what_has_passed():
+    with Environment(TEN_MINUTES) as environment:
         environment.reset(1)
+        queues = []
         for _ in range(24):
             environment.step({})
+            (mill,) = [each for each in environment.scenario.network.junctions if each.id == MILL]
+            queues.append(sum(environment.standing(lane.id) for lane in mill.lanes))
         metrics = environment.metrics()
     assert 0 < metrics.demanded < 200
     assert 0 < metrics.travel_s <= 120
+    assert metrics.queues[MILL] == pytest.approx(np.mean(queues))
 
 
-def test_behind_the_safety_layer_sumo_shows_no_conflict_and_starves_nobody(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_behind_the_safety_layer_sumo_shows_no_conflict_and_starves_nobody(monkeypatch):
     shown = record_signals(monkeypatch)
-    run_episode(RandomPhases(1), Scenario(duration_s=900, safe=True), 1)
+    run(replace(QUARTER, guarded=True), 1, random_phases(1))
     bounds = Bounds(Limits().min_green_s, Limits().max_red_s)
     signals = read_signals(SHIPPED)
-    for junction_id, states in shown.items():
+    for junction, states in shown.items():
         changes = [i for i, state in enumerate(states) if i == 0 or state != states[i - 1]]
-        phases, matrix, _ = signals[junction_id]
+        phases, matrix, _ = signals[junction]
         judge([*changes, len(states)], [*(states[i] for i in changes), ""], phases, matrix, bounds)
+
+
+def test_actuated_greens_follow_the_traffic_within_their_bounds(monkeypatch):
+    shown = record_signals(monkeypatch)
+    control = CONTROLS["actuated"](QUARTER)
+    run(QUARTER, 1, control)
+    for junction, states in shown.items():
+        phases = read_signals(SHIPPED)[junction].phases
+        assert {state for state in states if "y" not in state} == set(phases)
+        lengths = [(state, len(list(group))) for state, group in itertools.groupby(states)][:-1]
+        assert {seconds for state, seconds in lengths if "y" in state} == {YELLOW_S}
+        greens = [seconds for state, seconds in lengths if "y" not in state]
+        assert min(greens) >= MIN_GREEN_S
+        assert max(greens) <= 50 + 1
+        assert len(set(greens)) > 3
+
+
+def test_actuated_control_beats_random_phases():
+    actuated = run(QUARTER, 1, CONTROLS["actuated"](QUARTER))
+    assert actuated.time_loss_s < run(QUARTER, 1, random_phases(1)).time_loss_s
+
+
+def test_a_breakdown_closes_its_lane_for_its_time():
+    demand = shipped_demand(MORNING_RUSH_S, 900)
+    breakdown = Breakdown("center_to_park", 1, 0.5, demand.begin_s + 60, 400)
+    scenario = shipped_scenario(demand, [breakdown])
+    place = 0.5 * load_net(NET_FILE).lanes["center_to_park_1"].length_m
+    blocked = []
+
+    def look(*_: object) -> None:
+        standing = [
+            vehicle
+            for vehicle in libsumo.lane.getLastStepVehicleIDs("center_to_park_1")
+            if libsumo.vehicle.isStopped(vehicle)
+        ]
+        if standing:
+            blocked.append(libsumo.simulation.getTime())
+            assert libsumo.vehicle.getLanePosition(standing[0]) == pytest.approx(place, abs=2)
+
+    run(scenario, 1, CONTROLS["max pressure"](scenario), look)
+    assert blocked[-1] - blocked[0] == pytest.approx(400, abs=10)
+
+
+@pytest.mark.parametrize(
+    ("trip", "said"),
+    [
+        ('<trip id="a" depart="3605" from="nowhere" to="park_to_east"/>', "'nowhere'"),
+        (
+            '<vehicle id="a" depart="3605"><route edges="center_to_south center_to_mill"/>'
+            "</vehicle>",
+            "no valid route",
+        ),
+        ("<trip", ""),
+    ],
+    ids=["unknown edge", "no connection", "no XML"],
+)
+def test_routes_that_leave_the_network_are_named_in_one_sentence(tmp_path, trip, said):
+    scenario = scenario_with(tmp_path, trip)
+    with pytest.raises(InvalidScenarioError, match=r"cannot drive town\.rou\.xml on green") as told:
+        run(scenario, 1, CONTROLS["fixed time"](scenario))
+    assert said in str(told.value)
+    assert "\n" not in str(told.value)

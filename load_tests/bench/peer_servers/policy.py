@@ -13,10 +13,12 @@ import numpy as np
 import torch
 
 from models.networks.shipped import JUNCTIONS, SHIPPED
-from models.policy.form import HIDDEN_DIM, SHIPPED_POLICY
-from models.policy.inputs import encode
+from models.policy.form import HIDDEN_DIM, SHIPPED_POLICY, PolicyForm
+from models.policy.inputs import InputLayout
 from models.policy.network import RecurrentPolicy, mask_logits, read_state_dict
 from models.policy.step import PolicyStep
+
+encode = InputLayout(SHIPPED).encode
 
 Step = Callable[[str, list[float]], tuple[int, float]]
 """From a junction and its observation to an action and its probability."""
@@ -29,8 +31,8 @@ def policy_path() -> str:
 def torch_step() -> Step:
     """Load the policy into eager PyTorch."""
     torch.set_num_threads(1)
-    policy = RecurrentPolicy().eval()
-    policy.load_state_dict(read_state_dict(policy_path()))
+    policy = RecurrentPolicy(PolicyForm.of(SHIPPED)).eval()
+    policy.load_state_dict(read_state_dict(policy_path(), SHIPPED))
     states = {junction: torch.zeros(1, HIDDEN_DIM) for junction in JUNCTIONS}
     masks = {id: torch.tensor([SHIPPED.avail_actions(id)]) for id in JUNCTIONS}
 
@@ -47,7 +49,7 @@ def torch_step() -> Step:
 
 def numpy_step() -> Step:
     """Load the policy into Greenwave's own step."""
-    policy = PolicyStep(read_state_dict(policy_path()))
+    policy = PolicyStep(read_state_dict(policy_path(), SHIPPED), SHIPPED)
     states = {junction: np.zeros((1, HIDDEN_DIM), np.float32) for junction in JUNCTIONS}
     unavailable = {id: SHIPPED.unavailable[[j.agent_index]] for id, j in JUNCTIONS.items()}
 

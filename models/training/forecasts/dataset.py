@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.flow.window import HORIZON, WINDOW
-from models.simulation.demand import DAY_S
+from models.simulation.daily_demand import DAY_S
 from models.training.forecasts.days import DAYS_PER_WEEK
 from models.training.forecasts.simulate import MINUTES, SLOT_MINUTES, Measurements
 

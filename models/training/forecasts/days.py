@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.simulation.breakdown import Breakdown, draw_breakdown
-from models.simulation.demand import HOUR_S, WEEKDAY, DayProfile
+from models.networks.shipped import DEMAND_FILE
+from models.simulation.breakdown import Breakdown
+from models.simulation.daily_demand import HOUR_S, DayProfile, read_demand
+from models.simulation.shipped import draw_shipped_breakdown
 
 DAYS_PER_WEEK = 7
 CALENDAR_SEED = 2026
@@ -50,7 +52,7 @@ def is_weekend(number: int) -> bool:
 def draw_day(number: int) -> Day:
     """Return the day of this number, the same on every call."""
     rng = np.random.default_rng((CALENDAR_SEED, number))
-    expected = WEEKEND if is_weekend(number) else WEEKDAY
+    expected = WEEKEND if is_weekend(number) else read_demand(DEMAND_FILE).profile
     level = float(np.clip(rng.normal(*DAY_LEVEL), 0.8, 1.06))
     shift = rng.uniform(-SHIFT_H, SHIFT_H)
     hourly = level * np.exp(rng.normal(0, HOUR_LEVEL_SPREAD, 24))
@@ -60,7 +62,9 @@ def draw_day(number: int) -> Day:
         evening_share=tuple(at[1] for at in shifted),
     )
     breakdowns = tuple(
-        draw_breakdown(rng, depart_s=(6 * HOUR_S, 21 * HOUR_S), duration_s=(20 * 60, 75 * 60))
+        draw_shipped_breakdown(
+            rng, depart_s=(6 * HOUR_S, 21 * HOUR_S), duration_s=(20 * 60, 75 * 60)
+        )
         for _ in range(rng.poisson(BREAKDOWNS_PER_DAY))
     )
     return Day(number, expected, profile, breakdowns)

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from models.networks.shipped import JUNCTIONS
-from models.simulation.road_network import read_network
+from models.networks.shipped import NET_FILE, SHIPPED
+from models.simulation.processes import make_pool
+from models.sumo.net import load_net
 from models.training.forecasts.dataset import DATA_FILE, Calendar, join_days
 from models.training.forecasts.days import draw_day
 from models.training.forecasts.simulate import Measurements, simulate_day
-from models.training.processes import make_pool
 
 DAYS_FOLDER = Path(__file__).parents[3] / ".data" / "days"
 N_DAYS = 84  # twelve weeks
@@ -34,8 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     generate(options.folder, options.days, options.workers)
     days = [Measurements.load(day_file(options.folder, number)) for number in range(options.days)]
-    edges = tuple(read_network().edge_lengths_m)
-    Calendar(edges, tuple(JUNCTIONS), join_days(days)).save(options.output)
+    Calendar(tuple(load_net(NET_FILE).edges), SHIPPED.ids, join_days(days)).save(options.output)
 
 
 def generate(folder: Path, n_days: int, workers: int) -> None:

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.atomic_write import atomic_write
-from models.networks.shipped import JUNCTIONS
-from models.simulation.demand import DAY_S
-from models.simulation.environment import Scenario
-from models.simulation.episode import run_episode
+from models.networks.shipped import NET_FILE, SHIPPED
+from models.simulation.controllers import run
+from models.simulation.daily_demand import DAY_S
 from models.simulation.fixed_time import FixedTime
-from models.simulation.road_network import SPEED_LIMIT, RoadNetwork, read_network
+from models.simulation.shipped import shipped_demand, shipped_scenario
+from models.sumo.net import load_net
 from models.training.forecasts.days import Day
 
 MINUTES = 24 * 60
@@ -54,28 +54,25 @@ class Measurements:
             return cls(**arrays)
 
 
-def simulate_day(day: Day, network: RoadNetwork | None = None) -> Measurements:
+def simulate_day(day: Day) -> Measurements:
     """Run SUMO through a day; takes about 20 s of one core."""
-    network = network or read_network()
     with TemporaryDirectory(prefix="greenwave-day-") as folder:
         output = Path(folder, "minutes.xml")
         minutes = ET.Element(
             "edgeData", id="minutes", period="60", file=str(output), excludeEmpty="true"
         )
-        expected = Scenario(0, DAY_S, profile=day.expected)
-        actual = Scenario(
-            0,
-            DAY_S,
-            profile=day.profile,
-            breakdowns=day.breakdowns,
-            sumo_elements=(ET.tostring(minutes, encoding="unicode"),),
-        )
-        run_episode(FixedTime(network, expected), actual, day.seed, network)
-        return _measure(output, network)
+        expected = shipped_demand(0, DAY_S, profile=day.expected)
+        actual = shipped_demand(0, DAY_S, profile=day.profile)
+        elements = (ET.tostring(minutes, encoding="unicode"),)
+        scenario = shipped_scenario(actual, day.breakdowns, elements)
+        fixed_time = FixedTime(expected, SHIPPED.ids, scenario.decision_s)
+        run(scenario, day.seed, lambda environment: fixed_time)
+        return _measure(output)
 
 
-def _measure(output: Path, network: RoadNetwork) -> Measurements:
-    edges = list(network.edge_lengths_m)
+def _measure(output: Path) -> Measurements:
+    net = load_net(NET_FILE)
+    edges = list(net.edges)
     columns = {edge: column for column, edge in enumerate(edges)}
     # per minute and edge: vehicle seconds, speed in m/s, occupancy in percent, vehicles that left
     raw = np.zeros((MINUTES, len(edges), 4))
@@ -90,19 +87,21 @@ def _measure(output: Path, network: RoadNetwork) -> Measurements:
         elif event == "end" and element.tag == "interval":
             element.clear()
     seconds, speed, occupancy, left = np.moveaxis(raw, 2, 0)
-    kilometres = np.array([network.edge_lengths_m[edge] for edge in edges]) / 1000
+    kilometres = np.array([net.edge_lanes[edge][0].length_m for edge in edges]) / 1000
     density = (seconds / 60 / kilometres).reshape(-1, SLOT_MINUTES, len(edges)).mean(axis=1)
-    lane_metres = np.zeros((len(JUNCTIONS), len(edges)))
-    for row, junction_id in enumerate(JUNCTIONS):
-        for lane in network.junctions[junction_id].lanes:
-            lane_metres[row, columns[lane.edge]] += lane.length_m
+    lane_metres = np.zeros((SHIPPED.n_agents, len(edges)))
+    for junction in shipped_scenario(shipped_demand(0)).network.junctions:
+        for lane in junction.lanes:
+            known = net.lanes[lane.id]
+            lane_metres[junction.agent_index, columns[known.edge]] += known.length_m
     incoming = (lane_metres > 0).astype(float)
     there = seconds @ incoming.T
+    speed_limit = max(lane.speed_limit for edge in edges for lane in net.edge_lanes[edge])
     mean_speed = 3.6 * (speed * seconds @ incoming.T) / np.maximum(there, 1e-9)
     return Measurements(
         density=density.round(2).astype(np.float32),
         vehicle_count=(left @ incoming.T).round().astype(np.int16),
-        avg_speed=np.where(there > 0, mean_speed, 3.6 * SPEED_LIMIT).round(1).astype(np.float32),
+        avg_speed=np.where(there > 0, mean_speed, 3.6 * speed_limit).round(1).astype(np.float32),
         occupancy=(occupancy / 100 @ lane_metres.T / lane_metres.sum(1))
         .round(4)
         .astype(np.float32),

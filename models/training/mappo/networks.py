@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
 from models.networks.network import Network
 from models.policy.form import HIDDEN_DIM, PolicyForm
 from models.policy.network import RecurrentPolicy, mask_logits, read_state_dict
-from models.training.mappo.problem import Weights
+
+Weights = Mapping[str, NDArray[np.float32]]  # arrays travel between processes as plain bytes
 
 
 class CentralCritic(nn.Module):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,10 +12,16 @@ from numpy.typing import NDArray
 from models.policy.form import HIDDEN_DIM
 from models.policy.inputs import InputLayout
 from models.policy.network import RecurrentPolicy, mask_logits
+from models.policy.step import PolicyStep
+from models.simulation.controllers import Controller, FixedPhase, PolicyController, run
+from models.simulation.environment import Environment
+from models.simulation.faults import WithLosses
 from models.simulation.metrics import Metrics
-from models.training.mappo.networks import avail_actions_of, make_policy
-from models.training.mappo.problem import Problem, Task, Weights
-from models.training.processes import make_pool
+from models.simulation.processes import make_pool
+from models.training.mappo.config import Config
+from models.training.mappo.networks import Weights, avail_actions_of, make_policy
+from models.training.mappo.traffic import Task, Traffic
+from models.training.signals import Signals
 
 
 @dataclass(frozen=True)
@@ -43,56 +48,67 @@ class Episode:
 class RolloutWorkers:
     """Processes that drive episodes. Which of them drives an episode makes no difference to it."""
 
-    def __init__(self, number: int, problem: Problem) -> None:
-        self._problem = problem
+    def __init__(self, number: int, traffic: Traffic, config: Config) -> None:
+        self._traffic, self._config = traffic, config
         self._pool = make_pool(number)
 
     def drive(self, weights: Weights, tasks: Sequence[Task]) -> list[Episode]:
         """Return the episodes in the order of their tasks, however long that takes."""
         heavy_first = sorted(range(len(tasks)), key=lambda number: -tasks[number].effort)
         running = {
-            number: self._pool.submit(_drive, self._problem, weights, tasks[number])
+            number: self._pool.submit(_drive, self._traffic, self._config, weights, tasks[number])
             for number in heavy_first
         }
         return [running[number].result() for number in range(len(tasks))]
 
-    def test(self, weights: Weights, runs: Sequence[tuple[Any, int]]) -> list[Metrics]:
-        """How the policy, as it is served, does in each scenario with its seed."""
-        running = [self._pool.submit(self._problem.test, weights, *run) for run in runs]
+    def test(self, weights: Weights, tasks: Sequence[Task]) -> list[Metrics]:
+        """Return how the policy, as it is served, does in each task."""
+        running = [self._pool.submit(judge_policy, self._traffic, weights, task) for task in tasks]
         return [future.result() for future in running]
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
 
 
-def _drive(problem: Problem, weights: Weights, task: Task) -> Episode:
-    return drive_episode(problem, make_policy(weights, problem.network), task)
+def judge_policy(traffic: Traffic, weights: Weights, task: Task) -> Metrics:
+    """Drive a task with the policy's most probable actions, as it is served."""
+    step = PolicyStep(weights, traffic.network)
+
+    def control(environment: Environment) -> Controller:
+        policy = PolicyController(step, traffic.network)
+        return WithLosses(policy, FixedPhase(), task.lost, task.seed) if task.lost else policy
+
+    return run(task.scenario, task.seed, control)
+
+
+def _drive(traffic: Traffic, config: Config, weights: Weights, task: Task) -> Episode:
+    return drive_episode(traffic, config, make_policy(weights, traffic.network), task)
 
 
 @torch.inference_mode()
-def drive_episode(problem: Problem, policy: RecurrentPolicy, task: Task) -> Episode:
+def drive_episode(traffic: Traffic, config: Config, policy: RecurrentPolicy, task: Task) -> Episode:
     """Drive one episode in this process with actions sampled from the policy."""
     rng = np.random.default_rng((task.seed, task.repeat))
-    junctions = problem.network.junctions
-    layout, avail_actions = InputLayout(problem.network), avail_actions_of(problem.network)
-    signals = problem.open(task)
+    lost_rng = np.random.default_rng(task.seed)
+    network = traffic.network
+    junctions = network.junctions
+    layout, avail_actions = InputLayout(network), avail_actions_of(network)
+    signals = Signals(task.scenario, config.reward, config.team_share)
     inputs, states, actions, free, rewards = [], [], [], [], []
     try:
-        observations, _ = signals.reset(task.seed)
+        observations = signals.reset(task.seed)
         hidden = torch.zeros(len(junctions), HIDDEN_DIM)
-        while signals.agents:
-            seen = {agent: observations[agent]["observation"] for agent in junctions}
-            inputs.append(layout.encode_all(seen))
+        while not signals.is_over:
+            inputs.append(layout.encode_all(observations))
             states.append(signals.state())
-            free.append([seen[each.id][each.n_phases] > 0 for each in junctions.values()])
+            free.append([observations[each.id][each.n_phases] > 0 for each in junctions.values()])
             logits, hidden = policy(torch.from_numpy(inputs[-1]), hidden)
             gumbel = rng.gumbel(size=logits.shape)
             chosen = (mask_logits(logits, avail_actions).numpy() + gumbel).argmax(axis=1)
             actions.append(chosen)
-            observations, reward, *_ = signals.step(
-                dict(zip(junctions, chosen.tolist(), strict=True))
-            )
-            rewards.append(list(reward.values()))
+            arrived = [0 if lost_rng.random() < task.lost else int(each) for each in chosen]
+            observations, reward = signals.step(dict(zip(junctions, arrived, strict=True)))
+            rewards.append(reward)
         states.append(signals.state())
         metrics = signals.metrics()
     finally:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,35 +13,58 @@ from tqdm import tqdm
 
 from models.training.checkpoint import write_atomically
 from models.training.mappo.config import Config
-from models.training.mappo.log import Log
 from models.training.mappo.networks import as_arrays
-from models.training.mappo.problem import Problem
 from models.training.mappo.rollout import Episode, RolloutWorkers
+from models.training.mappo.traffic import Traffic
 from models.training.mappo.trainer import Trainer
 
+COLUMNS = (
+    *("iteration", "reward", "waiting_s", "time_loss_s", "validation", "explained", "value_loss"),
+    *("policy_loss", "entropy", "kl", "clipped", "actor_steps", "wall_s"),
+)
 SHOWN = ("reward", "waiting_s", "time_loss_s", "validation", "kl")
 
 
-def train(config: Config, folder: Path, workers: int, problem: Problem, threads: int = 2) -> float:
+class Log:
+    """A CSV file with a row per iteration; rows after the last checkpoint are dropped."""
+
+    def __init__(self, path: Path, iteration: int) -> None:
+        self._path = path
+        rows = []
+        if path.exists():
+            with path.open(newline="") as file:
+                rows = [row for row in csv.DictReader(file) if int(row["iteration"]) < iteration]
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS)
+            writer.writeheader()
+            writer.writerows(rows)
+
+    def write(self, row: Mapping[str, float]) -> None:
+        with self._path.open("a", newline="") as file:
+            csv.DictWriter(file, COLUMNS).writerow(
+                {name: f"{value:.6g}" for name, value in row.items()}
+            )
+
+
+def train(config: Config, folder: Path, workers: int, traffic: Traffic, start: Path) -> float:
     """Run all iterations that the folder does not have yet; returns the best score so far.
 
     ``best.th`` is what validated best, ``last.th`` what the last iteration left.
 
     Args:
-        threads: of the learner, whatever the number of workers: sums in another order would bend
-            the curve.
+        start: the policy to begin with.
 
     Raises:
         InvalidPolicyFileError, InvalidCheckpointError: what to start or go on from is unusable.
     """
-    torch.set_num_threads(threads)
-    trainer = Trainer(config, problem)
+    torch.set_num_threads(1)  # sums in another order would bend the curve
+    trainer = Trainer(config, traffic, start)
     folder.mkdir(parents=True, exist_ok=True)
     checkpoint = folder / "checkpoint.pt"
     if checkpoint.exists():
         trainer.resume(checkpoint)
     log = Log(folder / "log.csv", trainer.iteration)
-    pool = RolloutWorkers(workers, problem)
+    pool = RolloutWorkers(workers, traffic, config)
     progress = tqdm(total=config.iterations, initial=trainer.iteration, unit="iteration")
     try:
         while trainer.iteration < config.iterations:
@@ -68,13 +92,13 @@ def train(config: Config, folder: Path, workers: int, problem: Problem, threads:
 
 
 def validate(trainer: Trainer, pool: RolloutWorkers, folder: Path) -> float:
-    """Geometric mean of the greedy averaged policy's time loss in s on the validation's runs.
+    """Return the geometric mean of the averaged policy's time loss in s on validation.
 
     The weights with the lowest one so far are kept in ``best.th``.
     """
     weights = trainer.average_weights()
-    runs = trainer.problem.validation(trainer.config)
-    losses = [metrics.time_loss_s for metrics in pool.test(as_arrays(weights), runs)]
+    tasks = trainer.traffic.validation()
+    losses = [metrics.time_loss_s for metrics in pool.test(as_arrays(weights), tasks)]
     score = float(np.exp(np.mean(np.log(losses))))
     if score < trainer.best_score:
         trainer.best_score = score

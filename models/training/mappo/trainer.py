@@ -15,43 +15,49 @@ from torch.nn import functional
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from models.policy.form import HIDDEN_DIM, PolicyForm
-from models.policy.network import RecurrentPolicy
+from models.policy.network import RecurrentPolicy, read_state_dict
 from models.training.checkpoint import InvalidCheckpointError, read_checkpoint
-from models.training.mappo.advantages import compare_repeats, estimate_advantages, standardise
-from models.training.mappo.batch import Batch, in_chunks
 from models.training.mappo.config import Config
 from models.training.mappo.networks import (
     CentralCritic,
+    Weights,
     as_arrays,
     avail_actions_of,
     initialise,
-    mean_weights,
     pick,
     soften,
     unroll,
 )
-from models.training.mappo.objective import judge
-from models.training.mappo.problem import Problem, Task, Weights
+from models.training.mappo.ppo import (
+    Batch,
+    ValueScale,
+    clipped_loss,
+    compare_repeats,
+    estimate_advantages,
+    in_chunks,
+    standardise,
+)
 from models.training.mappo.rollout import Episode
-from models.training.mappo.value_scale import ValueScale
+from models.training.mappo.traffic import Task, Traffic
+from models.training.signals import state_dim
 
 
 class Trainer:
     """The networks, their optimisers, and one iteration's learning."""
 
-    def __init__(self, config: Config, problem: Problem) -> None:
-        self.config, self.problem = config, problem
-        network = problem.network
+    def __init__(self, config: Config, traffic: Traffic, start: Path | None = None) -> None:
+        self.config, self.traffic = config, traffic
+        network = traffic.network
         self.iteration = 0
         self.best_score = float("inf")
         torch.manual_seed(config.seed)
         self.actor = RecurrentPolicy(PolicyForm.of(network))
-        self.critic = CentralCritic(problem.state_dim, network.n_agents)
+        self.critic = CentralCritic(state_dim(traffic.example), network.n_agents)
         self.avail_actions = avail_actions_of(network)
         initialise(self.actor, self.actor.fc2, output_gain=0.01)
         initialise(self.critic, self.critic.values, output_gain=1.0)
-        if config.warm_start:
-            self.actor.load_state_dict(mean_weights(config.warm_start.split(","), network))
+        if start is not None:
+            self.actor.load_state_dict(read_state_dict(start, network))
         soften(self.actor, config.temperature)
         self.average = AveragedModel(
             self.actor,
@@ -72,7 +78,7 @@ class Trainer:
 
     def tasks(self) -> list[Task]:
         """Return this iteration's episodes, the same on every call."""
-        return self.problem.tasks(self.config, self.iteration)
+        return self.traffic.tasks(self.config, self.iteration)
 
     @torch.no_grad()
     def prepare(self, episodes: Sequence[Episode]) -> tuple[Batch, dict[str, float]]:
@@ -110,7 +116,7 @@ class Trainer:
     def state_dict(self) -> dict[str, Any]:
         """All that changes while training; random numbers are drawn anew from each iteration's."""
         return {
-            "config": asdict(self.config),
+            "config": self._settings(),
             "iteration": self.iteration,
             "best_score": self.best_score,
             "actor": self.actor.state_dict(),
@@ -123,6 +129,9 @@ class Trainer:
             "actor_scale": self.actor_scale,
         }
 
+    def _settings(self) -> dict[str, Any]:
+        return asdict(self.config) | self.traffic.settings
+
     def resume(self, path: Path) -> None:
         """Go on from a checkpoint.
 
@@ -130,7 +139,7 @@ class Trainer:
             InvalidCheckpointError: it is damaged, of another form, or of another configuration.
         """
         loaded = read_checkpoint(path, self.state_dict())
-        for name, value in asdict(self.config).items():
+        for name, value in self._settings().items():
             if loaded["config"][name] != value:
                 raise InvalidCheckpointError(
                     f"{path}: made with {name} {loaded['config'][name]!r}, not {value!r}; name"
@@ -196,7 +205,7 @@ class Trainer:
 
     def _step_actor(self, part: Batch) -> dict[str, float]:
         logits, _ = unroll(self.actor, part.inputs, part.hidden, self.avail_actions)
-        loss, measured = judge(logits, part, self.config.clip, self.config.entropy_bonus)
+        loss, measured = clipped_loss(logits, part, self.config.clip, self.config.entropy_bonus)
         self._descend(loss, self.actor, self.actor_optimizer)
         return measured
 

@@ -13,9 +13,9 @@ from greenwave.client import Client
 from greenwave.client.core.login import Login
 from load_tests.harness.system import System, application
 from models.networks.shipped import NET_FILE
-from models.simulation.city.scenario import CityScenario
-from models.simulation.environment import DECISION_S, Scenario
 from models.simulation.observation import Observation
+from models.simulation.scenario import RouteFiles, Scenario
+from models.simulation.shipped import DECISION_S, MORNING_RUSH_S, shipped_demand
 from models.sumo.importing import import_network
 from serve_app.demo import cli as demo
 from serve_app.demo.connect import prepare
@@ -24,9 +24,7 @@ from serve_app.demo.report import report
 from serve_app.demo.stage import city, shipped
 from tests.cluster.gateway.conftest import ENVIRONMENT, USER, wait_for
 
-SCENARIO = Scenario(duration_s=120 * DECISION_S)
-STAGE = shipped(SCENARIO)
-BEGIN_S = SCENARIO.begin_s
+STAGE = shipped(shipped_demand(MORNING_RUSH_S, 120 * DECISION_S))
 
 
 class Interrupted:
@@ -36,9 +34,6 @@ class Interrupted:
         self._inner = inner
         self._events = events
         self._decision = 0
-
-    def reset(self) -> None:
-        self._inner.reset()
 
     def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
         if event := self._events.get(self._decision):
@@ -94,7 +89,9 @@ def test_the_junctions_go_on_without_the_policy_and_recover_by_themselves(
         60: kill,
         80: wait_until_back,
     }
-    metrics, interrupted = demo.drive("policy", Interrupted(policy, events), STAGE, seed=1)
+    metrics, interrupted = demo.drive(
+        "policy", lambda _: Interrupted(policy, events), STAGE, seed=1
+    )
     assert not interrupted
     outages = policy.outages.outages
     first, second = outages[0], outages[-1]
@@ -113,7 +110,7 @@ def test_the_junctions_go_on_without_the_policy_and_recover_by_themselves(
 
 
 def decision_of(simulated_s: int) -> int:
-    return (simulated_s - BEGIN_S) // DECISION_S
+    return (simulated_s - MORNING_RUSH_S) // DECISION_S
 
 
 def status_of(client: Client) -> str:
@@ -137,11 +134,11 @@ def test_a_city_of_a_network_file_is_driven_with_its_users_routes(late, client, 
     )
     routes.write_text(f"<routes>{trips}</routes>")
     file, _ = import_network(NET_FILE)
-    stage = city(CityScenario(file, NET_FILE, (routes,), 0, 900))
+    stage = city(Scenario(file, NET_FILE, RouteFiles((routes,)), 0, 900))
     policy = demo.make_remote(client, run_id, stage, direct=False)
     wait_for(lambda: status_of(client) == "success", timeout_s=60)
     prepare(policy, late.url)
-    served, _ = demo.drive("policy", policy, stage, 1, stage.watch(client))
+    served, _ = demo.drive("policy", lambda _: policy, stage, 1, stage.watch(client))
     alone, _ = demo.drive("own programs", stage.peer, stage, 1)
     assert not policy.outages.outages
     assert len(policy.latencies_s) == 90 * 5

@@ -11,14 +11,14 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 from greenwave.client import Client
 from load_tests.harness.system import System, application
 from models.policy.form import SHIPPED_POLICY
-from models.simulation.controllers import Controller, PolicyController
-from models.simulation.environment import DECISION_S, Observations, Scenario
-from models.simulation.episode import run_episode
+from models.simulation.controllers import Control, policy_control, run
+from models.simulation.environment import Observations
 from models.simulation.metrics import Metrics
+from models.simulation.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
 from serve_app.demo.inference_controller import InferenceController
 from serve_app.demo.outages import OutageLog
 
-RUSH = Scenario(duration_s=1200)
+RUSH = shipped_scenario(shipped_demand(MORNING_RUSH_S, 1200))
 
 
 @pytest.fixture
@@ -29,22 +29,22 @@ def trained_url(system: System) -> Iterator[str]:
     system.remove("trained")
 
 
-def drive(controller: Controller, seed: int) -> tuple[list[dict[str, int]], Metrics]:
+def drive(control: Control, seed: int) -> tuple[list[dict[str, int]], Metrics]:
     taken: list[dict[str, int]] = []
 
     def keep(_: Observations, actions: dict[str, int]) -> None:
         taken.append(actions)
 
-    metrics = run_episode(controller, RUSH, seed, on_decision=keep)
+    metrics = run(RUSH, seed, control, keep)
     return taken, metrics
 
 
 def test_actions_and_figures_over_http_are_those_in_process(trained_url, run_id):
     with Client(trained_url) as client:
-        outages = OutageLog(RUSH.begin_s, DECISION_S)
+        outages = OutageLog(RUSH.begin_s, RUSH.decision_s)
         service = InferenceController(client, run_id, outages)
-        served, served_metrics = drive(service, seed=1)
-    expected, metrics = drive(PolicyController.from_file(SHIPPED_POLICY), seed=1)
+        served, served_metrics = drive(lambda environment: service, seed=1)
+    expected, metrics = drive(policy_control(RUSH, SHIPPED_POLICY), seed=1)
     assert not outages.outages
     assert len(expected) == RUSH.n_decisions
     for step, (over_http, in_process) in enumerate(zip(served, expected, strict=True)):

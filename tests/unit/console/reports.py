@@ -13,8 +13,8 @@ import numpy as np
 from deployments.console.replicas import Replica
 from deployments.feed.hub import COLLECT_S
 from deployments.feed.messages import Contents, Decision, Report, Source
-from models.networks.shipped import JUNCTIONS
-from models.policy.inputs import UNAVAILABLE, encode
+from models.networks.shipped import JUNCTIONS, SHIPPED
+from models.policy.inputs import InputLayout
 from models.policy.step import PolicyStep
 
 INFERENCE = Source("inference", "Inference", "replica-1")
@@ -32,8 +32,12 @@ def real_decision(policy: PolicyStep, file: str) -> Decision:
     """Make the decision of a policy, which began at another state than zeros."""
     agent = JUNCTIONS[SMALL].agent_index
     hidden = np.linspace(-0.5, 0.5, 128, dtype=np.float32)
-    step = policy(encode([agent], [OBSERVATION]), hidden[None], UNAVAILABLE[[agent]])
-    (probabilities,) = policy.probabilities(step.hidden, UNAVAILABLE[[agent]])
+    step = policy(
+        InputLayout(SHIPPED).encode([agent], [OBSERVATION]),
+        hidden[None],
+        SHIPPED.unavailable[[agent]],
+    )
+    (probabilities,) = policy.probabilities(step.hidden, SHIPPED.unavailable[[agent]])
     return Decision(
         0.0,
         "run",

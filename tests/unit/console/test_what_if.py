@@ -9,8 +9,8 @@ import torch
 
 from deployments.console.what_if import VALUES, AnotherPolicyError, NoDecisionError, WhatIf
 from deployments.feed.messages import Decision
-from models.networks.shipped import JUNCTIONS
-from models.policy.inputs import UNAVAILABLE, InputLayout, encode
+from models.networks.shipped import JUNCTIONS, SHIPPED
+from models.policy.inputs import InputLayout
 from models.policy.step import PolicyStep
 from tests.cities import agent_for, small_city
 from tests.cities import save as save_agent
@@ -25,7 +25,7 @@ PLACE = JUNCTIONS[SMALL].n_phases + 1 + LANE
 def save(path: Path, seed: int) -> PolicyStep:
     weights = random_state_dict(seed)
     torch.save(weights, path)
-    return PolicyStep(weights)
+    return PolicyStep(weights, SHIPPED)
 
 
 async def test_the_curve_is_what_the_policy_would_do_from_the_same_hidden_state(tmp_path):
@@ -38,9 +38,9 @@ async def test_the_curve_is_what_the_policy_would_do_from_the_same_hidden_state(
     assert decision.hidden is not None
     for at in (0, 20, 40):
         longer = [*OBSERVATION[:PLACE], VALUES[at], *OBSERVATION[PLACE + 1 :]]
-        inputs = encode([AGENT], [np.array(longer, np.float32)])
-        step = policy(inputs, decision.hidden[None], UNAVAILABLE[[AGENT]])
-        (expected,) = policy.probabilities(step.hidden, UNAVAILABLE[[AGENT]])
+        inputs = InputLayout(SHIPPED).encode([AGENT], [np.array(longer, np.float32)])
+        step = policy(inputs, decision.hidden[None], SHIPPED.unavailable[[AGENT]])
+        (expected,) = policy.probabilities(step.hidden, SHIPPED.unavailable[[AGENT]])
         told = [probabilities[at] for probabilities in curve["probabilities"]]
         assert told == pytest.approx(expected.tolist(), abs=1e-3)
     assert np.ptp(curve["probabilities"], axis=1).max() > 0.001

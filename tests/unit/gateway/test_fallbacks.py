@@ -13,13 +13,13 @@ from deployments.gateway.fallbacks import (
 )
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.schemas import FALLBACK_STATUS, SIGNAL_OF_ACTION
-from models.networks.shipped import JUNCTIONS
+from models.networks.shipped import JUNCTIONS, SHIPPED
 from models.signals.clock_plan import SAFE_PLAN, SHIPPED_PLAN, InvalidPlanError, read_plan
 from tests.unit.gateway.test_api import assert_error
 
 ACTION = "/traffic/action"
 DOWN = InferenceUnavailableError("unreachable")
-PLAN = read_plan()
+PLAN = read_plan(SHIPPED_PLAN, SHIPPED)
 SIDE_STREET = "300839359"
 
 
@@ -129,6 +129,8 @@ def test_without_a_plan_the_fallback_is_red():
 def test_the_plan_is_that_of_the_file_and_fits_the_safety_layer():
     assert configured_plan(GatewayOptions()) is None
     assert configured_plan(GatewayOptions(fallback="plan")) == PLAN
-    assert configured_plan(GatewayOptions(fallback="plan", safety=True)) == read_plan(SAFE_PLAN)
+    assert configured_plan(GatewayOptions(fallback="plan", safety=True)) == read_plan(
+        SAFE_PLAN, SHIPPED
+    )
     with pytest.raises(InvalidPlanError, match=r"behind the safety layer, phases of junction \S+ "):
         configured_plan(GatewayOptions(fallback="plan", safety=True, plan_file=SHIPPED_PLAN))

@@ -124,7 +124,7 @@ async def test_the_demonstration_shows_what_a_junction_would_get(client, bearer,
 
 def test_every_answer_leads_from_what_is_shown_to_a_phase_without_a_conflict(guard):
     monitors = make_monitors(SHIPPED)
-    layers = read_layers(Limits())
+    layers = read_layers(Limits(), SHIPPED)
     for junction in JUNCTIONS.values():
         shown = layers[junction.id].fresh
         for old, asked in product(range(junction.n_phases), repeat=2):
@@ -138,7 +138,7 @@ class TestDefectiveLayer:
     @pytest.fixture
     def guard(self):
         """Return one whose monitor knows of more conflicts than its layer heeds."""
-        layers = read_layers(Limits())
+        layers = read_layers(Limits(), SHIPPED)
         conflicts = {(8, 9)}  # two links that the side street's phase has green together
         monitors = make_monitors(SHIPPED) | {SIDE_STREET: ConflictMonitor(11, conflicts, set())}
         return SafetyGuard(layers, monitors)

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from deployments.stateful.replica.queues import StepResult
+from models.networks.shipped import SHIPPED
 from models.policy.step import PolicyStep
 from tests.reference import ReferencePolicy, random_state_dict
 
 WEIGHTS = random_state_dict()
-POLICY = PolicyStep(WEIGHTS)
+POLICY = PolicyStep(WEIGHTS, SHIPPED)
 REFERENCE = ReferencePolicy(WEIGHTS)
 
 BIG = "joinedS_265580996_300839357"

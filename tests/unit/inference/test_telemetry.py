@@ -13,7 +13,8 @@ from deployments.request_times import RouteTimes
 from deployments.stateful.protocol import Key
 from deployments.stateful.replica.batcher import Batcher
 from models.maps.road_map import MAX_DRAWN
-from models.policy.inputs import UNAVAILABLE, encode
+from models.networks.shipped import SHIPPED
+from models.policy.inputs import InputLayout
 from models.policy.step import PolicyStep
 from tests.cities import agent_for, city_of_size
 from tests.unit.inference.policies import POLICY, SMALL, observations
@@ -40,7 +41,8 @@ async def test_a_decision_has_what_the_policy_observed_remembered_and_chose(serv
         assert decision.step == result.step == n
         assert decision.probabilities[decision.action] == pytest.approx(confidence)
         assert decision.hidden is not None
-        again = POLICY(encode([1], [obs]), decision.hidden[None], UNAVAILABLE[[1]])
+        inputs = InputLayout(SHIPPED).encode([1], [obs])
+        again = POLICY(inputs, decision.hidden[None], SHIPPED.unavailable[[1]])
         assert again.confidences[0] == pytest.approx(confidence)
 
 

@@ -7,9 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.networks.shipped import JUNCTIONS
+pytest.importorskip("libsumo", reason="SUMO is not installed")
+
+from models.networks.shipped import JUNCTIONS, SHIPPED
+from models.policy.file import read_weights
 from models.policy.form import SHIPPED_POLICY
-from models.policy.network import read_state_dict
+from models.policy.step import PolicyStep
 from models.simulation.controllers import PolicyController
 from models.simulation.observation import Observation
 
@@ -24,7 +27,7 @@ def recorded() -> dict[str, np.ndarray]:
 
 
 def replay(recorded: dict[str, np.ndarray]) -> np.ndarray:
-    controller = PolicyController.from_file(SHIPPED_POLICY)
+    controller = PolicyController(PolicyStep.load(SHIPPED_POLICY, SHIPPED), SHIPPED)
     actions = []
     for decision in range(len(recorded["actions"])):
         observations: dict[str, Observation] = {j: recorded[j][decision] for j in JUNCTIONS}
@@ -34,8 +37,7 @@ def replay(recorded: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def test_weights_have_the_documented_form() -> None:
-    state = read_state_dict(SHIPPED_POLICY)
-    assert sum(tensor.numel() for tensor in state.values()) == 102_788
+    assert sum(each.size for each in read_weights(SHIPPED_POLICY, SHIPPED).values()) == 102_788
 
 
 def test_recording_is_an_hour_of_real_observations(recorded: dict[str, np.ndarray]) -> None:

@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from models.networks.shipped import SHIPPED
 from models.policy.file import read_weights
-from models.policy.form import STATE_DICT_SHAPES, InvalidPolicyFileError
+from models.policy.form import InvalidPolicyFileError, PolicyForm
 from models.policy.network import RecurrentPolicy
 from tests.reference import random_state_dict
 
@@ -20,30 +21,30 @@ def path(tmp_path):
 
 
 def test_the_networks_own_state_dict_is_a_policy_file(path):
-    torch.save(RecurrentPolicy().state_dict(), path)
-    read = read_weights(path)
-    assert {name: tuple(w.shape) for name, w in read.items()} == STATE_DICT_SHAPES
+    torch.save(RecurrentPolicy(PolicyForm.of(SHIPPED)).state_dict(), path)
+    read = read_weights(path, SHIPPED)
+    assert {name: tuple(w.shape) for name, w in read.items()} == PolicyForm.of(SHIPPED).shapes
     assert sum(w.size for w in read.values()) == 102_788
 
 
 def test_values_survive_saving_and_reading(path):
     weights = random_state_dict()
     torch.save(OrderedDict(weights), path)
-    for name, read in read_weights(path).items():
+    for name, read in read_weights(path, SHIPPED).items():
         np.testing.assert_array_equal(read, weights[name])
 
 
 def test_parameters_are_read_as_plain_arrays(path):
     weights = random_state_dict()
     torch.save({name: nn.Parameter(w) for name, w in weights.items()}, path)
-    np.testing.assert_array_equal(read_weights(path)["fc1.weight"], weights["fc1.weight"])
+    np.testing.assert_array_equal(read_weights(path, SHIPPED)["fc1.weight"], weights["fc1.weight"])
 
 
 def test_a_tensor_that_lies_across_its_storage_is_read_as_it_is(path):
     weights = random_state_dict()
     weights["fc1.weight"] = torch.arange(3 + 24 * 128.0)[3:].reshape(24, 128).T
     torch.save(weights, path)
-    np.testing.assert_array_equal(read_weights(path)["fc1.weight"], weights["fc1.weight"])
+    np.testing.assert_array_equal(read_weights(path, SHIPPED)["fc1.weight"], weights["fc1.weight"])
 
 
 def without(name: str) -> dict[str, Tensor]:
@@ -82,19 +83,19 @@ INF_BIAS = torch.full((4,), float("inf"))
 def test_another_content_is_refused_with_its_reason(path, content, reason):
     torch.save(content, path)
     with pytest.raises(InvalidPolicyFileError) as refusal:
-        read_weights(path)
+        read_weights(path, SHIPPED)
     assert reason in str(refusal.value)
     assert str(path) in str(refusal.value)
 
 
 def test_a_missing_file_is_refused(path):
     with pytest.raises(InvalidPolicyFileError, match="no such file"):
-        read_weights(path)
+        read_weights(path, SHIPPED)
 
 
 def test_a_folder_is_refused(tmp_path):
     with pytest.raises(InvalidPolicyFileError, match="not a PyTorch state dict"):
-        read_weights(tmp_path)
+        read_weights(tmp_path, SHIPPED)
 
 
 @pytest.mark.parametrize("kept", [0, 1, 100, 5000])
@@ -102,7 +103,7 @@ def test_a_truncated_file_is_refused(path, kept):
     torch.save(random_state_dict(), path)
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(InvalidPolicyFileError, match="not a PyTorch state dict"):
-        read_weights(path)
+        read_weights(path, SHIPPED)
 
 
 class Hostile:
@@ -121,11 +122,11 @@ def test_a_hostile_pickle_runs_no_code(path, tmp_path, save):
     witness = tmp_path / "witness"
     save({"fc1.weight": Hostile(witness)}, path)
     with pytest.raises(InvalidPolicyFileError):
-        read_weights(path)
+        read_weights(path, SHIPPED)
     assert not witness.exists()
 
 
 def test_a_whole_module_in_place_of_its_state_dict_is_refused(path):
-    torch.save(RecurrentPolicy(), path)
+    torch.save(RecurrentPolicy(PolicyForm.of(SHIPPED)), path)
     with pytest.raises(InvalidPolicyFileError):
-        read_weights(path)
+        read_weights(path, SHIPPED)

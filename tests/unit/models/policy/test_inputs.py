@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.networks.shipped import JUNCTIONS, MAX_OBS
-from models.policy.inputs import count_out_of_range, encode, encode_all
+from models.networks.shipped import JUNCTIONS, MAX_OBS, SHIPPED
+from models.policy.inputs import InputLayout
+
+LAYOUT = InputLayout(SHIPPED)
 
 
 def test_all_junctions_stand_in_table_order_padded_and_with_their_own_bit() -> None:
@@ -11,7 +13,7 @@ def test_all_junctions_stand_in_table_order_padded_and_with_their_own_bit() -> N
         junction.id: np.linspace(0.5, 1, junction.obs_size, dtype=np.float32)
         for junction in reversed(list(JUNCTIONS.values()))
     }
-    inputs = encode_all(observations)
+    inputs = LAYOUT.encode_all(observations)
     assert inputs.shape == (5, 24)
     assert inputs.dtype == np.float32
     np.testing.assert_array_equal(inputs[:, MAX_OBS:], np.eye(5))
@@ -21,7 +23,7 @@ def test_all_junctions_stand_in_table_order_padded_and_with_their_own_bit() -> N
 
 
 def test_an_agent_may_stand_in_several_rows_and_see_nothing() -> None:
-    inputs = encode([3, 3], [[0.25, 0.5], []])
+    inputs = LAYOUT.encode([3, 3], [[0.25, 0.5], []])
     assert inputs[0, :3].tolist() == [0.25, 0.5, 0]
     assert not inputs[1, :MAX_OBS].any()
     assert inputs[:, MAX_OBS:].tolist() == [[0, 0, 0, 1, 0]] * 2
@@ -29,5 +31,5 @@ def test_an_agent_may_stand_in_several_rows_and_see_nothing() -> None:
 
 def test_values_that_no_training_has_had_are_counted() -> None:
     agents = [0, 1, 1]
-    inputs = encode(agents, [[1.0] * 19, [0.0] * 8, [-0.1, 1.5, 1.0, *[0.0] * 5, 0.2]])
-    assert count_out_of_range(agents, inputs) == (3, 19 + 8 + 8)
+    inputs = LAYOUT.encode(agents, [[1.0] * 19, [0.0] * 8, [-0.1, 1.5, 1.0, *[0.0] * 5, 0.2]])
+    assert LAYOUT.count_out_of_range(agents, inputs) == (3, 19 + 8 + 8)

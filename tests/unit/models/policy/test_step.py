@@ -2,23 +2,25 @@ import numpy as np
 import pytest
 import torch
 
-from models.networks.shipped import JUNCTIONS, SHIPPED
-from models.policy.inputs import encode
+from models.networks.shipped import SHIPPED
+from models.policy.form import PolicyForm
+from models.policy.inputs import InputLayout
 from models.policy.network import RecurrentPolicy, mask_logits
 from models.policy.step import PolicyStep
 from tests.reference import Doubles, ReferencePolicy, random_state_dict
 
 UNAVAILABLE = SHIPPED.unavailable
+encode = InputLayout(SHIPPED).encode
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("scale", [0.5, 1.0, 5.0])
 def test_a_run_of_batched_steps_equals_the_formulas(seed, scale):
     weights = random_state_dict(seed, scale)
-    step, reference = PolicyStep(weights), ReferencePolicy(weights)
+    step, reference = PolicyStep(weights, SHIPPED), ReferencePolicy(weights)
     rng = np.random.default_rng(seed)
     agents = [0, 1, 2, 3, 4, 0, 2]
-    junctions = list(JUNCTIONS)
+    junctions = list(SHIPPED.junctions)
     hidden = np.zeros((len(agents), 128), np.float32)
     expected: list[Doubles | None] = [None] * len(agents)
     for _ in range(40):
@@ -40,13 +42,13 @@ def test_a_run_of_batched_steps_equals_the_formulas(seed, scale):
 
 def test_numpy_and_torch_agree_on_one_step():
     weights = random_state_dict()
-    network = RecurrentPolicy()
+    network = RecurrentPolicy(PolicyForm.of(SHIPPED))
     network.load_state_dict(weights)
     rng = np.random.default_rng(1)
     agents = [agent % 5 for agent in range(64)]
     inputs = encode(agents, rng.normal(size=(64, 19)).tolist())
     hidden = np.tanh(rng.normal(size=(64, 128))).astype(np.float32)
-    result = PolicyStep(weights)(inputs, hidden, UNAVAILABLE[agents])
+    result = PolicyStep(weights, SHIPPED)(inputs, hidden, UNAVAILABLE[agents])
     with torch.no_grad():
         logits, new_hidden = network(torch.from_numpy(inputs), torch.from_numpy(hidden))
         available = torch.from_numpy(~UNAVAILABLE[agents])
@@ -59,7 +61,7 @@ def test_numpy_and_torch_agree_on_one_step():
 def test_an_unavailable_action_is_never_chosen_however_large_its_logit():
     weights = random_state_dict()
     weights["fc2.bias"][2:] = 1e6
-    result = PolicyStep(weights)(
+    result = PolicyStep(weights, SHIPPED)(
         encode([1, 0], [[0.1], [0.1]]), np.zeros((2, 128), np.float32), UNAVAILABLE[[1, 0]]
     )
     assert result.actions[0] in (0, 1)
@@ -70,7 +72,7 @@ def test_an_unavailable_action_is_never_chosen_however_low_the_others_logits():
     weights = random_state_dict()
     weights["fc2.bias"][:] = -1e30
     hidden = np.zeros((1, 128), np.float32)
-    result = PolicyStep(weights)(encode([1], [[0.1]]), hidden, UNAVAILABLE[[1]])
+    result = PolicyStep(weights, SHIPPED)(encode([1], [[0.1]]), hidden, UNAVAILABLE[[1]])
     assert result.actions[0] in (0, 1)
     assert result.confidences[0] == 0.5
 
@@ -78,7 +80,7 @@ def test_an_unavailable_action_is_never_chosen_however_low_the_others_logits():
 @pytest.mark.filterwarnings("error")
 def test_a_row_that_overflows_is_marked_and_spoils_no_other():
     weights = random_state_dict()
-    step = PolicyStep(weights)
+    step = PolicyStep(weights, SHIPPED)
     usual = encode([3], [[0.5, 0.25]])
     wild = encode([3], [[3e38, -3e38] * 9])
     hidden = np.zeros((2, 128), np.float32)
@@ -94,7 +96,7 @@ def test_finite_weights_whose_logits_overflow_are_marked(weight):
     weights = random_state_dict()
     weights["fc2.weight"][:] = weight
     weights["rnn.bias_ih"][:] = 5.0
-    result = PolicyStep(weights)(
+    result = PolicyStep(weights, SHIPPED)(
         encode([0, 1], [[1.0]] * 2), np.full((2, 128), 0.9, np.float32), UNAVAILABLE[[0, 1]]
     )
     assert not result.finite.any()
@@ -105,13 +107,15 @@ def test_finite_weights_whose_logits_overflow_are_marked(weight):
 def test_a_hidden_state_that_is_not_finite_is_marked(value):
     hidden = np.zeros((5, 128), np.float32)
     hidden[:, 7] = value
-    result = PolicyStep(random_state_dict())(encode(range(5), [[1.0]] * 5), hidden, UNAVAILABLE)
+    result = PolicyStep(random_state_dict(), SHIPPED)(
+        encode(range(5), [[1.0]] * 5), hidden, UNAVAILABLE
+    )
     assert not np.isfinite(result.hidden).all(axis=1).any()
     assert not result.finite.any()
 
 
 def test_hidden_states_are_never_written_again():
-    step = PolicyStep(random_state_dict())
+    step = PolicyStep(random_state_dict(), SHIPPED)
     inputs, before = encode([0, 1], [[1.0]] * 2), np.zeros((2, 128), np.float32)
     first = step(inputs, before, UNAVAILABLE[[0, 1]]).hidden
     kept = first.copy()
@@ -124,7 +128,7 @@ def test_hidden_states_are_never_written_again():
 @pytest.mark.filterwarnings("error")
 def test_saturated_gates_stay_finite():
     weights = random_state_dict(scale=1000.0)
-    step = PolicyStep(weights)
+    step = PolicyStep(weights, SHIPPED)
     result = step(encode([0], [[1e6] * 19]), np.full((1, 128), -1.0, np.float32), UNAVAILABLE[[0]])
     assert result.finite[0]
     assert np.abs(result.hidden).max() <= 1.0
@@ -133,7 +137,7 @@ def test_saturated_gates_stay_finite():
 
 def test_the_entropy_is_that_of_the_distribution_over_what_the_junction_can_do():
     weights = random_state_dict(scale=1.0)
-    step, network = PolicyStep(weights), RecurrentPolicy()
+    step, network = PolicyStep(weights, SHIPPED), RecurrentPolicy(PolicyForm.of(SHIPPED))
     network.load_state_dict(weights)
     hidden = np.random.default_rng(0).standard_normal((2, 128)).astype(np.float32)
     agents = [0, 1]

@@ -23,7 +23,8 @@ def play(decisions: int, seed: int, limits: Limits = LIMITS) -> int:
     Raises:
         AssertionError, ConflictError: something was shown that must not be.
     """
-    layers, monitors, signals = read_layers(limits), make_monitors(SHIPPED), read_signals(SHIPPED)
+    layers, signals = read_layers(limits, SHIPPED), read_signals(SHIPPED)
+    monitors = make_monitors(SHIPPED)
     bounds = Bounds(limits.min_green_s, limits.max_red_s)
     made = 0
     each = -(-decisions // (len(layers) * len(ADVERSARIES)))

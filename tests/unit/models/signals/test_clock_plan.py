@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from models.networks.shipped import JUNCTIONS
+from models.networks.shipped import JUNCTIONS, SHIPPED
 from models.signals.clock_plan import (
     DAY_S,
     SHIPPED_PLAN,
@@ -51,21 +51,21 @@ def file(tmp_path: Path) -> Callable[[Any], Path]:
 
 
 def test_the_cycle_repeats_from_midnight_on(file):
-    plan = read_plan(file(content()))
+    plan = read_plan(file(content()), SHIPPED)
     phases = [plan.at(MILL, second).phase for second in (0, 19.9, 20, 29, 30, 50)]
     assert phases == [0, 0, 1, 1, 0, 1]
     assert [plan.at(CENTER, second).phase for second in (0, 20, 30, 40, 50)] == [0, 1, 2, 3, 0]
 
 
 def test_a_period_holds_until_the_next_and_the_last_until_midnight(file):
-    plan = read_plan(file(content()))
+    plan = read_plan(file(content()), SHIPPED)
     seconds = (0, 27_000 - 1, 27_000, DAY_S - 1, DAY_S, DAY_S + 27_000, -1)
     begins = ("00:00", "00:00", "07:30", "07:30", "00:00", "07:30", "07:30")
     assert [plan.at(MILL, each).plan for each in seconds] == [f"test {begin}" for begin in begins]
 
 
 def test_an_offset_moves_the_cycle(file):
-    plan = read_plan(file(content()))
+    plan = read_plan(file(content()), SHIPPED)
     assert 27_000 % 50 == 0
     assert [plan.at(MILL, 27_000 + each).phase for each in (0, 4.9, 5, 44, 45)] == [1, 1, 0, 0, 1]
 
@@ -75,13 +75,13 @@ def test_plan_repeats():
 
 
 def test_a_plan_survives_its_file(tmp_path: Path):
-    plan = read_plan()
+    plan = read_plan(SHIPPED_PLAN, SHIPPED)
     (tmp_path / "copy.json").write_text(plan_as_json(plan))
-    assert read_plan(tmp_path / "copy.json") == plan
+    assert read_plan(tmp_path / "copy.json", SHIPPED) == plan
 
 
 def test_the_shipped_plan_shows_every_phase_of_every_junction_in_every_hour():
-    plan = read_plan()
+    plan = read_plan(SHIPPED_PLAN, SHIPPED)
     for hour in range(24):
         for junction in JUNCTIONS.values():
             hours = {plan.at(junction.id, hour * 3600 + second).phase for second in range(240)}
@@ -121,15 +121,15 @@ def without(junction_id: str) -> dict[str, Any]:
 )
 def test_what_is_no_plan_is_refused_with_the_reason(file, change, says):
     with pytest.raises(InvalidPlanError, match=says):
-        read_plan(file(content() | change))
+        read_plan(file(content() | change), SHIPPED)
 
 
 def test_a_missing_file_and_one_that_is_no_json_are_refused(tmp_path: Path):
     with pytest.raises(InvalidPlanError, match="cannot be read: No such file"):
-        read_plan(tmp_path / "none.json")
+        read_plan(tmp_path / "none.json", SHIPPED)
     (tmp_path / "broken.json").write_text("{")
     with pytest.raises(InvalidPlanError, match="is no plan"):
-        read_plan(tmp_path / "broken.json")
+        read_plan(tmp_path / "broken.json", SHIPPED)
 
 
 def test_no_phase_is_shorter_than_its_yellow_and_minimum_green():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from models.networks.shipped import SHIPPED
 from models.signals.safety import Decision, Limits, SafetyLayer, Shown, Step, read_layers
 
 PHASES = ("GGrr", "rrGG", "rGrG")
@@ -82,4 +83,4 @@ def test_what_cannot_be_is_refused(asked, shown, says):
 
 def test_a_bound_that_cannot_be_kept_is_refused_with_the_junction():
     with pytest.raises(ValueError, match=r"junction \w+: max_red_s must be at least"):
-        read_layers(Limits(max_red_s=30))
+        read_layers(Limits(max_red_s=30), SHIPPED)

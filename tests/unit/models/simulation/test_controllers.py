@@ -1,76 +1,219 @@
-"""Max pressure serves the largest queue; the policy controller carries state and masks actions."""
+"""Controllers: what greedy and max pressure choose, and what a policy keeps between decisions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import pytest
 import torch
 
-from models.networks.shipped import JUNCTIONS
+pytest.importorskip("libsumo", reason="SUMO is not installed")
+
+from models.networks.form import LaneBehind, NetworkFile
+from models.networks.shipped import FOLDER, SHIPPED
+from models.policy.form import PolicyForm
 from models.policy.network import RecurrentPolicy
+from models.policy.step import PolicyStep
+from models.signals.clock_plan import read_plan
 from models.simulation.controllers import (
+    GREEDY,
+    MAX_PRESSURE,
+    Controller,
+    FixedPhase,
     KeepPhase,
-    MaxPressure,
+    LongestQueue,
+    PlanByClock,
     PolicyController,
+    QueueRule,
     RandomPhases,
 )
-from models.simulation.observation import Observation, encode_observation
-from models.simulation.road_network import read_network
+from models.simulation.faults import WithLosses, WithOutage
+from models.simulation.observation import Observation
+
+# The only lane from the west goes straight on and left; phase 1 serves its left turns alone.
+NETWORK = NetworkFile.model_validate(
+    {
+        "name": "crossing",
+        "junctions": [
+            {
+                "id": "a",
+                "agent_index": 0,
+                "phases": [{"state": "GGr"}, {"state": "rGr"}, {"state": "rrG"}],
+                "lanes": [{"id": "west", "capacity": 10}, {"id": "north", "capacity": 10}],
+                "links": [
+                    {"lane": "west", "to": "east"},
+                    {"lane": "west", "to": "far", "turn": "l"},
+                    {"lane": "north", "to": "south"},
+                ],
+            }
+        ],
+    }
+)
 
 
-def observe(queues: dict[str, list[float]] | None = None) -> dict[str, Observation]:
+def choice(rule: QueueRule, present: int = 0, **queues: int) -> int:
+    controller = LongestQueue(NETWORK, rule)
+    return controller.decide({"a": present}, lambda lane: queues.get(lane, 0))["a"]
+
+
+def test_greedy_serves_the_largest_queue():
+    assert choice(GREEDY, west=3, north=2) == 0
+    assert choice(GREEDY, west=3, north=4) == 2
+
+
+def test_a_phase_that_serves_a_part_of_a_lane_is_no_substitute_for_one_that_serves_all():
+    assert choice(GREEDY, present=1, west=3) == 0
+    assert choice(MAX_PRESSURE, present=1, west=3) == 0
+
+
+def test_the_present_phase_stays_where_none_is_better():
+    assert choice(GREEDY, present=2) == 2
+    assert choice(GREEDY, present=2, west=2, north=2) == 2
+
+
+def test_max_pressure_minds_what_stands_downstream():
+    assert choice(MAX_PRESSURE, west=5, north=4) == 0
+    assert choice(MAX_PRESSURE, west=5, north=4, east=3, far=3) == 2
+    assert choice(GREEDY, west=5, north=4, east=3, far=3) == 0
+
+
+def test_another_phase_must_lead_by_the_hysteresis():
+    rule = GREEDY._replace(hysteresis=2.0)
+    assert choice(rule, west=3, north=5) == 0
+    assert choice(rule, west=3, north=6) == 2
+
+
+def test_without_shares_a_phase_counts_all_vehicles_of_a_lane_that_it_serves_in_part():
+    rule = GREEDY._replace(shared=False)
+    assert choice(rule, present=1, west=3) == 1
+    assert choice(rule, present=2, west=3) == 0
+
+
+def with_left_turns_that_give_way() -> NetworkFile:
+    junction = {
+        "id": "a",
+        "agent_index": 0,
+        "phases": [{"state": "GgG"}, {"state": "GGr"}],
+        "lanes": [{"id": each, "capacity": 10} for each in ("west", "west_left", "east")],
+        "links": [
+            {"lane": "west", "to": "far"},
+            {"lane": "west_left", "to": "north", "turn": "l"},
+            {"lane": "east", "to": "near"},
+        ],
+    }
+    return NetworkFile.model_validate({"name": "arterial", "junctions": [junction]})
+
+
+@pytest.mark.parametrize("rule", [GREEDY, MAX_PRESSURE])
+def test_left_turns_get_a_green_of_their_own_though_another_phase_serves_all_ways(rule):
+    controller = LongestQueue(with_left_turns_that_give_way(), rule)
+    for left, phase in ((8, 1), (2, 0)):
+        queues = {"west": 5, "west_left": left, "east": 3}
+        assert controller.decide({"a": 0}, lambda lane: queues.get(lane, 0))["a"] == phase  # noqa: B023
+
+
+def test_vehicles_behind_a_lane_too_short_for_any_count_with_their_share():
+    junction = NETWORK.junctions[0]
+    short = junction.lanes[0].model_copy(update={"behind": (LaneBehind(lane="avenue", share=0.5),)})
+    lanes = (short, *junction.lanes[1:])
+    network = NETWORK.model_copy(
+        update={"junctions": (junction.model_copy(update={"lanes": lanes}),)}
+    )
+    for avenue, phase in ((8, 0), (4, 2)):
+        queues = {"avenue": avenue, "north": 3}
+        chosen = LongestQueue(network).decide({"a": 2}, lambda lane: queues.get(lane, 0))  # noqa: B023
+        assert chosen["a"] == phase
+
+
+def observe(seed: int = 0) -> dict[str, Observation]:
+    rng = np.random.default_rng(seed)
     return {
-        junction.id: encode_observation(
-            0,
-            junction.n_phases,
-            True,
-            (queues or {}).get(junction.id, [0] * junction.n_lanes),
-            [10] * junction.n_lanes,
-        )
-        for junction in JUNCTIONS.values()
+        each.id: rng.random(each.obs_size).astype(np.float32) for each in SHIPPED.junctions.values()
     }
 
 
-def test_max_pressure_turns_to_the_side_street_when_only_it_waits() -> None:
-    controller = MaxPressure(read_network())
-    actions = controller.act(observe({"300839359": [0, 0, 0, 0, 8]}))
-    assert actions == {**dict.fromkeys(JUNCTIONS, 0), "300839359": 1}
-
-
-def test_max_pressure_keeps_the_phase_for_a_small_difference() -> None:
-    controller = MaxPressure(read_network(), hysteresis=100)
-    assert set(controller.act(observe({"300839359": [0, 0, 0, 0, 8]})).values()) == {0}
-
-
-def test_policy_controller_never_takes_an_unavailable_action() -> None:
-    policy = RecurrentPolicy()
+def policy_of(change: Callable[[RecurrentPolicy], None] = lambda _: None) -> PolicyController:
+    torch.manual_seed(0)
+    policy = RecurrentPolicy(PolicyForm.of(SHIPPED))
     with torch.no_grad():
+        change(policy)
+    return PolicyController(PolicyStep(policy.state_dict(), SHIPPED), SHIPPED)
+
+
+def test_a_policy_never_takes_an_unavailable_action() -> None:
+    def prefer_the_last(policy: RecurrentPolicy) -> None:
         policy.fc2.weight.zero_()
         policy.fc2.bias.copy_(torch.tensor([0.0, 1.0, 2.0, 3.0]))
-    actions = PolicyController(policy).act(observe())
-    assert actions == {j.id: j.n_phases - 1 for j in JUNCTIONS.values()}
+
+    actions = policy_of(prefer_the_last).act(observe())
+    assert actions == {each.id: each.n_phases - 1 for each in SHIPPED.junctions.values()}
 
 
-def test_reset_brings_the_policy_controller_back_to_its_start() -> None:
-    torch.manual_seed(0)
-    controller = PolicyController(RecurrentPolicy())
-    rng = np.random.default_rng(0)
-    stretch = [
-        observe({j.id: rng.integers(0, 10, j.n_lanes).tolist() for j in JUNCTIONS.values()})
-        for _ in range(30)
-    ]
-    first = [controller.act(observations) for observations in stretch]
-    controller.reset()
-    assert [controller.act(observations) for observations in stretch] == first
+def test_a_policy_keeps_its_hidden_states_for_one_run() -> None:
+    def confidences(steps: int) -> np.ndarray:
+        controller = policy_of()
+        for _ in range(steps):
+            controller.act(observe())
+        return controller._hidden
+
+    assert (confidences(2) == confidences(2)).all()
+    assert (confidences(1) != confidences(2)).any()
 
 
-def test_keep_phase_asks_for_nothing() -> None:
+def test_keep_phase_requests_nothing_and_a_fixed_phase_always_the_same() -> None:
     assert KeepPhase().act(observe()) == {}
+    assert FixedPhase().act(observe()) == dict.fromkeys(SHIPPED.ids, 0)
 
 
-def test_random_phases_are_all_drawn_and_repeat_after_a_reset() -> None:
-    controller = RandomPhases(seed=1)
-    first = [controller.act(observe()) for _ in range(100)]
-    for junction in JUNCTIONS.values():
+def test_random_phases_are_all_drawn_and_repeat_for_their_seed() -> None:
+    first, again = (
+        [controller.act(observe()) for _ in range(100)]
+        for controller in (RandomPhases(SHIPPED, 1), RandomPhases(SHIPPED, 1))
+    )
+    for junction in SHIPPED.junctions.values():
         assert {actions[junction.id] for actions in first} == set(range(junction.n_phases))
-    controller.reset()
-    assert [controller.act(observe()) for _ in range(100)] == first
+    assert again == first
+
+
+class Counting:
+    """Answers 1, and counts its steps."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def act(self, observations: object) -> dict[str, int]:
+        self.steps += 1
+        return dict.fromkeys(SHIPPED.ids, 1)
+
+
+@pytest.mark.parametrize(("share", "at_least", "at_most"), [(0.1, 0.07, 0.13), (1.0, 1.0, 1.0)])
+def test_answers_are_lost_as_often_as_the_share_says(
+    share: float, at_least: float, at_most: float
+) -> None:
+    controller = WithLosses(Counting(), FixedPhase(), share, seed=1)
+    actions = [action for _ in range(400) for action in controller.act(observe()).values()]
+    assert at_least <= actions.count(0) / len(actions) <= at_most
+
+
+def test_a_dead_policy_makes_no_step_and_begins_anew() -> None:
+    made: list[Counting] = []
+
+    def make() -> Controller:
+        made.append(Counting())
+        return made[-1]
+
+    controller = WithOutage(make, FixedPhase(), begin_s=10, end_s=25, decision_s=5)
+    actions = [controller.act(observe())["300839359"] for _ in range(8)]
+    assert actions == [1, 1, 0, 0, 0, 1, 1, 1]
+    assert [each.steps for each in made] == [2, 3]
+
+
+def test_the_plan_goes_on_by_the_clock_whether_it_decides_or_not() -> None:
+    plan, begin_s = read_plan(FOLDER / "greenwave.plan.json", SHIPPED), 27_000
+    fallback = PlanByClock(plan, begin_s, 5)
+    controller = WithOutage(Counting, fallback, begin_s=50, end_s=100, decision_s=5)
+    actions = [controller.act(observe()) for _ in range(20)]
+    for number in range(10, 20):
+        second = begin_s + 5 * number
+        assert actions[number] == {each: plan.at(each, second).phase for each in SHIPPED.ids}

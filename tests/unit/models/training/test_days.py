@@ -1,7 +1,12 @@
 from __future__ import annotations
 
-from models.simulation.breakdown import WIDE
-from models.simulation.demand import HOUR_S
+import pytest
+
+pytest.importorskip("libsumo", reason="SUMO is not installed")
+
+from models.networks.shipped import NET_FILE
+from models.simulation.daily_demand import HOUR_S
+from models.sumo.net import load_net
 from models.training.forecasts.days import WEEKEND, draw_day, is_weekend
 
 
@@ -18,7 +23,7 @@ def test_two_days_of_seven_are_weekend() -> None:
 
 
 def test_breakdowns_leave_a_lane_open() -> None:
-    lanes = dict(WIDE)
+    lanes = {edge: len(known) for edge, known in load_net(NET_FILE).edge_lanes.items()}
     breakdowns = [each for number in range(100) for each in draw_day(number).breakdowns]
     assert len(breakdowns) > 30
     for breakdown in breakdowns:

@@ -18,10 +18,13 @@ PIER = {"id": "pier", "agent_index": 0, "phases": PHASES, "lanes": LANES, "links
 
 def test_without_a_network_file_it_is_an_hour_of_the_shipped_network():
     stage = stage_of(parse_arguments([]))
-    assert (stage.network, stage.begin_s, stage.n_decisions) == (SHIPPED, 27_000, 720)
-    assert stage.instead is not stage.peer  # each goes through its own hour
+    assert (stage.network, stage.scenario.begin_s, stage.scenario.n_decisions) == (
+        SHIPPED,
+        27_000,
+        720,
+    )
     early = stage_of(parse_arguments(["--begin", "6:00", "--seconds", "600"]))
-    assert (early.begin_s, early.n_decisions) == (21_600, 120)
+    assert (early.scenario.begin_s, early.scenario.n_decisions) == (21_600, 120)
 
 
 @pytest.mark.parametrize(("queues", "phase"), [((0.5, 0.2), 0), ((0.5, 0.3), 1)])

@@ -1,8 +1,7 @@
-"""Chunks, the objective, and checkpoints."""
+"""Chunks, what an iteration learns, and checkpoints."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,34 +11,47 @@ import torch
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from models.networks.shipped import JUNCTIONS, N_ACTIONS, N_AGENTS, SHIPPED
-from models.policy.form import HIDDEN_DIM, INPUT_DIM, InvalidPolicyFileError
+from models.networks.shipped import SHIPPED
+from models.policy.form import HIDDEN_DIM, PolicyForm
 from models.policy.network import read_state_dict
 from models.simulation.metrics import Metrics
 from models.training.checkpoint import InvalidCheckpointError, write_atomically
-from models.training.mappo.batch import Batch
 from models.training.mappo.config import Config
 from models.training.mappo.networks import avail_actions_of, pick, unroll
+from models.training.mappo.ppo import Batch
 from models.training.mappo.rollout import Episode
-from models.training.mappo.shipped_problem import ShippedProblem
+from models.training.mappo.traffic import DrawnHours, Mix
 from models.training.mappo.trainer import Trainer
-from models.training.signals_env import STATE_DIM
+from models.training.signals import state_dim
 
-CONFIG = Config(critic_iterations=0, chunk=4, epochs=3, minibatches=2, episodes=2, repeats=1)
+CONFIG = Config(
+    critic_iterations=0,
+    chunk=4,
+    epochs=3,
+    minibatches=2,
+    episodes=2,
+    repeats=1,
+    rate_factor=1.0,
+    actor_rate=1.2e-3,
+)
+TRAFFIC = DrawnHours()
+N_AGENTS, N_ACTIONS = SHIPPED.n_agents, SHIPPED.n_actions
+INPUT_DIM = PolicyForm.of(SHIPPED).input_dim
+STATE_DIM = state_dim(TRAFFIC.example)
 N_DECISIONS = 12
 AVAIL_ACTIONS = avail_actions_of(SHIPPED)
 NO_METRICS = Metrics(0, 0, 0, {}, 0, 0)
 
 
-def trainer_of(config: Config) -> Trainer:
-    return Trainer(config, ShippedProblem())
+def trainer_of(config: Config, start: Path | None = None) -> Trainer:
+    return Trainer(config, TRAFFIC, start)
 
 
 def make_episode(seed: int) -> Episode:
     rng = np.random.default_rng(seed)
     inputs = rng.random((N_DECISIONS, N_AGENTS, INPUT_DIM), np.float32)
     inputs[..., -N_AGENTS:] = np.eye(N_AGENTS)
-    n_phases = [junction.n_phases for junction in JUNCTIONS.values()]
+    n_phases = [junction.n_phases for junction in SHIPPED.junctions.values()]
     return Episode(
         inputs=inputs,
         states=rng.random((N_DECISIONS + 1, STATE_DIM), np.float32),
@@ -76,7 +88,7 @@ def test_chunks_keep_what_belongs_together(batch: Batch) -> None:
 def test_phases_that_a_junction_lacks_are_never_drawn(batch: Batch) -> None:
     logits, _ = unroll(trainer_of(CONFIG).actor, batch.inputs, batch.hidden, AVAIL_ACTIONS)
     probabilities = logits.softmax(-1)
-    for junction in JUNCTIONS.values():
+    for junction in SHIPPED.junctions.values():
         assert (probabilities[..., junction.agent_index, junction.n_phases :] == 0).all()
 
 
@@ -135,7 +147,8 @@ def test_critic_learns_alone_at_first(batch: Batch) -> None:
 def test_actor_is_saved_in_the_form_that_is_served(tmp_path: Path) -> None:
     write_atomically(trainer_of(CONFIG).actor.state_dict(), tmp_path / "best.th")
     assert (
-        sum(tensor.numel() for tensor in read_state_dict(tmp_path / "best.th").values()) == 102_788
+        sum(tensor.numel() for tensor in read_state_dict(tmp_path / "best.th", SHIPPED).values())
+        == 102_788
     )
 
 
@@ -147,28 +160,13 @@ def test_initial_policy_is_nearly_uniform_with_orthogonal_weights() -> None:
     assert logits.abs().max() < 0.1
 
 
-def test_unusable_start_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "bad.th").write_bytes(b"not weights")
-    with pytest.raises(InvalidPolicyFileError, match="not a PyTorch state dict"):
-        trainer_of(replace(CONFIG, warm_start=str(tmp_path / "bad.th")))
-
-
-def test_start_from_several_policies_is_the_mean_of_their_weights(tmp_path: Path) -> None:
-    policies = [trainer_of(replace(CONFIG, seed=seed)).actor.state_dict() for seed in (1, 2)]
-    files = [str(tmp_path / f"{number}.th") for number in range(2)]
-    for file, policy in zip(files, policies, strict=True):
-        write_atomically(OrderedDict(policy), Path(file))
-    start = trainer_of(replace(CONFIG, warm_start=",".join(files))).actor.state_dict()
-    for name, tensor in start.items():
-        torch.testing.assert_close(tensor, (policies[0][name] + policies[1][name]) / 2)
-
-
 def test_softened_start_tries_more_and_prefers_the_same(batch: Batch, tmp_path: Path) -> None:
-    start = trainer_of(CONFIG).actor
-    torch.nn.init.normal_(start.fc2.bias)
-    write_atomically(start.state_dict(), tmp_path / "start.th")
-    sharp = trainer_of(replace(CONFIG, warm_start=str(tmp_path / "start.th"))).actor
-    soft = trainer_of(replace(CONFIG, warm_start=str(tmp_path / "start.th"), temperature=2)).actor
+    policy = trainer_of(CONFIG).actor
+    torch.nn.init.normal_(policy.fc2.bias)
+    start = tmp_path / "start.th"
+    write_atomically(policy.state_dict(), start)
+    sharp = trainer_of(CONFIG, start).actor
+    soft = trainer_of(replace(CONFIG, temperature=2), start).actor
     seen, hidden = batch.inputs[0].flatten(0, 1), batch.hidden.flatten(0, 1)
     with torch.no_grad():
         torch.testing.assert_close(2 * soft(seen, hidden)[0], sharp(seen, hidden)[0])
@@ -201,8 +199,11 @@ def test_resumed_trainer_learns_as_the_first_would_have(tmp_path: Path, batch: B
 
 def test_checkpoint_of_another_configuration_is_refused(tmp_path: Path) -> None:
     write_atomically(trainer_of(CONFIG).state_dict(), tmp_path / "checkpoint.pt")
-    with pytest.raises(InvalidCheckpointError, match=r"made with gamma 0.995, not 0.5"):
+    with pytest.raises(InvalidCheckpointError, match=r"made with gamma 0.97, not 0.5"):
         trainer_of(replace(CONFIG, gamma=0.5)).resume(tmp_path / "checkpoint.pt")
+    other = Trainer(CONFIG, DrawnHours(Mix(breakdowns=0.5)))
+    with pytest.raises(InvalidCheckpointError, match=r"made with breakdowns 0.2, not 0.5"):
+        other.resume(tmp_path / "checkpoint.pt")
 
 
 def test_optimiser_of_another_form_is_refused(tmp_path: Path) -> None:

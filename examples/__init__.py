@@ -1,0 +1,1 @@
+"""Examples: other software that uses the project's models and simulation."""

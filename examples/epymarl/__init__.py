@@ -1,0 +1,1 @@
+"""EPyMARL trains policies for any network that the service runs."""

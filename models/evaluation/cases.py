@@ -1,0 +1,200 @@
+"""What the shipped network's policy is evaluated in: levels of traffic, faults, and controllers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from models.evaluation.kept_runs import digest
+from models.networks.shipped import SHIPPED
+from models.policy.file import read_weights
+from models.policy.step import PolicyStep
+from models.signals.clock_plan import SAFE_PLAN, SHIPPED_PLAN, read_plan
+from models.simulation.controllers import (
+    Control,
+    Controller,
+    FixedPhase,
+    PlanByClock,
+    PolicyController,
+    QueueController,
+    QueueRule,
+    RandomPhases,
+)
+from models.simulation.daily_demand import HOUR_S, DailyDemand
+from models.simulation.faults import WithLosses, WithOutage
+from models.simulation.fixed_time import FixedTime
+from models.simulation.programs import actuated
+from models.simulation.scenario import Scenario
+from models.simulation.shipped import (
+    DECISION_S,
+    MORNING_RUSH_S,
+    shipped_demand,
+    shipped_scenario,
+    with_breakdown,
+)
+
+TEST_SEEDS = range(1, 21)  # no training and no validation has them
+
+EVENING_RUSH_S = 17 * HOUR_S
+POLICY = "policy"
+GUARDED = " behind the safety layer"
+GUARDED_POLICY, GUARDED_PLAN = f"{POLICY}{GUARDED}", f"plan{GUARDED}"
+OBSERVING = ("max pressure", POLICY)  # controllers that depend on the junctions' detectors
+
+MakeScenario = Callable[[int], Scenario]
+
+
+def _hour(begin_s: int, scale: float = 1.0, unusual: int | None = None) -> Scenario:
+    return shipped_scenario(shipped_demand(begin_s, scale=scale, unusual=unusual))
+
+
+def _broken(reads: float) -> Scenario:
+    return replace(_hour(MORNING_RUSH_S), detector_reads=reads)
+
+
+RUSH_HOUR = "rush hour, 7:30"
+# The scenario of a seed; the place of the incident is drawn, so its scenario depends on the seed.
+LEVELS: Mapping[str, MakeScenario] = {
+    "low, 21:00": lambda seed: _hour(21 * HOUR_S),
+    "medium, 12:00": lambda seed: _hour(12 * HOUR_S),
+    RUSH_HOUR: lambda seed: _hour(MORNING_RUSH_S),
+    "over-saturated, 7:30 and a quarter more": lambda seed: _hour(MORNING_RUSH_S, 1.25),
+    "incident, 17:00 and a closed lane": lambda seed: with_breakdown(
+        shipped_demand(EVENING_RUSH_S), np.random.default_rng(seed)
+    ),
+}
+
+
+class Stress(NamedTuple):
+    """Detectors that fail, or traffic that takes other routes, and whom it concerns.
+
+    Fixed time observes nothing, and SUMO's actuated controls have detectors of their own.
+    """
+
+    scenario: MakeScenario
+    controllers: tuple[str, ...]
+
+
+STRESS: Mapping[str, Stress] = {
+    "rush hour, one lane of each junction reads empty": Stress(
+        lambda seed: _broken(0.0), OBSERVING
+    ),
+    "rush hour, one lane of each junction reads half full": Stress(
+        lambda seed: _broken(0.5), OBSERVING
+    ),
+    "medium, 12:00, other turns and entries": Stress(
+        lambda seed: _hour(12 * HOUR_S, unusual=seed),
+        ("fixed time", "actuated", *OBSERVING),
+    ),
+    "rush hour, 7:30, other turns and entries": Stress(
+        lambda seed: _hour(MORNING_RUSH_S, unusual=seed),
+        ("fixed time", "actuated", *OBSERVING),
+    ),
+}
+
+
+def _fixed_time(scenario: Scenario) -> Controller:
+    if not isinstance(scenario.demand, DailyDemand):
+        raise TypeError("fixed times are designed for a daily demand")
+    return FixedTime(scenario.demand, SHIPPED.ids, scenario.decision_s)
+
+
+def _plan(scenario: Scenario, path: Path) -> Controller:
+    return PlanByClock(read_plan(path, SHIPPED), scenario.begin_s, scenario.decision_s)
+
+
+# Without hysteresis, light traffic makes signals change all the time, and each change costs yellow.
+OBSERVED_QUEUES = QueueRule(None, shared=False, yielding=1.0, hysteresis=1.0)
+
+PEERS: Mapping[str, Callable[[Scenario, int], Control]] = {
+    "random": lambda scenario, seed: lambda environment: RandomPhases(SHIPPED, seed),
+    "fixed time": lambda scenario, seed: lambda environment: _fixed_time(scenario),
+    "actuated": lambda scenario, seed: actuated(scenario, "actuated", begin_at_minimum=True),
+    "max pressure": lambda scenario, seed: partial(QueueController, OBSERVED_QUEUES),
+    GUARDED_PLAN: lambda scenario, seed: lambda environment: _plan(scenario, SAFE_PLAN),
+}
+
+# What is lost of the policy, and what answers instead; the policy is made anew after an outage.
+RED, PLAN = "RED", "plan"
+FALLBACKS: Mapping[str, Callable[[Scenario], Controller]] = {
+    RED: lambda scenario: FixedPhase(),
+    PLAN: lambda scenario: _plan(scenario, SHIPPED_PLAN),
+}
+MakePolicy = Callable[[], Controller]
+OUTAGES: Mapping[str, Callable[[MakePolicy, Controller, int], Controller]] = {
+    "1 % of answers lost": lambda policy, fallback, seed: WithLosses(
+        policy(), fallback, 0.01, seed
+    ),
+    "10 % of answers lost": lambda policy, fallback, seed: WithLosses(
+        policy(), fallback, 0.1, seed
+    ),
+    "dead for five minutes": lambda policy, fallback, seed: WithOutage(
+        policy, fallback, 600, 900, DECISION_S
+    ),
+    "dead all the time": lambda policy, fallback, seed: fallback,
+}
+OUTAGE_RUNS = [f"{outage}, {fallback}" for outage in OUTAGES for fallback in FALLBACKS]
+
+
+class Job(NamedTuple):
+    """A run to make.
+
+    Attributes:
+        policy: file of its weights, empty for the other controllers.
+        version: digest of what the controller is made from.
+    """
+
+    controller: str
+    policy: str
+    version: str
+    level: str
+    seed: int
+
+    @property
+    def scenario(self) -> Scenario:
+        make = STRESS[self.level].scenario if self.level in STRESS else LEVELS[self.level]
+        return replace(make(self.seed), guarded=self.controller.endswith(GUARDED))
+
+    def control(self, scenario: Scenario) -> Control:
+        if not self.policy:
+            return PEERS[self.controller](scenario, self.seed)
+        step = PolicyStep.load(Path(self.policy), SHIPPED)
+        policy = partial(PolicyController, step, SHIPPED)
+        outage, _, fallback = self.controller.rpartition(", ")
+        if outage not in OUTAGES:
+            return lambda environment: policy()
+        instead = FALLBACKS[fallback](scenario)
+        return lambda environment: OUTAGES[outage](policy, instead, self.seed)
+
+
+def plan_jobs(policy: Path, seeds: range) -> list[Job]:
+    """Return every controller at every level with every seed; complete seed by seed.
+
+    Raises:
+        InvalidPolicyFileError: the policy's file cannot be used.
+    """
+    read_weights(policy, SHIPPED)
+    version = digest(policy)
+
+    def job(controller: str, level: str, seed: int) -> Job:
+        if controller in PEERS:
+            return Job(controller, "", "", level, seed)
+        made_from = f"{version} {digest(SHIPPED_PLAN)}" if controller.endswith(PLAN) else version
+        return Job(controller, str(policy), made_from, level, seed)
+
+    controllers = (*PEERS, POLICY, GUARDED_POLICY)
+    return [
+        *(job(name, level, seed) for seed in seeds for level in LEVELS for name in controllers),
+        *(job(name, RUSH_HOUR, seed) for seed in seeds for name in OUTAGE_RUNS),
+        *(
+            job(name, level, seed)
+            for seed in seeds
+            for level, stress in STRESS.items()
+            for name in stress.controllers
+        ),
+    ]

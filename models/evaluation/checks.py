@@ -1,0 +1,65 @@
+"""What is looked at before anything is simulated: whether net, routes and policy fit together."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import sumo
+
+from models.networks.network import network_of
+from models.policy.step import PolicyStep
+from models.simulation.environment import sumo_command
+from models.simulation.scenario import InvalidScenarioError, Scenario
+from models.sumo.net import load_net
+
+
+def check_signals(scenario: Scenario) -> None:
+    """Compare the net's programs with what the network file says of its signals.
+
+    Raises:
+        InvalidNetworkError: the net cannot be read.
+        InvalidScenarioError: a signal is missing, or is another.
+    """
+    programs = load_net(scenario.net).programs
+    name, net = scenario.network.name, scenario.net.name
+    for junction in scenario.network.junctions:
+        if not programs.get(junction.id):
+            raise InvalidScenarioError(f"{net} has no signal {junction.id}, which {name} has.")
+        states = programs[junction.id][-1].states
+        if not states or not all(states):
+            raise InvalidScenarioError(
+                f"{net}: the program of signal {junction.id} has phases without states."
+            )
+        letters, expected = len(states[0]), len(junction.phases[0].state or "")
+        if letters != expected:
+            raise InvalidScenarioError(
+                f"{net}: signal {junction.id} has {letters} links, in {name} it has {expected}."
+            )
+
+
+def check_policy(scenario: Scenario, policy: Path) -> None:
+    """Read a policy as the service would.
+
+    Raises:
+        InvalidPolicyFileError: it is none, or of another city; both shapes are named.
+    """
+    PolicyStep.load(policy, network_of(scenario.network))
+
+
+def check_routes(scenario: Scenario) -> None:
+    """Let SUMO drive all vehicles once; it looks at the routes of each when it departs.
+
+    Raises:
+        InvalidScenarioError: such as for a route that leaves the network.
+    """
+    with TemporaryDirectory(prefix="greenwave-") as folder:
+        command = sumo_command(scenario, 0, Path(folder))
+        command[0] = str(Path(sumo.SUMO_HOME, "bin", "sumo"))
+        ran = subprocess.run(command, capture_output=True, text=True)
+    if ran.returncode:
+        reason = next((line for line in ran.stderr.splitlines() if line.strip()), "no reason")
+        raise InvalidScenarioError(
+            f"SUMO cannot drive {scenario.demand} on {scenario.net.name}: {reason}"
+        )

@@ -1,0 +1,155 @@
+"""A comparison on a user's city: every controller with every seed, a page, and figures in CSV."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from models.atomic_write import atomic_write
+from models.evaluation.checks import check_policy, check_routes, check_signals
+from models.evaluation.kept_runs import make_runs, read_run
+from models.networks.file import network_as_json
+from models.simulation.controllers import CONTROLS, policy_control, run
+from models.simulation.metrics import Metrics
+from models.simulation.scenario import Scenario
+
+POLICY = "policy"
+RULES = ("begin_s", "end_s", "decision_s", "yellow_s", "all_red_s", "min_green_s", "counts")
+KEPT, RUNS, QUEUES = "runs", "runs.csv", "queues.csv"
+COLUMNS = ("controller", "seed", "delay_s", "waiting_s", "trip_s", "demanded", "arrived")
+
+
+@dataclass(frozen=True)
+class CityRun:
+    """How one run went; times are means in seconds per vehicle of the demand.
+
+    Attributes:
+        delay_s: time loss and wait to depart, as RESCO defines it; a vehicle that never departed
+            waits until the end.
+        queues: by junction, mean number of standing vehicles on its incoming lanes.
+    """
+
+    controller: str
+    seed: int
+    delay_s: float
+    waiting_s: float
+    trip_s: float
+    demanded: int
+    arrived: int
+    queues: Mapping[str, float]
+
+    @classmethod
+    def of(cls, controller: str, seed: int, metrics: Metrics) -> CityRun:
+        return cls(
+            controller,
+            seed,
+            delay_s=round(metrics.time_loss_s, 3),
+            waiting_s=round(metrics.waiting_s, 3),
+            trip_s=round(metrics.travel_s, 3),
+            demanded=metrics.demanded,
+            arrived=metrics.arrived,
+            queues={name: round(queue, 3) for name, queue in metrics.queues.items()},
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared.
+
+    Attributes:
+        policy: a file in the form of :mod:`models.policy.form`, if one is compared.
+        seeds: of SUMO; the policy's training must not have had them.
+    """
+
+    scenario: Scenario
+    policy: Path | None
+    seeds: range
+
+    @property
+    def controllers(self) -> tuple[str, ...]:
+        return tuple(CONTROLS) if self.policy is None else (*CONTROLS, POLICY)
+
+    @cached_property
+    def same(self) -> dict[str, str]:
+        """What tells a kept run of this traffic and these rules from one of others."""
+        scenario = self.scenario
+        digest = hashlib.blake2b(network_as_json(scenario.network).encode(), digest_size=8)
+        for path in (scenario.net, *scenario.demand.files, *scenario.additional):
+            digest.update(hashlib.blake2b(path.read_bytes()).digest())
+        digest.update(repr([getattr(scenario, name) for name in RULES]).encode())
+        return {"sumo": version("eclipse-sumo"), "city": digest.hexdigest()}
+
+    def files(self, folder: Path) -> dict[Path, tuple[str, int]]:
+        """Return controller and seed of each run, by the file that keeps it."""
+        names = {each: each.replace(" ", "_") for each in self.controllers}
+        if self.policy is not None:  # another policy has runs of its own
+            weights = hashlib.blake2b(self.policy.read_bytes(), digest_size=8)
+            names[POLICY] += f"-{weights.hexdigest()}"
+        return {
+            folder / f"{name}-{seed}.json": (controller, seed)
+            for controller, name in names.items()
+            for seed in self.seeds
+        }
+
+
+def compare(comparison: Comparison, folder: Path, workers: int) -> list[CityRun]:
+    """Make the runs that the folder lacks and write every figure; returns all runs.
+
+    Raises:
+        InvalidNetworkError, InvalidScenarioError, InvalidPolicyFileError: the files do not fit;
+            nothing is written then.
+        OSError: the folder cannot be written.
+    """
+    check_signals(comparison.scenario)
+    if comparison.policy is not None:
+        check_policy(comparison.scenario, comparison.policy)
+    files, same = comparison.files(folder / KEPT), comparison.same
+    if any(read_run(path, same) is None for path in files):
+        check_routes(comparison.scenario)
+    jobs = {path: partial(_run, comparison, *cell, same) for path, cell in files.items()}
+    fields = CityRun.__dataclass_fields__
+    runs = [
+        CityRun(**{name: made[name] for name in fields})
+        for made in make_runs(jobs, same, workers).values()
+    ]
+    for name, rows in ((RUNS, _of_runs(runs)), (QUEUES, _of_queues(runs))):
+        _write_csv(folder / name, rows)
+    return runs
+
+
+def _run(
+    comparison: Comparison, controller: str, seed: int, same: Mapping[str, str]
+) -> dict[str, Any]:
+    scenario = comparison.scenario
+    if controller == POLICY and comparison.policy is not None:
+        metrics = run(scenario, seed, policy_control(scenario, comparison.policy))
+    else:
+        metrics = run(scenario, seed, CONTROLS[controller](scenario))
+    return asdict(CityRun.of(controller, seed, metrics)) | dict(same)
+
+
+def _of_runs(runs: Sequence[CityRun]) -> Iterable[Sequence[object]]:
+    yield COLUMNS
+    for each in runs:
+        yield [getattr(each, name) for name in COLUMNS]
+
+
+def _of_queues(runs: Sequence[CityRun]) -> Iterable[Sequence[object]]:
+    yield "controller", "seed", "signal", "standing"
+    for each in runs:
+        for signal, standing in each.queues.items():
+            yield each.controller, each.seed, signal, standing
+
+
+def _write_csv(path: Path, rows: Iterable[Sequence[object]]) -> None:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    with atomic_write(path) as file:
+        file.write(text.getvalue().encode())

@@ -1,1 +1,0 @@
-"""Any city in SUMO: its user's network and routes, one signal logic, and classic controllers."""

@@ -1,0 +1,95 @@
+"""The command-line options of a scenario: a network file, its traffic and its rules."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from models.networks.file import read_network_file
+from models.simulation.scenario import (
+    InvalidScenarioError,
+    RouteFiles,
+    Scenario,
+    read_sumocfg,
+)
+
+
+def add_scenario(parser: argparse.ArgumentParser, required: bool = True) -> None:
+    """Add the options that :func:`scenario_of` reads."""
+    parser.add_argument("--network", type=Path, required=required, help="network file of the city")
+    parser.add_argument(
+        "--sumocfg", type=Path, help="SUMO configuration with net, routes, begin and end"
+    )
+    parser.add_argument("--net", type=Path, help="SUMO network, without --sumocfg")
+    parser.add_argument(
+        "--routes", type=Path, nargs="+", default=[], help="SUMO route files, without --sumocfg"
+    )
+    parser.add_argument("--begin", type=int, help="second of SUMO's clock (default: --sumocfg's)")
+    parser.add_argument("--end", type=int, help="second of SUMO's clock (default: --sumocfg's)")
+    parser.add_argument(
+        "--counts",
+        choices=("standing", "all"),
+        default="standing",
+        help="vehicles of the observation: those that stand (default), or all on a lane",
+    )
+    for name, seconds, what in (
+        ("decision", 10, "from a decision to the next"),
+        ("yellow", 3, "of yellow where a phase changes"),
+        ("all-red", 0, "of red for all after the yellow"),
+        ("min-green", 0, "of green that a phase has at least"),
+    ):
+        parser.add_argument(
+            f"--{name}", type=int, default=seconds, metavar="S", help=f"{what} (default {seconds})"
+        )
+
+
+class _Renamed(argparse.Action):
+    """Refuses an option that has another name now."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        parser.error(f"{option_string} is now {self.const}")
+
+
+def add_renamed(parser: argparse.ArgumentParser, old: str, new: str) -> None:
+    """Add an old option that is refused with a message that names the new one."""
+    parser.add_argument(old, action=_Renamed, const=new, nargs="?", help=argparse.SUPPRESS)
+
+
+def scenario_of(options: argparse.Namespace) -> Scenario:
+    """Read what the options name.
+
+    Raises:
+        InvalidNetworkError, InvalidScenarioError: a file cannot be used, or an option is missing.
+    """
+    network = read_network_file(options.network)
+    begin_s, end_s = options.begin, options.end
+    if options.sumocfg is not None:
+        if options.net is not None or options.routes:
+            raise InvalidScenarioError("Say either --sumocfg, or --net and --routes.")
+        files = read_sumocfg(options.sumocfg)
+        net, routes, additional = files.net, files.routes, files.additional
+        begin_s = files.begin_s if begin_s is None else begin_s
+        end_s = files.end_s if end_s is None else end_s
+    else:
+        if options.net is None or not options.routes or end_s is None:
+            raise InvalidScenarioError("Say --sumocfg, or --net, --routes and --end.")
+        net, routes, additional = options.net, tuple(options.routes), ()
+    return Scenario(
+        network,
+        net,
+        RouteFiles(routes),
+        begin_s or 0,
+        end_s,
+        options.decision,
+        options.yellow,
+        options.all_red,
+        options.min_green,
+        options.counts,
+        additional,
+    )

@@ -1,1 +1,0 @@
-"""Training for any city: ``python -m models.training.city --help``, docs/training.md."""

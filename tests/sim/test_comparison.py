@@ -1,0 +1,135 @@
+"""``greenwave evaluate`` on a made-up town: every run once, one page; bad files are a sentence."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("libsumo", reason="SUMO is not installed")
+
+from models.evaluation.comparison import Comparison
+from models.networks.network import network_of
+from models.policy.inputs import InputLayout
+from models.simulation.controllers import CONTROLS, policy_control, run
+from models.simulation.environment import Environment
+from models.simulation.scenario import RouteFiles
+from serve_app.cli import main as cli
+from tests.cities import agent_for, save, small_city
+from tests.sim.towns import END_S, Town
+
+
+@pytest.fixture(scope="module")
+def town(tmp_path_factory):
+    return Town(tmp_path_factory.mktemp("town"))
+
+
+def words(town: Town, output: Path, *more: str, **files: Path) -> list[str]:
+    named = {"network": town.network, "net": town.net, "routes": town.routes} | files
+    options = [f"--{name}={path}" for name, path in named.items()]
+    return ["evaluate", *options, f"--end={END_S}", "--seeds=2", f"--output={output}", *more]
+
+
+def test_every_run_is_made_once_and_the_page_tells_of_all(town, tmp_path, capsys):
+    output = tmp_path / "out"
+    policy = save(agent_for(network_of(town.scenario.network)), tmp_path / "agent.th")
+    assert cli.main(words(town, output, f"--policy={policy}")) == 0
+    assert f"{output / 'evaluation.html'} compares" in capsys.readouterr().err.replace("\n", "")
+    page = (output / "evaluation.html").read_text()
+    controllers = [*CONTROLS, "policy"]
+    assert all(f"<td>{each}</td>" in page for each in controllers)
+    with (output / "runs.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["controller"], row["seed"]) for row in rows] == [
+        (each, seed) for each in controllers for seed in "12"
+    ]
+    assert {row["demanded"] for row in rows} == {"180"}
+    made = {path: path.stat().st_mtime_ns for path in (output / "runs").iterdir()}
+    assert len(made) == 14
+
+    (gone := min(made)).unlink()
+    save(agent_for(network_of(town.scenario.network), seed=1), policy)
+    assert cli.main(words(town, output, f"--policy={policy}")) == 0
+    again = {path: path.stat().st_mtime_ns for path in (output / "runs").iterdir()}
+    assert again.keys() > made.keys()
+    assert {path for path in again if again[path] != made.get(path)} == {
+        gone,
+        *(again.keys() - made.keys()),
+    }
+    assert len(again) == 16
+
+
+def test_other_rules_or_other_traffic_are_other_runs(town, tmp_path):
+    routes = tmp_path / "less.rou.xml"
+    routes.write_text(town.routes.read_text().replace("B1top1", "B0right0"))
+    scenarios = [
+        town.scenario,
+        replace(town.scenario, yellow_s=5),
+        replace(town.scenario, counts="all"),
+        replace(town.scenario, demand=RouteFiles((routes,))),
+    ]
+    digests = {Comparison(each, None, range(1)).same["city"] for each in scenarios}
+    assert len(digests) == 4
+
+
+def test_the_policy_takes_the_actions_that_its_network_defines(town, tmp_path):
+    network = network_of(town.scenario.network)
+    agent = agent_for(network)
+    layout = InputLayout(network)
+    hidden = torch.zeros(network.n_agents, 128)
+    with Environment(town.scenario) as environment:
+        observations = environment.reset(1)
+        while not environment.is_over:
+            inputs = torch.from_numpy(layout.encode_all(observations))
+            with torch.no_grad():
+                logits, hidden = agent(inputs, hidden)
+            logits[torch.from_numpy(network.unavailable)] = -np.inf
+            actions = map(int, logits.argmax(1))
+            observations = environment.step(dict(zip(network.ids, actions, strict=True)))
+        expected = environment.metrics()
+    control = policy_control(town.scenario, save(agent, tmp_path / "agent.th"))
+    assert run(town.scenario, 1, control) == expected
+
+
+def test_files_that_do_not_fit_are_a_sentence_and_nothing_is_written(town, tmp_path, capsys):
+    other = save(agent_for(small_city()), tmp_path / "other.th")
+    names = "bad.rou.xml", "bad.net.xml", "mute.net.xml", "short.net.xml", "bad.json"
+    routes, net, mute, short, file = (tmp_path / name for name in names)
+    edges = '<route edges="left0A0 B0right0"/>'
+    routes.write_text(f'<routes><vehicle id="a" depart="400">{edges}</vehicle></routes>')
+    net.write_text(town.net.read_text().replace('<tlLogic id="A0"', '<tlLogic id="Z0"'))
+    logic = re.compile(r'<tlLogic id="A0".*?</tlLogic>', re.DOTALL)
+    without = {mute: r' state="[^"]*"', short: r'(?<=state=")..'}
+    for path, part in without.items():
+        less = logic.sub(lambda found: re.sub(part, "", found[0]), town.net.read_text())  # noqa: B023
+        path.write_text(less)
+    content = json.loads(town.network.read_text())
+    for junction in content["junctions"]:
+        del junction["intergreen_s"]
+        for phase in junction["phases"]:
+            del phase["state"]
+    file.write_text(json.dumps(content))
+    bad = {
+        "fc1.weight has shape (128, 10), expected (128, 15)": {"policy": other},
+        "no such file": {"policy": tmp_path / "none.th"},
+        "No connection between edge 'left0A0' and edge 'B0right0'": {"routes": routes},
+        "nowhere.xml is not there": {"routes": tmp_path / "nowhere.xml"},
+        "bad.net.xml has no signal A0, which a town has": {"net": net},
+        "mute.net.xml: the program of signal A0 has phases without states": {"net": mute},
+        "short.net.xml: signal A0 has 14 links, in a town it has 16": {"net": short},
+        "without states of phases cannot be driven": {"network": file},
+    }
+    for said, files in bad.items():
+        assert cli.main(words(town, tmp_path / "out", **files)) == 1
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1
+        assert not (tmp_path / "out").exists()
+    assert cli.main(words(town, tmp_path / "out", "--seeds=0")) == 1
+    assert "--seeds and --workers must be at least 1" in capsys.readouterr().err

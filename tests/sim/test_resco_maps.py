@@ -1,0 +1,50 @@
+"""A public scenario, where it is at hand: imported with the sizes that are known, and driven."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("libsumo", reason="SUMO is not installed")
+
+from models.evaluation.resco import scenario_of
+from models.simulation.controllers import CONTROLS, run
+
+FOLDER = Path(os.environ.get("RESCO", Path(__file__).parents[2].parent / "shared/resco"))
+
+pytestmark = pytest.mark.skipif(
+    not FOLDER.is_dir(), reason="RESCO's scenarios are not there; name their folder with RESCO="
+)
+
+SIZES = {  # signals, most green phases, most incoming lanes
+    "cologne1": (1, 4, 8),
+    "cologne3": (3, 4, 8),
+    "cologne8": (8, 4, 6),
+    "ingolstadt1": (1, 3, 7),
+    "ingolstadt7": (7, 4, 12),
+    "ingolstadt21": (21, 4, 14),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_maps_are_imported_with_their_sizes(name):
+    junctions = scenario_of(FOLDER, name).network.junctions
+    phases = max(len(each.phases) for each in junctions)
+    assert (len(junctions), phases, max(len(each.lanes) for each in junctions)) == SIZES[name]
+
+
+def test_all_vehicles_of_the_hour_count_and_greedy_is_better_than_the_nets_programs():
+    scenario = scenario_of(FOLDER, "ingolstadt1")
+    fixed, greedy = (
+        run(scenario, 1, CONTROLS[each](scenario)) for each in ("fixed time", "greedy")
+    )
+    assert fixed.demanded == greedy.demanded == 1716
+    assert greedy.time_loss_s < fixed.time_loss_s
+
+
+def test_nobody_waits_for_ever_on_stubs_too_short_for_a_vehicle():
+    scenario = scenario_of(FOLDER, "ingolstadt7")
+    for controller in ("greedy", "max pressure"):
+        assert run(scenario, 1, CONTROLS[controller](scenario)).time_loss_s < 45

@@ -1,0 +1,312 @@
+"""Training: it ends with a policy that is served, and goes on where it was killed."""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+import torch
+
+pytest.importorskip("libsumo", reason="SUMO is not installed")
+
+from models.networks.file import network_as_json, read_network_file
+from models.networks.network import network_of
+from models.networks.shipped import NET_FILE, SHIPPED
+from models.policy.form import PolicyForm
+from models.policy.network import RecurrentPolicy, read_state_dict
+from models.policy.step import PolicyStep
+from models.simulation.controllers import CONTROLS, policy_control, run
+from models.simulation.daily_demand import HOUR_S
+from models.simulation.metrics import Metrics
+from models.simulation.scenario import Scenario
+from models.simulation.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
+from models.sumo.importing import import_network
+from models.training.__main__ import write_start
+from models.training.delays import Delays, agents_of_edges
+from models.training.greedy import fits
+from models.training.signals import Reward, Signals, state_dim
+from tests.cities import agent_for, save, small_city
+from tests.documentation import ROOT
+from tests.sim.test_environment import MILL, STATION, scenario_with
+
+pytestmark = pytest.mark.timeout(600)
+
+EVERY_SECOND = [
+    f'<trip id="{second}_{start}" depart="{second}" from="{start}" to="{end}"/>'
+    for second in range(3600, 3900, 4)
+    for start, end in (("west_to_station", "park_to_east"), ("north_to_market", "center_to_south"))
+]
+
+
+@pytest.fixture
+def scenario(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Scenario:
+    given: Scenario | None = getattr(request, "param", None)
+    if given is not None:
+        return given
+    return scenario_with(tmp_path_factory.mktemp("town"), "".join(EVERY_SECOND))
+
+
+def train(folder: Path, scenario: Scenario, *options: str) -> subprocess.CompletedProcess[str]:
+    network = folder / "town.json"
+    network.write_text(network_as_json(scenario.network))
+    command = [sys.executable, "-m", "models.training", f"--network={network}"]
+    files = [f"--net={scenario.net}", f"--routes={scenario.demand.files[0]}", f"--output={folder}"]
+    times = ["--begin=3600", "--end=4200"]
+    size = ["--episodes=2", "--validate-every=2"]
+    return subprocess.run(
+        [*command, *files, *times, *size, *options], capture_output=True, text=True
+    )
+
+
+def test_a_run_leaves_a_policy_that_serves_and_longer_runs_are_other_runs(tmp_path, scenario):
+    done = train(tmp_path, scenario, "--iterations=1")
+    assert done.returncode == 0, done.stderr
+    assert f"agent_path: {tmp_path / 'best.th'}" in done.stderr + done.stdout
+    for kept in ("best.th", "last.th"):
+        assert driven(scenario, tmp_path / kept).demanded == len(EVERY_SECOND)
+    with (tmp_path / "log.csv").open(newline="") as file:
+        assert [row["iteration"] for row in csv.DictReader(file)] == ["0", "1"]
+    again = train(tmp_path, scenario, "--iterations=2")
+    assert "made with iterations 1, not 2" in again.stderr
+    assert again.returncode == 1
+    assert "Traceback" not in again.stderr
+
+
+def driven(scenario: Scenario, weights: Path) -> Metrics:
+    return run(scenario, 1, policy_control(scenario, weights))
+
+
+def left_in(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--reward=speed", "reward 'speed' is not one of time_loss, waiting_change"),
+        ("--validate-every=0", "validate_every 0 is less than 1"),
+        ("--iterations=0", "iterations 0 is less than 1"),
+        ("--start=shy", "shy: no such file"),
+        ("--repeats=0", "repeats 0 is less than 1"),
+        ("--repeats=3", "2 episodes are not groups of 3 repeats"),
+    ],
+)
+def test_bad_input_is_told_in_a_sentence_and_nothing_is_written(tmp_path, scenario, option, said):
+    done = train(tmp_path, scenario, option)
+    assert done.returncode == 1
+    assert done.stderr.strip() == said
+    assert left_in(tmp_path) == ["town.json"]
+
+
+def test_a_net_of_another_city_is_refused_and_nothing_is_written(tmp_path, scenario):
+    other = read_network_file(ROOT / "configs" / "harbour.json")
+    done = train(tmp_path, replace(scenario, network=other))
+    assert done.stderr.strip() == "greenwave.net.xml has no signal pier, which harbour has."
+    assert left_in(tmp_path) == ["town.json"]
+
+
+def test_a_start_of_another_city_is_refused_and_nothing_is_written(tmp_path, scenario):
+    start = save(agent_for(small_city()), tmp_path / "other.th")
+    done = train(tmp_path, scenario, f"--start={start}")
+    assert done.returncode == 1
+    assert str(start) in done.stderr
+    assert "expected (128, 24)" in done.stderr
+    assert left_in(tmp_path) == ["other.th", "town.json"]
+
+
+@pytest.mark.parametrize("agent_id", [True, False], ids=["with one-hot", "without"])
+def test_any_policy_of_the_city_is_a_start_that_does_what_it_did(tmp_path, scenario, agent_id):
+    agent = save(agent_for(network_of(scenario.network), agent_id), tmp_path / "agent.th")
+    write_start(scenario.network, 0, tmp_path / "start.th", str(agent))
+    assert driven(scenario, tmp_path / "start.th") == driven(scenario, agent)
+
+
+def test_of_several_starts_the_mean_is_taken(tmp_path, scenario):
+    agents = [agent_for(network_of(scenario.network), seed=seed) for seed in (1, 2)]
+    files = [save(agent, tmp_path / f"{seed}.th") for seed, agent in enumerate(agents)]
+    write_start(scenario.network, 0, tmp_path / "start.th", ",".join(map(str, files)))
+    mean = torch.load(tmp_path / "start.th")
+    for name, weights in agents[0].state_dict().items():
+        assert torch.allclose(mean[name], (weights + agents[1].state_dict()[name]) / 2)
+
+
+def test_the_folder_of_another_citys_run_is_refused_and_stays_as_it_is(tmp_path, scenario):
+    start = tmp_path / "start.th"
+    torch.save(RecurrentPolicy(PolicyForm.of(small_city())).state_dict(), start)
+    before = start.read_bytes()
+    done = train(tmp_path, scenario)
+    assert f"{tmp_path} holds a run of another city; name another folder" in done.stderr
+    assert start.read_bytes() == before
+    assert left_in(tmp_path) == ["start.th", "town.json"]
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [shipped_scenario(shipped_demand(12 * HOUR_S)), None],
+    ids=["shipped network", "a user's city"],
+    indirect=True,
+)
+def test_rewards_add_up_to_the_delay_that_is_judged(scenario):
+    signals = Signals(scenario, "time_loss", team_share=0.0)
+    signals.reset(1)
+    total = 0.0
+    while not signals.is_over:
+        _, rewards = signals.step(dict.fromkeys(signals.network.ids, int(total) % 2))
+        total -= scenario.decision_s * rewards.sum()
+    metrics = signals.metrics()
+    signals.close()
+    assert total == pytest.approx(metrics.time_loss_s * metrics.demanded, rel=0.05)
+
+
+FIVE_MINUTES = shipped_scenario(shipped_demand(MORNING_RUSH_S, 300))
+
+
+def rewards_of(reward: Reward, team_share: float, steps: int) -> tuple[Signals, np.ndarray]:
+    """Keep all first phases; returns the open signals and the rewards (steps, agents)."""
+    signals = Signals(FIVE_MINUTES, reward, team_share)
+    signals.reset(1)
+    return signals, np.array([signals.step({})[1] for _ in range(steps)])
+
+
+def test_the_change_of_waiting_sums_up_to_the_waiting_at_the_end():
+    signals, rewards = rewards_of("waiting_change", 0.0, 60)
+    agent = SHIPPED.junctions[MILL].agent_index
+    waiting = signals._waiting_on(agent)
+    signals.close()
+    assert waiting > 60
+    assert -rewards[:, agent].sum() * 5 == pytest.approx(waiting)
+
+
+def test_the_team_share_adds_the_others_rewards():
+    own, mixed = (rewards_of("time_loss", share, 10) for share in (0.0, 0.5))
+    for signals, _ in (own, mixed):
+        signals.close()
+    (_, alone), (_, together) = own, mixed
+    np.testing.assert_allclose(together, alone + 0.5 * (alone.sum(1, keepdims=True) - alone))
+
+
+@pytest.mark.parametrize("reads", [None, 0.9])
+def test_the_state_shows_the_critic_the_whole_network_and_no_broken_detector(reads):
+    signals = Signals(replace(FIVE_MINUTES, detector_reads=reads), "time_loss", 0.0)
+    signals.reset(1)
+    empty = signals.state()
+    for _ in range(40):
+        signals.step({})
+    state, true = signals.state(), signals._environment.true_observations()
+    signals.close()
+    assert state.shape == empty.shape == (state_dim(FIVE_MINUTES),)
+    sizes = sum(each.obs_size for each in SHIPPED.junctions.values())
+    np.testing.assert_array_equal(state[:sizes], np.concatenate(list(true.values())))
+    assert (state[sizes:-3] > empty[sizes:-3]).sum() > 10  # and vehicles that no detector sees
+
+
+def test_edges_belong_to_the_signal_ahead_and_exits_to_the_one_behind():
+    network, _ = import_network(NET_FILE)
+    agents, index = agents_of_edges(NET_FILE, network), network_of(network).junctions
+    station, mill = index[STATION].agent_index, index[MILL].agent_index
+    assert agents["west_to_station"] == agents["station_to_west"] == station
+    assert agents["station_to_mill"] == mill
+    assert Delays(agents, len(index)) is not None
+
+
+def test_the_policy_begins_with_what_greedy_does(tmp_path, scenario):
+    watching = replace(scenario, counts="all")
+    write_start(watching.network, 0, tmp_path / "start.th")
+    started = driven(watching, tmp_path / "start.th").time_loss_s
+    greedy, fixed = (
+        run(scenario, 1, CONTROLS[each](scenario)).time_loss_s for each in ("greedy", "fixed time")
+    )
+    assert abs(started - greedy) < (fixed - greedy) / 4
+
+
+def test_a_city_with_more_phases_than_units_starts_from_random_weights(tmp_path, scenario):
+    one = scenario.network.junctions[0]
+    many = tuple(
+        one.model_copy(update={"id": f"a{number}", "agent_index": number}) for number in range(50)
+    )
+    assert fits(scenario.network)
+    city = scenario.network.model_copy(update={"junctions": many})
+    assert not fits(city)
+    write_start(city, 0, tmp_path / "start.th")
+    assert PolicyStep.load(tmp_path / "start.th", network_of(city)).form.n_agents == 50
+
+
+# A run for the shipped network, small.
+SMALL = (
+    *("--iterations", "3", "--episodes", "2", "--repeats", "2", "--duration-s", "120"),
+    *("--validate-every", "2", "--epochs", "2", "--validation-seeds", "1"),
+)
+
+
+def command(folder: Path, *options: str) -> list[str]:
+    return [sys.executable, "-m", "models.training", "--output", str(folder), *SMALL, *options]
+
+
+def read_curve(folder: Path) -> list[dict[str, str]]:
+    with (folder / "log.csv").open(newline="") as file:
+        return [{k: v for k, v in row.items() if k != "wall_s"} for row in csv.DictReader(file)]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished")
+    subprocess.run(command(folder, "--workers", "2"), check=True, capture_output=True)
+    return folder
+
+
+def test_a_run_leaves_a_curve_a_checkpoint_and_weights(finished):
+    curve = read_curve(finished)
+    assert [row["iteration"] for row in curve] == ["0", "1", "2", "3"]
+    assert [bool(row["validation"]) for row in curve] == [True, False, True, True]
+    assert all(float(row["time_loss_s"]) > 0 for row in curve[:3])
+    assert float(curve[2]["kl"]) > 0
+    read_state_dict(finished / "best.th", SHIPPED)
+
+
+def test_a_killed_run_goes_on_to_the_same_curve_with_another_number_of_workers(finished, tmp_path):
+    process = subprocess.Popen(command(tmp_path, "--workers", "1"), stderr=subprocess.DEVNULL)
+    while not (tmp_path / "checkpoint.pt").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    workers = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.wait()
+    _, alive = psutil.wait_procs(workers, timeout=30)
+    assert not alive  # workers end with the trainer
+    subprocess.run(command(tmp_path, "--workers", "1"), check=True, capture_output=True)
+    assert read_curve(tmp_path) == read_curve(finished)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ((), "checkpoint.pt: not a checkpoint"),
+        (("--start", "nan.th"), "nan.th: fc2.bias has values that are not finite"),
+        (("--faults", "2"), "faults 2.0 is not from 0 to 1"),
+        (("--folder", "x"), "--folder is now --output"),
+    ],
+)
+def test_what_a_run_cannot_begin_with_ends_it_with_a_sentence(tmp_path, finished, options, reason):
+    if not options:
+        (tmp_path / "checkpoint.pt").write_bytes(os.urandom(1000))
+    weights = read_state_dict(finished / "best.th", SHIPPED)
+    weights["fc2.bias"][0] = torch.nan
+    torch.save(weights, tmp_path / "nan.th")
+    done = subprocess.run(
+        command(tmp_path, *options),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode
+    assert reason in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,34 @@
+"""A made-up town with traffic, small enough for tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from models.networks.file import network_as_json
+from models.simulation.scenario import RouteFiles, Scenario
+from models.sumo.importing import import_network
+from tests.sim.made_nets import made_net
+
+END_S = 600
+TRIPS = (("left0A0", "B0right0"), ("bottom1B0", "B1top1"), ("right1B1", "A1left1"))
+
+
+class Town:
+    """Four signals, and a trip from three sides every ten seconds.
+
+    Attributes:
+        net, routes, network: the files.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.net, self.routes = made_net(folder / "town.net.xml"), folder / "town.rou.xml"
+        self.network = folder / "town.json"
+        trips = "".join(
+            f'<trip id="{second}_{start}" depart="{second}" from="{start}" to="{end}"/>'
+            for second in range(0, END_S, 10)
+            for start, end in TRIPS
+        )
+        self.routes.write_text(f"<routes>{trips}</routes>")
+        network, _ = import_network(self.net, "a town")
+        self.network.write_text(network_as_json(network))
+        self.scenario = Scenario(network, self.net, RouteFiles((self.routes,)), 0, END_S)

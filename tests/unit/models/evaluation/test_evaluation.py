@@ -1,0 +1,176 @@
+"""The evaluation's arithmetic and its report; runs are kept and not repeated."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import pytest
+
+pytest.importorskip("libsumo", reason="SUMO is not installed")
+
+from models.evaluation import __main__ as evaluate
+from models.evaluation.cases import (
+    GUARDED,
+    LEVELS,
+    OBSERVING,
+    OUTAGE_RUNS,
+    RUSH_HOUR,
+    STRESS,
+    Job,
+    plan_jobs,
+)
+from models.evaluation.report import Run, write_report
+from models.evaluation.statistics import estimate
+from models.networks.shipped import SHIPPED
+from models.policy.form import SHIPPED_POLICY, InvalidPolicyFileError
+from models.simulation.programs import Programs
+
+
+def make_run(controller: str, seed: int, time_loss_s: float, level: str = "rush") -> Run:
+    return Run(controller, "", level, seed, time_loss_s, 20.0, 120.0, 3600, 3700, 31.5)
+
+
+@pytest.mark.parametrize(
+    ("freedom", "expected"), [(1, 12.706), (4, 2.776), (9, 2.262), (19, 2.093), (100, 1.984)]
+)
+def test_the_interval_is_as_wide_as_students_table_says(freedom: int, expected: float) -> None:
+    values = np.arange(freedom + 1)
+    standard_error = values.std(ddof=1) / len(values) ** 0.5
+    assert estimate(values).half_width / standard_error == pytest.approx(expected, abs=5e-4)
+
+
+def test_interval_holds_the_truth_19_times_of_20() -> None:
+    rng = np.random.default_rng(1)
+    estimates = [estimate(rng.normal(3, 2, 20)) for _ in range(2000)]
+    held = [abs(each.mean - 3) < each.half_width for each in estimates]
+    assert np.mean(held) == pytest.approx(0.95, abs=0.015)
+
+
+def test_report_shows_means_with_intervals_and_paired_differences(tmp_path: Path) -> None:
+    runs = [make_run("policy", seed, 40.0 + seed) for seed in range(1, 6)]
+    runs += [make_run("fixed time", seed, 50.0 + seed) for seed in range(1, 6)]
+    write_report(runs, tmp_path)
+    text = (tmp_path / "policy.md").read_text()
+    assert "| | policy | fixed time |\n|---|---:|---:|\n| rush | 43.0 ± 2.0 | 53.0 ± 2.0 |" in text
+    assert "| | fixed time |\n|---|---:|\n| rush | -10.0 ± 0.0 |" in text
+    assert "outages" not in text  # none was simulated
+    assert (tmp_path / "policy.png").stat().st_size > 5_000
+
+
+def test_report_shows_outages_with_either_fallback_beside_policy_and_fixed_time(
+    tmp_path: Path,
+) -> None:
+    losses = {"policy": 45.0, "fixed time": 60.0}
+    losses |= {name: 100.0 * number for number, name in enumerate(OUTAGE_RUNS, 1)}
+    runs = [
+        make_run(name, seed, loss + seed, RUSH_HOUR)
+        for name, loss in losses.items()
+        for seed in (1, 2)
+    ]
+    write_report(runs, tmp_path)
+    text = (tmp_path / "policy.md").read_text()
+    assert "| | RED | plan |\n|---|---:|---:|\n| no outage | 46.5 ± 6.4 | 46.5 ± 6.4 |" in text
+    assert "| dead all the time | 701.5 ± 6.4 | 801.5 ± 6.4 |\n| fixed time all" in text
+
+
+def test_faults_and_unusual_traffic_have_a_table_of_their_own(tmp_path: Path) -> None:
+    (level, stress), *_ = STRESS.items()
+    runs = [make_run("policy", seed, 40.0 + seed, "rush") for seed in (1, 2)]
+    runs += [make_run(name, seed, 50.0 + seed, level) for name in OBSERVING for seed in (1, 2)]
+    write_report(runs, tmp_path)
+    text = (tmp_path / "policy.md").read_text()
+    assert f"| {level} |  |  | 51.5 ± 6.4 | 51.5 ± 6.4 |" in text
+    assert text.count(level) == 1
+    assert stress.controllers == OBSERVING
+
+
+def test_every_controller_is_a_job_wherever_it_is_compared_and_can_be_made() -> None:
+    jobs = plan_jobs(SHIPPED_POLICY, range(1, 3))
+    assert len(jobs) == len(set(jobs))
+    for level, stress in STRESS.items():
+        assert [job.controller for job in jobs if job.level == level] == [*stress.controllers] * 2
+    assert {job.controller for job in jobs if job.level == RUSH_HOUR} > {*OUTAGE_RUNS}
+    assert {job.level for job in jobs} == {*LEVELS, *STRESS}
+    observations = {each.id: [0.0] * each.obs_size for each in SHIPPED.junctions.values()}
+    for job in jobs:
+        scenario = job.scenario
+        assert scenario.guarded == job.controller.endswith(GUARDED)
+        control = job.control(scenario)
+        if not isinstance(control, Programs) and job.controller != "max pressure":
+            control(None).act(observations)  # type: ignore[arg-type]
+
+
+def test_policies_that_a_plan_replaces_count_for_the_plan_as_well() -> None:
+    jobs = plan_jobs(SHIPPED_POLICY, range(1, 2))
+    versions = {job.version for job in jobs if job.policy}
+    assert len(versions) == 2
+    (with_plan,) = [each for each in versions if " " in each]
+    assert {job.controller for job in jobs if job.version == with_plan} == {
+        each for each in OUTAGE_RUNS if each.endswith("plan")
+    }
+
+
+def run_quietly(job: Job) -> Mapping[str, Any]:
+    run = Run(job.controller, job.version, job.level, job.seed, 50.0, 20.0, 120.0, 1, 2, 3.0)
+    return run._asdict() | evaluate.SAME
+
+
+def run_again(job: Job) -> NoReturn:
+    raise AssertionError(f"{job} has been run before")
+
+
+def test_runs_that_the_file_or_the_folder_has_are_not_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [Job("fixed time", "", "", next(iter(LEVELS)), seed) for seed in (1, 2, 1)]
+    monkeypatch.setattr(evaluate, "run_job", run_quietly)
+    file, folder = tmp_path / "runs.csv", tmp_path / "unfinished"
+    runs = evaluate.evaluate(jobs, file, folder, workers=1)
+    assert [run.seed for run in runs] == [1, 2, 1]
+    assert len(list(folder.iterdir())) == 2
+    assert list(evaluate.read_runs(file)) == sorted(set(runs))
+    monkeypatch.setattr(evaluate, "run_job", run_again)
+    assert evaluate.evaluate(jobs, file, tmp_path / "other", workers=1) == runs
+    file.unlink()
+    assert evaluate.evaluate(jobs, file, folder, workers=1) == runs
+
+
+@pytest.mark.parametrize("option", ["--seeds", "--workers"])
+def test_impossible_number_is_refused_before_anything_is_made(
+    option: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["evaluate", option, "0"])
+    with pytest.raises(SystemExit):
+        evaluate.main()
+    assert f"{option} 0 is less than 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [[], ["--stress"], ["--only", "actuated"]])
+def test_a_part_of_the_runs_makes_no_report(
+    options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Job] = []
+    reported: list[object] = []
+
+    def keep(jobs: list[Job], *_: object) -> list[Job]:
+        made.extend(jobs)
+        return jobs
+
+    monkeypatch.setattr(sys, "argv", ["evaluate", "--seeds", "1", *options])
+    monkeypatch.setattr(evaluate, "evaluate", keep)
+    monkeypatch.setattr(evaluate, "write_report", reported.extend)
+    evaluate.main()
+    assert len(reported) == (0 if options else len(made))
+    if "--stress" in options:
+        assert {job.level for job in made} == set(STRESS)
+    if "--only" in options:
+        assert {job.controller for job in made} == {"actuated"}
+
+
+def test_unusable_policy_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidPolicyFileError, match="no such file"):
+        plan_jobs(tmp_path / "none.th", range(1, 2))

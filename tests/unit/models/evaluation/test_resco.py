@@ -1,0 +1,81 @@
+"""The scoreboard's cells and page; the scenarios themselves are where their user has them."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import version
+
+import pytest
+
+pytest.importorskip("libsumo", reason="SUMO is not installed")
+
+from models.evaluation.kept_runs import digest
+from models.evaluation.resco import (
+    TRAINED,
+    Result,
+    make_results,
+    read_results,
+    result_file,
+    scenario_of,
+    write_report,
+)
+from models.simulation.scenario import InvalidScenarioError
+
+SUMO = version("eclipse-sumo")
+
+
+def result(controller: str, seed: int, delay_s: float, sumo: str = SUMO) -> Result:
+    return Result("cologne8", controller, seed, sumo, delay_s, 10.0, 90.0, 2046, 2000)
+
+
+def test_a_folder_without_the_maps_is_named_in_a_sentence(tmp_path):
+    with pytest.raises(InvalidScenarioError, match=r"cologne1\.sumocfg is not there\."):
+        scenario_of(tmp_path, "cologne1")
+
+
+def test_finished_runs_are_not_made_again_unless_sumo_is_another(tmp_path):
+    cell = ("cologne8", "max pressure", 3)
+    kept = result("max pressure", 3, 24.4)
+    file = tmp_path / result_file(*cell)
+    file.write_text(json.dumps(kept._asdict()))
+    assert make_results(tmp_path / "nowhere", [cell], tmp_path, workers=1) == [kept]
+    file.write_text(json.dumps(kept._replace(sumo="1.9.0")._asdict()))
+    assert read_results(tmp_path) == []
+
+
+def test_the_page_has_means_intervals_and_what_was_published(tmp_path):
+    pytest.importorskip("matplotlib", reason="Matplotlib is not installed")
+    results = [result("greedy", seed, 20.0 + seed) for seed in (1, 2, 3)]
+    write_report([*results, result("fixed time", 1, 50.0)], tmp_path / "resco.md")
+    text = (tmp_path / "resco.md").read_text()
+    assert "| cologne8 | 3 | 22.0 ± 2.5 | 50.0 |" in text
+    assert "| cologne8 | 63.8 | 21.9 | 47.7 | 22.1 | 21.6 |" in text
+    assert (tmp_path / "resco.png").stat().st_size > 1000
+    runs = (tmp_path / "resco.csv").read_text().splitlines()
+    assert (len(runs), runs[1].split(",")[:3]) == (5, ["cologne8", "greedy", "1"])
+
+
+def test_all_that_is_kept_is_told_in_the_order_of_the_controllers(tmp_path):
+    results = [result("greedy", 2, 20.0), result("fixed time", 1, 50.0), result("greedy", 1, 21.0)]
+    for each in results:
+        file = result_file(each.map, each.controller, each.seed)
+        (tmp_path / file).write_text(json.dumps(each._asdict()))
+    assert read_results(tmp_path) == [results[1], results[2], results[0]]
+
+
+def test_trained_runs_count_for_their_weights_only_and_others_stand_between(tmp_path):
+    weights = tmp_path / "policies" / "cologne8.th"
+    cell = ("cologne8", TRAINED, 1)
+    assert make_results(tmp_path / "nowhere", [cell], tmp_path, workers=1) == []
+    weights.parent.mkdir()
+    weights.write_bytes(b"weights")
+    kept = result(TRAINED, 1, 20.0)._replace(policy=digest(weights))
+    peer = result("SB3 PPO", 1, 30.0)
+    for each in (kept, peer, result("greedy", 1, 21.0)):
+        file = result_file(each.map, each.controller, each.seed)
+        (tmp_path / file).write_text(json.dumps(each._asdict()))
+    assert make_results(tmp_path / "nowhere", [cell], tmp_path, workers=1) == [kept]
+    assert [each.controller for each in read_results(tmp_path)] == ["greedy", "SB3 PPO", TRAINED]
+    weights.write_bytes(b"other weights")
+    with pytest.raises(InvalidScenarioError):
+        make_results(tmp_path / "nowhere", [cell], tmp_path, workers=1)

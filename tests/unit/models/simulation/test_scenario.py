@@ -1,0 +1,66 @@
+"""Scenarios from a configuration of SUMO, and those that cannot be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from models.networks.file import InvalidNetworkError
+from models.networks.shipped import NET_FILE
+from models.simulation.scenario import (
+    InvalidScenarioError,
+    RouteFiles,
+    Scenario,
+    read_sumocfg,
+)
+from models.sumo.importing import import_network
+
+CONFIG = (
+    "<configuration><input><net-file value='a.net.xml'/><route-files value='b.rou.xml,c.rou.xml'/>"
+    "</input><time><begin value='3600.0'/><end value='7200'/></time></configuration>"
+)
+
+
+def test_a_configuration_names_files_beside_itself(tmp_path):
+    path = tmp_path / "town.sumocfg"
+    path.write_text(CONFIG)
+    files = read_sumocfg(path)
+    assert files.net == tmp_path / "a.net.xml"
+    assert files.routes == (tmp_path / "b.rou.xml", tmp_path / "c.rou.xml")
+    assert (files.begin_s, files.end_s, files.additional) == (3600, 7200, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("<configuration/>", "does not say its net-file"),
+        (CONFIG.replace("<end value='7200'/>", ""), "does not say its end"),
+        ("no XML", "is no SUMO configuration"),
+    ],
+)
+def test_a_configuration_that_lacks_something_is_refused(tmp_path, text, sentence):
+    path = tmp_path / "town.sumocfg"
+    path.write_text(text)
+    with pytest.raises(InvalidNetworkError, match=sentence):
+        read_sumocfg(path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"end_s": 0}, "The end, 0 s, is not after 0 s"),
+        ({"decision_s": 0}, "Decisions take a second at least"),
+        ({"min_green_s": -1}, "no time is negative"),
+        ({"all_red_s": 7}, "must be shorter than a decision"),
+        (
+            {"demand": RouteFiles((NET_FILE.with_name("none.rou.xml"),))},
+            r"none\.rou\.xml is not there",
+        ),
+    ],
+)
+def test_a_scenario_that_cannot_be_is_refused(changed, sentence):
+    network, _ = import_network(NET_FILE)
+    scenario = Scenario(network, NET_FILE, RouteFiles((NET_FILE,)), 0, 3600)
+    with pytest.raises(InvalidScenarioError, match=sentence):
+        replace(scenario, **changed)

@@ -1,0 +1,51 @@
+"""Record an hour of observations and actions: ``python -m tools.recorded_observations``.
+
+The file lets tests and load generators replay real observations without SUMO. Record it again when
+the weights or the observation change.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from models.networks.shipped import SHIPPED
+from models.policy.form import SHIPPED_POLICY
+from models.simulation.controllers import policy_control, run
+from models.simulation.environment import Observations
+from models.simulation.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
+
+ROOT = Path(__file__).parents[1]
+
+
+def record(weights: Path, target: Path, seed: int) -> None:
+    """Write a compressed npz: by junction id (T, obs_size) float32; ``actions`` (T, 5) int8."""
+    observed: list[Observations] = []
+    acted: list[list[int]] = []
+
+    def keep(observations: Observations, actions: dict[str, int]) -> None:
+        observed.append(observations)
+        acted.append([actions[junction] for junction in SHIPPED.ids])
+
+    scenario = shipped_scenario(shipped_demand(MORNING_RUSH_S))
+    run(scenario, seed, policy_control(scenario, weights), keep)
+    columns = {
+        junction: np.stack([observations[junction] for observations in observed])
+        for junction in SHIPPED.ids
+    }
+    np.savez_compressed(target, allow_pickle=False, actions=np.array(acted, np.int8), **columns)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--weights", type=Path, default=SHIPPED_POLICY)
+    parser.add_argument("--output", type=Path, default=ROOT / "tests/data/observations.npz")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    record(options.weights, options.output, options.seed)
+
+
+if __name__ == "__main__":
+    main()
