@@ -34,6 +34,11 @@ ACCEPTED: dict[str, str] = {
     ),
     "deployments.stateful.authority.leadership:LeaderLease.is_valid:"
     " `self._clock() <= self._until` for `self._clock() < self._until`": "one tick of a clock",
+    "deployments.stateful.authority.leadership:Leadership.first_epoch: 31 for 32 in"
+    " `self._partition.generation << 32`": "31 bits are enough for the terms of a partition",
+    "deployments.stateful.replica.session:Session._claim: 3 for 2 in `range(2)`": (
+        "one more turn of the event loop"
+    ),
     "deployments.stateful.authority.leadership:Leadership.retire: drop `self.require()`": (
         "the store refuses the write of a term that has lost the partition"
     ),

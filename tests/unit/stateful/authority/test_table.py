@@ -68,6 +68,14 @@ def test_calls_may_overtake_each_other():
             calls.accept(number)
 
 
+def test_a_call_that_was_overtaken_lets_no_older_one_in():
+    calls = CallFilter()
+    calls.accept(3 * REMEMBERED_CALLS)
+    calls.accept(2 * REMEMBERED_CALLS + 1)
+    with pytest.raises(StaleSessionError):
+        calls.accept(2 * REMEMBERED_CALLS)
+
+
 def test_the_memory_of_calls_is_bounded():
     calls = CallFilter()
     for number in range(1, 20 * REMEMBERED_CALLS, 2):

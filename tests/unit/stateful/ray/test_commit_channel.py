@@ -18,6 +18,7 @@ from deployments.stateful.protocol import (
     StaleSessionError,
     StateBatch,
     Version,
+    pack_frame,
 )
 from deployments.stateful.ray.channel import Address
 from deployments.stateful.ray.commit_channel import (
@@ -97,6 +98,12 @@ def test_a_commit_is_read_as_it_was_written(empty):
     assert np.array_equal(decoded.states, batch.states)
     assert decoded.receipts == batch.receipts
     assert all(type(each) is Receipt for of_key in decoded.receipts.values() for each in of_key)
+
+
+@pytest.mark.parametrize("header", [5, [], [1, 1, [], None, 5]])
+def test_a_frame_of_another_form_is_not_a_commit(header):
+    with pytest.raises(ValueError, match="not"):
+        decode_commit(pack_frame(header, STATES))
 
 
 async def test_the_next_owner_gets_what_was_committed(authority, channel):
