@@ -147,6 +147,30 @@ async def test_an_owner_that_dies_while_others_wait_is_noticed_soon():
 
 
 @simulated
+async def test_an_owner_is_not_probed_after_those_that_wait_have_left():
+    class CountingCluster(FakeCluster):
+        probes = 0
+
+        async def is_alive(self, replica: str) -> bool:
+            self.probes += 1
+            return await super().is_alive(replica)
+
+    cluster = CountingCluster()
+    authority = await make_authority(cluster=cluster)
+    owner, other = [await join(authority, name) for name in ("owner", "other")]
+    listening = keep(authority, owner)
+    await authority.checkout(owner, KEY)
+    waiting = asyncio.create_task(authority.checkout(other, KEY))
+    await asyncio.sleep(0.05)
+    waiting.cancel()
+    probes = cluster.probes
+    assert probes > 1
+    await asyncio.sleep(2 * OPTIONS.lease_s)
+    assert cluster.probes <= probes + 1
+    listening.cancel()
+
+
+@simulated
 async def test_what_is_wanted_while_its_owner_claims_is_recalled_after_the_claim():
     authority = await make_authority()
     session, other = await join(authority, "a"), await join(authority, "b")
