@@ -39,6 +39,9 @@ ACCEPTED: dict[str, str] = {
     "deployments.stateful.replica.session:Session._claim: 3 for 2 in `range(2)`": (
         "one more turn of the event loop"
     ),
+    "deployments.inference.shadow:Shadow._run: True for `not self._due`": (
+        "rounds are made earlier, and stepped in the same order"
+    ),
     "deployments.stateful.authority.leadership:Leadership.retire: drop `self.require()`": (
         "the store refuses the write of a term that has lost the partition"
     ),
