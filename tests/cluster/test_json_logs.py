@@ -79,8 +79,10 @@ async def test_lines_of_replicas_and_state_actors_have_fields(system: System, to
     ]
     assert replica.items() <= loaded[0].items(), "a line of no request, too"
 
-    cap = await until_told(system, "hidden_states_told_1_0", levelname="WARNING", **about)
-    assert cap["message"].startswith("1 hidden states are kept already")
+    cap = await until_told(
+        system, "hidden_states_told_1_0", levelname="WARNING", run="new", entity=JUNCTIONS[0]
+    )
+    assert cap["message"].startswith("All 1 hidden states (max_states) are in use")
     assert (cap["application"], cap["component_name"], cap["shard"]) == (
         "told",
         "hidden_states",
