@@ -79,9 +79,8 @@ async def test_lines_of_replicas_and_state_actors_have_fields(system: System, to
     ]
     assert replica.items() <= loaded[0].items(), "a line of no request, too"
 
-    cap = await until_told(
-        system, "hidden_states_told_1_0", levelname="WARNING", run="new", entity=JUNCTIONS[0]
-    )
+    state = {"run": "new", "entity": JUNCTIONS[0]}
+    cap = await until_told(system, "hidden_states_told_1_0", levelname="WARNING", **state)
     assert cap["message"].startswith("All 1 hidden states (max_states) are in use")
     assert (cap["application"], cap["component_name"], cap["shard"]) == (
         "told",

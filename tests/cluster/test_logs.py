@@ -1,4 +1,4 @@
-"""Across processes: what is refused, and the lines that tell of it, where they are said to be."""
+"""Refusals cross processes, and the logs of replicas and state actors have lines of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STEP = {"junction_id": JUNCTIONS[0], "obs_data": [0.5]}
 
 @pytest.fixture
 def small(system: System) -> Iterator[str]:
-    """Deploy an inference that keeps one state,"""
+    """Deploy an inference application that keeps one state."""
     system.deploy(application("small", "/small", max_states=1))
     yield f"{system.url}/small"
     system.remove("small")
@@ -51,8 +51,7 @@ async def test_refusals_cross_processes_in_one_sentence_and_are_logged(
         assert answers[1].headers["x-error-code"] == "too_many_states"
         assert answers[1].headers["retry-after"] == "300"
         assert (await client.get("/health")).json()["status"] == "unhealthy"
-    cap = await until_logged(
-        system, "hidden_states_small_1_0", "All 1 hidden states (max_states) are in use"
-    )
+    actor = "hidden_states_small_1_0"
+    cap = await until_logged(system, actor, "All 1 hidden states (max_states) are in use")
     assert cap.endswith(f"[run=new entity={JUNCTIONS[0]}]")
-    await until_logged(system, "hidden_states_small_1_0", "The state actor acts in term 1")
+    await until_logged(system, actor, "The state actor acts in term 1")
