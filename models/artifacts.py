@@ -42,7 +42,7 @@ class ColumnScale(BaseModel):
 
 
 class Card(BaseModel):
-    """What is told about a network.
+    """The description of a network.
 
     Attributes:
         version: of this artifact, as ``model_version`` in answers.

@@ -14,8 +14,8 @@ from typing import BinaryIO
 def atomic_write(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
     """Write a file that takes its name, and the place of an older one, once it is on the disk.
 
-    Until then, and for ever if writing fails, everything is as it was. One process may write it at
-    a time.
+    Until then, and if writing fails, an older file stays as it was. One process may write it at a
+    time.
 
     Args:
         mode: its permissions, less those that the umask takes away.

@@ -58,13 +58,13 @@ def _train(options: argparse.Namespace, scenario: Scenario) -> None:
     ):
         rows = csv.writer(file, lineterminator="\n")
 
-        def told(hour: int, metrics: Metrics) -> None:
+        def log(hour: int, metrics: Metrics) -> None:
             rows.writerow([hour, round(metrics.time_loss_s, 2), metrics.arrived])
             file.flush()
             bar.n = hour
             bar.set_postfix_str(f"delay {metrics.time_loss_s:.1f} s")
 
-        path = train(scenario, options.hours, options.output, told)
+        path = train(scenario, options.hours, options.output, log)
     tqdm.write(f"The model is {path}.")
 
 

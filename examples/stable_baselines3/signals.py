@@ -33,7 +33,7 @@ class SignalsVecEnv(VecEnv):
 
     Args:
         first_seed: of the first hour; each hour takes the next.
-        ended: told of each hour that has been simulated.
+        ended: called after each simulated hour.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ from models.lstm import Lstm, shapes_of_lstm
 
 N_HOURS = 3
 N_EDGES = 5
-MAX_SCALED = 8.0  # further out no training value lies; the network would only extrapolate
+MAX_SCALED = 8.0  # no training value is further out; the network would only extrapolate
 
 
 class DensityConfig(BaseModel):

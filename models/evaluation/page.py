@@ -114,7 +114,7 @@ def _sureness(figures: Figures) -> str:
     rows = []
     for each in others:
         beyond = figures.beyond(each, best, DELAY)
-        verdict = "clearly more" if beyond.is_clear else "not to be told apart"
+        verdict = "clearly more" if beyond.is_clear else "no clear difference"
         cells = each, beyond.estimate.text(), f"{beyond.worse} of {n}", verdict
         rows.append([_cell(text) for text in cells])
     head = ["controller", f"delay beyond {best}, s", "seeds with more", "verdict"]
@@ -128,8 +128,8 @@ def _sureness(figures: Figures) -> str:
 def _winners(figures: Figures) -> str:
     firsts = [figures.ranking(queue_at(each))[0] for each in figures.junctions]
     counts = {each: firsts.count(each) for each in figures.controllers if each in firsts}
-    told = [f"{name} at {n}" for name, n in sorted(counts.items(), key=lambda item: -item[1])]
-    return f"Of {len(firsts)} signals, the fewest vehicles stand with {_listed(told)}."
+    winners = [f"{name} at {n}" for name, n in sorted(counts.items(), key=lambda item: -item[1])]
+    return f"Of {len(firsts)} signals, the fewest vehicles stand with {_listed(winners)}."
 
 
 def _queues(figures: Figures) -> str:
@@ -167,7 +167,7 @@ def _rules(comparison: Comparison, runs: Sequence[CityRun]) -> Iterable[tuple[st
     if comparison.policy is not None:
         seen = "that stand" if scenario.counts == "standing" else "on them, standing or not"
         yield "The policy observes", f"its phase, and of each lane the share of vehicles {seen}"
-    yield "Jams", "nobody is taken out of one (SUMO's teleporting is off)"
+    yield "Jams", "no vehicle is taken out of one (SUMO's teleporting is off)"
     yield "Simulator", f"SUMO {version('eclipse-sumo')}"
     yield "Digest of files and rules", comparison.same["city"]
 

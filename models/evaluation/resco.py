@@ -61,8 +61,8 @@ licences (CC BY-NC-SA 3.0 for Cologne, GPL-3.0 for Ingolstadt) keep them out of 
 
 Delay is the mean over all vehicles of time loss and wait to depart; one that never departed counts
 its wait until the end of the hour. Intervals are Student's, 95 %, over the seeds; where one is as
-wide as its mean, some seeds ended in a jam that did not dissolve. The most seeds that a controller
-of a map has run are told; a map that is missing, or has fewer than ten, was not run to the end.
+wide as its mean, some seeds ended in a jam that did not dissolve. The column *seeds* has the most
+that a controller of the map ran. A map that is missing or has fewer than ten was not completed.
 
 - *fixed time*: the nets' own programs. *Webster*: their phases, with cycle and splits for the
   movements' flows of one run, with a seed of its own, of the nets' own programs in this hour.
@@ -72,14 +72,15 @@ of a map has run are told; a map that is missing, or has fewer than ten, was not
   by its ways across the junction; a way that has to give way counts half.
 - *trained*: the policy of [docs/training.md](training.md), one file for each map, which is not
   shipped; it has never seen these seeds. It observes all vehicles on each lane, as greedy does.
-- *SB3 PPO*, where it was run: [a peer](../examples/stable_baselines3/README.md), maskable PPO of
+- *SB3 PPO*, where it was run: [maskable PPO](../examples/stable_baselines3/README.md) of
   Stable-Baselines3 with RESCO's reward and the same observations, from random weights on.
 
-Greedy and max pressure jam in some seeds of cologne1 and cologne3 for ever. They may change from a
-phase whose left turns give way to the crossing road's, with 3 s of yellow and no all-red; the left
-turns of both roads then stand inside the junction in each other's way, and by the benchmark's rules
-nobody is teleported out. This is left as it is. On ingolstadt21 every classic controller but
-Webster's, which changes at set times, jams in some seeds ([why](training.md#where-a-city-jams)).
+Greedy and max pressure jam permanently in some seeds of cologne1 and cologne3. They may change from
+a phase whose left turns give way to the crossing road's, with 3 s of yellow and no all-red; the
+left turns of both roads then stand inside the junction in each other's way, and by the benchmark's
+rules no vehicle is teleported out. This is left as it is. On ingolstadt21 every classic controller
+but Webster's, which changes at set times, jams in some seeds
+([why](training.md#where-a-city-jams)).
 """
 
 

@@ -24,7 +24,7 @@ from models.lstm import Lstm, shapes_of_lstm
 from models.networks.shipped import JUNCTIONS
 
 HEAD_DIM = 32
-MAX_SCALED = 8.0  # further out no training value lies; the network would only extrapolate
+MAX_SCALED = 8.0  # no training value is further out; the network would only extrapolate
 _MAX_FLOAT32 = 1e30  # what is beyond would overflow; the network takes it for "very much" anyhow
 
 Floats = NDArray[np.float64]

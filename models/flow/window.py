@@ -28,7 +28,7 @@ def make_window(timestamps: NDArray[np.int64], samples: Floats) -> Window:
     """Lay the newest sixty samples on the sixty minutes that end with the newest one.
 
     A minute without a sample is interpolated between its neighbours; minutes before the oldest
-    sample repeat it. A minute counts as observed when a sample lies within half a minute of it.
+    sample repeat it. A minute counts as observed when a sample is within half a minute of it.
 
     Args:
         timestamps: (n,) strictly increasing seconds, n at least 1.

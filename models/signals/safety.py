@@ -1,10 +1,10 @@
 """The safety layer: what a junction may show next, whatever a policy asks for.
 
 A pure function of what the junction shows, for how long, and how long its other phases have been
-red. Who switches the lamps knows that, and nobody else does: so it is told with every question, and
-nothing is kept here that a restart could lose or that replicas would have to agree about.
+red. Only the controller that switches the lamps knows that, so every request includes it. Nothing
+is kept here that a restart could lose or that replicas would have to agree about.
 
-What holds for a junction that begins with :attr:`SafetyLayer.fresh` and obeys every answer:
+What holds for a junction that begins with :attr:`SafetyLayer.fresh` and obeys every decision:
 
 - a green lasts ``min_green_s`` at least;
 - between two greens that conflict lie yellow and the intergreen time of every pair of movements;
@@ -57,7 +57,7 @@ class Decision(NamedTuple):
         phase: to show next, be it the present one.
         after_s: seconds after the described moment from which it may be shown; 0 if it is.
         steps: the states that lead there; none without a new change.
-        rule: that made it another than the one that was asked for, or ``none``.
+        rule: that made it differ from ``asked``, or ``none``.
     """
 
     phase: int
@@ -71,7 +71,7 @@ class Limits:
     """Bounds in seconds.
 
     Attributes:
-        asked_every_s: longest time between two questions of a junction.
+        asked_every_s: longest time between two requests of a junction.
     """
 
     min_green_s: float = MIN_GREEN_S
@@ -124,10 +124,10 @@ class SafetyLayer:
         """Return what may be shown next.
 
         Args:
-            asked: the phase that the policy wants.
+            asked: the phase that the policy requests.
 
         Raises:
-            ValueError: there is no such phase, or ``shown`` is none of this junction.
+            ValueError: there is no such phase, or ``shown`` does not fit this junction.
         """
         self._check(shown, asked)
         phase, green_s, _ = shown
@@ -150,7 +150,7 @@ class SafetyLayer:
             raise ValueError(f"red must have {n_phases} values, one for each phase")
 
     def _leaves_time(self, shown: Shown, asked: int) -> bool:
-        """Tell whether all others can still be served in time, the longest red first."""
+        """Return whether all others can still be served in time, the longest red first."""
         keeps = asked == shown.phase
         next_s = self.limits.asked_every_s if keeps else self._turn_s
         waiting = [

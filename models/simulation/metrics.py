@@ -19,8 +19,8 @@ class Metrics:
 
     Attributes:
         waiting_s: standing, or waiting to enter.
-        travel_s: from the wished departure to the arrival or the end of the simulation.
-        time_loss_s: lost against free driving at the wished speed.
+        travel_s: from the planned departure to the arrival or the end of the simulation.
+        time_loss_s: lost against free driving at the desired speed.
         queues: by junction, mean number of standing vehicles on its incoming lanes.
         demanded, arrived: numbers of vehicles.
     """

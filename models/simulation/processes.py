@@ -26,4 +26,4 @@ def _wait_for_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])
-        os._exit(1)  # a killed parent cannot tell its workers, and they would wait for ever
+        os._exit(1)  # a killed parent cannot tell its workers, and they would wait indefinitely

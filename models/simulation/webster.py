@@ -47,8 +47,8 @@ def phase_times_s(
     """
     lost = lost_s * len(ratios)
     green_s = cycle_s(ratios, lost) - lost
-    wished = lost_s + green_s * np.array(ratios) / sum(ratios)
-    steps = np.maximum(fewest_steps, np.round(wished / step_s)).astype(int)
+    ideal_s = lost_s + green_s * np.array(ratios) / sum(ratios)
+    steps = np.maximum(fewest_steps, np.round(ideal_s / step_s)).astype(int)
     return tuple((step_s * steps).tolist())
 
 

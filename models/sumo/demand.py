@@ -139,8 +139,8 @@ class Demand:
 
     def vehicles(self, entry: Entry) -> Iterator[tuple[int, int, int]]:
         """Yield begin, end and whole vehicles of each stretch; what is rounded is not lost."""
-        total, told = 0.0, 0
+        total, yielded = 0.0, 0
         for begin_s, end_s, factor in self.stretches():
             total += entry.vehicles_per_hour * factor * (end_s - begin_s) / HOUR_S
-            yield begin_s, end_s, round(total) - told
-            told = round(total)
+            yield begin_s, end_s, round(total) - yielded
+            yielded = round(total)

@@ -17,7 +17,7 @@ from models.sumo.net import Program, SumoLink, SumoNet, read_sumo_net
 
 UNGREEN = set("yYu")  # yellow, and the red-yellow before a green
 SIGNALS_OF_RAILWAYS = {"rail_signal", "rail_crossing"}
-DETECTED_M = 50.0  # some standing cars; on a stub of a metre none ever stands
+DETECTED_M = 50.0  # some standing cars; a stub of a metre has no room for one
 SHOWN_OF_A_KIND = 5
 _NAME_LENGTH = 200
 
@@ -52,8 +52,8 @@ def import_network(
         signals: to restrict it to, all by default.
 
     Raises:
-        InvalidNetworkError: it is no SUMO network, has no signal to control, lacks one that was
-            asked for, or has ids that a network file does not allow.
+        InvalidNetworkError: it is not a SUMO network, has no signal to control, lacks one of
+            ``signals``, or has ids that a network file does not allow.
     """
     net, remarks = read_sumo_net(path), Remarks()
     if unknown := [each for each in signals or () if each not in net.programs]:
@@ -243,5 +243,5 @@ def _nothing_to_control(path: str | os.PathLike[str], net: SumoNet, remarks: Rem
 def _first(error: ValidationError) -> str:
     mistake = error.errors(include_url=False)[0]
     value = mistake["input"]
-    told = f" ({value!r:.220})" if isinstance(value, str) else ""
-    return f"{mistake['msg'].removeprefix('Value error, ')}{told}"
+    shown = f" ({value!r:.220})" if isinstance(value, str) else ""
+    return f"{mistake['msg'].removeprefix('Value error, ')}{shown}"

@@ -21,7 +21,7 @@ import sumolib
 
 from models.sumo.demand import Demand, InvalidDemandError
 
-# Nobody waits at the border for a full lane while another is empty.
+# Vehicles enter on the emptiest lane and do not wait for a full one.
 DEPARTURE = {"departLane": "best", "departSpeed": "max"}
 
 VEHICLE_CLASS = "passenger"
@@ -63,11 +63,11 @@ def _check_edges(net: Path, demand: Demand, roads: Roads) -> None:
             raise InvalidDemandError(f"{net} has no edge {edge} for cars, which {what} names.")
     for turn in demand.turns:
         if not roads.connected(turn.start, turn.to):
-            raise InvalidDemandError(f"Nobody can turn from {turn.start} to {turn.to} in {net}.")
+            raise InvalidDemandError(f"{net} has no turn from {turn.start} to {turn.to}.")
 
 
 def _weights_from(entry: str, weights: Weights, roads: Roads, remarks: list[str]) -> Weights:
-    """Return the exits for vehicles of an entry; nobody comes to turn round at once."""
+    """Return the exits for vehicles of an entry; none turns round at once."""
     reachable = roads.reachable(entry) - {entry}
     there = {edge: weight for edge, weight in weights.items() if edge in reachable and weight > 0}
     if not there:
@@ -132,14 +132,14 @@ def _routed(
     if not flows:
         raise InvalidDemandError("The counts come to no vehicle at all.")
     with TemporaryDirectory(prefix="greenwave-") as folder:
-        asked, made, shares = (
+        requested, made, shares = (
             Path(folder, name) for name in ("flows.xml", "made.xml", "turns.xml")
         )
-        asked.write_text(_flows_file(flows))
+        requested.write_text(_flows_file(flows))
         command = [
             str(Path(sumo.SUMO_HOME, "bin", router)),
             f"--net-file={net}",
-            f"--route-files={asked}",
+            f"--route-files={requested}",
             f"--output-file={made}",
             f"--seed={demand.seed}",
             "--randomize-flows",

@@ -91,12 +91,12 @@ def _add_fields(group: Any, kind: type[Config | Mix], but: Iterable[str] = ()) -
     hints = get_type_hints(kind, include_extras=True)
     for field in fields(kind):
         if field.name not in but:
-            told = f"{hints[field.name].__metadata__[0]} (default {field.default})"
+            text = f"{hints[field.name].__metadata__[0]} (default {field.default})"
             group.add_argument(
                 f"--{field.name.replace('_', '-')}",
                 type=type(field.default),
                 default=field.default,
-                help=told.replace("%", "%%"),
+                help=text.replace("%", "%%"),
             )
 
 

@@ -19,7 +19,7 @@ HOLD = 0.3  # vehicles that the present phase is ahead: of equals it stays
 VEHICLE = 0.02  # a vehicle in the unit's input, so small that tanh hardly bends it
 CLEARING = GREEDY._replace(yielding=0.0)
 OTHERS = 2.0  # more than all vehicles of a junction: silences the units of other agents
-SHORT_LANE = 3.0  # vehicles: a lane with less room lies between two signals, as a rule
+SHORT_LANE = 3.0  # vehicles: a lane with less room is between two signals, as a rule
 CLEARED_FIRST = 25.0  # vehicles that a full one counts as
 FORGETS = -4.0  # bias of the update gate: the unit follows its input
 
@@ -36,9 +36,9 @@ def make_greedy(policy: RecurrentPolicy, network: NetworkFile, clearing: bool = 
     Args:
         policy: of the network, with the agents' one-hot in its input.
         network: with the states of its phases and its links.
-        clearing: clear short lanes first. Who stands there stands in the way of the junction
-            behind, and two junctions that are in each other's way jam for good; and those who
-            have to give way count as not served at all, for in a crowd there are no gaps.
+        clearing: clear short lanes first. Vehicles there block the junction behind, and junctions
+            that block each other jam permanently. Vehicles that have to give way count as
+            not served, because dense traffic has no gaps.
     """
     others = 2 * OTHERS if clearing else OTHERS  # several lanes may count as CLEARED_FIRST then
     first_agent = policy.fc1.in_features - len(network.junctions)

@@ -63,25 +63,25 @@ class InferenceController:
         self._run.predict(junction.id, [0.0] * junction.obs_size)
 
     def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
-        asked = [(junction_id, values.tolist()) for junction_id, values in observations.items()]
+        items = [(junction_id, values.tolist()) for junction_id, values in observations.items()]
         actions: dict[str, int] = {}
         problems: list[str] = []
-        for first in range(0, len(asked), MAX_ITEMS):
-            self._ask(asked[first : first + MAX_ITEMS], actions, problems)
+        for first in range(0, len(items), MAX_ITEMS):
+            self._predict(items[first : first + MAX_ITEMS], actions, problems)
         self.outages.decided(len(observations) - len(actions), "".join(problems[-1:]))
         return actions
 
-    def _ask(
-        self, asked: list[tuple[str, list[float]]], actions: dict[str, int], problems: list[str]
+    def _predict(
+        self, items: list[tuple[str, list[float]]], actions: dict[str, int], problems: list[str]
     ) -> None:
         started = perf_counter()
         try:
-            results = self._run.predict_many(asked)
+            results = self._run.predict_many(items)
         except GreenwaveError as error:
             problems.append(f"{type(error).__name__}: {error}")
             return
         self.latencies_s.append(perf_counter() - started)
-        for (junction_id, _), result in zip(asked, results, strict=True):
+        for (junction_id, _), result in zip(items, results, strict=True):
             _accept(self._junctions[junction_id], result, actions, problems)
 
 

@@ -132,4 +132,4 @@ def test_files_that_do_not_fit_are_a_sentence_and_nothing_is_written(town, tmp_p
         assert error.count("\n") == 1
         assert not (tmp_path / "out").exists()
     assert cli.main(words(town, tmp_path / "out", "--seeds=0")) == 1
-    assert "--seeds and --workers must be at least 1" in capsys.readouterr().err
+    assert "--seeds and --workers must be at least 1." in capsys.readouterr().err

@@ -107,7 +107,7 @@ def test_tables_may_be_json(net, tmp_path):
         ({"entries": ""}, "has no rows"),
         ({"entries": "edge,vehicles_per_hour\nA0left0,3\n"}, "No exit can be reached from the"),
         ({"exits": "edge,weight\nB1right1,1\nbottom0A0,1\n"}, "bottom0A0 cannot be reached from"),
-        ({"turns": "from,to,share\nleft0A0,B1right1,1\n"}, "Nobody can turn from left0A0 to B1r"),
+        ({"turns": "from,to,share\nleft0A0,B1right1,1\n"}, "has no turn from left0A0 to B1right1."),
         ({"turns": "from,to,share\nx,y,1\n", "exits": "edge,weight\nA0left0,1\n"}, "Say either"),
         ({"turns": f"from,to,share\nleft0A0,A0A1,1\n{ROUND}"}, "SUMO's jtrrouter"),
         ({"profile": "from_s,factor\n60,1\n"}, "The profile begins after 0 s"),

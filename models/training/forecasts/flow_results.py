@@ -105,7 +105,7 @@ def write_flow_report(
         f"{calibration.share:.0%} of `predicted_flow`, whichever is more"
     )
     plot_calibration(folder / "flow_confidence.png", "Confidence on the test days", curves)
-    told = "\n".join(
+    rows = "\n".join(
         f"| {curve.observed} | {curve.hits.mean():.1%} | {curve.confidences.mean():.1%} |"
         for curve in curves
     )
@@ -125,7 +125,7 @@ network then sees another past.
 
 | minutes observed | forecasts within, on the test days | mean confidence |
 |---:|---:|---:|
-{told}
+{rows}
 
 ![Calibration](flow_confidence.png)
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from models.evaluation.kept_runs import digest
 from models.evaluation.resco import (
+    HEAD,
     TRAINED,
     Result,
     make_results,
@@ -53,6 +55,11 @@ def test_the_page_has_means_intervals_and_what_was_published(tmp_path):
     assert (tmp_path / "resco.png").stat().st_size > 1000
     runs = (tmp_path / "resco.csv").read_text().splitlines()
     assert (len(runs), runs[1].split(",")[:3]) == (5, ["cologne8", "greedy", "1"])
+
+
+def test_the_published_page_begins_as_this_program_writes_it():
+    page = Path(__file__).parents[4] / "docs" / "resco.md"
+    assert page.read_text(encoding="utf-8").startswith(HEAD)
 
 
 def test_all_that_is_kept_is_told_in_the_order_of_the_controllers(tmp_path):
