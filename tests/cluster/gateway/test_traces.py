@@ -23,7 +23,7 @@ WAY = [
     ("inference-traced", "GRU step"),
     ("inference-traced", "commit"),
     ("hidden-states", "commit at the state actor"),
-    ("hidden-states", "write copies"),
+    ("hidden-states", "write snapshots"),
     ("hidden-states", "sqlite commit"),
 ]
 
