@@ -78,7 +78,8 @@ class ManagedRay:
             raise psutil.NoSuchProcess(0)
         self._sessions.add(head.pid)
         children = {child.name(): child for child in head.children()}
-        self._vital = {"its head": head} | {name: children[name] for name in VITAL}
+        # The head ends soon after any other, which is then the cause.
+        self._vital = {name: children[name] for name in VITAL} | {"its head": head}
         return head.create_time()
 
     def wait(self) -> str:

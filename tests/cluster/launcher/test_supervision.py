@@ -102,7 +102,7 @@ def test_ray_restarts_when_a_vital_process_dies(victim, kept):
     assert kept.seconds_away() < 60  # a third of that on a quiet machine
     assert kept.head() != head
     status = kept.run("status").stdout
-    assert f"Ray has ended: {victim} died." in status
+    assert f"Ray has ended: {victim} died." in status, status
 
 
 def replicas(kept: SupervisedInstance) -> set[str]:
