@@ -1,7 +1,6 @@
 """A two-layer LSTM on Ray Serve, with exact states. Start it with: serve run lstm:app"""
 
 import os
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -27,7 +26,7 @@ class Lstm:
     def initial_state(self, key: Key) -> np.ndarray:
         return np.zeros((LAYERS, 2, WIDTH))
 
-    def step(self, inputs: Sequence[list[float]], states: np.ndarray) -> tuple[list, np.ndarray]:
+    def step(self, inputs: list[list[float]], states: np.ndarray) -> tuple[list, np.ndarray]:
         x, new = np.array(inputs), np.empty_like(states)
         for layer in range(LAYERS):
             h, c = states[:, layer, 0], states[:, layer, 1]
@@ -43,10 +42,8 @@ class Lstm:
 @serve.ingress(api)
 class Service:
     async def __init__(self, store_url: str) -> None:
-        model, connect = Lstm(), partial(open_store, store_url)
-        self.engine = await connect_engine(
-            StateOptions(), model.initial_state, "lstm", connect, connect()
-        )
+        options, model, store = StateOptions(), Lstm(), partial(open_store, store_url)
+        self.engine = await connect_engine(options, model.initial_state, "lstm", store, store())
         self.batcher = Batcher(self.engine, lambda: model)
         await self.engine.start()
 
