@@ -27,7 +27,7 @@ from deployments.http.messages import IdempotencyKey, Run
 from deployments.http.probes import Probes
 from deployments.http.shedding import MAX_AT_WORK
 from models.networks.network import Network
-from models.networks.shipped import SHIPPED, is_shipped
+from models.networks.shipped import is_shipped
 
 MAX_BODY = 64 * 1024  # bytes
 
@@ -55,9 +55,8 @@ def create_app(
     service: GatewayService,
     probes: Probes | None = None,
     access_log: AccessLog | None = None,
-    network: Network = SHIPPED,
 ) -> FastAPI:
-    """Build the ASGI application around a service for the junctions of a network."""
+    """Build the ASGI application around a service."""
     app = FastAPI(
         title="Traffic signal gateway",
         version="2.0.0",
@@ -84,8 +83,8 @@ def create_app(
         return answer
 
     redescribe(app, _remove_422_of_parameters)
-    if not is_shipped(network):
-        describe(app, network)
+    if not is_shipped(service.network):
+        describe(app, service.network)
     return app
 
 

@@ -65,7 +65,6 @@ class Gateway(ReplicaBase):
         network: Network = SHIPPED,
     ) -> None:
         super().__init__(observability)
-        self._network = network
         store = open_store()
         access = AccessControl.of_store(
             store,
@@ -106,7 +105,7 @@ class Gateway(ReplicaBase):
         self.checks |= {**access.checks, "store": store_check(store)}
 
     def __serve_build_asgi_app__(self) -> FastAPI:
-        app = create_app(self._service, self.probes, self.access_log, self._network)
+        app = create_app(self._service, self.probes, self.access_log)
         reporter = GatewayReporter(self._service, app.state.request_times)
         return self.instrument(app, GatewayMetrics(self._service).publish, reporter)
 

@@ -102,7 +102,7 @@ class GatewayService:
         self.watched_fallbacks: WatchedEvents[Decision] = WatchedEvents(MAX_FALLBACKS)
         self._logins = logins
         self._inference = inference
-        self._network = network
+        self.network = network
         self._labels = dict(zip(network.ids, junction_labels(network), strict=True))
         self._fallback = fallback or Fallback()
         self._guard = guard
@@ -152,12 +152,12 @@ class GatewayService:
             BadRequestError: the request breaks a rule; no state has changed.
         """
         safely = self._guard is not None
-        query = parse_action_request(body, safely, self._network)
+        query = parse_action_request(body, safely, self.network)
         return await self._decide(query, run, key, request_id)
 
     async def demo(self, run: str | None, request_id: str | None) -> ActionResponse:
         """Answer GET /traffic/action, for a random junction."""
-        junction = self._random.choice(list(self._network.junctions.values()))
+        junction = self._random.choice(list(self.network.junctions.values()))
         observation = random_observation(junction, self._random)
         query = ActionQuery(junction.id, observation, None, made_up(junction, observation))
         return await self._decide(query, run, None, request_id)

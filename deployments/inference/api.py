@@ -85,7 +85,7 @@ def create_app(
     )
     add_docs(app)
     fast = FastRoutes(app, render_error, max_waiting, access_log=access_log, guard=guard)
-    _add_prediction_routes(fast, Routes(service, service.network))
+    _add_prediction_routes(fast, Routes(service))
     (probes or Probes()).add_to(fast)
     if not is_shipped(service.network):
         describe(app, service.network)

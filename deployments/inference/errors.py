@@ -33,7 +33,6 @@ from deployments.stateful.protocol import (
     TooManyStatesError,
 )
 from models.networks.network import Network
-from models.networks.shipped import SHIPPED
 
 logger = logging.getLogger("ray.serve")
 
@@ -50,7 +49,7 @@ class InferenceError(RefusedError):
 class UnknownJunctionError(InferenceError):
     status = 404
 
-    def __init__(self, junction_id: str, network: Network = SHIPPED) -> None:
+    def __init__(self, junction_id: str, network: Network) -> None:
         few = network.n_agents <= _MAX_NAMED
         known = list(network.ids) if few else f"the {network.n_agents} of GET /model_info"
         super().__init__(f"Unknown junction '{junction_id[:100]}'. Known: {known}")
@@ -59,7 +58,7 @@ class UnknownJunctionError(InferenceError):
 class TooManyValuesError(InferenceError):
     status = 400
 
-    def __init__(self, n_values: int, network: Network = SHIPPED) -> None:
+    def __init__(self, n_values: int, network: Network) -> None:
         super().__init__(f"obs_data has {n_values} values, expected <= {network.max_obs}")
 
 

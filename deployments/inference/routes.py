@@ -39,8 +39,6 @@ from deployments.inference.service import (
     run_of,
 )
 from deployments.stateful.replica.queues import StepResult
-from models.networks.network import Network
-from models.networks.shipped import SHIPPED
 
 STEP_HEADER = b"x-hidden-state-step"
 
@@ -67,10 +65,11 @@ def render_error(scope: Scope, error: Exception) -> Answer:
 class Routes:
     """Handlers around a service. Their docstrings are in the OpenAPI document."""
 
-    def __init__(self, service: InferenceService, network: Network = SHIPPED) -> None:
+    def __init__(self, service: InferenceService) -> None:
         self._service = service
         # an id needs no escapes
-        self._prefixes = {each: f'{{"junction_id":"{each}","action":' for each in network.ids}
+        ids = service.network.ids
+        self._prefixes = {each: f'{{"junction_id":"{each}","action":' for each in ids}
 
     async def predict_action(self, scope: Scope, body: bytes) -> Answer:
         """Choose an action for a junction and advance its hidden state by one step.

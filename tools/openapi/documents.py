@@ -22,7 +22,7 @@ from models.networks.shipped import SHIPPED
 Document = dict[str, Any]
 
 # Routes are declared around a service, which a document never calls.
-_NO_SERVICE = cast(Any, None)
+_NO_SERVICE = cast(Any, SimpleNamespace(network=SHIPPED))
 
 
 def documents() -> dict[str, Document]:
@@ -39,7 +39,7 @@ def rendered(document: Document) -> str:
 
 
 def _apps() -> Iterator[tuple[str, FastAPI]]:
-    yield "inference", create_inference(cast(Any, SimpleNamespace(network=SHIPPED)))
+    yield "inference", create_inference(_NO_SERVICE)
     yield "gateway", create_gateway(_NO_SERVICE)
     yield "density", create_forecast(DensityService())
     yield "flow", create_forecast(FlowService())

@@ -107,8 +107,8 @@ async def service(store, tokens, inference, fallback, guard, network):
 
 
 @pytest.fixture
-def app(service, network):
-    return create_app(service, network=network)
+def app(service):
+    return create_app(service)
 
 
 @pytest_asyncio.fixture

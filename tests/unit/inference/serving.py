@@ -54,9 +54,9 @@ class FakeService(InferenceService):
         self, run: str, junction_id: str, obs: list[float], **options: Any
     ) -> asyncio.Future[StepResult]:
         if junction_id not in JUNCTIONS:
-            raise UnknownJunctionError(junction_id)
+            raise UnknownJunctionError(junction_id, self.network)
         if len(obs) > MAX_OBS:
-            raise TooManyValuesError(len(obs))
+            raise TooManyValuesError(len(obs), self.network)
         self.request_ids.append(options.get("request_id"))
         self.steps.append(self._outcome(run))
         return self.steps[-1]
