@@ -86,7 +86,7 @@ def token_required() -> bool:
 
 
 def token_environment(token_file: Path) -> dict[str, str]:
-    """Return the variables that make Ray ask for the token; create the token if there is none.
+    """Return the variables that make Ray ask for the token; create the token if necessary.
 
     A mode, a token and a path that are set in the environment stay.
 

@@ -20,7 +20,7 @@ def read_scopes(words: Iterable[str]) -> frozenset[str]:
     """Return the scopes that the words name.
 
     Raises:
-        ValueError: there are none, or a word is not a scope; the message is one sentence.
+        ValueError: no scopes, or an unknown one; the message is one sentence.
     """
     named = frozenset(words)
     if not named or named - ALL:

@@ -74,7 +74,7 @@ class Keys:
     """The keys in use.
 
     Raises:
-        InvalidKeysError: there are none or too many, or two have the same name.
+        InvalidKeysError: no keys, too many, or two with the same name.
     """
 
     def __init__(self, keys: Iterable[Key]) -> None:

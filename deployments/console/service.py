@@ -49,7 +49,7 @@ class ConsoleService:
 
     Args:
         tokens: of the gateway's users; None without a login.
-        open_feed: returns the feed, after creating it if there is none.
+        open_feed: returns the feed, and creates it if necessary.
         read_replicas: asks Serve for its replicas.
         audit: of refused tokens.
         network: that is shown.

@@ -11,7 +11,7 @@ from deployments.options import Options
 
 
 class ForecastOptions(Options):
-    """Options of one forecast application, as ``args``: there are none."""
+    """Options of one forecast application, as ``args``. It has no options."""
 
     removed: ClassVar = {
         "model_path": "Name the file in the `user_config` of the deployment, as `model_path`.",

@@ -177,7 +177,7 @@ class Spans:
         """Cover work for traces with a span of the first, linked to the others.
 
         Args:
-            traces: if there are none, a new trace begins.
+            traces: if empty, a new trace begins.
             kind: server, client or internal.
         """
         parent = set_span_in_context(NonRecordingSpan(_context_of(traces[0]))) if traces else None

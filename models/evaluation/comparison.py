@@ -78,7 +78,7 @@ class Comparison:
 
     @cached_property
     def same(self) -> dict[str, str]:
-        """What tells a kept run of this traffic and these rules from one of others."""
+        """What identifies kept runs of this traffic and these rules."""
         scenario = self.scenario
         digest = hashlib.blake2b(network_as_json(scenario.network).encode(), digest_size=8)
         for path in (scenario.net, *scenario.demand.files, *scenario.additional):
@@ -89,7 +89,7 @@ class Comparison:
     def files(self, folder: Path) -> dict[Path, tuple[str, int]]:
         """Return controller and seed of each run, by the file that keeps it."""
         names = {each: each.replace(" ", "_") for each in self.controllers}
-        if self.policy is not None:  # another policy has runs of its own
+        if self.policy is not None:  # each policy has separate runs
             weights = hashlib.blake2b(self.policy.read_bytes(), digest_size=8)
             names[POLICY] += f"-{weights.hexdigest()}"
         return {

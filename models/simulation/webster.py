@@ -7,7 +7,7 @@ streams are in use. Counted flows on any net are assigned to single lanes
 (:func:`critical_lanes`): on real nets, whose lanes are shared by many movements, this is the
 better controller. Expected flows of a demand model are assigned to movements and approaches
 (:func:`critical_movements`): it sees left turns against oncoming traffic, and is the better one
-where every movement has lanes of its own.
+where every movement has separate lanes.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def key_file(settings: Settings) -> Path:
 
 
 def check_keys(settings: Settings) -> None:
-    """Check the keys before anything is started, and create the first one if there is none.
+    """Check the keys before anything is started, and create the first one if necessary.
 
     Raises:
         InsecureSettingsError: none can sign, or one is not safe.

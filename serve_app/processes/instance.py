@@ -220,7 +220,7 @@ class Instance:
             "dashboard-port": ports.dashboard,
             "dashboard-agent-listen-port": ports.agent,
             "ray-client-server-port": ports.ray_client,
-            "include-log-monitor": False,  # for drivers, of which there are none
+            "include-log-monitor": False,  # it is for drivers, and no driver runs
             "metrics-export-port": ports.metrics,
             "min-worker-port": ports.workers[0],
             "max-worker-port": ports.workers[1],

@@ -70,7 +70,7 @@ class Commits:
 
     @property
     def age_s(self) -> float:
-        """Age of the oldest step that is not acknowledged, 0 if there is none."""
+        """Age of the oldest step that is not acknowledged, or 0."""
         return max(0.0, self._loop.time() - min(self._oldest_sent, self._oldest_unsent))
 
     def expedite(self) -> None:

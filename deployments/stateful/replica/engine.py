@@ -65,7 +65,7 @@ class StatefulEngine:
 
     @property
     def uncommitted_s(self) -> float:
-        """Age of the oldest uncommitted step, 0 if there is none."""
+        """Age of the oldest uncommitted step, or 0."""
         return max(shard.uncommitted_s for shard in self._shards)
 
     @property

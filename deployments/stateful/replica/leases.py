@@ -204,7 +204,7 @@ class StateLeases:
 
     @property
     def uncommitted_s(self) -> float:
-        """Age of the oldest uncommitted step, 0 if there is none."""
+        """Age of the oldest uncommitted step, or 0."""
         return self._commits.age_s
 
     # Start and end
