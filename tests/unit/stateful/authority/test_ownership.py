@@ -101,6 +101,22 @@ async def test_a_cancelled_checkout_leaves_its_place_and_what_it_was_granted():
 
 
 @simulated
+async def test_a_cancelled_reset_leaves_the_queues_of_all_states_that_it_waits_for():
+    authority = await make_authority()
+    owner, other = [await join(authority, name) for name in ("owner", "other")]
+    for key in (KEY, OTHER):
+        await authority.checkout(owner, key)
+    reset = asyncio.create_task(authority.reset(other, KEY.run))
+    await asyncio.sleep(0.001)
+    reset.cancel()
+    await asyncio.wait([reset])
+    await authority.commit(owner, StateBatch(), [KEY, OTHER])
+    async with asyncio.timeout(0.01):
+        for key in (KEY, OTHER):
+            await authority.checkout(other, key)
+
+
+@simulated
 async def test_a_checkout_ends_with_its_session():
     authority = await make_authority(options(lease_s=5.0))
     owner, other = [await join(authority, name) for name in ("owner", "other")]
