@@ -88,8 +88,11 @@ def _check(options: argparse.Namespace) -> None:
             warn(f"  It cannot be served here: {fault}")
 
 
-def read(options: argparse.Namespace) -> dict[str, Any]:
+def read(options: argparse.Namespace, *, policies: bool = True) -> dict[str, Any]:
     """Read the config of a command.
+
+    Args:
+        policies: whether the files of policies must be good.
 
     Raises:
         CommandError: it could not be served.
@@ -98,7 +101,7 @@ def read(options: argparse.Namespace) -> dict[str, Any]:
         from serve_app.rollout.config import read_config
         from serve_app.rollout.model_files import find_file_faults
     config = read_config(options.config)
-    if faults := list(find_file_faults(config)):
+    if faults := list(find_file_faults(config, policies=policies)):
         raise CommandError("\n".join(faults))
     return config
 

@@ -27,8 +27,9 @@ from serve_app.processes.process_tags import Role
 from serve_app.processes.supervision.supervisord import Supervisord
 from serve_app.ray_dashboard import token_required
 from serve_app.rollout import capacity
+from serve_app.rollout.capacity import INFERENCE
 from serve_app.rollout.node_environment import unreachable_redis
-from serve_app.rollout.smoke_test import GATEWAY, predict_once
+from serve_app.rollout.smoke_test import GATEWAY, has_policy, predict_once
 from serve_app.settings import Settings
 
 
@@ -39,6 +40,8 @@ def add_up(up: argparse.ArgumentParser) -> None:
     up.add_argument("--no-edge", action="store_true", help=no_edge)
     foreground = "stay until SIGTERM or Ctrl-C, then stop everything: for a container"
     up.add_argument("--foreground", action="store_true", help=foreground)
+    without_policy = "start even if a policy's file is missing or broken: predictions are then 503"
+    up.add_argument("--without-policy", action="store_true", help=without_policy)
     add_timeout(up)
     add_config(up)
 
@@ -47,7 +50,7 @@ def _up(options: argparse.Namespace) -> None:
     started = time.monotonic()
     if options.foreground:
         exit_on_sigterm()
-    config = read(options)
+    config = read(options, policies=not options.without_policy)
     instance = instance_of(options.port_base)
     settings = Settings.of_instance(options.port_base)
     has_gateway = any(each["import_path"] == GATEWAY for each in config["applications"])
@@ -63,11 +66,19 @@ def _up(options: argparse.Namespace) -> None:
     else:
         instance = _start(options, config)
     config = behind_edge(config, instance)
-    first = predict_once(instance.front_url, token, network_at_root(config))
-    console.print(f"First prediction: {first}", markup=False)
+    lacks_policy = options.without_policy and not has_policy(instance.front_url)
+    if not lacks_policy:
+        first = predict_once(instance.front_url, token, network_at_root(config))
+        console.print(f"First prediction: {first}", markup=False)
     edge = None if options.no_edge else _apply_edge(options, instance)
     _print_summary(instance, config["applications"], edge, time.monotonic() - started)
-    print_problems(instance, config)
+    if lacks_policy:
+        print_no_policy(options)
+        dependent = (INFERENCE, GATEWAY)  # not ready without a policy
+        others = [each for each in config["applications"] if each["import_path"] not in dependent]
+        print_problems(instance, config | {"applications": others})
+    else:
+        print_problems(instance, config)
     if has_gateway:
         _print_first_user(options)
     if options.foreground:
@@ -168,6 +179,15 @@ def _print_summary(
     token = f"  (asks for the token in {instance.token_file})" if token_required() else ""
     console.print(f"  {'dashboard':<14} {instance.dashboard_url}{token}")
     console.print(f"  {'metrics':<14} http://127.0.0.1:{instance.ports.metrics}/metrics")
+
+
+def print_no_policy(options: argparse.Namespace) -> None:
+    warn(
+        "\nThe inference service has no policy: /health is no_model, and predictions are 503."
+        "\nTo add one, put a good file in its place, set a new `revision` in the user_config of"
+        f" Inference in {os.path.relpath(options.config)}, and run"
+        f" `{make_command('deploy', options.port_base)}`."
+    )
 
 
 def print_stop(options: argparse.Namespace) -> None:

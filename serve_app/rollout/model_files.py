@@ -24,16 +24,22 @@ _READERS: dict[str, tuple[str, str, Callable[[Path], object]]] = {
 }
 
 
-def find_file_faults(config: Mapping[str, Any]) -> Iterator[str]:
+def find_file_faults(config: Mapping[str, Any], *, policies: bool = True) -> Iterator[str]:
     """Yield a sentence for each file that an application or a replica would refuse.
 
     A replica would keep its model, or start without one and answer 503.
+
+    Args:
+        policies: whether the files of policies count.
     """
     for application in config["applications"]:
         for read in _readings(application):
             try:
                 read()
-            except (InvalidPolicyFileError, InvalidArtifactError, InvalidNetworkError) as error:
+            except InvalidPolicyFileError as error:
+                if policies:
+                    yield f"Application {application['name']}: {error}."
+            except (InvalidArtifactError, InvalidNetworkError) as error:
                 yield f"Application {application['name']}: {error}."
 
 

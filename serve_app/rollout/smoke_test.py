@@ -64,6 +64,11 @@ def predict_once(
         time.sleep(_POLL_S)
 
 
+def has_policy(base_url: str) -> bool:
+    """Return whether the inference service at this URL has a policy, or may have one."""
+    return _get(f"{base_url}/health").get("status") != "no_model"
+
+
 def _first_body(network: Network) -> dict[str, Any]:
     junction = network.junctions[network.ids[min(1, network.n_agents - 1)]]
     phases = [1, *[0] * (junction.n_phases - 1)]

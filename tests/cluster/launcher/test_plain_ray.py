@@ -1,0 +1,222 @@
+"""``ray start`` and ``serve deploy`` as Ray's users type them, beside and without ``make up``.
+
+Each test has a machine of its own: namespaces of network, mounts and processes. So the commands
+keep their usual ports and folders, and the end of the first process ends exactly what was started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+
+from load_tests.harness.shipped import ROOT, shipped_config
+from load_tests.nodes.network import why_not
+from models.networks.shipped import SHIPPED
+
+pytestmark = [pytest.mark.alone, pytest.mark.timeout(600)]
+
+PLAIN = "ray start --head --port=6390 && serve deploy serve_config.yaml"
+NOBODY = 65534
+SERVING_S = 240.0
+BODY = {"junction_id": SHIPPED.ids[0], "obs_data": [1, 0.5]}
+# Of the applications, those that need no policy.
+OTHERS = ("/density", "/flow", "/api/accounts", "/api/loans", "/api/cards", "/console")
+BIN = Path(sys.executable).parent
+# Ray takes the address of the default route.
+_SETUP = """
+ip link set lo up && ip link add eth0 type dummy && ip addr add 10.0.0.2/24 dev eth0
+ip link set eth0 up && ip route add default dev eth0
+mount --bind "$0" /tmp/ray && mount --bind "$1" /tmp/haproxy-serve && echo ready
+sleep infinity & wait
+"""
+_ASK = """
+import json, sys, urllib.error, urllib.request as http
+path, body = json.loads(sys.argv[1])
+data = None if body is None else json.dumps(body).encode()
+request = http.Request("http://127.0.0.1:8000" + path, data, {"Content-Type": "application/json"})
+try:
+    with http.urlopen(request, timeout=10) as answer:
+        print(json.dumps([answer.status, answer.read().decode()]))
+except urllib.error.HTTPError as answer:
+    print(json.dumps([answer.code, answer.read().decode()]))
+except OSError as error:
+    print(json.dumps([0, str(error)]))
+"""
+
+
+class Machine:
+    """A machine with its own ports, processes and temporary folders of Ray.
+
+    Args:
+        home: of its user, with everything that outlives the machine.
+        uid: its user.
+    """
+
+    def __init__(self, home: Path, folder: Path, uid: int = 0, **env: str) -> None:
+        inherited = {name: os.environ[name] for name in ("LANG", "TZ") if name in os.environ}
+        path = f"{BIN}:{os.environ['PATH']}"
+        self._env = inherited | {"HOME": str(home), "PATH": path, "PYTHONPATH": str(ROOT)} | env
+        self._uid = uid
+        for name in ("ray", "haproxy-serve"):
+            Path("/tmp", name).mkdir(exist_ok=True)
+            (folder / name).mkdir(parents=True)
+            os.chown(folder / name, uid, uid)
+        own = ("--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child=SIGKILL")
+        folders = (str(folder / "ray"), str(folder / "haproxy-serve"))
+        self._unshare = subprocess.Popen(
+            ["unshare", *own, "bash", "-ec", _SETUP, *folders], stdout=subprocess.PIPE, text=True
+        )
+        assert self._unshare.stdout
+        if self._unshare.stdout.readline() != "ready\n":
+            self.end()
+            pytest.skip("This machine cannot set up network and mount namespaces.")
+        (first,) = psutil.Process(self._unshare.pid).children()
+        self._first = first
+
+    def run(self, script: str, timeout_s: float = 200.0) -> subprocess.CompletedProcess[str]:
+        """Run a script of the shell as the machine's user, in the root of the repository."""
+        user = (f"--reuid={self._uid}", f"--regid={self._uid}", "--clear-groups")
+        enter = ("nsenter", f"--target={self._first.pid}", "--net", "--mount", "--pid")
+        return subprocess.run(
+            [*enter, "setpriv", *user, "bash", "-c", script],
+            cwd=ROOT,
+            env=self._env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+        )
+
+    def ask(self, path: str, body: object = None) -> tuple[int, str]:
+        """Return status and text of an answer at port 8000; status 0 without one."""
+        words = (sys.executable, "-c", _ASK, json.dumps([path, body]))
+        status, text = json.loads(self.run(shlex.join(words)).stdout)
+        return status, text
+
+    def health(self) -> Any:
+        """Return the health of the inference service, which may start meanwhile."""
+        wait_until(lambda: self.ask("/model_info")[0] == 200, self, "/model_info")
+        return json.loads(self.ask("/health")[1])
+
+    def end(self) -> None:
+        """Kill the first process, and with it all others of the machine."""
+        self._unshare.kill()
+        self._unshare.wait()
+        assert self._unshare.stdout
+        self._unshare.stdout.close()
+
+
+def wait_until(holds: Callable[[], bool], machine: Machine, what: str) -> None:
+    deadline = time.monotonic() + SERVING_S
+    while not holds():
+        if time.monotonic() > deadline:
+            pytest.fail(f"{what} does not serve.\n{machine.run('serve status').stdout}")
+        time.sleep(1)
+
+
+def check_others(machine: Machine) -> None:
+    for prefix in OTHERS:
+        path = f"{prefix}/readyz"
+        wait_until(lambda path=path: machine.ask(path)[0] == 200, machine, path)  # type: ignore[misc]
+
+
+def check_serves(machine: Machine) -> None:
+    assert machine.health()["status"] == "healthy"
+    assert machine.ask("/predict_action", BODY)[0] == 200
+    check_others(machine)
+
+
+def check_serves_without_policy(machine: Machine) -> None:
+    health = machine.health()
+    assert (health["status"], health["model_loaded"]) == ("no_model", False)
+    status, text = machine.ask("/predict_action", BODY)
+    assert (status, json.loads(text)) == (503, {"detail": "Model not loaded"})
+    check_others(machine)
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Machine]]:
+    """Start machines, all with the same home."""
+    if reason := why_not():
+        pytest.skip(reason)
+    machines: list[Machine] = []
+    home = Path(tempfile.mkdtemp(prefix="gw-", dir="/tmp"))  # all users may pass /tmp
+
+    def start(uid: int = 0, **env: str) -> Machine:
+        os.chown(home, uid, uid)
+        machines.append(Machine(home, home / f"machine-{len(machines)}", uid, **env))
+        return machines[-1]
+
+    yield start
+    for machine in machines:
+        machine.end()
+    shutil.rmtree(home, ignore_errors=True)
+
+
+def deploy(machine: Machine) -> None:
+    deployed = machine.run(PLAIN)
+    assert deployed.returncode == 0, deployed.stdout + deployed.stderr
+
+
+@pytest.mark.parametrize("uid", [0, NOBODY], ids=["root", "unprivileged"])
+def test_plain_ray_serves_everything(start, uid):
+    machine = start(uid)
+    if machine.run(f"test -r serve_config.yaml && {sys.executable} -c 'import ray'").returncode:
+        pytest.skip("Other users cannot read the repository or its virtual environment.")
+    deploy(machine)
+    check_serves(machine)
+
+
+@pytest.mark.parametrize("content", [None, b"no weights"], ids=["missing", "broken"])
+def test_plain_ray_serves_everything_else_without_a_policy(start, tmp_path, content):
+    policy = tmp_path / "agent.th"
+    if content is not None:
+        policy.write_bytes(content)
+    machine = start(MAPPO_AGENT_PATH=str(policy))
+    deploy(machine)
+    check_serves_without_policy(machine)
+
+
+def test_plain_ray_serves_after_make_up_and_make_down(start):
+    machine = start()
+    for command in ("up", "down"):
+        done = machine.run(f"greenwave {command}")
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert machine.run("ls -A ~/.ray").stdout == ""
+    machine.end()
+    after = start()
+    deploy(after)
+    check_serves(after)
+
+
+def test_make_up_starts_without_a_policy_if_asked_to_and_takes_one_later(start, tmp_path):
+    policy = tmp_path / "agent.th"
+    machine = start(MAPPO_AGENT_PATH=str(policy))
+    refused = machine.run("greenwave up")
+    assert refused.returncode == 1
+    assert f"Application inference: {policy}" in refused.stderr
+    up = machine.run("greenwave up --without-policy")
+    assert up.returncode == 0, up.stdout + up.stderr
+    assert "has no policy" in up.stdout
+    check_serves_without_policy(machine)
+
+    shutil.copy(ROOT / "models" / "weights" / "agent.th", policy)
+    config = shipped_config()
+    config["applications"][0]["deployments"][0]["user_config"]["revision"] = 1
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    deployed = machine.run(f"greenwave deploy {tmp_path / 'config.yaml'}")
+    assert deployed.returncode == 0, deployed.stdout + deployed.stderr
+    check_serves(machine)
