@@ -35,11 +35,23 @@ BODY = {"junction_id": SHIPPED.ids[0], "obs_data": [1, 0.5]}
 # Of the applications, those that need no policy.
 OTHERS = ("/density", "/flow", "/api/accounts", "/api/loans", "/api/cards", "/console")
 BIN = Path(sys.executable).parent
-# Ray takes the address of the default route.
+# Ray takes the address of the default route. The last part lets other users reach a Python in
+# a closed folder; mounts are seen by this machine alone.
 _SETUP = """
-ip link set lo up && ip link add eth0 type dummy && ip addr add 10.0.0.2/24 dev eth0
-ip link set eth0 up && ip route add default dev eth0
-mount --bind "$0" /tmp/ray && mount --bind "$1" /tmp/haproxy-serve && echo ready
+ip link set lo up
+ip link add eth0 type bridge
+ip addr add 10.0.0.2/24 dev eth0
+ip link set eth0 up
+ip route add default dev eth0
+mount --bind "$0" /tmp/ray
+mount --bind "$1" /tmp/haproxy-serve
+if [ "$2" ]; then
+    mount --bind "$3" /mnt
+    mount -t tmpfs -o mode=755 tmpfs "$2"
+    mkdir -p "$3"
+    mount --bind /mnt "$3"
+fi
+echo ready
 sleep infinity & wait
 """
 _ASK = """
@@ -76,8 +88,11 @@ class Machine:
             os.chown(folder / name, uid, uid)
         own = ("--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child=SIGKILL")
         folders = (str(folder / "ray"), str(folder / "haproxy-serve"))
+        python = (closed_folder(Path(sys.base_prefix)) if uid else "", sys.base_prefix)
         self._unshare = subprocess.Popen(
-            ["unshare", *own, "bash", "-ec", _SETUP, *folders], stdout=subprocess.PIPE, text=True
+            ["unshare", *own, "bash", "-ec", _SETUP, *folders, *python],
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert self._unshare.stdout
         if self._unshare.stdout.readline() != "ready\n":
@@ -89,10 +104,16 @@ class Machine:
     def run(self, script: str, timeout_s: float = 200.0) -> subprocess.CompletedProcess[str]:
         """Run a script of the shell as the machine's user, in the root of the repository."""
         user = (f"--reuid={self._uid}", f"--regid={self._uid}", "--clear-groups")
-        enter = ("nsenter", f"--target={self._first.pid}", "--net", "--mount", "--pid")
+        enter = (
+            "nsenter",
+            f"--target={self._first.pid}",
+            "--net",
+            "--mount",
+            "--pid",
+            f"--wd={ROOT}",
+        )
         return subprocess.run(
             [*enter, "setpriv", *user, "bash", "-c", script],
-            cwd=ROOT,
             env=self._env,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -117,6 +138,12 @@ class Machine:
         self._unshare.wait()
         assert self._unshare.stdout
         self._unshare.stdout.close()
+
+
+def closed_folder(path: Path) -> str:
+    """Return the outermost folder on the way to a path that other users may not pass, or ""."""
+    closed = (each for each in reversed(path.parents) if not each.stat().st_mode & 0o001)
+    return str(next(closed, ""))
 
 
 def wait_until(holds: Callable[[], bool], machine: Machine, what: str) -> None:
