@@ -13,7 +13,7 @@ from models.networks.shipped import SHIPPED
 from serve_app.configured_network import network_at_root
 from serve_app.errors import DeployError
 from serve_app.rollout import smoke_test
-from serve_app.rollout.smoke_test import find_problems, predict_once
+from serve_app.rollout.smoke_test import find_problems, has_policy, predict_once
 from tests.cities import small_city
 
 Answers = dict[str, tuple[int, object]]
@@ -123,3 +123,12 @@ def test_a_missing_or_wrong_token_is_reported_at_once(system):
     answers["/predict_action"] = (401, {"detail": "A bearer token is required"})
     with pytest.raises(DeployError, match="Set INFERENCE_TOKEN"):
         predict_once(url)
+
+
+@pytest.mark.parametrize(
+    ("status", "has"), [("no_model", False), ("healthy", True), ("unhealthy", True)]
+)
+def test_a_service_without_a_policy_is_recognised(system, status, has):
+    url, answers = system
+    answers["/health"] = (200, {"status": status})
+    assert has_policy(url) is has
