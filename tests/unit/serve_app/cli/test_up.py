@@ -26,14 +26,14 @@ def config(tmp_path):
 @pytest.fixture
 def started(monkeypatch):
     """Collect the configs that would be started."""
-    configs = []
+    received = []
 
     def start(options, config):
-        configs.append(config)
+        received.append(config)
         raise CommandError("Started.")
 
     monkeypatch.setattr(up_command, "_start", start)
-    return configs
+    return received
 
 
 def test_a_missing_policy_is_refused(greenwave, config, started):
