@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from ray._private import worker
 from ray._private.state import state
 from ray._private.utils import estimate_available_memory, get_num_cpus
 from ray.util.metrics import Counter
@@ -29,11 +26,6 @@ def read_actor_places() -> dict[str, str]:
     """Return the node id of each living named actor; block until the GCS answers."""
     actors = state.actor_table(None, actor_state_name="ALIVE").values()
     return {actor["Name"]: actor["Address"]["NodeID"] for actor in actors if actor["Name"]}
-
-
-def logs_folder() -> Path:
-    """Return the folder of this node's logs; Serve's logs are in its folder ``serve``."""
-    return Path(worker._global_node.get_logs_dir_path())
 
 
 def available_cpus() -> float:

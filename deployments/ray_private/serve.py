@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import ray
 from ray._common.formatters import JSONFormatter
 from ray._common.network_utils import build_address
-from ray._common.utils import import_attr as import_attr
 from ray.serve._private import replica as serve_replica
 from ray.serve._private.common import ReplicaState as State
 from ray.serve._private.constants import SERVE_LOGGER_NAME

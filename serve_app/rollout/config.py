@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pkgutil
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,6 @@ from ray.serve.schema import ServeDeploySchema
 
 from deployments.gateway.options import GatewayOptions
 from deployments.inference.options import SHARED_CHECKOUT_TIMEOUT_S, InferenceOptions
-from deployments.ray_private.serve import import_attr
 from serve_app.errors import CommandError, place
 from serve_app.rollout.services import SERVICES
 from serve_app.settings import Settings
@@ -120,7 +120,7 @@ def _read_args(application: Mapping[str, Any]) -> BaseModel | None:
         TypeError: the path names neither a builder nor an application.
         Exception: the import fails.
     """
-    builder = import_attr(application["import_path"])
+    builder = pkgutil.resolve_name(application["import_path"])
     if isinstance(builder, (Application, Deployment)):
         return None
     if not inspect.isfunction(builder):

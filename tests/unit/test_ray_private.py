@@ -17,7 +17,7 @@ import pytest
 import ray
 from ray.serve._private.common import ReplicaState
 from ray.serve._private.constants import SERVE_NAMESPACE
-from ray.serve._private.logging_utils import StreamToLogger, get_serve_logs_dir
+from ray.serve._private.logging_utils import StreamToLogger
 from ray.serve.context import _RequestContext, _serve_request_context
 
 from deployments import ray_private
@@ -152,12 +152,6 @@ class Full(io.StringIO):
 
     def write(self, text: str) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
-
-
-async def test_the_state_actors_lines_are_beside_those_of_serve(monkeypatch):
-    node = SimpleNamespace(get_logs_dir_path=lambda: "/ray/logs")
-    monkeypatch.setattr(ray._private.worker, "_global_node", node)
-    assert core.logs_folder() / "serve" == Path(get_serve_logs_dir())
 
 
 def test_the_state_of_a_replica_has_the_name_that_people_know():

@@ -14,6 +14,7 @@ import gc
 import logging
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import ray
@@ -23,7 +24,6 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from deployments.aio import PeriodicTask
 from deployments.log import write_to
-from deployments.ray_private.core import logs_folder
 from deployments.stateful.authority.authority import StateAuthority
 from deployments.stateful.authority.fenced_writer import PartitionRetiredError
 from deployments.stateful.layout import Partition, table_of
@@ -119,6 +119,12 @@ def collect_garbage_seldom() -> None:
     gc.set_threshold(100_000, 50, 100)
 
 
+def serve_logs_folder() -> Path:
+    """Return the folder of Serve's logs on this node."""
+    context = ray.get_runtime_context()
+    return Path(context.get_temp_dir(), context.get_session_name(), "logs", "serve")
+
+
 class StateActor(StateAuthority):
     """Keeps the states of one partition; every method runs in the actor's event loop."""
 
@@ -127,7 +133,7 @@ class StateActor(StateAuthority):
         app, shard = config.app, str(partition.shard)
         self._name = f"hidden_states_{app}_{partition.generation}_{shard}"
         tags = {"application": app, "component_name": "hidden_states", "shard": shard}
-        log_file = logs_folder() / "serve" / f"{self._name}.log"
+        log_file = serve_logs_folder() / f"{self._name}.log"
         write_to(log_file, self._name, config.json_lines, **tags)
         self._title = f"StateActor({app}, layout {partition.generation}, shard {shard})"
         super().__init__(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import ray
+from ray.serve._private.logging_utils import get_serve_logs_dir
 from ray.util import metrics
 
 from deployments.stateful.protocol import Key
-from deployments.stateful.ray.actor import ActorMetrics, StateActor
+from deployments.stateful.ray.actor import ActorMetrics, StateActor, serve_logs_folder
 from tests.unit.stateful.authorities import OPTIONS, FaultyStore, join, make_authority, next_term
 from tests.unit.stateful.simulation.scenario import simulated, until
 
@@ -53,3 +56,11 @@ async def test_each_term_publishes_its_states_and_the_time_that_it_took_to_act(m
     ActorMetrics(second, "inference", "0").publish()
     assert values["hidden_states_life"] == 2
     assert values["hidden_states_recovery_ms"] == second.recovery_s * 1000
+
+
+def test_the_log_of_a_state_actor_is_beside_those_of_serve(monkeypatch):
+    names = {"get_temp_dir": lambda: "/ray", "get_session_name": lambda: "session_1"}
+    node = SimpleNamespace(get_logs_dir_path=lambda: "/ray/session_1/logs")
+    monkeypatch.setattr(ray._private.worker, "_global_node", node)
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(**names))
+    assert serve_logs_folder() == Path(get_serve_logs_dir())
