@@ -135,7 +135,11 @@ def _add_prediction_routes(fast: FastRoutes, routes: Routes) -> None:
         "/predict_actions",
         routes.predict_actions,
         max_body=MAX_BATCH_BODY,
-        takes={"request": (BatchRequest, ...), "run": (Run, None)},
+        takes={
+            "request": (BatchRequest, ...),
+            "run": (Run, None),
+            "key": (IdempotencyKey, None),
+        },
         response_model=BatchResponse,
         responses=_errors(400, 408, 413),
         summary="Steps of several junctions of one run",

@@ -89,10 +89,17 @@ class Routes:
         """Answer 1 to 1,000 items in their order; an item that is wrong spoils no other.
 
         Each may have a `request_id`, which is to the item what `Idempotency-Key` is to a request.
+        With that header, an item without one has the key `KEY.N`, where N counts from 0.
         """
         request = _read_batch(body)
         run = run_of(header(scope, RAW_RUN_HEADER), request.run_id)
-        results = await results_of([self._submit(run, item) for item in request.items])
+        key = request_id_of(header(scope, RAW_KEY_HEADER))
+        results = await results_of(
+            [
+                self._submit(run, item, None if key is None else f"{key}.{n}")
+                for n, item in enumerate(request.items)
+            ]
+        )
         items = [self._item(*pair) for pair in zip(request.items, results, strict=True)]
         return 200, f'{{"items":[{",".join(items)}]}}'.encode(), JSON_HEADERS
 
@@ -103,14 +110,14 @@ class Routes:
         await self._service.reset(run)
         return 200, _RESET_DONE, JSON_HEADERS
 
-    def _submit(self, run: str, item: Any) -> Submitted:
+    def _submit(self, run: str, item: Any, key: str | None) -> Submitted:
         try:
             valid = _ITEM.validate_python(item)
             return self._service.predict(
                 run,
                 valid.junction_id,
                 valid.obs_data,
-                request_id=request_id_of(valid.request_id),
+                request_id=key if valid.request_id is None else request_id_of(valid.request_id),
                 shared=True,
             )
         except InferenceError as error:

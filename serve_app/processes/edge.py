@@ -1,5 +1,8 @@
 """The edge: an HAProxy on the ports that the services' documents name, in front of Serve.
 
+Requests that may be repeated go to the replicas directly, as :mod:`.replica_servers` adds them. All
+others, and everything while it knows no replica, pass Serve's own HAProxy.
+
 A port forwards only its service's own paths, with the client's address, and answers in the
 service's form while Serve is away. With EDGE_CERTIFICATE, a PEM file with certificate and key, it
 speaks HTTPS only. The inference service's port leads to all of Serve, in plain HTTP, and is bound
@@ -28,20 +31,44 @@ from serve_app.processes.haproxy import binary
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import holder, is_free
 from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role, read_command
+from serve_app.processes.replica_servers import ReplicaServers, ServeFront
 from serve_app.processes.status_file import StatusFile
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "configs" / "edge.cfg.tmpl"
-# Serve's front; Ray's Python proxy as its backup; the front again, given up two seconds later; and
-# the front for bodies that are too long to be held back, which have separate slots.
-SERVERS = """\
+# Serve's front; Ray's Python proxy as its backup; and the front again, given up two seconds later.
+THROUGH_SERVE = """\
+    server front 127.0.0.1:{front}{backup}
+    server fallback 127.0.0.1:{fallback} backup
+    server held 127.0.0.1:{front} backup inter 500ms fall 4 observe none"""
+# The front for bodies that are too long to be held back, which have separate slots.
+LONG = """\
     use-server long if {{ req.body_size gt 65536 }} or {{ req.body_len gt 65536 }}
     server long 127.0.0.1:{front} weight 0 maxconn 100 inter 500ms fall 4 observe none
-    server front 127.0.0.1:{front}
-    server fallback 127.0.0.1:{fallback} backup
-    server held 127.0.0.1:{front} backup inter 500ms fall 4 observe none
+"""
+BACKENDS = """\
+backend {application} from serve
+    option httpchk GET /-/routes
+    http-check expect string '"{route}":'
+{servers}
+
+backend {application}-replicas from replicas
+    option httpchk GET /-/routes
+    http-check expect string '"{route}":'
+{backups}
 """
 # Predictions for each core, in progress and waiting. Two cores finish both together in 100 ms.
 AT_ONCE, WAITING = 80, 90
+# Applications with a backend of their own in the template or in BACKENDS.
+APPLICATIONS = {
+    "inference": "/",
+    "gateway": "/api",
+    "accounts": "/api/accounts",
+    "loans": "/api/loans",
+    "cards": "/api/cards",
+    "density": "/density",
+    "flow": "/flow",
+    "console": "/console",
+}
 # Routes behind each listener of the template.
 ROUTES = {
     "inference": {"/"},
@@ -102,6 +129,11 @@ class Edge:
         return self.instance.data_dir / "edge.cfg"
 
     @property
+    def socket(self) -> Path:
+        """HAProxy's runtime API, which knows it by its name in the data folder."""
+        return self.instance.data_dir / "edge.sock"
+
+    @property
     def _log(self) -> Path:
         return self.instance.data_dir / "edge.log"
 
@@ -124,7 +156,10 @@ class Edge:
         tls = (
             f" ssl crt '{self.certificate.resolve()}' alpn h2,http/1.1" if self.certificate else ""
         )
-        listeners, ports, cores = self.listeners(), self.instance.ports, os.cpu_count() or 1
+        listeners, ports = self.listeners(), self.instance.ports
+        front = {"front": ports.front, "fallback": ports.fallback_http}
+        backups = THROUGH_SERVE.format(**front, backup=" backup")
+        servers = LONG.format(**front) + THROUGH_SERVE.format(**front, backup="")
         return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
             {f"{name}_port": port for name, port in asdict(self.ports).items()},
             host=self.host,
@@ -133,10 +168,26 @@ class Edge:
             if "inference" in listeners
             else "disabled",
             metrics=ports.edge_metrics,
-            at_once=AT_ONCE * cores,
-            waiting=WAITING * cores,
-            servers=SERVERS.format(front=ports.front, fallback=ports.fallback_http).rstrip(),
+            at_once=_of_all_cores(AT_ONCE),
+            waiting=_of_all_cores(WAITING),
+            socket=self.socket.name,
+            servers=servers,
+            backups=backups,
+            others="\n".join(
+                BACKENDS.format(application=name, route=route, servers=servers, backups=backups)
+                for name, route in APPLICATIONS.items()
+                if name != "inference"
+            ),
         )
+
+    def replica_servers(self) -> ReplicaServers:
+        """Return the replicas as servers of the edge."""
+        backends = {f"{name}-replicas": route for name, route in APPLICATIONS.items()}
+        return ReplicaServers(self.socket, backends, {"inference-replicas": _of_all_cores(AT_ONCE)})
+
+    def serve_front(self) -> ServeFront:
+        """Return where Serve writes which replicas there are."""
+        return ServeFront(self.instance.haproxy_dir, self.instance.ports.front)
 
     def check(self) -> None:
         """Write the configuration of an edge that does not run, if it can start.
@@ -207,6 +258,7 @@ class Edge:
         with self._log.open("wb") as log:
             haproxy = subprocess.Popen(
                 self.command(),
+                cwd=self.instance.data_dir,
                 env=os.environ | {INSTANCE_TAG: self.instance.tag, ROLE_TAG: Role.EDGE},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -251,6 +303,10 @@ class Edge:
                 if str(self.config) in read_command(process):
                     found.append(process)
         return found
+
+
+def _of_all_cores(count: int) -> int:
+    return count * (os.cpu_count() or 1)
 
 
 def _peer(host: str) -> str:

@@ -232,15 +232,16 @@ class Instance:
         return command + [f"--{name}={value}" for name, value in options.items()]
 
     @property
-    def _haproxy_dir(self) -> Path:
+    def haproxy_dir(self) -> Path:
+        """Where Serve has a folder for the HAProxy of each node."""
         # A short name: Serve adds the node's id, and a socket's path has at most 97 bytes.
         return self.temp_dir / "ha" if self.temp_dir else Path("/tmp/haproxy-serve")
 
     def _restrict_haproxy_dir(self) -> None:
         """Keep other users from HAProxy's socket, which has no authentication."""
-        self._haproxy_dir.mkdir(parents=True, exist_ok=True)
+        self.haproxy_dir.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(PermissionError):  # it belongs to another user; Serve reports that
-            self._haproxy_dir.chmod(0o700)
+            self.haproxy_dir.chmod(0o700)
 
     def _token_environment(self) -> dict[str, str]:
         try:
@@ -253,7 +254,7 @@ class Instance:
 
     def _environment(self) -> dict[str, str]:
         ports = self.ports
-        haproxy = self._haproxy_dir
+        haproxy = self.haproxy_dir
         return {
             INSTANCE_TAG: self.tag,
             **({EDGE_VARIABLE: self.base_url} if self.has_edge else {}),

@@ -6,6 +6,7 @@ import contextlib
 import json
 import socket
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,9 @@ class Answer(BaseHTTPRequestHandler):
                 self.close_connection = True
             case "drop once" if self.server.reached.count(request) == 1:
                 self.close_connection = True
+            case "slow":
+                time.sleep(0.5)
+                self._send(200, "{}")
             case "hang":
                 self.connection.settimeout(20)
                 self.connection.recv(1)  # until the client disconnects

@@ -122,10 +122,20 @@ class TestRepetition:
         assert answer.status_code == 200
         assert len(front.reached) == 2
 
+    @pytest.mark.parametrize("key", ["k", None], ids=["key", "no key"])
+    def test_several_steps_are_sent_again_if_they_have_a_key(self, edge, front, key):
+        headers = {"X-Do": "drop once"} | ({"Idempotency-Key": key} if key else {})
+        answer = httpx.post(edge.urls()["inference"] + "/predict_actions", headers=headers)
+        assert front.keys == [key] * len(front.keys)
+        if key:
+            assert (answer.status_code, len(front.reached)) == (200, 2)
+        else:
+            assert_is_503_of_its_service(answer, "inference", unknown=True)
+            assert len(front.reached) == 1
+
     @pytest.mark.parametrize(
         ("listener", "path"),
         [
-            ("inference", "/predict_actions"),
             ("gateway", "/api/accounts/create"),
             ("loans", "/api/loans"),
             ("cards", "/api/cards"),

@@ -23,8 +23,8 @@ async def find_base_url(
     """Find the base URL of an application on this node, without a slash at its end.
 
     Args:
-        edge_url: base URL of an edge on this node, used while the front does not listen: the edge
-            has another way to Serve.
+        edge_url: base URL of an edge on this node. It leads to the replicas directly, and is used
+            while it listens.
 
     Raises:
         LookupError: the application is not deployed, or not yet.
@@ -33,16 +33,17 @@ async def find_base_url(
     if application not in routes:
         raise LookupError(f"no application {application!r} has a route")
     route = routes[application].rstrip("/")
-    host = "127.0.0.1" if host is None or host in _EVERYWHERE else host
-    if edge_url is not None and not await _listens(host, port):
+    if edge_url is not None and await _listens(edge_url):
         return edge_url + route
+    host = "127.0.0.1" if host is None or host in _EVERYWHERE else host
     return f"http://[{host}]:{port}{route}" if ":" in host else f"http://{host}:{port}{route}"
 
 
-async def _listens(host: str, port: int) -> bool:
+async def _listens(url: str) -> bool:
+    address = urlsplit(url)
     try:
         async with asyncio.timeout(_CONNECT_S):
-            _, writer = await asyncio.open_connection(host, port)
+            _, writer = await asyncio.open_connection(address.hostname, address.port)
     except (OSError, TimeoutError):
         return False
     writer.close()

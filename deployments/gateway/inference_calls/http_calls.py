@@ -51,9 +51,9 @@ class HttpCalls:
         """Make one call for all steps: the contract's for one, a shared call for several."""
         traces = traces_of(step.trace for step in steps)
         headers = _headers(steps[0].run, steps[0].request_id)
+        headers[KEY_HEADER] = steps[0].key  # says of several, too, that they may be repeated
         if len(steps) == 1:
             (step,) = steps
-            headers[KEY_HEADER] = step.key
             body: dict[str, Any] = {"junction_id": step.junction_id, "obs_data": step.obs}
             with tracing.covering(f"POST {ROUTE}", traces, "client"):
                 answer = await self._call("POST", ROUTE, headers, body)

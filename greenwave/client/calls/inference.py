@@ -137,7 +137,7 @@ class InferenceRunCalls:
             method="POST",
             url=f"{self.url}/predict_actions",
             effect=Effect.IDEMPOTENT,
-            headers={**JSON, **self._headers()},
+            headers={**JSON, **self._headers(), "idempotency-key": checked_key(None)},
             body=json_bytes({"items": items}),
             read=partial(_read_items, sent),
         )

@@ -1,4 +1,7 @@
-"""The edge under supervision: HAProxy with the configuration that ``greenwave up`` writes."""
+"""The edge under supervision: HAProxy with the configuration that ``greenwave up`` writes.
+
+While it runs, it is given Serve's replicas as servers.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,11 @@ import psutil
 from serve_app.errors import EdgeError
 from serve_app.processes.edge import Edge, check_ports
 from serve_app.processes.haproxy import forward_log
+from serve_app.processes.replica_servers import ReplicaServerError
 from serve_app.processes.supervision.managed_process import CannotStartError, logger
 
 POLL_S = 0.2
+RECONCILE_S = 0.5
 STOP_TIMEOUT_S = 2.0
 
 
@@ -40,6 +45,7 @@ class ManagedEdge:
             check_ports(self._edge.config.read_text(encoding="utf-8"))
             haproxy = subprocess.Popen(
                 self._edge.command(),
+                cwd=self._edge.instance.data_dir,
                 stdin=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
@@ -52,8 +58,16 @@ class ManagedEdge:
             raise CannotStartError(str(error)) from error
 
     def wait(self) -> str:
-        if self._master:
-            self._master.wait()
+        servers, front = self._edge.replica_servers(), self._edge.serve_front()
+        refusal = ""
+        while self._master and not _has_ended_within(self._master, RECONCILE_S):
+            try:
+                servers.reconcile(front.replicas())
+                refusal = ""
+            except (ReplicaServerError, OSError) as error:  # Serve's front takes the requests
+                if str(error) != refusal:
+                    logger.warning("%s", error)
+                refusal = str(error)
         return "The edge has ended."
 
     def stop(self) -> None:
@@ -63,3 +77,11 @@ class ManagedEdge:
                 self._master.send_signal(signal.SIGUSR1)
                 self._master.wait(STOP_TIMEOUT_S)
         self._edge.stop()
+
+
+def _has_ended_within(process: psutil.Process, timeout_s: float) -> bool:
+    try:
+        process.wait(timeout_s)
+    except psutil.TimeoutExpired:
+        return False
+    return True

@@ -75,6 +75,19 @@ class TestOutcomes:
         await post_items(client, *({"request_id": key} for key in VALID), {}, {"request_id": None})
         assert fake.request_ids == [*VALID, None, None]
 
+    async def test_the_header_gives_a_key_to_each_item_that_has_none(self, client, fake):
+        items = {"items": [BODY, BODY | {"request_id": "own"}, BODY]}
+        response = await client.post("/predict_actions", json=items, headers=KEY)
+        assert response.status_code == 200
+        assert fake.request_ids == ["k.0", "own", "k.2"]
+
+    @pytest.mark.parametrize("key", INVALID)
+    async def test_an_invalid_key_of_several_steps_is_400_without_a_step(self, client, fake, key):
+        headers = [(KEY_HEADER.encode(), key.encode("latin-1"))]
+        response = await client.post("/predict_actions", json={"items": [BODY]}, headers=headers)
+        assert (response.status_code, response.json()) == (400, {"detail": NOT_A_KEY})
+        assert fake.request_ids == []
+
     @pytest.mark.parametrize("key", INVALID)
     async def test_an_invalid_key_of_a_request_is_400_without_a_step(self, client, fake, key):
         headers = [(KEY_HEADER.encode(), key.encode("latin-1"))]

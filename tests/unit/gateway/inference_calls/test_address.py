@@ -34,13 +34,11 @@ async def test_an_application_that_is_not_there_is_an_error():
         await find_base_url("inference", read_front=read_front)
 
 
-async def test_while_the_front_does_not_listen_the_way_is_through_the_edge():
-    with socket.create_server(("127.0.0.1", 0)) as front:
-        port = front.getsockname()[1]
+async def test_an_edge_that_listens_is_preferred():
+    async def read_front():
+        return Front("127.0.0.1", 8000, {"inference": "/many"})
 
-        async def read_front():
-            return Front("127.0.0.1", port, {"inference": "/many"})
-
-        found = await find_base_url("inference", "http://edge", read_front)
-        assert found == f"http://127.0.0.1:{port}/many"
-    assert await find_base_url("inference", "http://edge", read_front) == "http://edge/many"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        edge = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        assert await find_base_url("inference", edge, read_front) == f"{edge}/many"
+    assert await find_base_url("inference", edge, read_front) == "http://127.0.0.1:8000/many"

@@ -297,7 +297,7 @@ class TestSharing:
         ((method, path, headers, body),) = server.requests
         assert (method, path) == ("POST", "/some/base/predict_actions")
         assert (headers["x-simulation-run"], headers["x-request-id"]) == ("run-7", "id-0")
-        assert "idempotency-key" not in headers
+        assert headers["idempotency-key"] == "key-0"  # so that the call may be repeated
         items = [
             {"junction_id": "300839359", "obs_data": [float(n)], "request_id": f"key-{n}"}
             for n in range(3)

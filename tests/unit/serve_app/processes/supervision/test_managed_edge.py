@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import signal
 import socket
 import threading
 import time
@@ -19,13 +21,15 @@ from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role
 from serve_app.processes.status_file import StatusFile
 from serve_app.processes.supervision.managed_edge import ManagedEdge
 from serve_app.processes.supervision.managed_process import CannotStartError
+from tests.unit.serve_app.processes.test_replica_servers import PARSED, written_by_serve
 
 
 @pytest.fixture
 def edge(tmp_path, monkeypatch):
     """Return an edge on free ports; what starts it inherits the tags of this environment."""
     http, front, metrics, *others = free_ports(7)
-    instance = Instance(tmp_path, Ports(http=http, front=front, edge_metrics=metrics))
+    ports = Ports(http=http, front=front, edge_metrics=metrics)
+    instance = Instance(tmp_path, ports, temp_dir=tmp_path)
     monkeypatch.setenv(INSTANCE_TAG, instance.tag)
     monkeypatch.setenv(ROLE_TAG, str(Role.EDGE))
     edge = Edge(instance, EdgePorts(*others))
@@ -68,6 +72,44 @@ def test_a_killed_edge_is_noticed_and_started_again(edge):
     assert managed.wait() == "The edge has ended."
     managed.start_or_adopt()
     assert edge.master() != master
+
+
+def test_it_has_the_replicas_that_serve_has_also_after_its_death_and_a_reload(edge):
+    config = written_by_serve(edge.instance.haproxy_dir / "node", edge.instance.ports.front)
+    edge.check()
+    managed = ManagedEdge(edge)
+    for _ in range(2):
+        managed.start_or_adopt()
+        waiting = in_background(managed.wait)
+        wait_until(lambda: servers_of(edge) == PARSED["/"])
+        edge.master().kill()
+        waiting.join(5)
+        assert not waiting.is_alive()
+    managed.start_or_adopt()
+    waiting = in_background(managed.wait)
+    wait_until(lambda: servers_of(edge) == PARSED["/"])
+    edge.master().send_signal(signal.SIGUSR2)
+    config.write_text(config.read_text().replace("10.0.0.1:30001", "10.0.0.1:30002"))
+    changed = {n: a.replace("30001", "30002") for n, a in PARSED["/"].items()}
+    wait_until(lambda: servers_of(edge) == changed)
+    edge.master().kill()
+    waiting.join(5)
+
+
+def servers_of(edge: Edge) -> dict[str, str]:
+    """Return the replicas of the inference service that the edge has."""
+    with contextlib.suppress(OSError):
+        servers = edge.replica_servers().present()
+        prefix = "inference-replicas/"
+        return {n.removeprefix(prefix): a for n, (a, _) in servers.items() if n.startswith(prefix)}
+    return {}
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_haproxys_lines_are_logged(edge, caplog):

@@ -1,0 +1,165 @@
+"""Replicas as servers of the edge, added and removed while it runs.
+
+Serve writes the address of every replica into the configuration of its own HAProxy. The edge takes
+them from there, so that a request passes one HAProxy and not two. Changes are made through
+HAProxy's runtime API: a reload for each would leave an old worker behind with its connections.
+https://docs.haproxy.org/2.8/management.html#9.3
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+API_TIMEOUT_S = 2.0
+_PREFIX = "SERVE_REPLICA_"
+_ROUTE = re.compile(r"^ *acl is_(\S+) path (\S+)$", re.MULTILINE)
+_BACKEND = re.compile(r"^backend (\S+)$(.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
+_SERVER = re.compile(rf"^ *server ({_PREFIX}\S+) (\S+:\d+) (?!.*\bbackup\b)", re.MULTILINE)
+# A replica answers for its own application alone, so a port that another one has taken over is not
+# taken for it.
+_ADD = (
+    "add server {server} {address} id {id} maxconn {maxconn} check inter 2s fastinter 250ms"
+    " downinter 250ms fall 2 rise 1 observe layer4 error-limit 1 on-error mark-down"
+    "; enable health {server}; enable server {server}"
+)
+# Fails, and is tried again, as long as a connection to it is open.
+_REMOVE = "set server {server} state maint; del server {server}"
+_EXPECTED = re.compile("New server registered|Server deleted|still has connections")
+_IN_MAINTENANCE = 0x01
+_FIRST_ID = 1000  # those before belong to the servers of the edge's configuration
+
+MAXCONN = 1000  # requests that a replica takes on at once, unless its backend says another number
+
+Servers = dict[str, str]  # address by name
+
+
+class ReplicaServerError(Exception):
+    """The edge refuses a server."""
+
+
+@dataclass(frozen=True)
+class ServeFront:
+    """The configuration of Serve's HAProxy.
+
+    Attributes:
+        folder: with a folder for each node that has been started.
+        port: of Serve's front. Other clusters of this machine have another one.
+    """
+
+    folder: Path
+    port: int
+
+    def replicas(self) -> dict[str, Servers]:
+        """Return the servers of each route prefix; none before Serve has written them."""
+        bind = re.compile(rf"^ *bind \S*:{self.port}\s*$", re.MULTILINE)
+        for config in sorted(self.folder.glob("*/haproxy.cfg"), key=_written, reverse=True):
+            text = config.read_text(encoding="utf-8", errors="replace")
+            if bind.search(text):
+                return parse_replicas(text)
+        return {}
+
+
+def _written(config: Path) -> float:
+    try:
+        return config.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def parse_replicas(config: str) -> dict[str, Servers]:
+    """Return the replicas of each route prefix in a configuration that Serve has written."""
+    backends = {name: dict(_SERVER.findall(lines)) for name, lines in _BACKEND.findall(config)}
+    return {route: backends.get(backend, {}) for backend, route in _ROUTE.findall(config)}
+
+
+class ReplicaServers:
+    """The replicas in the backends of a running edge.
+
+    Args:
+        api: HAProxy's socket.
+        backends: with the route prefix of the application of each.
+        maxconn: requests that a replica works on at once, by backend.
+    """
+
+    def __init__(self, api: Path, backends: Mapping[str, str], maxconn: Mapping[str, int]) -> None:
+        self._api = api
+        self._backends = backends
+        self._maxconn = maxconn
+        self._seen: dict[str, Servers] | None = None
+
+    def reconcile(self, replicas: dict[str, Servers]) -> None:
+        """Add and remove servers until the edge has those of Serve.
+
+        Serve rewrites its file in place, so only what is the same at two calls counts.
+
+        Raises:
+            OSError: the edge does not answer.
+            ReplicaServerError: it refuses a server, and has the others.
+        """
+        settled, self._seen = replicas == self._seen, replicas
+        if not settled:
+            return
+        wanted = {
+            f"{backend}/{name}": address
+            for backend, route in self._backends.items()
+            for name, address in replicas.get(route, {}).items()
+        }
+        present = self.present()
+        gone = [server for server in present if present[server][0] != wanted.get(server)]
+        paused = [server for server in wanted if present.get(server) == (wanted[server], True)]
+        new = [server for server in wanted if server not in present]
+        self._run(
+            [_REMOVE.format(server=server) for server in gone]
+            + [f"enable server {server}" for server in paused]
+            + [self._addition(server, wanted[server]) for server in new]
+        )
+
+    def present(self) -> dict[str, tuple[str, bool]]:
+        """Return address of each replica in the edge, and whether it is in maintenance."""
+        rows = [line.split() for line in self._ask("show servers state").splitlines()[1:]]
+        titles = rows[0][1:]
+        states = [dict(zip(titles, row, strict=False)) for row in rows[1:] if row]
+        return {
+            f"{each['be_name']}/{each['srv_name']}": (
+                f"{each['srv_addr']}:{each['srv_port']}",
+                bool(int(each["srv_admin_state"]) & _IN_MAINTENANCE),
+            )
+            for each in states
+            if each["srv_name"].startswith(_PREFIX)
+        }
+
+    def _addition(self, server: str, address: str) -> str:
+        backend, _, name = server.partition("/")
+        return _ADD.format(
+            server=server,
+            address=address,
+            # Where a replica is in a ring must not depend on the others.
+            id=_FIRST_ID + zlib.crc32(name.encode()) % (1 << 30),
+            maxconn=self._maxconn.get(backend, MAXCONN),
+        )
+
+    def _run(self, commands: list[str]) -> None:
+        if not commands:
+            return
+        answers = self._ask("; ".join(commands)).splitlines()
+        refusals = [line for line in answers if line and not _EXPECTED.search(line)]
+        if refusals:
+            raise ReplicaServerError(f"HAProxy refuses a replica: {refusals[0]}")
+
+    def _ask(self, commands: str) -> str:
+        folder = os.open(self._api.parent, os.O_PATH)
+        try:  # by its folder's descriptor: the path of a socket has at most 107 bytes
+            with socket.socket(socket.AF_UNIX) as api:
+                api.settimeout(API_TIMEOUT_S)
+                api.connect(f"/proc/self/fd/{folder}/{self._api.name}")
+                api.sendall(f"{commands}\n".encode())
+                with api.makefile("rb") as answer:
+                    return answer.read().decode()
+        finally:
+            os.close(folder)

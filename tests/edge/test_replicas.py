@@ -1,0 +1,208 @@
+"""An edge that goes straight to the replicas, which stand-ins for Serve's front play, too."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+
+import httpx
+import pytest
+
+from serve_app.processes.edge import Edge
+from serve_app.processes.replica_servers import ReplicaServerError
+from tests.edge.conftest import Front, make_edge
+from tests.edge.test_outages import PATHS, Load, assert_is_503_of_its_service, post, running
+
+PREFIX = "SERVE_REPLICA_inference-Inference-"
+
+
+def wait_for(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+class Replicas:
+    """Replicas of the inference service behind a running edge, with Serve's front beside them."""
+
+    def __init__(self, edge: Edge, front: Front) -> None:
+        self.edge, self.front = edge, front
+        self.running: dict[str, Front] = {}
+        self._servers = edge.replica_servers()
+
+    def start(self, *names: str) -> None:
+        for name in names:
+            self.running[PREFIX + name] = Front()
+            self.running[PREFIX + name].routes = {"/": "inference"}
+
+    def tell_the_edge(self, *names: str) -> None:
+        """Give the edge the replicas of these names alone."""
+        known = {PREFIX + n: f"127.0.0.1:{self.running[PREFIX + n].port}" for n in names}
+        for _ in range(2):  # once is not settled
+            self._servers.reconcile({"/": known})
+
+    def reached(self) -> dict[str, int]:
+        return {n.removeprefix(PREFIX): len(each.reached) for n, each in self.running.items()}
+
+    def of_run(self, run: str) -> str:
+        """Return the replica that a step of the run reaches."""
+        before = self.reached()
+        url = self.edge.urls()["inference"] + PATHS["inference"]
+        answer = httpx.post(url, content=b"{}", headers={"X-Simulation-Run": run}, timeout=10)
+        assert answer.status_code == 200
+        (name,) = [each for each, count in self.reached().items() if count > before[each]]
+        return name
+
+
+@pytest.fixture
+def replicas(tmp_path) -> Iterator[Replicas]:
+    with closing(Front()) as front, running(make_edge(tmp_path, front.port)) as edge:
+        replicas = Replicas(edge, front)
+        yield replicas
+        with ExitStack() as stack:
+            for each in replicas.running.values():
+                stack.enter_context(closing(each))
+
+
+def test_steps_go_straight_to_a_replica_and_what_must_not_be_repeated_through_serve(replicas):
+    replicas.start("a")
+    replicas.tell_the_edge("a")
+    url = replicas.edge.urls()["inference"]
+    for path in ("/predict_action", "/reset_hidden"):
+        assert httpx.post(url + path, content=b"{}").status_code == 200
+    assert (replicas.reached(), replicas.front.reached) == ({"a": 2}, [])
+    assert httpx.post(f"{url}/predict_actions", content=b"{}").status_code == 200
+    assert post(replicas.edge, "inference", body=b" " * 70_000).status_code == 200
+    assert httpx.get(f"{url}/health").status_code == 200
+    assert (replicas.reached(), len(replicas.front.reached)) == ({"a": 2}, 3)
+
+
+def test_services_without_replicas_take_serves_front(replicas):
+    replicas.start("a")
+    replicas.tell_the_edge("a")
+    assert post(replicas.edge, "gateway").status_code == 200
+    assert replicas.front.reached == [f"POST {PATHS['gateway']}"]
+
+
+def test_when_a_replica_goes_only_its_runs_move(replicas):
+    names, runs = ("a", "b", "c", "d"), [f"run-{n}" for n in range(40)]
+    replicas.start(*names)
+    replicas.tell_the_edge(*names)
+    before = {run: replicas.of_run(run) for run in runs}
+    assert set(before.values()) == set(names)
+    for gone in names:
+        replicas.tell_the_edge(*(each for each in names if each != gone))
+        after = {run: replicas.of_run(run) for run in runs}
+        assert gone not in after.values()
+        assert all(after[run] == before[run] for run in runs if before[run] != gone)
+    replicas.tell_the_edge(*names)
+    assert {run: replicas.of_run(run) for run in runs} == before
+
+
+def test_steps_without_a_run_stay_with_one_replica(replicas):
+    replicas.start("a", "b")
+    replicas.tell_the_edge("a", "b")
+    for _ in range(20):
+        assert post(replicas.edge, "inference").status_code == 200
+    assert sorted(replicas.reached().values()) == [0, 20]
+
+
+def test_the_death_of_replicas_under_load_fails_no_step(replicas):
+    replicas.start("a", "b")
+    replicas.tell_the_edge("a", "b")
+    with Load(replicas.edge) as load:
+        busy = max(replicas.running.values(), key=lambda each: len(each.reached))
+        busy.close()
+        load.more(100)
+        assert not replicas.front.reached
+        for each in replicas.running.values():
+            each.close()
+        load.more(100)
+    assert replicas.front.reached
+    assert {status for _, status in load.answers} == {200}
+    assert load.longest_gap_s < 1
+
+
+@pytest.mark.parametrize("do", ["drop once", "drop"])
+def test_a_step_that_a_replica_drops_is_repeated_and_then_answered_by_the_edge(replicas, do):
+    replicas.start("a")
+    replicas.tell_the_edge("a")
+    with httpx.Client(base_url=replicas.edge.urls()["inference"], timeout=10) as client:
+        for _ in range(3):  # on a kept connection
+            assert client.post("/predict_action", content=b"{}").status_code == 200
+        (replica,) = replicas.running.values()
+        replica.reached.clear()
+        replica.keys.clear()
+        answer = client.post("/predict_action", content=b"{} ", headers={"X-Do": do})
+    if do == "drop":
+        assert_is_503_of_its_service(answer, "inference", unknown=True)
+    else:
+        assert answer.status_code == 200
+    keys = replica.keys + replicas.front.keys
+    assert len(keys) > 1
+    assert len(set(keys)) == 1
+
+
+def test_a_port_that_another_application_has_taken_over_is_not_used(replicas):
+    replicas.start("a")
+    replicas.tell_the_edge("a")
+    (replica,) = replicas.running.values()
+    replica.close()
+    wait_for(lambda: post(replicas.edge, "inference").status_code == 200)
+    taken_over = Front(replica.port)
+    with closing(taken_over):
+        taken_over.routes = {"/density": "density"}
+        deadline = time.monotonic() + 1.5  # several checks
+        while time.monotonic() < deadline:
+            assert post(replicas.edge, "inference").status_code == 200
+        assert not taken_over.reached
+        taken_over.routes = {"/": "inference"}
+        wait_for(lambda: bool(post(replicas.edge, "inference") and taken_over.reached))
+
+
+def test_a_replica_that_is_removed_answers_what_it_has_taken_and_gets_nothing_more(replicas):
+    replicas.start("a", "b")
+    replicas.tell_the_edge("a")
+    answers: list[httpx.Response] = []
+    slow = threading.Thread(target=lambda: answers.append(post(replicas.edge, "inference", "slow")))
+    slow.start()
+    wait_for(lambda: replicas.reached()["a"] == 1)
+    replicas.tell_the_edge("b")
+    for _ in range(10):
+        assert post(replicas.edge, "inference").status_code == 200
+    slow.join()
+    assert answers[0].status_code == 200
+    assert replicas.reached() == {"a": 1, "b": 10}
+    replicas.tell_the_edge("b")
+    replicas.tell_the_edge("a", "b")
+    assert post(replicas.edge, "inference").status_code == 200
+
+
+def test_a_file_that_serve_is_writing_does_not_count(replicas):
+    replicas.start("a")
+    replicas.tell_the_edge("a")
+    replicas.edge.replica_servers().reconcile({})
+    assert post(replicas.edge, "inference").status_code == 200
+    assert replicas.reached() == {"a": 1}
+
+
+def test_a_server_that_haproxy_refuses_is_an_error_and_the_others_are_there(replicas):
+    replicas.start("a")
+    servers = replicas.edge.replica_servers()
+    good = f"127.0.0.1:{replicas.running[PREFIX + 'a'].port}"
+    wanted = {"/": {PREFIX + "bad": "256.1.1.1:x1", PREFIX + "a": good}}
+    servers.reconcile(wanted)
+    with pytest.raises(ReplicaServerError):
+        servers.reconcile(wanted)
+    assert post(replicas.edge, "inference").status_code == 200
+    assert replicas.reached() == {"a": 1}
+
+
+def test_an_edge_that_is_away_is_an_error(tmp_path):
+    servers = make_edge(tmp_path, 1).replica_servers()
+    servers.reconcile({})
+    with pytest.raises(OSError, match="No such file"):
+        servers.reconcile({})

@@ -1,0 +1,81 @@
+"""Where the edge learns which replicas there are: the configuration that Serve itself writes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from ray.serve._private.haproxy import BackendConfig, HAProxyApi, HAProxyConfig, ServerConfig
+from ray.serve.config import HTTPOptions
+
+from serve_app.processes.replica_servers import ServeFront, parse_replicas
+
+PORT = 8123
+REPLICAS = {
+    "inference": ("/", ["SERVE_REPLICA_inference-Inference-a1", "SERVE_REPLICA_inference-I-b2"]),
+    "gateway": ("/api", ["SERVE_REPLICA_gateway-Gateway-c3"]),
+    "cards": ("/api/cards", []),
+}
+PARSED = {
+    "/": {
+        "SERVE_REPLICA_inference-Inference-a1": "10.0.0.1:30000",
+        "SERVE_REPLICA_inference-I-b2": "10.0.0.1:30001",
+    },
+    "/api": {"SERVE_REPLICA_gateway-Gateway-c3": "10.0.0.1:30000"},
+    "/api/cards": {},
+}
+
+
+def written_by_serve(folder: Path, port: int = PORT) -> Path:
+    """Have Ray's own code write the configuration of a node."""
+    fallback = ServerConfig("SERVE_PROXY_ACTOR-fallback-n1", "127.0.0.1", 8500)
+    backends = {
+        name: BackendConfig(
+            name=f"http-{name}",
+            path_prefix=route,
+            app_name=name,
+            servers=[ServerConfig(each, "10.0.0.1", 30000 + n) for n, each in enumerate(names)],
+            fallback_server=fallback,
+        )
+        for name, (route, names) in REPLICAS.items()
+    }
+    config = folder / "haproxy.cfg"
+    options = HAProxyConfig(
+        http_options=HTTPOptions(host="127.0.0.1", port=port),
+        socket_path=str(folder / "admin.sock"),
+        server_state_base=str(folder),
+        server_state_file=str(folder / "server-state"),
+        metrics_socket_path=str(folder / "metrics.sock"),
+    )
+    HAProxyApi(options, backends, str(config))._generate_config_file_internal()
+    return config
+
+
+@pytest.fixture
+def config(tmp_path):
+    return written_by_serve(tmp_path / "node-1")
+
+
+def test_replicas_are_found_by_route_and_the_python_proxy_is_none_of_them(config):
+    assert parse_replicas(config.read_text()) == PARSED
+
+
+def test_of_several_nodes_the_newest_configuration_counts(config, tmp_path):
+    older = tmp_path / "node-0" / "haproxy.cfg"
+    older.parent.mkdir()
+    older.write_text(config.read_text().replace("30001", "30009"))
+    os.utime(older, (1, 1))
+    assert ServeFront(tmp_path, PORT).replicas() == PARSED
+
+
+def test_the_configuration_of_another_cluster_on_this_machine_does_not_count(config, tmp_path):
+    written_by_serve(tmp_path / "node-2", port=PORT + 1)
+    os.utime(config, (1, 1))
+    assert ServeFront(tmp_path, PORT).replicas() == PARSED
+    assert ServeFront(tmp_path, PORT + 2).replicas() == {}
+
+
+def test_before_serve_has_written_anything_there_are_none(tmp_path):
+    assert ServeFront(tmp_path / "nowhere", PORT).replicas() == {}
+    assert parse_replicas("") == {}
