@@ -19,6 +19,7 @@ _BINARY = "GREENWAVE_HAPROXY"
 _SCRIPT = Path(__file__).with_name("serve_front.sh")
 _STATE = re.compile(r"[Ss]erver (\S+) is (UP|DOWN)\b")
 _NO_SERVER = "has no server available!"
+_MAINTENANCE = "maintenance"  # a replica was added or removed
 
 
 def find_haproxy() -> str | None:
@@ -62,7 +63,9 @@ class LogLevels:
 
     def of(self, line: str) -> int:
         """Return the level of a line, as ``logging`` counts them."""
-        is_expected = line.startswith("[NOTICE]") or self._belongs_to_start(line)
+        is_expected = (
+            line.startswith("[NOTICE]") or _MAINTENANCE in line or self._belongs_to_start(line)
+        )
         return logging.INFO if is_expected else logging.WARNING
 
     def _belongs_to_start(self, line: str) -> bool:

@@ -94,5 +94,12 @@ def test_servers_that_go_down_later_cause_warnings():
     assert set(levels_seen) == {logging.WARNING}
 
 
+def test_replicas_that_are_added_or_removed_cause_no_warning():
+    levels = LogLevels()
+    changes = ("UP/READY (leaving forced maintenance).", "going DOWN for maintenance.")
+    lines = [f"[WARNING]  (866) : Server inference-replicas/a is {change}" for change in changes]
+    assert {levels.of(line) for line in lines} == {logging.INFO}
+
+
 def test_any_other_line_is_a_warning_from_the_start():
     assert LogLevels().of("[ALERT]    (866) : Cannot bind socket") == logging.WARNING
