@@ -35,16 +35,14 @@ from serve_app.processes.replica_servers import ReplicaServers, ServeFront
 from serve_app.processes.status_file import StatusFile
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "configs" / "edge.cfg.tmpl"
-# Serve's front; Ray's Python proxy as its backup; and the front again, given up two seconds later.
-THROUGH_SERVE = """\
-    server front 127.0.0.1:{front}{backup}
-    server fallback 127.0.0.1:{fallback} backup
-    server held 127.0.0.1:{front} backup inter 500ms fall 4 observe none"""
-# The front for bodies that are too long to be held back, which have separate slots.
-LONG = """\
+# Serve's front; Ray's Python proxy as its backup; the front again, given up two seconds later; and
+# the front for bodies that are too long to be held back, which have separate slots.
+SERVERS = """\
     use-server long if {{ req.body_size gt 65536 }} or {{ req.body_len gt 65536 }}
     server long 127.0.0.1:{front} weight 0 maxconn 100 inter 500ms fall 4 observe none
-"""
+    server front 127.0.0.1:{front}
+    server fallback 127.0.0.1:{fallback} backup
+    server held 127.0.0.1:{front} backup inter 500ms fall 4 observe none"""
 BACKENDS = """\
 backend {application} from serve
     option httpchk GET /-/routes
@@ -54,7 +52,7 @@ backend {application} from serve
 backend {application}-replicas from replicas
     option httpchk GET /-/routes
     http-check expect string '"{route}":'
-{backups}
+    server through-serve unix@edge-serve.sock no-check observe none backup
 """
 # Predictions for each core, in progress and waiting. Two cores finish both together in 100 ms.
 AT_ONCE, WAITING = 80, 90
@@ -157,9 +155,7 @@ class Edge:
             f" ssl crt '{self.certificate.resolve()}' alpn h2,http/1.1" if self.certificate else ""
         )
         listeners, ports = self.listeners(), self.instance.ports
-        front = {"front": ports.front, "fallback": ports.fallback_http}
-        backups = THROUGH_SERVE.format(**front, backup=" backup")
-        servers = LONG.format(**front) + THROUGH_SERVE.format(**front, backup="")
+        servers = SERVERS.format(front=ports.front, fallback=ports.fallback_http)
         return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
             {f"{name}_port": port for name, port in asdict(self.ports).items()},
             host=self.host,
@@ -172,9 +168,8 @@ class Edge:
             waiting=_of_all_cores(WAITING),
             socket=self.socket.name,
             servers=servers,
-            backups=backups,
             others="\n".join(
-                BACKENDS.format(application=name, route=route, servers=servers, backups=backups)
+                BACKENDS.format(application=name, route=route, servers=servers)
                 for name, route in APPLICATIONS.items()
                 if name != "inference"
             ),

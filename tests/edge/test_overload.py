@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import time
 
@@ -19,7 +20,8 @@ HUNG = b"POST /predict_action HTTP/1.1\r\nHost: x\r\nX-Do: hang\r\nContent-Lengt
 def waiting_at(edge: Edge) -> int:
     """Return how many predictions wait, as the edge reports."""
     metrics = httpx.get(f"http://127.0.0.1:{edge.instance.ports.edge_metrics}/metrics").text
-    return int(metrics.split('haproxy_backend_current_queue{proxy="inference"} ')[1].split()[0])
+    queues = re.findall(r'_current_queue\{proxy="inference-replicas".*\} (\d+)', metrics)
+    return sum(map(int, queues))
 
 
 def test_more_than_can_wait_is_refused_before_it_reaches_anybody_and_not_at_once(tmp_path):

@@ -110,6 +110,30 @@ def test_steps_without_a_run_stay_with_one_replica(replicas):
     assert sorted(replicas.reached().values()) == [0, 20]
 
 
+def test_when_everything_dies_at_once_every_client_gets_an_answer(replicas):
+    replicas.start("a", "b")
+    replicas.tell_the_edge("a", "b")
+    outcomes: list[int] = []
+
+    def ask() -> None:
+        with httpx.Client(base_url=replicas.edge.urls()["inference"], timeout=12) as client:
+            for do in ("", "slow", "slow"):
+                answer = client.post("/predict_action", content=b"{}", headers={"X-Do": do})
+                outcomes.append(answer.status_code)
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    wait_for(lambda: sum(replicas.reached().values()) >= 16)  # all at work on kept connections
+    for each in (*replicas.running.values(), replicas.front):
+        each.close()
+    for thread in threads:
+        thread.join()
+    assert len(outcomes) == 3 * len(threads)
+    assert set(outcomes) <= {200, 503}
+    assert 503 in outcomes
+
+
 def test_the_death_of_replicas_under_load_fails_no_step(replicas):
     replicas.start("a", "b")
     replicas.tell_the_edge("a", "b")

@@ -24,13 +24,13 @@ def edge(tmp_path):
 
 
 def binds(config: str) -> dict[str, str]:
-    """Map each frontend to its bind line."""
+    """Map each frontend that listens at a port to its bind line."""
     found, frontend = {}, ""
     for line in config.splitlines():
         words = line.split()
         if words[:1] == ["frontend"]:
             frontend = words[1]
-        elif words[:1] == ["bind"]:
+        elif words[:1] == ["bind"] and not words[1].startswith("unix@"):
             found[frontend] = " ".join(words[1:])
     return found
 
