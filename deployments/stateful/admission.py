@@ -1,9 +1,7 @@
 """Admission of a replica to an application's states: the right cluster, tag and layout.
 
-Two clusters on one store would take the partitions from each other without end. Fencing tokens
-keep every decision correct even then, but either cluster would step the states. So a cluster
-writes its address into the table first, and refuses to start while the cluster of another address
-is alive.
+A replica refuses to start while another cluster has the states
+(:mod:`~deployments.stateful.authority.other_clusters`).
 
 States belong to what their tag names, such as a road network. Under another tag a state would be
 another entity's, or stepped by a model that never made it. So a replica with another tag refuses
@@ -17,22 +15,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from deployments.stateful.authority.fenced_writer import LeadershipRecord
+from deployments.stateful.authority.other_clusters import await_silence
 from deployments.stateful.authority.snapshots import cluster_stamp, has_stamp, key_of
 from deployments.stateful.layout import LAYOUT_ROW, Layout, StateStore, agree_on_layout
 from deployments.stateful.options import StateOptions
-from deployments.stateful.protocol import AuthorityUnavailableError
-from deployments.store import Expected, StoreUnavailable
+from deployments.store import StoreUnavailable
 
-CLUSTER_ROW = "cluster"
 LONGEST_WAIT_S = 10.0
-_ATTEMPTS = 20
-_CONNECT_S = 1.0
 _STORE_TIMEOUT_S = 60.0
 _STORE_PAUSE_S = 0.5
 
 
-class ClusterClaimedError(Exception):
-    """Another cluster that is alive has these states."""
+HasEnded = Callable[[str], Awaitable[bool]]
 
 
 class ForeignStatesError(Exception):
@@ -52,18 +46,21 @@ class Claimant:
     """The cluster that asks for the states of an application.
 
     Attributes:
-        address: of its GCS, ``host:port``, which stays the same when Ray is restarted.
         session: names this start of the cluster.
         tag: names what its states belong to.
     """
 
-    address: str
     session: str
     tag: str
 
 
-async def admit(store: StateStore, table: str, claimant: Claimant, options: StateOptions) -> Layout:
-    """Claim the table, check its tag and agree on the layout, waiting for the store to serve.
+async def admit(
+    store: StateStore, table: str, claimant: Claimant, options: StateOptions, has_ended: HasEnded
+) -> Layout:
+    """Check cluster and tag, and agree on the layout, waiting for the store to serve.
+
+    Args:
+        has_ended: returns whether a process of any cluster is known to have ended.
 
     Raises:
         ClusterClaimedError, ForeignStatesError: nothing was changed.
@@ -73,7 +70,9 @@ async def admit(store: StateStore, table: str, claimant: Claimant, options: Stat
     async with asyncio.timeout(_STORE_TIMEOUT_S):
         while True:
             try:
-                await claim_cluster(store, table, claimant.address)
+                await await_other_clusters(
+                    store, table, claimant.session, has_ended, options.leader_lease_s
+                )
                 await check_tag(
                     store,
                     table,
@@ -86,49 +85,20 @@ async def admit(store: StateStore, table: str, claimant: Claimant, options: Stat
                 await asyncio.sleep(_STORE_PAUSE_S)
 
 
-async def is_listening(address: str) -> bool:
-    """Return whether a process accepts connections at ``host:port``."""
-    host, _, port = address.rpartition(":")
-    try:
-        async with asyncio.timeout(_CONNECT_S):
-            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-    except (OSError, ValueError):  # a TimeoutError is an OSError
-        return False
-    writer.close()
-    return True
-
-
-async def claim_cluster(
-    store: StateStore,
-    table: str,
-    address: str,
-    is_alive: Callable[[str], Awaitable[bool]] = is_listening,
+async def await_other_clusters(
+    store: StateStore, table: str, session: str, has_ended: HasEnded, lease_s: float
 ) -> None:
-    """Record that a cluster has the states of a table.
-
-    Args:
-        is_alive: returns whether the cluster of an address is alive.
+    """Return when no other cluster has a partition.
 
     Raises:
-        ClusterClaimedError: another one is, and nothing was changed.
-        AuthorityUnavailableError: other clusters keep changing the record.
+        ClusterClaimedError: one has, and nothing was changed.
         StoreUnavailable: the store does not answer.
     """
-    for _ in range(_ATTEMPTS):
-        row = await store.get(table, CLUSTER_ROW)
-        present = row.decode() if row else address
-        if present != address and await is_alive(present):
-            raise ClusterClaimedError(
-                f"The Ray cluster at {present} has the hidden states of this application in the"
-                " same store. Give each cluster a separate database (STORE_URL), or another name"
-                " to the application, or stop that cluster."
-            )
-        if row == address.encode() or await store.change(
-            table, {CLUSTER_ROW: address.encode()}, when=Expected(CLUSTER_ROW, row)
-        ):
-            return
-    raise AuthorityUnavailableError(
-        f"Another cluster changed the record of the cluster {_ATTEMPTS} times in a row"
+    row = await store.get(table, LAYOUT_ROW)
+    layout = Layout.unpack(row) if row else None
+    partitions = (*layout.partitions, *layout.earlier) if layout else ()
+    await asyncio.gather(
+        *(await_silence(store, table, each, session, has_ended, lease_s) for each in partitions)
     )
 
 

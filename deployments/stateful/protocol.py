@@ -59,6 +59,7 @@ Invariants; assertions in the code name the one that they check
     8. A term grants nothing, and settles no claim, until its predecessor cannot act any more, and
        until every member has claimed, is known to be dead, or has an expired lease while the
        cluster knows no later term. Of several claims to a state, the latest version counts.
+       A term of another cluster is succeeded only after it has ended or shown no heartbeat.
     9. A response leaves while every earlier step under the same authority is committed or younger
        than ``loss_bound_s``. Otherwise it waits for its commit.
     10. Only its holder retires a partition, after its last state was given back and written. The

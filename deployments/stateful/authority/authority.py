@@ -154,7 +154,8 @@ class StateAuthority:
         self._background.spawn(self._report_recovery(started_at))
 
     def _keep_lease(self) -> None:
-        self._background.supervise(self._leadership.lease.keep(), self._on_end)
+        for loop in (self._leadership.lease.keep(), self._leadership.lease.beat()):
+            self._background.supervise(loop, self._on_end)
 
     async def _report_recovery(self, started_at: float) -> None:
         await self._recovery.over()

@@ -45,6 +45,8 @@ class LeadershipRecord:
         session: this start of the cluster.
         process: of the authority; "" after it stepped down.
         members: replicas that may have a session.
+        lease_s: leader lease of the authority; 0 in records of earlier versions.
+        beat: grows while the authority acts, for other clusters to see.
     """
 
     term: int = 0
@@ -52,6 +54,8 @@ class LeadershipRecord:
     session: str = ""
     process: str = ""
     members: tuple[str, ...] = ()
+    lease_s: float = 0.0
+    beat: int = 0
 
     def pack(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -67,6 +71,8 @@ class LeadershipRecord:
             values["session"],
             values["process"],
             tuple(values["members"]),
+            values.get("lease_s", 0.0),
+            values.get("beat", 0),
         )
 
     def is_same_term(self, other: LeadershipRecord) -> bool:
@@ -94,7 +100,7 @@ class FencedWriter:
         self._in_doubt = False  # whether the outcome of the last write is unknown
         self._lock = asyncio.Lock()
 
-    async def acquire(self, session: str, process: str) -> LeadershipRecord:
+    async def acquire(self, session: str, process: str, lease_s: float = 0.0) -> LeadershipRecord:
         """Begin a new term, and return the record of the one before.
 
         Raises:
@@ -106,7 +112,7 @@ class FencedWriter:
                 raise PartitionRetiredError
             before = LeadershipRecord.unpack(stored)
             members = before.members if before.session == session else ()
-            mine = LeadershipRecord(before.term + 1, 0, session, process, members)
+            mine = LeadershipRecord(before.term + 1, 0, session, process, members, lease_s)
             if not await self._change({self._partition.row: mine.pack()}, (), stored):
                 raise AuthorityUnavailableError(
                     "Another process acquires the partition at the same time"
@@ -131,6 +137,10 @@ class FencedWriter:
 
     async def set_members(self, members: tuple[str, ...]) -> None:
         await self._update(members=members)
+
+    async def beat(self) -> None:
+        """Show that this term acts."""
+        await self._update(beat=self.record.beat + 1)
 
     async def step_down(self) -> None:
         """Record that this process acts no more, so that the next term need not wait for it."""

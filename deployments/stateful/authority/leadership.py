@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 
@@ -13,6 +14,7 @@ from deployments.stateful.authority.fenced_writer import (
     LeadershipRecord,
     SupersededError,
 )
+from deployments.stateful.authority.other_clusters import await_silence
 from deployments.stateful.authority.snapshots import (
     Snapshot,
     SnapshotWriter,
@@ -70,6 +72,14 @@ class LeaderLease:
         while True:
             await asyncio.sleep(self._duration_s / 4)
             await self.renew()
+
+    async def beat(self) -> None:
+        """Show until cancelled that this term acts; whether it may is for ``keep`` to find out."""
+        while True:
+            await asyncio.sleep(self._duration_s / 2)
+            with contextlib.suppress(AuthorityUnavailableError, TimeoutError):
+                async with asyncio.timeout(self._duration_s / 2):
+                    await self._writer.beat()
 
     async def renew(self) -> None:
         """Confirm the term, and count from before that.
@@ -143,11 +153,15 @@ class Leadership:
         Raises:
             AuthorityUnavailableError: the store is unavailable, or the cluster has started a later
                 process for this partition.
+            ClusterClaimedError: another cluster has it.
         """
         if not await self._cluster.is_current():
             raise AuthorityUnavailableError("The cluster has started another state actor")
+        await self._await_silence(self._partition)
         asked_at = self._clock()
-        before = await self.writer.acquire(self._cluster.session, self._cluster.process)
+        before = await self.writer.acquire(
+            self._cluster.session, self._cluster.process, self._options.leader_lease_s
+        )
         acquired_at = self._clock()
         self.lease.begin(asked_at)
         on_acquired()
@@ -155,10 +169,15 @@ class Leadership:
         await self._wait_for_earlier_layouts()
 
     async def _wait_for_predecessor(self, before: LeadershipRecord, acquired_at: float) -> None:
-        """Return when the process of the term before has ended, or its leader lease has."""
-        if not before.process or before.session != self._cluster.session:
+        """Return when the process of the term before has ended, or its leader lease has.
+
+        Replicas of another cluster are no members here, so their leases are waited for, too.
+        """
+        if not before.process:
             return
-        until = acquired_at + self._options.leader_lease_s + self._options.lease_margin_s
+        lease_s = (before.lease_s or self._options.leader_lease_s) + self._options.lease_margin_s
+        is_ours = before.session == self._cluster.session
+        until = acquired_at + (lease_s if is_ours else 2 * lease_s)
         while self._clock() < until and not await self._cluster.has_ended(before.process):
             await asyncio.sleep(_PAUSE_S)
 
@@ -181,7 +200,7 @@ class Leadership:
         if stored is None:
             return True
         if LeadershipRecord.unpack(stored).session != self._cluster.session:
-            # No process of another start of the cluster is alive.
+            await self._await_silence(partition)
             unchanged = Expected(partition.row, stored)
             return await store.change(table, {}, [partition.row], when=unchanged)
         try:
@@ -189,6 +208,17 @@ class Leadership:
         except AuthorityUnavailableError as error:
             logger.info("Waiting for %s of an earlier layout: %s", partition, error)
         return False
+
+    async def _await_silence(self, partition: Partition) -> None:
+        """Return when no authority of another cluster shows that it has the partition."""
+        store, table, cluster = self.writer.store, self.writer.table, self._cluster
+        lease_s = self._options.leader_lease_s
+        try:
+            await await_silence(
+                store, table, partition, cluster.session, cluster.has_ended, lease_s
+            )
+        except StoreUnavailable as error:
+            raise AuthorityUnavailableError(f"The store is unavailable: {error}") from error
 
     async def load(
         self, table: StateTable, resets: Resets, snapshots: SnapshotWriter, state_bytes: int

@@ -27,6 +27,7 @@ from deployments.stateful.protocol import (
     StateError,
 )
 from deployments.stateful.ray.actor import ActorConfig, OpenStore, collect_garbage_seldom
+from deployments.stateful.ray.cluster import has_ended
 from deployments.stateful.ray.commit_channel import CommitChannel, encode_commit
 from deployments.stateful.replica.engine import StatefulEngine
 from deployments.stateful.replica.leases import InitialState, StateLeases
@@ -59,8 +60,8 @@ async def connect_engine(
     collect_garbage_seldom()
     context = ray.get_runtime_context()
     app, replica = serve.get_replica_context().app_name, context.get_actor_name() or ""
-    claimant = Claimant(context.gcs_address, context.get_session_name(), tag)
-    layout = await admit(store, table_of(app), claimant, options)
+    claimant = Claimant(context.get_session_name(), tag)
+    layout = await admit(store, table_of(app), claimant, options, has_ended)
     state_bytes = initial_state(Key("", "")).nbytes
     config = ActorConfig(app, options, open_store, state_bytes, writes_json())
 

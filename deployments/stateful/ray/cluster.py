@@ -23,19 +23,21 @@ RETIRE_TIMEOUT_S = 5.0
 T = TypeVar("T")
 
 
-def name_of_this_process(node: str) -> str:
-    """Return a name that no other process of the cluster has, or will have."""
-    return f"{node}/{os.getpid()}/{_started(os.getpid())}"
+def name_of_this_process() -> str:
+    """Return a name that no other process of any cluster has, or will have."""
+    return f"{_machine()}/{os.getpid()}/{_started(os.getpid())}"
 
 
-def has_ended(process: str, node: str) -> bool:
-    """Return whether a process is known to have ended; processes of other nodes are unknown.
+async def has_ended(process: str) -> bool:
+    """Return whether a process is known to have ended; processes of other machines are unknown."""
+    machine, pid, started = process.split("/")
+    return machine == _machine() and _started(int(pid)) != started
 
-    Args:
-        node: of this process.
-    """
-    its_node, pid, started = process.split("/")
-    return its_node == node and _started(int(pid)) != started
+
+def _machine() -> str:
+    """Name the kernel's start and the namespace in which process numbers count."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot}.{os.stat('/proc/self/ns/pid').st_ino}"
 
 
 def _started(pid: int) -> str | None:
@@ -63,7 +65,7 @@ class RayCluster:
         # A look-up hangs without the GCS, so look-ups have threads of their own.
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="ray-look-up")
         self.session = context.get_session_name()
-        self.process = name_of_this_process(self._node)
+        self.process = name_of_this_process()
 
     async def is_alive(self, replica: str) -> bool:
         """Return False for a dead replica; True for a slow one, whose lease will expire."""
@@ -77,14 +79,14 @@ class RayCluster:
         return True
 
     async def has_ended(self, process: str) -> bool:
-        return has_ended(process, self._node)
+        return await has_ended(process)
 
     async def is_current(self) -> bool:
         try:
             node, pid = await self._look_up(lambda: read_actor_process(self._actor_id))
         except Exception as error:  # whatever the GCS client raises
             raise AuthorityUnavailableError(f"Ray does not answer: {error!r}") from error
-        return f"{node}/{pid}/" == self.process[: self.process.rindex("/") + 1]
+        return (node, pid) == (self._node, os.getpid())
 
     async def retire(self, partition: Partition) -> None:
         try:

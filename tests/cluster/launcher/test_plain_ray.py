@@ -217,10 +217,6 @@ def test_plain_ray_serves_everything_else_without_a_policy(start, tmp_path, cont
     check_serves_without_policy(machine)
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="The guard of states takes this cluster, at the machine's own address, for another one.",
-)
 def test_plain_ray_serves_after_make_up_and_make_down(start):
     machine = start()
     for command in ("up", "down"):

@@ -21,8 +21,12 @@ from deployments.stateful.protocol import Key, Version
 from tests.support.states import DictStore
 from tests.support.virtual_time import virtual_time
 
-TABLE, ADDRESS, SESSION = "states:test", "127.0.0.1:1", "session-now"
+TABLE, SESSION = "states:test", "session-now"
 SNAPSHOT = Snapshot(Version(1, 3), b"state")
+
+
+async def ended(process: str) -> bool:
+    return True
 
 
 async def serving(tag: str = "first") -> DictStore:
@@ -48,7 +52,7 @@ async def check(
     await check_tag(
         store,
         TABLE,
-        Claimant(ADDRESS, SESSION, tag),
+        Claimant(SESSION, tag),
         restores=restores,
         snapshots_within_s=snapshots_within_s,
     )
@@ -82,7 +86,7 @@ async def test_another_tag_is_refused_while_there_are_states_and_nothing_changes
 
 async def test_without_states_another_tag_gets_its_own_layout():
     store = await serving()
-    layout = await admit(store, TABLE, Claimant(ADDRESS, SESSION, "second"), StateOptions())
+    layout = await admit(store, TABLE, Claimant(SESSION, "second"), StateOptions(), ended)
     assert (layout.generation, layout.tag) == (2, "second")
     assert [partition.generation for partition in layout.earlier] == [1]
 

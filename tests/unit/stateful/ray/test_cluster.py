@@ -8,34 +8,33 @@ import sys
 
 from deployments.stateful.ray.cluster import has_ended, name_of_this_process
 
-NODE = "n" * 56
 PROGRAM = (
     "from deployments.stateful.ray.cluster import name_of_this_process;"
-    f"print(name_of_this_process({NODE!r}), flush=True); input()"
+    "print(name_of_this_process(), flush=True); input()"
 )
 
 
-def test_a_living_process_has_not_ended():
-    assert not has_ended(name_of_this_process(NODE), NODE)
+async def test_a_living_process_has_not_ended():
+    assert not await has_ended(name_of_this_process())
 
 
-def test_a_killed_process_has_ended_even_before_it_is_waited_for():
+async def test_a_killed_process_has_ended_even_before_it_is_waited_for():
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
         assert child.stdout is not None
         name = child.stdout.readline().strip()
-        assert not has_ended(name, NODE)
+        assert not await has_ended(name)
         child.kill()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it stays a zombie
-        assert has_ended(name, NODE)
-    assert has_ended(name, NODE)
+        assert await has_ended(name)
+    assert await has_ended(name)
 
 
-def test_a_later_process_with_the_same_number_is_another_one():
-    node, pid, started = name_of_this_process(NODE).split("/")
-    assert has_ended(f"{node}/{pid}/{int(started) - 1}", NODE)
+async def test_a_later_process_with_the_same_number_is_another_one():
+    machine, pid, started = name_of_this_process().split("/")
+    assert await has_ended(f"{machine}/{pid}/{int(started) - 1}")
 
 
-def test_a_process_of_another_node_may_be_alive():
-    assert not has_ended(f"other/{2**22 + 1}/5", NODE)
+async def test_a_process_of_another_machine_may_be_alive():
+    assert not await has_ended(f"other/{2**22 + 1}/5")
