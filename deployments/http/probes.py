@@ -2,7 +2,7 @@
 
 A replica is alive while it answers and its background tasks run; one that is not must be replaced.
 It is ready while it has all that its work needs. Most of that, such as the store, all replicas
-share, so an unready replica is no worse than another. ``docs/operations.md`` says who may use it.
+share, so an unready replica is no worse than another. ``docs/monitoring.md`` says who may use it.
 """
 
 from __future__ import annotations

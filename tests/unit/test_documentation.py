@@ -19,7 +19,7 @@ PATH = re.compile(rf"(?<![\w/.~-])(?:{FOLDERS})/[\w*./-]*[\w*]")
 MODULE = re.compile(rf"(?<![\w/.-])(?!greenwave\.(?!client))(?:{FOLDERS})(?:\.\w+)+")
 INLINE_MAKE = re.compile(r"`(?:[A-Z_]+=\S+ )?(make [a-z][^`]*)`")
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
-README_WORDS = 900
+README_WORDS = 600
 
 
 def sources() -> Iterator[Path]:
