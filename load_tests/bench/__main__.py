@@ -2,7 +2,7 @@
 
 {benchmarks}
     make bench ARGS="--only greenwave,fastapi --rounds 1"
-    make bench-gateway ARGS="--edge --docs"
+    make bench-gateway ARGS="--docs"
 """
 
 from __future__ import annotations
@@ -101,9 +101,10 @@ def _read_options(benchmark: Benchmark, arguments: list[str]) -> argparse.Namesp
         "--seconds", type=float, default=4.0, help="length of one load (default: %(default)s)"
     )
     parser.add_argument(
-        "--edge",
-        action="store_true",
-        help="measure through the edge, on the ports that clients call, not at Serve's front",
+        "--front",
+        dest="edge",
+        action="store_false",
+        help="measure at Serve's front, not through the edge, on the ports that clients call",
     )
     parser.add_argument(
         "--folder",

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -19,11 +20,14 @@ import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
 from load_tests.harness.shipped import ROOT, Config, shipped_application, shipped_config
-from serve_app.processes.edge import Edge, EdgePorts
+from serve_app.errors import EdgeError
+from serve_app.processes.edge import APPLICATIONS, Edge, EdgePorts
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports, listeners
+from serve_app.processes.supervision.managed_edge import ManagedEdge
 from serve_app.rollout.deploy import deploy, wait_until_running
 
+EDGE_TIMEOUT_S = 10.0
 _BASES = range(27000, 30000, 500)
 
 
@@ -134,6 +138,21 @@ def make_instance(folder: Path, temp_dir: Path, **env: str) -> Instance:
     return Instance(folder, Ports.from_base(free_port_base()), temp_dir=temp_dir, env=env)
 
 
+def start_edge(edge: Edge) -> None:
+    """Start an edge and keep its replicas as its supervisor does, until it ends."""
+    edge.start()
+    managed = ManagedEdge(edge)
+    managed.start_or_adopt()
+    threading.Thread(target=managed.wait, name="edge", daemon=True).start()
+    replicas = edge.serve_front().replicas()
+    wanted = sum(len(replicas.get(route, ())) for route in APPLICATIONS.values())
+    deadline = time.monotonic() + EDGE_TIMEOUT_S
+    while len(edge.replica_servers().present()) < wanted:
+        if time.monotonic() > deadline:
+            raise EdgeError(f"it has not got {wanted} replicas")
+        time.sleep(0.05)
+
+
 @contextlib.contextmanager
 def running_system(
     *applications: dict[str, Any],
@@ -161,7 +180,7 @@ def running_system(
         system.deploy(*applications)
         if edge:
             system.edge = Edge(instance, EdgePorts.from_base(base))
-            system.edge.start()
+            start_edge(system.edge)
         yield system
     finally:
         instance.stop()

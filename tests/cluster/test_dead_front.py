@@ -13,7 +13,7 @@ import httpx
 import psutil
 import pytest
 
-from load_tests.harness.system import System
+from load_tests.harness.system import System, start_edge
 from serve_app.processes.edge import Edge, EdgePorts
 from tests.cluster.gateway.conftest import USER, gateway
 
@@ -29,7 +29,7 @@ def edge(system: System) -> Iterator[Edge]:
     before = dict(system.applications)
     system.deploy(gateway("gateway", "/api"))
     edge = Edge(system.instance, EdgePorts.from_base(system.instance.ports.http))
-    edge.start()
+    start_edge(edge)
     yield edge
     edge.stop()
     system.applications = before

@@ -6,6 +6,8 @@ While it runs, it is given Serve's replicas as servers.
 from __future__ import annotations
 
 import contextlib
+import os
+import select
 import signal
 import subprocess
 import threading
@@ -81,7 +83,13 @@ class ManagedEdge:
 
 def _has_ended_within(process: psutil.Process, timeout_s: float) -> bool:
     try:
-        process.wait(timeout_s)
-    except psutil.TimeoutExpired:
-        return False
-    return True
+        descriptor = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return True
+    try:  # at once, where psutil polls
+        ended, _, _ = select.select([descriptor], [], [], timeout_s)
+    finally:
+        os.close(descriptor)
+    if ended:
+        process.wait()
+    return bool(ended)
