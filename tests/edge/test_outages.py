@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
+from deployments.stateful.protocol import MAX_RECEIPTS
 from load_tests.harness.free_ports import free_port
 from serve_app.processes.edge import Edge
 from tests.edge.conftest import ROUTES, Front, make_edge
@@ -123,15 +124,24 @@ class TestRepetition:
         assert len(front.reached) == 2
 
     @pytest.mark.parametrize("key", ["k", None], ids=["key", "no key"])
-    def test_several_steps_are_sent_again_if_they_have_a_key(self, edge, front, key):
+    @pytest.mark.parametrize("length", [2048, 2049])
+    def test_several_steps_are_sent_again_if_they_have_a_key_or_are_few(
+        self, edge, front, key, length
+    ):
+        url = edge.urls()["inference"] + "/predict_actions"
         headers = {"X-Do": "drop once"} | ({"Idempotency-Key": key} if key else {})
-        answer = httpx.post(edge.urls()["inference"] + "/predict_actions", headers=headers)
-        assert front.keys == [key] * len(front.keys)
-        if key:
-            assert (answer.status_code, len(front.reached)) == (200, 2)
-        else:
+        answer = httpx.post(url, headers=headers, content=b" " * length)
+        if key is None and length > 2048:
             assert_is_503_of_its_service(answer, "inference", unknown=True)
-            assert len(front.reached) == 1
+            assert front.keys == [None]
+            return
+        assert (answer.status_code, len(front.reached)) == (200, 2)
+        (used,) = set(front.keys)
+        assert used == key if key else len(used) > 30
+
+    def test_so_few_are_fewer_than_the_keys_that_a_state_remembers(self):
+        shortest = '{"junction_id":"x","obs_data":[]},'
+        assert 2048 / len(shortest) < MAX_RECEIPTS
 
     @pytest.mark.parametrize(
         ("listener", "path"),

@@ -74,7 +74,7 @@ def test_steps_go_straight_to_a_replica_and_what_must_not_be_repeated_through_se
     for path in ("/predict_action", "/reset_hidden"):
         assert httpx.post(url + path, content=b"{}").status_code == 200
     assert (replicas.reached(), replicas.front.reached) == ({"a": 2}, [])
-    assert httpx.post(f"{url}/predict_actions", content=b"{}").status_code == 200
+    assert httpx.post(f"{url}/predict_actions", content=b" " * 3000).status_code == 200
     assert post(replicas.edge, "inference", body=b" " * 70_000).status_code == 200
     assert httpx.get(f"{url}/health").status_code == 200
     assert (replicas.reached(), len(replicas.front.reached)) == ({"a": 2}, 3)
