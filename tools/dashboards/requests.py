@@ -129,7 +129,13 @@ REQUESTS = Dashboard(
                 "Waiting at the edge",
                 "Requests for which no server has a place. More than a moment of it: more "
                 "replicas.",
-                [Query('sum by (proxy) (haproxy_backend_current_queue{job="edge"})', "{{proxy}}")],
+                [
+                    Query(  # where a hash picks the server, requests wait for that one
+                        'sum by (proxy) (haproxy_backend_current_queue{job="edge"})'
+                        ' + sum by (proxy) (haproxy_server_current_queue{job="edge"})',
+                        "{{proxy}}",
+                    )
+                ],
                 warn=1,
                 alarm=100,
             ),
