@@ -7,6 +7,8 @@ costs less than any framework in between.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from itertools import count, repeat
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -93,12 +95,9 @@ class Routes:
         """
         request = _read_batch(body)
         run = run_of(header(scope, RAW_RUN_HEADER), request.run_id)
-        key = request_id_of(header(scope, RAW_KEY_HEADER))
+        keys = _item_keys(request_id_of(header(scope, RAW_KEY_HEADER)))
         results = await results_of(
-            [
-                self._submit(run, item, None if key is None else f"{key}.{n}")
-                for n, item in enumerate(request.items)
-            ]
+            [self._submit(run, item, key) for item, key in zip(request.items, keys, strict=False)]
         )
         items = [self._item(*pair) for pair in zip(request.items, results, strict=True)]
         return 200, f'{{"items":[{",".join(items)}]}}'.encode(), JSON_HEADERS
@@ -111,13 +110,20 @@ class Routes:
         return 200, _RESET_DONE, JSON_HEADERS
 
     def _submit(self, run: str, item: Any, key: str | None) -> Submitted:
+        """Queue the step of an item.
+
+        Args:
+            key: idempotency key of an item that has none of its own.
+        """
         try:
             valid = _ITEM.validate_python(item)
+            if valid.request_id is not None:
+                key = request_id_of(valid.request_id)
             return self._service.predict(
                 run,
                 valid.junction_id,
                 valid.obs_data,
-                request_id=key if valid.request_id is None else request_id_of(valid.request_id),
+                request_id=key,
                 shared=True,
             )
         except InferenceError as error:
@@ -138,6 +144,13 @@ class Routes:
         if result.code is not None:
             failure["code"] = result.code
         return json.dumps({"junction_id": named, "error": failure})
+
+
+def _item_keys(batch_key: str | None) -> Iterator[str | None]:
+    """Return the keys that the key of a batch gives to its items, without an end."""
+    if batch_key is None:
+        return repeat(None)
+    return (f"{batch_key}.{n}" for n in count())
 
 
 def _read(form: TypeAdapter[Body], body: bytes) -> Body:

@@ -176,7 +176,7 @@ CONTENDERS = {
     "greenwave": Contender(
         "Greenwave",
         "the inference application of `serve_config.yaml` on its own cluster, one replica, NumPy"
-        " step, at Serve's own front; every guarantee about hidden states is on",
+        " step; every guarantee about hidden states is on",
         _greenwave(),
     ),
     "sync": Contender(

@@ -54,7 +54,7 @@ backend {application}-replicas from replicas
     http-check expect string '"{route}":'
     server through-serve unix@edge-serve.sock no-check observe none backup
 """
-# Predictions for each core, in progress and waiting. Two cores finish both together in 100 ms.
+# Predictions for each core, in progress at one server and waiting. Two cores finish both in 100 ms.
 AT_ONCE, WAITING = 80, 90
 # Applications with a backend of their own in the template or in BACKENDS.
 APPLICATIONS = {
@@ -124,7 +124,7 @@ class Edge:
 
     @property
     def config(self) -> Path:
-        return self.instance.data_dir / "edge.cfg"
+        return self.instance.data_dir.resolve() / "edge.cfg"  # HAProxy runs in that folder
 
     @property
     def socket(self) -> Path:

@@ -1,8 +1,9 @@
 """Replicas as servers of the edge, added and removed while it runs.
 
-Serve writes the address of every replica into the configuration of its own HAProxy. The edge takes
-them from there, so that a request passes one HAProxy and not two. Changes are made through
-HAProxy's runtime API: a reload for each would leave an old worker behind with its connections.
+Serve lists its replicas in the configuration of its own HAProxy. The edge reads that list and sends
+requests to them directly, so a request passes one HAProxy instead of two. Servers are added and
+removed through HAProxy's runtime API. A reload would leave an old worker behind with its
+connections.
 https://docs.haproxy.org/2.8/management.html#9.3
 """
 
@@ -21,8 +22,9 @@ _PREFIX = "SERVE_REPLICA_"
 _ROUTE = re.compile(r"^ *acl is_(\S+) path (\S+)$", re.MULTILINE)
 _BACKEND = re.compile(r"^backend (\S+)$(.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
 _SERVER = re.compile(rf"^ *server ({_PREFIX}\S+) (\S+:\d+) (?!.*\bbackup\b)", re.MULTILINE)
-# A replica answers for its own application alone, so a port that another one has taken over is not
-# taken for it.
+# The settings of `default-server` in the edge's template, which a server added at runtime does not
+# inherit. The check asks for the route of the application, so a replica of another one at the same
+# port does not pass it.
 _ADD = (
     "add server {server} {address} id {id} maxconn {maxconn} check inter 2s fastinter 250ms"
     " downinter 250ms fall 2 rise 1 observe layer4 error-limit 1 on-error mark-down"
@@ -159,7 +161,10 @@ class ReplicaServers:
                 api.settimeout(API_TIMEOUT_S)
                 api.connect(f"/proc/self/fd/{folder}/{self._api.name}")
                 api.sendall(f"{commands}\n".encode())
-                with api.makefile("rb") as answer:
-                    return answer.read().decode()
+                with api.makefile("rb") as stream:
+                    answer = stream.read().decode()
         finally:
             os.close(folder)
+        if not answer:  # the worker ended, or reloads
+            raise ConnectionResetError("HAProxy's runtime API did not answer")
+        return answer

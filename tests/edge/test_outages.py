@@ -23,6 +23,7 @@ PATHS = {
     "cards": "/api/cards",
     "density": "/predict",
 }
+FEW_BYTES = 2048  # of a batch to which the edge gives a key
 UNKNOWN = "The request may have been carried out or not"
 
 
@@ -123,25 +124,30 @@ class TestRepetition:
         assert answer.status_code == 200
         assert len(front.reached) == 2
 
-    @pytest.mark.parametrize("key", ["k", None], ids=["key", "no key"])
-    @pytest.mark.parametrize("length", [2048, 2049])
+    @pytest.mark.parametrize(
+        ("key", "length"), [("k", FEW_BYTES), ("k", FEW_BYTES + 1), (None, FEW_BYTES)]
+    )
     def test_several_steps_are_sent_again_if_they_have_a_key_or_are_few(
         self, edge, front, key, length
     ):
         url = edge.urls()["inference"] + "/predict_actions"
         headers = {"X-Do": "drop once"} | ({"Idempotency-Key": key} if key else {})
         answer = httpx.post(url, headers=headers, content=b" " * length)
-        if key is None and length > 2048:
-            assert_is_503_of_its_service(answer, "inference", unknown=True)
-            assert front.keys == [None]
-            return
         assert (answer.status_code, len(front.reached)) == (200, 2)
         (used,) = set(front.keys)
         assert used == key if key else len(used) > 30
 
-    def test_so_few_are_fewer_than_the_keys_that_a_state_remembers(self):
+    def test_many_steps_without_a_key_are_sent_once(self, edge, front):
+        url = edge.urls()["inference"] + "/predict_actions"
+        content = b" " * (FEW_BYTES + 1)
+        answer = httpx.post(url, headers={"X-Do": "drop once"}, content=content)
+        assert_is_503_of_its_service(answer, "inference", unknown=True)
+        assert front.keys == [None]
+
+    def test_few_steps_are_fewer_than_the_keys_that_a_state_remembers(self, edge):
         shortest = '{"junction_id":"x","obs_data":[]},'
-        assert 2048 / len(shortest) < MAX_RECEIPTS
+        assert f"{{ req.body_size le {FEW_BYTES} }}" in edge.render()
+        assert FEW_BYTES / len(shortest) < MAX_RECEIPTS
 
     @pytest.mark.parametrize(
         ("listener", "path"),

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 
 import httpx
 import pytest
 
+from load_tests.harness.waiting import wait_until
 from serve_app.processes.edge import Edge
 from serve_app.processes.replica_servers import ReplicaServerError
 from tests.edge.conftest import Front, make_edge
 from tests.edge.test_outages import PATHS, Load, assert_is_503_of_its_service, post, running
 
 PREFIX = "SERVE_REPLICA_inference-Inference-"
-
-
-def wait_for(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 class Replicas:
@@ -38,11 +32,11 @@ class Replicas:
             self.running[PREFIX + name] = Front()
             self.running[PREFIX + name].routes = {"/": "inference"}
 
-    def tell_the_edge(self, *names: str) -> None:
+    def tell_the_edge(self, *names: str, route: str = "/") -> None:
         """Give the edge the replicas of these names alone."""
         known = {PREFIX + n: f"127.0.0.1:{self.running[PREFIX + n].port}" for n in names}
         for _ in range(2):  # once is not settled
-            self._servers.reconcile({"/": known})
+            self._servers.reconcile({route: known})
 
     def reached(self) -> dict[str, int]:
         return {n.removeprefix(PREFIX): len(each.reached) for n, each in self.running.items()}
@@ -87,6 +81,18 @@ def test_services_without_replicas_take_serves_front(replicas):
     assert replicas.front.reached == [f"POST {PATHS['gateway']}"]
 
 
+def test_a_path_that_only_begins_like_a_services_own_takes_serves_front(replicas):
+    replicas.start("a")
+    loans = next(iter(replicas.running.values()))
+    loans.routes = {"/api/loans": "loans"}
+    replicas.tell_the_edge("a", route="/api/loans")
+    url = replicas.edge.urls()["inference"]
+    for path in ("/api/loans", "/api/loans/fetch", "/api/loansX"):
+        assert httpx.get(url + path).status_code == 200
+    assert loans.reached == ["GET /api/loans", "GET /api/loans/fetch"]
+    assert replicas.front.reached == ["GET /api/loansX"]
+
+
 def test_when_a_replica_goes_only_its_runs_move(replicas):
     names, runs = ("a", "b", "c", "d"), [f"run-{n}" for n in range(40)]
     replicas.start(*names)
@@ -100,6 +106,22 @@ def test_when_a_replica_goes_only_its_runs_move(replicas):
         assert all(after[run] == before[run] for run in runs if before[run] != gone)
     replicas.tell_the_edge(*names)
     assert {run: replicas.of_run(run) for run in runs} == before
+
+
+def test_edges_that_heard_of_the_replicas_in_another_order_send_a_run_to_the_same(
+    replicas, tmp_path
+):
+    names, runs = ("a", "b", "c"), [f"run-{n}" for n in range(20)]
+    replicas.start(*names)
+    with running(make_edge(tmp_path / "other", replicas.front.port)) as edge:
+        other = Replicas(edge, replicas.front)
+        other.running = replicas.running
+        for each in reversed(names):
+            other.tell_the_edge(*names[names.index(each) :])
+        replicas.tell_the_edge(*names)
+        homes = {run: replicas.of_run(run) for run in runs}
+        assert set(homes.values()) == set(names)
+        assert {run: other.of_run(run) for run in runs} == homes
 
 
 def test_steps_without_a_run_stay_with_one_replica(replicas):
@@ -124,7 +146,8 @@ def test_when_everything_dies_at_once_every_client_gets_an_answer(replicas):
     threads = [threading.Thread(target=ask) for _ in range(8)]
     for thread in threads:
         thread.start()
-    wait_for(lambda: sum(replicas.reached().values()) >= 16)  # all at work on kept connections
+    # all at work on kept connections
+    wait_until(lambda: sum(replicas.reached().values()) >= 16, 5, "every client waits")
     for each in (*replicas.running.values(), replicas.front):
         each.close()
     for thread in threads:
@@ -175,7 +198,7 @@ def test_a_port_that_another_application_has_taken_over_is_not_used(replicas):
     replicas.tell_the_edge("a")
     (replica,) = replicas.running.values()
     replica.close()
-    wait_for(lambda: post(replicas.edge, "inference").status_code == 200)
+    wait_until(lambda: post(replicas.edge, "inference").status_code == 200, 5, "an answer")
     taken_over = Front(replica.port)
     with closing(taken_over):
         taken_over.routes = {"/density": "density"}
@@ -184,7 +207,7 @@ def test_a_port_that_another_application_has_taken_over_is_not_used(replicas):
             assert post(replicas.edge, "inference").status_code == 200
         assert not taken_over.reached
         taken_over.routes = {"/": "inference"}
-        wait_for(lambda: bool(post(replicas.edge, "inference") and taken_over.reached))
+        wait_until(lambda: post(replicas.edge, "inference") and taken_over.reached, 5, "it is used")
 
 
 def test_a_replica_that_is_removed_answers_what_it_has_taken_and_gets_nothing_more(replicas):
@@ -193,7 +216,7 @@ def test_a_replica_that_is_removed_answers_what_it_has_taken_and_gets_nothing_mo
     answers: list[httpx.Response] = []
     slow = threading.Thread(target=lambda: answers.append(post(replicas.edge, "inference", "slow")))
     slow.start()
-    wait_for(lambda: replicas.reached()["a"] == 1)
+    wait_until(lambda: replicas.reached()["a"] == 1, 5, "the request has arrived")
     replicas.tell_the_edge("b")
     for _ in range(10):
         assert post(replicas.edge, "inference").status_code == 200

@@ -35,7 +35,8 @@ async def find_base_url(
     route = routes[application].rstrip("/")
     if edge_url is not None and await _listens(edge_url):
         return edge_url + route
-    host = "127.0.0.1" if host is None or host in _EVERYWHERE else host
+    if host is None or host in _EVERYWHERE:
+        host = "127.0.0.1"
     return f"http://[{host}]:{port}{route}" if ":" in host else f"http://{host}:{port}{route}"
 
 

@@ -1,9 +1,9 @@
 """Whether another cluster has a partition, where two were given one store.
 
 Fencing keeps every write correct even then, but each cluster would step the states, and take the
-partitions from the other without end. So an authority that acts shows it by a heartbeat in the
-record of its partition. Nobody takes a partition from another cluster before its record has been
-silent for longer than that.
+partitions from the other without end. So an authority writes a heartbeat into the record of its
+partition. Another cluster takes the partition over only after that record has not changed for
+SILENT_LEASES leases.
 
 A cluster that is cut off from the store, and from nothing else, is silent too, and is not told from
 one that is gone.

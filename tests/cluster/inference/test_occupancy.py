@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import itertools
 
 import httpx
 import pytest
@@ -25,7 +26,7 @@ THERE = LeadershipRecord(1, session="session-there", process="another-machine/1/
 async def act(store: Store, partition: Partition) -> None:
     """Keep the record of the partition as an authority of another cluster does."""
     stored = await store.get(table_of(APP), partition.row)
-    for beat in range(1_000_000):
+    for beat in itertools.count():
         record = dataclasses.replace(THERE, beat=beat).pack()
         condition = Expected(partition.row, stored)
         assert await store.change(table_of(APP), {partition.row: record}, when=condition)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import socket
+import threading
 from pathlib import Path
 
 import pytest
 from ray.serve._private.haproxy import BackendConfig, HAProxyApi, HAProxyConfig, ServerConfig
 from ray.serve.config import HTTPOptions
 
-from serve_app.processes.replica_servers import ServeFront, parse_replicas
+from serve_app.processes.replica_servers import ReplicaServers, ServeFront, parse_replicas
 
 PORT = 8123
 REPLICAS = {
@@ -79,3 +81,21 @@ def test_the_configuration_of_another_cluster_on_this_machine_does_not_count(con
 def test_before_serve_has_written_anything_there_are_none(tmp_path):
     assert ServeFront(tmp_path / "nowhere", PORT).replicas() == {}
     assert parse_replicas("") == {}
+
+
+def test_an_edge_that_ends_before_it_answers_is_an_error_that_is_tried_again(tmp_path):
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "edge.sock"))
+        listener.listen()
+        servers = ReplicaServers(tmp_path / "edge.sock", {}, {})
+        servers.reconcile({})
+
+        def take_the_command_and_end() -> None:
+            with listener.accept()[0] as connection:
+                connection.recv(4096)
+
+        worker = threading.Thread(target=take_the_command_and_end)
+        worker.start()
+        with pytest.raises(OSError, match="did not answer"):
+            servers.reconcile({})
+        worker.join()

@@ -36,12 +36,9 @@ async def unknown(process: str) -> bool:
     return False
 
 
-async def authority_of(
-    session: str, store: DictStore | FaultyStore, ended: list[BaseException] | None = None
-) -> NumberingAuthority:
-    seen = [] if ended is None else ended
+async def authority_of(session: str, store: DictStore | FaultyStore) -> NumberingAuthority:
     cluster = FakeCluster(session, f"{session}-machine/1/1")
-    return await make_authority(OPTIONS, store, cluster, on_end=seen.append)
+    return await make_authority(OPTIONS, store, cluster)
 
 
 async def replica_of(session: str, store: DictStore | FaultyStore) -> None:
@@ -102,8 +99,8 @@ async def test_a_cluster_whose_process_has_ended_is_succeeded_at_once():
 
 @simulated
 async def test_a_cluster_that_wakes_up_after_another_has_taken_over_ends_and_is_refused():
-    store, ended = DictStore(), list[BaseException]()
-    there = await authority_of(THERE, store, ended)
+    store = DictStore()
+    there = await authority_of(THERE, store)
     await there.start()
     there._background.cancel()
     here = await authority_of(HERE, store)
@@ -117,8 +114,8 @@ async def test_a_cluster_that_wakes_up_after_another_has_taken_over_ends_and_is_
 
 @simulated
 async def test_of_two_clusters_that_start_at_once_one_acts():
-    store, ended = FaultyStore(), list[BaseException]()
-    authorities = [await authority_of(session, store, ended) for session in (HERE, THERE)]
+    store = FaultyStore()
+    authorities = [await authority_of(session, store) for session in (HERE, THERE)]
     starting = [asyncio.ensure_future(each.start()) for each in authorities]
     acting = set()
     while now() < 6 * LEASES_S:

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from load_tests.harness.free_ports import free_ports
+from load_tests.harness.waiting import wait_until
 from serve_app.processes.edge import Edge, EdgePorts
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports
@@ -81,17 +82,17 @@ def test_it_has_the_replicas_that_serve_has_also_after_its_death_and_a_reload(ed
     for _ in range(2):
         managed.start_or_adopt()
         waiting = in_background(managed.wait)
-        wait_until(lambda: servers_of(edge) == PARSED["/"])
+        wait_until(lambda: servers_of(edge) == PARSED["/"], 10, "the replicas are there")
         edge.master().kill()
         waiting.join(5)
         assert not waiting.is_alive()
     managed.start_or_adopt()
     waiting = in_background(managed.wait)
-    wait_until(lambda: servers_of(edge) == PARSED["/"])
+    wait_until(lambda: servers_of(edge) == PARSED["/"], 10, "the replicas are there")
     edge.master().send_signal(signal.SIGUSR2)
     config.write_text(config.read_text().replace("10.0.0.1:30001", "10.0.0.1:30002"))
     changed = {n: a.replace("30001", "30002") for n, a in PARSED["/"].items()}
-    wait_until(lambda: servers_of(edge) == changed)
+    wait_until(lambda: servers_of(edge) == changed, 10, "the new address is there")
     edge.master().kill()
     waiting.join(5)
 
@@ -103,13 +104,6 @@ def servers_of(edge: Edge) -> dict[str, str]:
         prefix = "inference-replicas/"
         return {n.removeprefix(prefix): a for n, (a, _) in servers.items() if n.startswith(prefix)}
     return {}
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_haproxys_lines_are_logged(edge, caplog):
