@@ -235,18 +235,19 @@ class StateLeases:
         if not self._tasks:  # it has never started
             return
         listening, committing = self._tasks
-        listening.cancel()
         self._closing = True
         self._held.recall_all()
         self._commits.expedite()
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
-                await asyncio.wait([committing])
+                await asyncio.wait([committing])  # polls keep the lease, as a commit may be lost
+                listening.cancel()  # or it would replace the session that is closed
                 while not await self._try_to_close_session():
                     await asyncio.sleep(RECONNECT_PAUSE_S)
         except (StateError, TimeoutError) as error:
             logger.warning("Closing before all hidden states were given back: %s", error)
         finally:
+            listening.cancel()
             committing.cancel()
             await asyncio.gather(listening, committing, return_exceptions=True)
 

@@ -121,6 +121,20 @@ async def test_a_replica_that_closes_without_the_authority_waits_for_it_for_a_wh
         assert (await cluster.step(staying)).step == 6
 
 
+@scenario
+async def test_a_replica_that_closes_keeps_its_lease_until_a_lost_commit_has_been_sent_again():
+    cluster = await start(2, durability="store_async")
+    leaving, staying = cluster.replicas
+    await cluster.step(leaving)
+    await asyncio.sleep(COMMITTED_S)
+    await cluster.step(leaving)
+    cluster.faults.cut(leaving.name, cluster.actor().node, for_s=COMMITTED_S)
+    await asyncio.sleep(COMMITTED_S)
+    with takes(cluster, CLOSE_TIMEOUT_S, OPTIONS.lease_s):
+        await cluster.close(leaving)
+    assert (await cluster.step(staying)).step == 3
+
+
 # The authority
 
 
