@@ -56,7 +56,7 @@ JUDGED_ALONE = $(BIN)/python -m pytest -q --last-failed --last-failed-no-failure
 
 test: lint  ## run every check and all tests but test-slow, test-secure and test-nodes, on real Ray, Redis and SUMO
 	@$(BIN)/python -m pytest -q -n 2 tests/unit tests/store
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/sim tests/training
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/package tests/sim tests/training
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/edge tests/adversary
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile $(TOGETHER) || $(JUDGED_ALONE) $(TOGETHER)
 
@@ -99,7 +99,7 @@ check: $(VENV)/.serve  ## check the serve configs
 sim: $(VENV)/.sim  ## install SUMO and the tools for cities: evaluate, demand, network show, training
 
 demo: $(VENV)/.sim  ## simulate an hour of traffic that the running system controls
-	@$(BIN)/python -m serve_app.demo $(ARGS)
+	@$(BIN)/greenwave demo $(ARGS)
 
 bench: $(VENV)/.dev  ## compare with FastAPI, LitServe, BentoML and bare Serve (needs wrk; ARGS="--help" for options)
 	@$(BIN)/python -m load_tests.bench peers $(ARGS)

@@ -9,9 +9,8 @@ from typing import Any
 
 from models.networks.network import Network, read_network
 from models.networks.shipped import SHIPPED
+from serve_app.errors import ROOT
 from serve_app.settings import Settings
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 def resolved(path: Path) -> Path:

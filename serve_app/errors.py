@@ -8,13 +8,13 @@ CommandError
 
 from __future__ import annotations
 
-import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("serve_app", "deployments", "models")
 
 
 class CommandError(RuntimeError):
@@ -68,10 +68,10 @@ def place(error: Exception) -> str:
     else:
         frames = traceback.extract_tb(error.__traceback__)
         ours = [frame for frame in frames if _is_ours(Path(frame.filename))]
-        last = (ours or frames)[-1]  # in an installed package, every file is among the libraries
+        last = (ours or frames)[-1]
         path, line = Path(last.filename), last.lineno
     return f"{path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}:{line}"
 
 
 def _is_ours(path: Path) -> bool:
-    return path.is_relative_to(ROOT) and not path.is_relative_to(sys.prefix)
+    return path.is_relative_to(ROOT) and "site-packages" not in path.relative_to(ROOT).parts

@@ -1,4 +1,4 @@
-"""Files that only their owner can read, and locks between processes."""
+"""Paths that settings name, files that only their owner can read, and locks between processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,19 @@ import time
 from pathlib import Path
 from typing import TextIO
 
+from serve_app.errors import ROOT
+
 _POLL_S = 0.05
+
+
+def anchored(path: str, folder: Path) -> str:
+    """Make a path absolute: that of a file in ``folder``, or else of one that is shipped.
+
+    Processes of Ray have other working folders.
+    """
+    own = folder.resolve() / path
+    shipped = ROOT / path
+    return str(shipped if shipped.exists() and not own.exists() else own)
 
 
 def create_private(path: Path, content: bytes) -> None:

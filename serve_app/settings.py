@@ -122,7 +122,7 @@ class Settings(BaseSettings):
 
     log_format: Literal["text", "json"] = Field(
         "text",
-        description="Format of log lines. With `json`, `make up` and `make deploy` set "
+        description="Format of log lines. With `json`, `greenwave up` and `deploy` set "
         "`encoding: JSON` in the `logging_config` of the serve config, and the supervisors write "
         "JSON, too. `text` leaves the services to the config.",
     )
@@ -191,6 +191,6 @@ class Settings(BaseSettings):
         if url.startswith("sqlite:///") and not path.exists():
             raise StoreUnavailable(
                 f"There is no store at {path.absolute()}. Use the STORE_URL, DATA_DIR and"
-                " --port-base of `make up`."
+                " --port-base of `greenwave up`."
             )
         return url

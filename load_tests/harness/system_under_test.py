@@ -22,11 +22,11 @@ from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.shipped import ROOT, Config, shipped_config
 from load_tests.harness.system import System, free_port_base
 from load_tests.harness.waiting import wait_until
+from serve_app.errors import PACKAGES
 from serve_app.identity.first_user import FILE_NAME
 from serve_app.processes.edge import Edge, EdgePorts
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports
-from serve_app.rollout.code_version import ROOTS
 
 WHOLE_S = 90.0  # for everything to run again after a fault
 _UP_S = 300.0
@@ -74,9 +74,9 @@ class SystemUnderTest:
         Raises:
             FaultInjectionError: it failed; with what it wrote.
         """
-        program = str(Path(sys.executable).with_name("greenwave"))
+        program = [sys.executable, "-P", "-m", "serve_app.cli.main"]  # of its own code
         done = subprocess.run(
-            [program, *command, "--port-base", str(self.port_base)],
+            [*program, *command, "--port-base", str(self.port_base)],
             cwd=self.code,
             env=os.environ | self.env,
             capture_output=True,
@@ -180,7 +180,7 @@ def system_under_test(
     edge = Edge(instance, EdgePorts.from_base(base))
     sut = SystemUnderTest(System(instance), edge, redis, base, code, env)
     try:
-        for name in (*ROOTS, "configs"):
+        for name in (*PACKAGES, "configs"):
             shutil.copytree(ROOT / name, code / name)
         redis.start()
         sut.deploy(shipped_config(), "up")

@@ -24,8 +24,9 @@ def add_scenario(parser: argparse.ArgumentParser, required: bool = True) -> None
     parser.add_argument(
         "--routes", type=Path, nargs="+", default=[], help="SUMO route files, without --sumocfg"
     )
-    parser.add_argument("--begin", type=int, help="second of SUMO's clock (default: --sumocfg's)")
-    parser.add_argument("--end", type=int, help="second of SUMO's clock (default: --sumocfg's)")
+    for name in ("begin", "end"):
+        help = "H:MM, or second of SUMO's clock (default: --sumocfg's)"
+        parser.add_argument(f"--{name}", type=clock_time, metavar="TIME", help=help)
     parser.add_argument(
         "--counts",
         choices=("standing", "all"),
@@ -41,6 +42,16 @@ def add_scenario(parser: argparse.ArgumentParser, required: bool = True) -> None
         parser.add_argument(
             f"--{name}", type=int, default=seconds, metavar="S", help=f"{what} (default {seconds})"
         )
+
+
+def clock_time(text: str) -> int:
+    """Convert ``H:MM``, or seconds, to seconds of the day."""
+    hours, colon, minutes = text.partition(":")
+    if not colon and hours.isdecimal():
+        return int(hours)
+    if not (hours.isdecimal() and minutes.isdecimal() and int(hours) < 24 and int(minutes) < 60):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time of day such as 7:30")
+    return int(hours) * 3600 + int(minutes) * 60
 
 
 class _Renamed(argparse.Action):

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from serve_app.cli.folder import default_config
 from serve_app.errors import ROOT
 from serve_app.processes.ports import add_port_base
 
-DEFAULT_CONFIG = ROOT / "serve_config.yaml"
 CLUSTER_CONFIG = ROOT / "configs" / "cluster.yaml"
 
 Run = Callable[[argparse.Namespace], None]
@@ -31,8 +31,11 @@ def add_file(command: argparse.ArgumentParser, run: Run, help: str) -> None:
     command.set_defaults(run=run)
 
 
-def add_config(parser: argparse.ArgumentParser, default: Path = DEFAULT_CONFIG) -> None:
-    help = f"serve config (default: {default.relative_to(ROOT)})"
+def add_config(parser: argparse.ArgumentParser, default: Path | None = None) -> None:
+    default = default or default_config()
+    help = (
+        f"serve config (default: {default.relative_to(ROOT) if default.is_absolute() else default})"
+    )
     parser.add_argument("config", nargs="?", type=Path, default=default, help=help)
 
 

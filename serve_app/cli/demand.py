@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from models.atomic_write import atomic_write
+from serve_app.cli.hints import require
 from serve_app.errors import CommandError, as_command_error, naming_broken_files
 
 MAX_SEED = 2**31 - 1  # of SUMO
@@ -42,10 +43,7 @@ def add_demand(command: argparse.ArgumentParser) -> None:
 def _demand(options: argparse.Namespace) -> None:
     if not 0 <= options.seed <= MAX_SEED:
         raise CommandError(f"--seed must be 0 to {MAX_SEED}.")
-    try:
-        import sumo  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise CommandError("This command needs SUMO. Install it with `make sim`.") from error
+    require("libsumo", "SUMO")
     with naming_broken_files():
         from models.sumo.demand import (
             Demand,

@@ -10,7 +10,8 @@ from typing import Any
 
 from rich.console import Console
 
-from serve_app.cli.arguments import DEFAULT_CONFIG, Run, add_config, add_timeout
+from serve_app.cli.arguments import Run, add_config, add_timeout
+from serve_app.cli.folder import default_config
 from serve_app.cli.hints import make_command, same_folder
 from serve_app.cli.status import running
 from serve_app.errors import CommandError, naming_broken_files
@@ -39,7 +40,7 @@ def add_rollback(rollback: argparse.ArgumentParser) -> None:
 
 def add_check(check: argparse.ArgumentParser) -> None:
     help = "serve configs to check"
-    check.add_argument("config", nargs="*", type=Path, default=[DEFAULT_CONFIG], help=help)
+    check.add_argument("config", nargs="*", type=Path, default=[default_config()], help=help)
     check.set_defaults(run=_check)
 
 

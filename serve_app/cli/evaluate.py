@@ -13,6 +13,7 @@ from models.policy.form import InvalidPolicyFileError
 from models.simulation.options import add_scenario, scenario_of
 from models.simulation.scenario import InvalidScenarioError
 from serve_app.cli.demand import MAX_SEED
+from serve_app.cli.hints import require
 from serve_app.errors import CommandError, as_command_error, naming_broken_files
 
 console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -48,10 +49,7 @@ def _evaluate(options: argparse.Namespace) -> None:
         raise CommandError(f"Seeds must be 0 to {MAX_SEED}.")
     if options.output.is_file():
         raise CommandError(f"{options.output} is a file. --output must name a folder.")
-    try:
-        import libsumo  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise CommandError("This command needs SUMO. Install it with `make sim`.") from error
+    require("libsumo", "SUMO")
     with naming_broken_files():
         from models.evaluation.comparison import Comparison, compare
         from models.evaluation.page import PAGE, write_page

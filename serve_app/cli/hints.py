@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import shlex
+from importlib.util import find_spec
 
+from serve_app.errors import ROOT, CommandError
 from serve_app.settings import Settings
+
+IS_CHECKOUT = (ROOT / "Makefile").exists()  # and no installed package
 
 
 def make_command(target: str, port_base: int | None) -> str:
-    """Return what to type for a target of the Makefile."""
+    """Return what to type for a command that the Makefile has, too."""
+    if not IS_CHECKOUT:
+        return greenwave_command(target, port_base)
     arguments = f' ARGS="--port-base {port_base}"' if port_base else ""
     return f"{same_folder()}make {target}{arguments}"
 
@@ -16,7 +22,8 @@ def make_command(target: str, port_base: int | None) -> str:
 def greenwave_command(arguments: str, port_base: int | None) -> str:
     """Return what to type for a command of ``greenwave``."""
     ports = f" --port-base {port_base}" if port_base else ""
-    return f"{same_folder()}.venv/bin/greenwave {arguments}{ports}"
+    program = ".venv/bin/greenwave" if IS_CHECKOUT else "greenwave"
+    return f"{same_folder()}{program} {arguments}{ports}"
 
 
 def same_folder() -> str:
@@ -25,3 +32,14 @@ def same_folder() -> str:
     if data_dir == Settings.usual_data_dir():
         return ""
     return f"DATA_DIR={shlex.quote(str(data_dir.resolve()))} "
+
+
+def require(module: str, name: str) -> None:
+    """Check that a library of the extra ``sim`` is installed.
+
+    Raises:
+        CommandError: it is not.
+    """
+    if find_spec(module) is None:
+        install = "make sim" if IS_CHECKOUT else "pip install 'greenwave[sim]'"
+        raise CommandError(f"This command needs {name}. Install it with `{install}`.")

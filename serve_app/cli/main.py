@@ -9,48 +9,138 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from importlib import import_module
+from importlib import import_module, metadata
+from typing import NamedTuple
 
+import shtab
 from pydantic import ValidationError
 from rich.console import Console
 
 from deployments.store import StoreError
+from serve_app.cli.folder import apply_environment
 from serve_app.errors import CommandError, naming_broken_files
 from serve_app.settings import InsecureSettingsError
 
-# Each with the module whose add_NAME adds its arguments, and sets `run`, a function of them.
+
+class Command(NamedTuple):
+    """A command.
+
+    Attributes:
+        module: of ``serve_app.cli``; its ``add_NAME`` adds arguments, and sets ``run``, a function
+            of them.
+        help: one line.
+        example: of its use.
+    """
+
+    module: str
+    help: str
+    example: str
+
+
 COMMANDS = {
-    "up": ("up", "start and supervise Ray and the edge, and deploy the config"),
-    "down": ("status", "stop what 'up' started"),
-    "status": ("status", "show what runs, since when, and how often it was restarted"),
-    "deploy": ("deploy", "deploy a config and the present code while the old version serves"),
-    "rollback": ("deploy", "deploy the config before the present one again"),
-    "check": ("deploy", "check serve configs for unknown keys and wrong values"),
-    "canary": ("canary", "run a policy beside the one in service, on some runs or as a shadow"),
-    "dashboards": ("dashboards", "start Prometheus and Grafana for the running system"),
-    "units": ("units", "write systemd units for this installation, in place of supervisord"),
-    "environment": ("environment", "print the variables that `ray start` needs on every node"),
-    "node": ("node", "check that this machine has the code, files and Redis of a cluster"),
-    "manifest": ("manifest", "print the Kubernetes manifest of a serve config, for KubeRay"),
-    "users": ("users", "list, add and remove users of the gateway, and change their passwords"),
-    "tokens": ("tokens", "create, list and revoke long-lived tokens of service accounts"),
-    "keys": ("keys", "list, rotate and retire the keys that sign access tokens"),
-    "audit": ("audit", "show the audit log: logins, resets, refusals and changes"),
-    "export": ("records", "write all customer records of the store (STORE_URL) to a file"),
-    "import": ("records", "create the customer records of a file in the store (STORE_URL)"),
-    "backup": ("backup", "copy the whole embedded store to a file, while the system runs"),
-    "restore": ("backup", "replace the store by a backup, while the system does not run"),
-    "network": ("network", "import, check and draw the road network of a city"),
-    "demand": ("demand", "make routes for a road network from counts at its entries"),
-    "evaluate": ("evaluate", "compare controllers and a policy on a city"),
+    "init": Command(
+        "folder", "write serve_config.yaml and an example of .env into this folder", ""
+    ),
+    "up": Command(
+        "up", "start and supervise Ray and the edge, and deploy the config", "--port-base 23000"
+    ),
+    "down": Command("status", "stop what 'up' started", ""),
+    "status": Command(
+        "status", "show what runs, since when, and how often it was restarted", "--json"
+    ),
+    "deploy": Command(
+        "deploy",
+        "deploy a config and the present code while the old version serves",
+        "--dry-run serve_config.yaml",
+    ),
+    "rollback": Command("deploy", "deploy the config before the present one again", ""),
+    "check": Command(
+        "deploy", "check serve configs for unknown keys and wrong values", "serve_config.yaml"
+    ),
+    "canary": Command(
+        "canary",
+        "run a policy beside the one in service, on some runs or as a shadow",
+        "start /srv/agent.th --share 10%",
+    ),
+    "demo": Command(
+        "demo",
+        "simulate an hour of traffic that the running system controls",
+        "--begin 17:00 --seconds 1800",
+    ),
+    "dashboards": Command("dashboards", "start Prometheus and Grafana for the running system", ""),
+    "units": Command(
+        "units",
+        "write systemd units for this installation, in place of supervisord",
+        "--to /etc/systemd/system",
+    ),
+    "environment": Command(
+        "environment", "print the variables that `ray start` needs on every node", "> ray.env"
+    ),
+    "node": Command(
+        "node",
+        "check that this machine has the code, files and Redis of a cluster",
+        "--cluster http://10.0.0.11:8265",
+    ),
+    "manifest": Command(
+        "manifest",
+        "print the Kubernetes manifest of a serve config, for KubeRay",
+        "--image greenwave:1.0.0 | kubectl apply -f -",
+    ),
+    "users": Command(
+        "users",
+        "list, add and remove users of the gateway, and change their passwords",
+        "add ana read",
+    ),
+    "tokens": Command(
+        "tokens",
+        "create, list and revoke long-lived tokens of service accounts",
+        "create controller act",
+    ),
+    "keys": Command("keys", "list, rotate and retire the keys that sign access tokens", "rotate"),
+    "audit": Command(
+        "audit",
+        "show the audit log: logins, resets, refusals and changes",
+        "--log refusals --limit 20",
+    ),
+    "export": Command(
+        "records", "write all customer records of the store (STORE_URL) to a file", "records.jsonl"
+    ),
+    "import": Command(
+        "records", "create the customer records of a file in the store (STORE_URL)", "records.jsonl"
+    ),
+    "backup": Command(
+        "backup", "copy the whole embedded store to a file, while the system runs", "greenwave.bak"
+    ),
+    "restore": Command(
+        "backup", "replace the store by a backup, while the system does not run", "greenwave.bak"
+    ),
+    "network": Command(
+        "network",
+        "import, check and draw the road network of a city",
+        "import town.net.xml --output town.json",
+    ),
+    "demand": Command(
+        "demand",
+        "make routes for a road network from counts at its entries",
+        "town.net.xml --entries entries.csv --output town.rou.xml",
+    ),
+    "evaluate": Command(
+        "evaluate",
+        "compare controllers and a policy on a city",
+        "--network town.json --sumocfg town.sumocfg --output report",
+    ),
 }
+EXIT_CODES = (
+    "exit codes: 0 done, 1 refused or failed (the reason is on stderr), 2 usage, 130 Ctrl-C"
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; errors that an operator can meet end in one sentence and exit code 1."""
     words = sys.argv[1:] if arguments is None else arguments
     try:
-        options = _parser(next(iter(words), None)).parse_args(words)
+        apply_environment()
+        options = parser_of(*words[:1]).parse_args(words)
         options.run(options)
     except ValidationError as error:
         return _fail(f"{_variable(error)} is not valid: {error.errors()[0]['msg']}")
@@ -73,19 +163,32 @@ def _variable(error: ValidationError) -> str:
     return "_".join(map(str, error.errors()[0]["loc"])).upper()
 
 
-def _parser(called: str | None) -> argparse.ArgumentParser:
-    """Return a parser that knows every command, and the arguments of the called one."""
+def parser_of(*called: str) -> argparse.ArgumentParser:
+    """Return a parser that knows every command, and the arguments of those that are called."""
     parser = argparse.ArgumentParser(
-        prog="greenwave", description="Start, stop and operate the services."
+        prog="greenwave",
+        description="Start, stop and operate the services.",
+        epilog=f"Example: greenwave up. {EXIT_CODES}",
     )
+    version = f"greenwave {metadata.version('greenwave')}"
+    parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name, (module, help) in COMMANDS.items():
-        command = commands.add_parser(name, help=help, description=help)
-        if name == called:
+    for name, (module, help, example) in COMMANDS.items():
+        epilog = f"Example: greenwave {name} {example}".rstrip()
+        command = commands.add_parser(name, help=help, description=help, epilog=epilog)
+        if name in called:
             with naming_broken_files():
                 home = import_module(f"serve_app.cli.{module}")
             getattr(home, f"add_{name}")(command)
+    help = "print a script that completes commands and options in a shell"
+    completion = commands.add_parser("completion", help=help, description=help)
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"))
+    completion.set_defaults(run=_complete)
     return parser
+
+
+def _complete(options: argparse.Namespace) -> None:
+    print(shtab.complete(parser_of(*COMMANDS), options.shell))  # noqa: T201
 
 
 if __name__ == "__main__":

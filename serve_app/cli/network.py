@@ -12,6 +12,7 @@ from models.atomic_write import atomic_write
 from models.networks.file import InvalidNetworkError, network_as_json, read_network_file
 from models.networks.form import NetworkFile
 from models.networks.network import network_of
+from serve_app.cli.hints import require
 from serve_app.errors import CommandError, as_command_error, naming_broken_files
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -73,10 +74,9 @@ def _show(options: argparse.Namespace) -> None:
     path = options.output or options.file.with_suffix(".png")
     if path.suffix not in PICTURES:
         raise CommandError(f"{path}: the name must end with one of {', '.join(PICTURES)}.")
-    try:
-        from models.sumo.drawing import draw_network
-    except ModuleNotFoundError as error:
-        raise CommandError("This command needs Matplotlib. Install it with `make sim`.") from error
+    require("matplotlib", "Matplotlib")
+    from models.sumo.drawing import draw_network
+
     drawn = draw_network(network, path, options.junctions)
     console.print(f"{path} shows the phases of {drawn} junctions.", markup=False)
 

@@ -14,9 +14,9 @@ from typing import Any
 import httpx
 from rich.console import Console
 
-from serve_app.errors import CommandError
+from serve_app.errors import PACKAGES, CommandError
 from serve_app.ray_dashboard import RayDashboard
-from serve_app.rollout.code_version import ROOTS, VARIABLE, code_version
+from serve_app.rollout.code_version import VARIABLE, code_version
 from serve_app.rollout.model_files import find_file_faults
 from serve_app.rollout.node_environment import REDIS_VARIABLES, unreachable_redis
 from serve_app.settings import Settings
@@ -89,7 +89,7 @@ def _with_local_files(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_ours(config: Mapping[str, Any]) -> bool:
-    return _module(config).split(".")[0] in ROOTS
+    return _module(config).split(".")[0] in PACKAGES
 
 
 def _module(config: Mapping[str, Any]) -> str:

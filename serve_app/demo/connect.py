@@ -17,13 +17,10 @@ from greenwave.client import (
 )
 from serve_app.demo.inference_controller import INFERENCE_TIMEOUTS
 from serve_app.demo.report import Remote
+from serve_app.errors import CommandError
 from serve_app.identity.first_user import FIRST_USER, Credentials, known_credentials
 from serve_app.identity.inference_token import inference_tokens
 from serve_app.settings import Settings
-
-
-class DemoError(Exception):
-    """The demo cannot run; the message says why and what to do."""
 
 
 def make_client(arguments: argparse.Namespace) -> Client:
@@ -41,16 +38,16 @@ def credentials_of(settings: Settings) -> Credentials:
     """Return the credentials of `make up`, or ask for them on the terminal.
 
     Raises:
-        DemoError: there are no credentials and no terminal.
+        CommandError: there are no credentials and no terminal.
     """
     credentials = known_credentials(settings)
     if credentials is None and sys.stdin.isatty():
         username = input(f"User of the gateway [{FIRST_USER}]: ") or FIRST_USER
         credentials = Credentials(username, getpass.getpass("Password: "))
     if credentials is None:
-        raise DemoError(
-            f"There is no password in {settings.data_dir}. Start the system with `make up` and the"
-            " same --port-base, or set JWT_AUTH_USERNAME and JWT_AUTH_PASSWORD."
+        raise CommandError(
+            f"There is no password in {settings.data_dir}. Start the system with `greenwave up` and"
+            " the same --port-base, or set JWT_AUTH_USERNAME and JWT_AUTH_PASSWORD."
         )
     return credentials
 
@@ -59,30 +56,30 @@ def prepare(policy: Remote, url: str) -> None:
     """Check that the policy is available for this network, and reset the run.
 
     Raises:
-        DemoError: the service does not answer, is not healthy, serves another network, or refuses
-            the login or the reset.
+        CommandError: the service does not answer, is not healthy, serves another network, or
+            refuses the login or the reset.
     """
     try:
         status = policy.health()
         if status != "healthy":
-            raise DemoError(f"The service at {url} is not ready: status {status}")
+            raise CommandError(f"The service at {url} is not ready: status {status}")
         policy.probe()
         policy.reset()
     except (InvalidRequestError, NotFoundError) as error:
-        raise DemoError(
+        raise CommandError(
             f"The service at {url} does not know this network's junctions: {error}. Name the"
             " city's gateway with --url."
         ) from error
     except UnauthorizedError as error:
-        raise DemoError(
+        raise CommandError(
             f"The gateway at {url} refuses this user and password. Set JWT_AUTH_USERNAME and"
             " JWT_AUTH_PASSWORD to those of one of its users."
         ) from error
     except UnusableAnswerError as error:
-        raise DemoError(f"The server at {url} is not Greenwave.") from error
+        raise CommandError(f"The server at {url} is not Greenwave.") from error
     except UnavailableError as error:
-        raise DemoError(
-            f"No service answers at {url}. Start it with `make up`. ({error})"
+        raise CommandError(
+            f"No service answers at {url}. Start it with `greenwave up`. ({error})"
         ) from error
     except GreenwaveError as error:
-        raise DemoError(f"The service at {url} refused: {error}") from error
+        raise CommandError(f"The service at {url} refused: {error}") from error

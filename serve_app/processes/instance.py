@@ -111,6 +111,7 @@ class Instance:
             head = subprocess.Popen(
                 self._command(),
                 env=environment,
+                cwd=self.data_dir,  # Ray puts the working folder first on the path of its workers
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

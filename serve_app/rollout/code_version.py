@@ -17,8 +17,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from serve_app.errors import PACKAGES
+
 VARIABLE = "GREENWAVE_VERSION"
-ROOTS = ("serve_app", "deployments", "models")
 DIGITS = 16
 
 
@@ -31,7 +32,7 @@ def stamp(config: dict[str, Any]) -> dict[str, Any]:
 def _stamped(application: dict[str, Any]) -> dict[str, Any]:
     """Return a new application: several may share one environment by a YAML anchor."""
     module = application["import_path"].partition(":")[0]
-    if module.split(".")[0] not in ROOTS:
+    if module.split(".")[0] not in PACKAGES:
         return application
     environment = application.get("runtime_env") or {}
     variables = (environment.get("env_vars") or {}) | {VARIABLE: code_version(module)}
@@ -75,7 +76,7 @@ def _imports(module: str) -> Iterator[str]:
         names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and node.module:
             names = [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
-        yield from (name for name in names if name.split(".")[0] in ROOTS)
+        yield from (name for name in names if name.split(".")[0] in PACKAGES)
 
 
 def _files(module: str) -> Iterator[Path]:

@@ -18,7 +18,8 @@ from ray.serve.schema import ServeDeploySchema
 
 from deployments.gateway.options import GatewayOptions
 from deployments.inference.options import SHARED_CHECKOUT_TIMEOUT_S, InferenceOptions
-from serve_app.errors import CommandError, place
+from serve_app.errors import ROOT, CommandError, place
+from serve_app.files import anchored
 from serve_app.rollout.services import SERVICES
 from serve_app.settings import Settings
 
@@ -26,6 +27,10 @@ from serve_app.settings import Settings
 _RAW_FIELDS: dict[str, type[BaseModel]] = {
     "autoscaling_config": AutoscalingConfig,
     "request_router_config": RequestRouterConfig,
+}
+# Of arguments, of `user_config`, and of the environment.
+_PATHS = {"network", "agent_path", "model_path"} | {
+    name.upper() for name in Settings.model_fields if name.endswith("_path")
 }
 _FREE_FIELDS = {"args", "user_config", "runtime_env", "policy_kwargs", "request_router_kwargs"}
 
@@ -47,9 +52,23 @@ def read_config(path: Path) -> dict[str, Any]:
     faults = list(find_faults(config))
     if faults:
         raise InvalidServeConfigError(f"{path} is not valid:\n  " + "\n  ".join(faults))
+    for application in config["applications"]:
+        _anchor_paths(application, path.parent)
     if Settings().log_format == "json":
         config["logging_config"] = {**(config.get("logging_config") or {}), "encoding": "JSON"}
     return typing.cast(dict[str, Any], config)
+
+
+def _anchor_paths(application: dict[str, Any], folder: Path) -> None:
+    """Make paths absolute, from the folder of the config; what is shipped has one on every node."""
+    places = [application.get("args"), (application.get("runtime_env") or {}).get("env_vars")]
+    for deployment in application.get("deployments", ()):
+        user_config = deployment.get("user_config") or {}
+        places += [user_config, user_config.get("canary")]
+    for options in filter(None, places):
+        for key in _PATHS & options.keys():
+            if options[key] and not (ROOT / options[key]).exists():
+                options[key] = anchored(options[key], folder)
 
 
 def find_faults(config: object) -> Iterator[str]:

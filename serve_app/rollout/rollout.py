@@ -23,7 +23,7 @@ Report = Callable[[str, str, float], None]
 _INTERRUPTED = "Interrupted: restoring the previous release. Another Ctrl-C ends that, too."
 _MIXED = (
     "Interrupted: some applications may run the new release and some the previous one."
-    " Run `make deploy` or `make rollback`."
+    " Run `greenwave deploy` or `greenwave rollback`."
 )
 
 

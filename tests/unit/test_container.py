@@ -93,7 +93,7 @@ def test_it_says_whether_it_is_healthy(final):
 def test_its_command_is_one_of_the_command_line(final):
     program, *arguments = re.findall(r'"([^"]+)"', final["CMD"])
     assert program == "greenwave"
-    parsed = cli._parser(arguments[0]).parse_args(arguments)
+    parsed = cli.parser_of(arguments[0]).parse_args(arguments)
     assert parsed.foreground
 
 

@@ -68,7 +68,9 @@ def _restart_with_tags(instance: Instance, role: Role) -> None:
     """Execute this program again with the tags in its environment, which others read."""
     tags = {INSTANCE_TAG: instance.tag, ROLE_TAG: str(role)}
     if any(os.environ.get(name) != value for name, value in tags.items()):
-        os.execve(sys.executable, [sys.executable, "-m", MODULE, *sys.argv[1:]], os.environ | tags)
+        os.execve(
+            sys.executable, [sys.executable, "-P", "-m", MODULE, *sys.argv[1:]], os.environ | tags
+        )
 
 
 def _replace_predecessor(instance: Instance, role: Role) -> None:

@@ -66,8 +66,17 @@ class Supervisord:
         output = self.logs / "supervisor-start.log"
         with output.open("wb") as log:
             supervisord = subprocess.Popen(
-                [sys.executable, "-m", "supervisor.supervisord", "-n", "-c", str(config)],
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "supervisor.supervisord",
+                    "-n",
+                    "-c",
+                    str(config.resolve()),
+                ],
                 env=os.environ | {INSTANCE_TAG: self.instance.tag, ROLE_TAG: Role.SUPERVISORD},
+                cwd=self.instance.data_dir,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -112,7 +121,7 @@ class Supervisord:
 def supervisor_command(role: Role, port_base: int | None) -> list[str]:
     """Return the command that runs a supervisor in the foreground."""
     arguments = ["--port-base", str(port_base)] if port_base else []
-    return [sys.executable, "-m", MODULE, str(role), *arguments]
+    return [sys.executable, "-P", "-m", MODULE, str(role), *arguments]
 
 
 def running_supervisors(instance: Instance, role: Role) -> list[psutil.Process]:

@@ -4,7 +4,8 @@ import pytest
 
 from models.networks.file import InvalidNetworkError
 from models.networks.shipped import SHIPPED, is_shipped
-from serve_app.configured_network import ROOT, configured_network, resolved
+from serve_app import errors
+from serve_app.configured_network import configured_network, resolved
 
 CITY = """{"name": "%s", "junctions": [
     {"id": "a", "agent_index": 0, "phases": [{}], "lanes": [{"id": "a_0", "capacity": 9}]}]}"""
@@ -32,5 +33,5 @@ def test_a_file_that_is_no_network_is_refused(tmp_path):
 
 
 def test_a_relative_path_counts_from_the_folder_of_the_product():
-    assert resolved(Path("models")) == ROOT / "models"
+    assert resolved(Path("models")) == errors.ROOT / "models"
     assert resolved(Path("/x")) == Path("/x")

@@ -130,7 +130,7 @@ class TestPlaceOfTheFront:
         monkeypatch.setenv("DATA_DIR", str(tmp_path))
 
     def place(self, *arguments: str) -> Instance:
-        parser = cli._parser("up")
+        parser = cli.parser_of("up")
         return up.place_front(parser.parse_args(["up", "--port-base", "31000", *arguments]))
 
     def test_serves_front_is_behind_the_edge(self):

@@ -8,9 +8,10 @@ import pytest
 
 from greenwave.client import Client
 from greenwave.client.core.call import Reply, Send
-from serve_app.demo.connect import DemoError, credentials_of, prepare
+from serve_app.demo.connect import credentials_of, prepare
 from serve_app.demo.inference_controller import InferenceController
 from serve_app.demo.outages import OutageLog
+from serve_app.errors import CommandError
 from serve_app.identity.first_user import Credentials
 from serve_app.settings import Settings
 from tests.unit.greenwave.client.play import REFUSED, answer, text
@@ -26,17 +27,17 @@ def prepare_with(handler: Handler) -> None:
 
 
 def test_unreachable_service_is_named():
-    with pytest.raises(DemoError, match=r"No service answers at http://service.*Start it with"):
+    with pytest.raises(CommandError, match=r"No service answers at http://service.*Start it with"):
         prepare_with(lambda _: REFUSED)
 
 
 def test_service_without_a_model_is_not_ready():
-    with pytest.raises(DemoError, match="not ready: status no_model"):
+    with pytest.raises(CommandError, match="not ready: status no_model"):
         prepare_with(lambda _: answer(body={**HEALTHY, "status": "no_model"}))
 
 
 def test_another_server_is_recognised():
-    with pytest.raises(DemoError, match="is not Greenwave"):
+    with pytest.raises(CommandError, match="is not Greenwave"):
         prepare_with(lambda _: text(200))
 
 
@@ -57,13 +58,13 @@ def test_refused_login_names_the_variables():
     def handler(send: Send) -> Reply:
         return answer(body=HEALTHY) if send.url.endswith("/health") else answer(401)
 
-    with pytest.raises(DemoError, match="JWT_AUTH_USERNAME"):
+    with pytest.raises(CommandError, match="JWT_AUTH_USERNAME"):
         prepare_with(handler)
 
 
 def test_demo_without_a_user_names_what_to_set(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    with pytest.raises(DemoError, match="JWT_AUTH_USERNAME"):
+    with pytest.raises(CommandError, match="JWT_AUTH_USERNAME"):
         credentials_of(Settings(data_dir=tmp_path))
 
 
@@ -79,5 +80,7 @@ def test_a_service_of_another_network_is_named_before_the_run():
             return answer(404, {"detail": "Unknown junction 'pier'. Known: mole, quay"})
         return answer(body=HEALTHY)
 
-    with pytest.raises(DemoError, match=r"does not know this network's .*Unknown junction 'pier'"):
+    with pytest.raises(
+        CommandError, match=r"does not know this network's .*Unknown junction 'pier'"
+    ):
         prepare_with(handler)

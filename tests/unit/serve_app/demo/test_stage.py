@@ -7,7 +7,7 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from models.networks.form import NetworkFile
 from models.networks.shipped import SHIPPED
-from serve_app.demo.cli import parse_arguments
+from serve_app.cli.main import parser_of
 from serve_app.demo.stage import OwnQueues, stage_of
 
 LINKS = [{"lane": "pier_n_0", "to": "out_s"}, {"lane": "pier_e_0", "to": "out_s", "turn": "l"}]
@@ -17,13 +17,13 @@ PIER = {"id": "pier", "agent_index": 0, "phases": PHASES, "lanes": LANES, "links
 
 
 def test_without_a_network_file_it_is_an_hour_of_the_shipped_network():
-    stage = stage_of(parse_arguments([]))
+    stage = stage_of(parser_of("demo").parse_args(["demo"]))
     assert (stage.network, stage.scenario.begin_s, stage.scenario.n_decisions) == (
         SHIPPED,
         27_000,
         720,
     )
-    early = stage_of(parse_arguments(["--begin", "6:00", "--seconds", "600"]))
+    early = stage_of(parser_of("demo").parse_args(["demo", "--begin", "6:00", "--seconds", "600"]))
     assert (early.scenario.begin_s, early.scenario.n_decisions) == (21_600, 120)
 
 

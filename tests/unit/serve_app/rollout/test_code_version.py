@@ -24,7 +24,7 @@ def package(tmp_path, monkeypatch):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(text)
     monkeypatch.setattr(module, "_source", module._source.__wrapped__)
-    monkeypatch.setattr(module, "ROOTS", ("town",))
+    monkeypatch.setattr(module, "PACKAGES", ("town",))
     monkeypatch.syspath_prepend(str(tmp_path))
     importlib.invalidate_caches()
     return root

@@ -144,7 +144,7 @@ def test_after_ctrl_c_the_current_release_is_restored(
 def test_a_second_ctrl_c_ends_at_once_with_advice(rollout, releases, cluster):
     rollout.deploy(config("first"))
     cluster.interrupts = 2
-    with pytest.raises(KeyboardInterrupt, match="Run `make deploy` or `make rollback`"):
+    with pytest.raises(KeyboardInterrupt, match="Run `greenwave deploy` or `greenwave rollback`"):
         rollout.deploy(config("second"))
     assert cluster.sent[1:] == [config("second"), config("first")]
     assert releases.current() == config("first")

@@ -1,32 +1,28 @@
-"""The closed loop: SUMO simulates a rush hour, and the running system controls its signals.
+"""``greenwave demo``: SUMO simulates a rush hour, and the running system controls its signals.
 
 Each junction asks the gateway every few seconds, as a roadside controller would. The same hour
-with the same vehicles then runs under a fixed-time plan. The report compares the two, and lists
-when the policy was unavailable. With --network it simulates any city; the second run uses the
-signal programs of its net.
-
-    make demo
-    make demo ARGS="--begin 17:00 --seconds 1800"
-    make demo ARGS="--network city.json --sumocfg city.sumocfg --url http://127.0.0.1:8000/city"
+with the same vehicles then runs under a fixed-time plan, or, for any other city, under the signal
+programs of its net. The report compares the two, and lists when the policy was unavailable.
 """
 
 from __future__ import annotations
 
 import argparse
 import uuid
-from collections.abc import Sequence
-from importlib.util import find_spec
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
 from greenwave.client import Client
 from models.simulation.options import add_scenario
-from serve_app.demo.connect import DemoError, make_client, prepare
+from serve_app.cli.hints import require
+from serve_app.demo.connect import make_client, prepare
 from serve_app.demo.gateway_controller import GatewayController
 from serve_app.demo.inference_controller import InferenceController
 from serve_app.demo.outages import OutageLog
 from serve_app.demo.report import Remote, console, report
+from serve_app.errors import as_command_error
 from serve_app.processes.ports import Ports, add_port_base
 
 if TYPE_CHECKING:
@@ -34,47 +30,20 @@ if TYPE_CHECKING:
     from models.simulation.metrics import Metrics
     from serve_app.demo.stage import AfterStep, Stage
 
-INTERRUPTED = 130  # the shell's exit code for Ctrl-C
-NO_SUMO = "The demo needs SUMO. Install it with `make sim`."
 CITY_ONLY = ("sumocfg", "net", "routes", "end")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the demo; return the process's exit code."""
-    arguments = parse_arguments(argv)
-    try:
-        return run_demo(arguments)
-    except DemoError as error:
-        console.print(str(error), style="red", markup=False)
-        return 1
-
-
-def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="make demo",
-        usage='make demo ARGS="[options]"',
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        conflict_handler="resolve",  # --begin of a city is a time of day here, too
-    )
-    add_port_base(parser)
-    parser.add_argument("--url", help="of the gateway; with --direct, of the inference service")
-    parser.add_argument(
+def add_demo(command: argparse.ArgumentParser) -> None:
+    add_port_base(command)
+    command.add_argument("--url", help="of the gateway; with --direct, of the inference service")
+    command.add_argument(
         "--direct", action="store_true", help="ask the inference service without gateway and login"
     )
-    parser.add_argument("--seed", type=int, default=1, help="of the vehicles (default 1)")
-    parser.add_argument("--run-id", help="simulation run at the service (default: a new one)")
-    add_scenario(parser, required=False)
-    parser.add_argument(
-        "--begin", type=clock_time, help="H:MM or seconds (default 7:30, or a city's --sumocfg's)"
-    )
-    parser.add_argument("--seconds", type=int, help="length (default 3600, or a city's --end)")
-    arguments = parser.parse_args(argv)
-    check(parser, arguments)
-    if arguments.url is None:
-        ports = Ports.from_base(arguments.port_base) if arguments.port_base else Ports()
-        arguments.url = f"http://127.0.0.1:{ports.http}"
-    return arguments
+    command.add_argument("--seed", type=int, default=1, help="of the vehicles (default 1)")
+    command.add_argument("--run-id", help="simulation run at the service (default: a new one)")
+    add_scenario(command, required=False)
+    command.add_argument("--seconds", type=int, help="length (default 3600, or a city's --end)")
+    command.set_defaults(run=partial(_demo, command))
 
 
 def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
@@ -89,38 +58,28 @@ def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Non
         parser.error("--seconds belongs to the shipped network: use --end for a city")
 
 
-def clock_time(text: str) -> int:
-    """Convert ``H:MM``, or seconds, to seconds of the day."""
-    hours, colon, minutes = text.partition(":")
-    if not colon and hours.isdecimal():
-        return int(hours)
-    if not (hours.isdecimal() and minutes.isdecimal() and int(hours) < 24 and int(minutes) < 60):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time of day such as 7:30")
-    return int(hours) * 3600 + int(minutes) * 60
-
-
-def run_demo(arguments: argparse.Namespace) -> int:
-    """Run both controllers and print the comparison.
-
-    Raises:
-        DemoError: SUMO is not installed, a file cannot be used, or the system is not ready.
-    """
-    if find_spec("libsumo") is None:
-        raise DemoError(NO_SUMO)
+def _demo(command: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    check(command, options)
+    if options.url is None:
+        ports = Ports.from_base(options.port_base) if options.port_base else Ports()
+        options.url = f"http://127.0.0.1:{ports.http}"
+    require("libsumo", "SUMO")
     from models.networks.file import InvalidNetworkError
     from models.simulation.scenario import InvalidScenarioError
     from serve_app.demo.stage import stage_of
 
-    try:
-        stage = stage_of(arguments)
-        with make_client(arguments) as client:
-            return compare(stage, client, arguments)
-    except (InvalidNetworkError, InvalidScenarioError) as error:
-        raise DemoError(str(error)) from error
+    with as_command_error(InvalidNetworkError, InvalidScenarioError):
+        stage = stage_of(options)
+        with make_client(options) as client:
+            compare(stage, client, options)
 
 
-def compare(stage: Stage, client: Client, arguments: argparse.Namespace) -> int:
-    """Run the policy and its peer for the same hour; return the exit code."""
+def compare(stage: Stage, client: Client, arguments: argparse.Namespace) -> None:
+    """Run the policy and its peer for the same hour, and print the comparison.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C ended one of them early; the comparison is printed.
+    """
     run_id = arguments.run_id or f"demo-{uuid.uuid4().hex[:12]}"
     policy = make_remote(client, run_id, stage, arguments.direct)
     prepare(policy, arguments.url)
@@ -133,7 +92,8 @@ def compare(stage: Stage, client: Client, arguments: argparse.Namespace) -> int:
         peer = stage.peer_in_words
         results[peer], interrupted = drive(peer, stage.peer, stage, arguments.seed)
     report(results, policy, interrupted)
-    return INTERRUPTED if interrupted else 0
+    if interrupted:
+        raise KeyboardInterrupt
 
 
 def make_remote(client: Client, run_id: str, stage: Stage, direct: bool) -> Remote:

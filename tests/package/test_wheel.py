@@ -1,0 +1,128 @@
+"""The wheel, installed into a new environment without the checkout, serves from any folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from load_tests.harness.shipped import ROOT
+from load_tests.harness.system import free_port_base
+from models.networks.shipped import SHIPPED
+from serve_app.errors import PACKAGES
+
+pytestmark = pytest.mark.timeout(600)
+
+START_S = 300.0
+CLIENT = ("httpcore", "aiohttp", "pydantic")  # what docs/client.md says that the client needs
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder)]
+    subprocess.run([*build, str(ROOT)], check=True, capture_output=True, timeout=120)
+    return next(folder.glob("*.whl"))
+
+
+def new_environment(folder: Path, *requirements: str) -> Path:
+    """Install into a new virtual environment, and return its folder of programs."""
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=120)
+    programs = folder / "bin"
+    install = [str(programs / "pip"), "--disable-pip-version-check", "install", "--quiet"]
+    lock = ["--constraint", str(ROOT / "requirements.lock")]
+    done = subprocess.run([*install, *lock, *requirements], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return programs
+
+
+class Installation:
+    """The wheel in an environment, called from a folder with packages of our names."""
+
+    def __init__(self, programs: Path, folder: Path) -> None:
+        self.port_base = free_port_base()
+        self.folder = folder / "town"
+        for package in PACKAGES:
+            (self.folder / package).mkdir(parents=True)
+            (self.folder / package / "__init__.py").write_text("raise RuntimeError(__file__)\n")
+        self._programs = programs
+        self._env = {
+            "HOME": str(folder),
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "PYTHONPATH": str(self.folder),
+        }
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(self._programs / "greenwave"), *words],
+            cwd=self.folder,
+            env=self._env,
+            capture_output=True,
+            text=True,
+            timeout=START_S,
+        )
+
+    def run_instance(self, command: str, *words: str) -> subprocess.CompletedProcess[str]:
+        return self.run(command, "--port-base", str(self.port_base), *words)
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory) -> Iterator[Installation]:
+    folder = tmp_path_factory.mktemp("installed")
+    installation = Installation(new_environment(folder / "environment", str(wheel)), folder)
+    yield installation
+    installation.run_instance("down")
+
+
+def test_only_the_client_is_a_package_that_others_can_see(wheel):
+    tops = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert {top for top in tops if ".dist-info" not in top} == {"greenwave", "greenwave.pth"}
+
+
+def test_it_starts_in_a_folder_with_packages_of_our_names_and_predicts(installed):
+    assert installed.run("init").returncode == 0
+    up = installed.run_instance("up")
+    assert up.returncode == 0, up.stdout + up.stderr
+    assert "greenwave down" in up.stdout
+    assert "make " not in up.stdout
+    body = {"junction_id": SHIPPED.ids[0], "obs_data": [1, 0.5]}
+    url = f"http://127.0.0.1:{installed.port_base}/predict_action"
+    answer = httpx.post(url, json=body, timeout=10)
+    assert (answer.status_code, answer.json()["junction_id"]) == (200, SHIPPED.ids[0])
+    assert "inference" in installed.run_instance("status").stdout
+    assert installed.run_instance("down").stdout == "Stopped.\n"
+    assert not Path(f"/tmp/greenwave-{installed.port_base}").exists()
+
+
+def test_a_command_of_a_missing_extra_says_how_to_install_it(installed):
+    asked = installed.run("demand", "town.net.xml", "--entries", "e.csv", "--output", "r.xml")
+    assert asked.returncode == 1
+    expected = "This command needs SUMO. Install it with `pip install 'greenwave[sim]'`.\n"
+    assert asked.stderr == expected
+
+
+def test_a_config_of_another_form_is_refused_in_one_message(installed):
+    (installed.folder / "old.yaml").write_text("import_path: serve_app.inference:build\n")
+    refused = installed.run("check", "old.yaml")
+    assert refused.returncode == 1
+    assert "Traceback" not in refused.stderr
+    assert "old.yaml is not valid" in refused.stderr
+
+
+def test_the_client_needs_three_libraries_and_no_ray(wheel, tmp_path):
+    programs = new_environment(tmp_path, *CLIENT)
+    install = [str(programs / "pip"), "install", "--quiet", "--no-deps", str(wheel)]
+    subprocess.run(install, check=True, timeout=120)
+    program = "from greenwave.client import AsyncClient, Client; Client('http://localhost:1')"
+    subprocess.run([str(programs / "python"), "-c", program], check=True, timeout=60)
+    asked = subprocess.run(
+        [str(programs / "greenwave"), "up"], capture_output=True, text=True, timeout=60
+    )
+    assert asked.returncode == 1
+    assert asked.stderr == "This command needs the services. Install them: pip install greenwave\n"

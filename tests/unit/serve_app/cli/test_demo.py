@@ -1,0 +1,51 @@
+"""The demo's command line: what it drives by default, and what does not go together."""
+
+import argparse
+
+import pytest
+
+from models.simulation.options import clock_time
+from serve_app.cli import demo
+from serve_app.cli.main import main
+from serve_app.errors import CommandError
+
+
+@pytest.mark.parametrize(("ports", "port"), [([], 8000), (["--port-base", "31000"], 31000)])
+def test_a_second_instance_has_an_address_of_its_own(ports, port, monkeypatch):
+    pytest.importorskip("libsumo", reason="SUMO is not installed")
+    asked = []
+
+    def refuse(options: argparse.Namespace) -> None:
+        asked.append(options.url)
+        raise CommandError("stop here")
+
+    monkeypatch.setattr(demo, "make_client", refuse)
+    assert main(["demo", *ports]) == 1
+    assert asked == [f"http://127.0.0.1:{port}"]
+
+
+def test_begin_is_a_time_of_day_or_a_second_of_sumos_clock():
+    assert clock_time("7:30") == 27_000
+    assert clock_time("57600") == 57_600
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--begin", "25:00"],
+        ["--begin", "x"],
+        ["--seconds", "7"],
+        ["--sumocfg", "city.sumocfg"],
+        ["--seconds", "600", "--network", "city.json"],
+    ],
+)
+def test_impossible_options_are_refused(options, capsys):
+    with pytest.raises(SystemExit):
+        main(["demo", *options])
+    assert options[0] in capsys.readouterr().err
+
+
+def test_a_network_file_that_is_not_there_is_reported_before_any_call(capsys):
+    pytest.importorskip("libsumo", reason="SUMO is not installed")
+    assert main(["demo", "--network", "nowhere.json", "--sumocfg", "city.sumocfg"]) == 1
+    assert "nowhere.json: cannot be read" in capsys.readouterr().err

@@ -1,0 +1,99 @@
+"""The current folder: which config counts, what ``.env`` sets, and what ``init`` writes."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+import pytest
+from dotenv import dotenv_values
+
+from serve_app.cli.folder import apply_environment, default_config
+from serve_app.cli.main import main
+from serve_app.errors import ROOT, CommandError
+from serve_app.rollout.config import read_config
+from serve_app.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in Settings.model_fields:  # what a test sets is gone after it
+        monkeypatch.setenv(name.upper(), "")
+        monkeypatch.delenv(name.upper())
+    return tmp_path
+
+
+def test_the_config_of_the_folder_comes_before_the_shipped_one(folder):
+    assert default_config() == ROOT / "serve_config.yaml"
+    (folder / "serve_config.yaml").touch()
+    assert default_config().resolve() == folder / "serve_config.yaml"
+
+
+def test_init_writes_a_valid_config_and_an_env_file_for_secrets_without_any_setting(folder, capsys):
+    assert main(["init"]) == 0
+    assert main(["check"]) == 0
+    assert "serve_config.yaml: valid" in capsys.readouterr().out
+    assert dotenv_values(".env") == {}
+    text = (folder / ".env").read_text()
+    assert all(f"\n# {name.upper()}=\n" in text for name in Settings.model_fields)
+    assert stat.S_IMODE((folder / ".env").stat().st_mode) == 0o600
+
+
+def test_init_leaves_files_as_they_are(folder, capsys):
+    (folder / ".env").write_text("LOG_FORMAT=json\n")
+    assert main(["init"]) == 0
+    assert ".env is there already" in capsys.readouterr().err
+    assert (folder / ".env").read_text() == "LOG_FORMAT=json\n"
+
+
+def test_init_in_a_folder_that_cannot_be_written_is_one_sentence(capsys, monkeypatch):
+    monkeypatch.setattr(os, "open", refuse)
+    assert main(["init"]) == 1
+    assert capsys.readouterr().err == "serve_config.yaml: Permission denied\n"
+
+
+def refuse(path: object, *_: object) -> int:
+    raise PermissionError(13, "Permission denied", str(path))
+
+
+def test_env_file_sets_what_the_environment_does_not(folder, monkeypatch):
+    monkeypatch.setenv("LOG_FORMAT", "text")
+    (folder / ".env").write_text("LOG_FORMAT=json\nENVIRONMENT=production\nJWT_SECRET=a$b\n")
+    apply_environment()
+    names = ("LOG_FORMAT", "ENVIRONMENT", "JWT_SECRET")
+    assert [os.environ[name] for name in names] == ["text", "production", "a$b"]
+
+
+def test_names_of_other_programs_are_left_out_and_similar_ones_reported(folder, capsys):
+    (folder / ".env").write_text("DJANGO_DEBUG=1\nSTORE_URI=redis://store\n")
+    apply_environment()
+    assert not {"DJANGO_DEBUG", "STORE_URI"} & os.environ.keys()
+    expected = ".env: STORE_URI is not a setting, and is ignored. Is it STORE_URL?\n"
+    assert capsys.readouterr().err == expected
+
+
+def test_an_env_file_that_is_no_text_is_one_sentence(folder):
+    (folder / ".env").write_bytes(b"\xff\xfe")
+    with pytest.raises(CommandError, match=r"Cannot read \.env"):
+        apply_environment()
+
+
+@pytest.mark.parametrize("command", ["status", "down"])
+def test_a_wrong_value_in_the_env_file_is_named(folder, capsys, command):
+    (folder / ".env").write_text("JWT_EXPIRATION_MINUTES=0\n")
+    assert main([command, "--port-base", "31000"]) == 1
+    assert capsys.readouterr().err.startswith("JWT_EXPIRATION_MINUTES is not valid")
+
+
+def test_a_config_names_files_beside_it_and_files_that_are_shipped(folder):
+    shipped = (ROOT / "configs" / "two-cities.yaml").read_text()
+    (folder / "town.json").write_text((ROOT / "configs" / "harbour.json").read_text())
+    (folder / "one.yaml").write_text(shipped)
+    (folder / "other.yaml").write_text(shipped.replace("configs/harbour.json", "town.json"))
+    networks = [
+        [application.get("args", {}).get("network") for application in read["applications"]]
+        for read in (read_config(folder / "one.yaml"), read_config(folder / "other.yaml"))
+    ]
+    assert "configs/harbour.json" in networks[0]
+    assert str(folder / "town.json") in networks[1]
