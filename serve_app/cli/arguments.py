@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,14 @@ def add_config(parser: argparse.ArgumentParser, default: Path | None = None) -> 
         f"serve config (default: {default.relative_to(ROOT) if default.is_absolute() else default})"
     )
     parser.add_argument("config", nargs="?", type=Path, default=default, help=help)
+
+
+def add_json(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--json", action="store_true", help="print JSON, for programs")
+
+
+def write_json(value: object) -> None:
+    sys.stdout.write(f"{json.dumps(value, ensure_ascii=False, indent=2)}\n")
 
 
 def add_timeout(parser: argparse.ArgumentParser) -> None:

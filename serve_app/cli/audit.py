@@ -13,6 +13,7 @@ from pathlib import Path
 
 from deployments.access.audit import LOGS, AuditLog, Entry
 from models.atomic_write import atomic_write
+from serve_app.cli.arguments import add_json, write_json
 from serve_app.cli.stores import with_store
 from serve_app.processes.ports import add_port_base
 from serve_app.settings import Settings
@@ -34,6 +35,7 @@ def add_audit(audit: argparse.ArgumentParser) -> None:
     audit.add_argument("--limit", type=int, default=LIMIT, help=limit)
     export = "write all matching entries to a file of JSON lines that only its owner can read"
     audit.add_argument("--export", type=Path, metavar="FILE", help=export)
+    add_json(audit)
     add_port_base(audit)
     audit.set_defaults(run=_audit)
 
@@ -46,7 +48,11 @@ def _audit(options: argparse.Namespace) -> None:
         _export(options.export, entries)
         sys.stderr.write(f"Exported {len(entries)} entries to {options.export}.\n")
         return
-    for entry in entries[-options.limit :] if options.limit > 0 else []:
+    shown = entries[-options.limit :] if options.limit > 0 else []
+    if options.json:
+        write_json([_fields(entry) for entry in shown])
+        return
+    for entry in shown:
         sys.stdout.write(f"{_line(entry)}\n")
 
 
@@ -72,8 +78,11 @@ def _line(entry: Entry) -> str:
 def _export(path: Path, entries: list[Entry]) -> None:
     with atomic_write(path, mode=0o600) as file:
         for entry in entries:
-            fields = {"time": _moment(entry.at_ms), **asdict(entry)}
-            file.write(json.dumps(fields, ensure_ascii=False).encode() + b"\n")
+            file.write(json.dumps(_fields(entry), ensure_ascii=False).encode() + b"\n")
+
+
+def _fields(entry: Entry) -> dict[str, object]:
+    return {"time": _moment(entry.at_ms), **asdict(entry)}
 
 
 def _moment(milliseconds: float) -> str:

@@ -11,13 +11,19 @@ from typing import Any
 
 import yaml
 
-from serve_app.cli.arguments import add_action, add_timeout
+from serve_app.cli.arguments import add_action, add_json, add_timeout, write_json
 from serve_app.cli.deploy import console, print_problems, rollout_of, warn
 from serve_app.cli.status import running
 from serve_app.errors import CommandError
 from serve_app.processes.installation import releases_of
 from serve_app.rollout import canary
-from serve_app.rollout.canary_metrics import comparison_table, read_metrics, scrape_nodes
+from serve_app.rollout.canary_metrics import (
+    comparison_table,
+    figures,
+    policies_of,
+    read_metrics,
+    scrape_nodes,
+)
 
 Config = dict[str, Any]
 
@@ -65,7 +71,7 @@ def add_canary(command: argparse.ArgumentParser) -> None:
         "remove the canary",
         lambda config, app, options: canary.drop_canary(config, app),
     )
-    action("status", "compare the canary with the policy in service", _status)
+    add_json(action("status", "compare the canary with the policy in service", _status))
 
 
 def read_share(text: str) -> float:
@@ -124,6 +130,11 @@ def _status(options: argparse.Namespace) -> None:
         raise CommandError("Nothing is deployed.")
     app = canary.inference_app(config, options.app)
     user_config = canary.user_config_of(config, app)
-    console.print(_describe(user_config), markup=False)
     pages = scrape_nodes(instance.ports.metrics, instance.ray_dir, warn)
-    console.print(comparison_table(user_config, read_metrics(pages, app)))
+    metrics = read_metrics(pages, app)
+    if options.json:
+        rows = {name: figures(metrics.get(each)) for name, each in policies_of(user_config).items()}
+        write_json({"user_config": user_config, "policies": rows})
+        return
+    console.print(_describe(user_config), markup=False)
+    console.print(comparison_table(user_config, metrics))

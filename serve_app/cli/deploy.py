@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
+from difflib import unified_diff
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import yaml
 from rich.console import Console
 
-from serve_app.cli.arguments import Run, add_config, add_timeout
+from serve_app.cli.arguments import Run, add_config, add_json, add_timeout, write_json
 from serve_app.cli.folder import default_config
 from serve_app.cli.hints import make_command, same_folder
 from serve_app.cli.status import running
@@ -31,6 +34,8 @@ warn = partial(console.print, style="yellow", markup=False)
 
 def add_deploy(deploy: argparse.ArgumentParser) -> None:
     add_config(deploy)
+    dry_run = "print what would change, and change nothing"
+    deploy.add_argument("--dry-run", action="store_true", help=dry_run)
     _add_common(deploy, _deploy)
 
 
@@ -41,6 +46,7 @@ def add_rollback(rollback: argparse.ArgumentParser) -> None:
 def add_check(check: argparse.ArgumentParser) -> None:
     help = "serve configs to check"
     check.add_argument("config", nargs="*", type=Path, default=[default_config()], help=help)
+    add_json(check)
     check.set_defaults(run=_check)
 
 
@@ -57,6 +63,9 @@ def _deploy(options: argparse.Namespace) -> None:
     instance = None if options.cluster else running(options)
     if instance:
         config = behind_edge(config, instance)
+    if options.dry_run:
+        _print_changes(*_rollout(options, instance).plan(config))
+        return
     if _rollout(options, instance).deploy(config):
         console.print("[bold green]Deployed.[/bold green] ", end="")
         console.print(f"Undo it with `{_rollback_command(options)}`.", markup=False)
@@ -64,6 +73,15 @@ def _deploy(options: argparse.Namespace) -> None:
         console.print("Nothing has changed: config and code are those of the current release.")
     if instance:
         print_problems(instance, config)
+
+
+def _print_changes(current: dict[str, Any] | None, planned: dict[str, Any]) -> None:
+    before, after = (
+        yaml.safe_dump(each, sort_keys=False).splitlines() if each else []
+        for each in (current, planned)
+    )
+    changes = [*unified_diff(before, after, "current release", "new release", lineterm="")]
+    sys.stdout.write("\n".join(changes or ["Nothing would change."]) + "\n")
 
 
 def _rollback_command(options: argparse.Namespace) -> str:
@@ -82,11 +100,18 @@ def _check(options: argparse.Namespace) -> None:
     with naming_broken_files():
         from serve_app.rollout.config import read_config
         from serve_app.rollout.model_files import find_file_faults
+    checked = []
     for path in options.config:
         config = read_config(path)
-        console.print(f"{os.path.relpath(path)}: valid, {describe_needs(config)}")
-        for fault in find_file_faults(config):  # the machine that serves it may have the file
-            warn(f"  It cannot be served here: {fault}")
+        faults = list(find_file_faults(config))  # the machine that serves it may have the file
+        name, needs = os.path.relpath(path), describe_needs(config)
+        checked.append({"config": name, "needs": needs, "not_servable_here": faults})
+        if not options.json:
+            console.print(f"{name}: valid, {needs}")
+            for fault in faults:
+                warn(f"  It cannot be served here: {fault}")
+    if options.json:
+        write_json(checked)
 
 
 def read(options: argparse.Namespace, *, policies: bool = True) -> dict[str, Any]:

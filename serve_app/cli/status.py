@@ -5,15 +5,21 @@ from __future__ import annotations
 import argparse
 import shutil
 import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
 
 from rich.console import Console
 
+from serve_app.cli.arguments import add_json, write_json
 from serve_app.cli.hints import make_command
 from serve_app.errors import InstanceError
 from serve_app.processes.installation import edge_of, instance_of, status_file_of
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import add_port_base
 from serve_app.processes.process_tags import Role
+from serve_app.processes.replica_servers import ServeFront
+from serve_app.processes.supervision.managed_ray import RaySessions
 from serve_app.processes.supervision.supervisord import Supervisord, running_supervisors
 from serve_app.rollout.deploy import RUNNING, routes, statuses
 from serve_app.rollout.smoke_test import failing_checks
@@ -28,6 +34,7 @@ def add_down(down: argparse.ArgumentParser) -> None:
 
 def add_status(status: argparse.ArgumentParser) -> None:
     add_port_base(status)
+    add_json(status)
     status.set_defaults(run=_status)
 
 
@@ -38,9 +45,16 @@ def _down(options: argparse.Namespace) -> None:
             "systemd supervises this instance. Stop its units, greenwave and greenwave-edge."
         )
     stopped = instance.stop()
+    _remove_temporary_files(instance)
+    console.print("Stopped." if stopped else f"Nothing was running {_place(options)}.")
+
+
+def _remove_temporary_files(instance: Instance) -> None:
     if instance.temp_dir:
         shutil.rmtree(instance.temp_dir, ignore_errors=True)
-    console.print("Stopped." if stopped else f"Nothing was running {_place(options)}.")
+    else:  # other clusters may use the same folders
+        RaySessions(instance.data_dir / "ray-sessions", instance.ray_dir).remove_all()
+        ServeFront(instance.haproxy_dir, instance.ports.front).remove()
 
 
 def _place(options: argparse.Namespace) -> str:
@@ -69,32 +83,57 @@ def running(options: argparse.Namespace) -> Instance:
 
 def _status(options: argparse.Namespace) -> None:
     instance = running(options)
+    edge = edge_of(instance, options.port_base)
+    supervisord = Supervisord(instance, options.port_base)
+    is_supervised = supervisord.is_running() or supervisord.is_replaced()
+    applications = [*_applications(instance)]
+    processes = [
+        _process("edge", edge.is_running(), instance, Role.EDGE),
+        _process("Ray", True, instance, Role.RAY_SUPERVISOR),
+    ]
+    urls = {f"{name} edge": url for name, url in edge.urls().items()}
+    urls["Serve itself"] = instance.front_url
+    if options.json:
+        supervision = {"supervisord": is_supervised, "processes": processes}
+        write_json({"applications": applications, **supervision, "urls": urls})
+        return
+    for each in applications:
+        failing = [f"(not ready: {reason})" for reason in each["not_ready"]]
+        words = [f"{each['name']:<14} {each['status']}", each["message"], *failing]
+        console.print(" ".join(filter(None, words)), markup=False)
+    up = make_command("up", options.port_base)
+    for each in processes:
+        console.print(_in_words(each, up), markup=False)
+    if not is_supervised:
+        console.print(f"{'supervisord':<14} STOPPED (start it with `{up}`)", markup=False)
+    for name, url in urls.items():
+        console.print(f"{name:<14} {url}")
+
+
+def _applications(instance: Instance) -> Iterator[dict[str, Any]]:
     prefixes = routes(instance.dashboard)
     for name, (status, message) in statuses(instance.dashboard).items():
         url = instance.front_url + prefixes.get(name, "").rstrip("/")
         failing = failing_checks(url) if name in prefixes else []
-        words = [f"{name:<14} {status}", message, *(f"(not ready: {each})" for each in failing)]
-        console.print(" ".join(filter(None, words)), markup=False)
-    edge = edge_of(instance, options.port_base)
-    up = make_command("up", options.port_base)
-    _print_process("edge", edge.is_running(), instance, Role.EDGE, up)
-    _print_process("Ray", True, instance, Role.RAY_SUPERVISOR, up)
-    supervisord = Supervisord(instance, options.port_base)
-    if not supervisord.is_running() and not supervisord.is_replaced():
-        console.print(f"{'supervisord':<14} STOPPED (start it with `{up}`)", markup=False)
-    for name, url in edge.urls().items():
-        console.print(f"{name + ' edge':<14} {url}")
-    console.print(f"{'Serve itself':<14} {instance.front_url}")
+        yield {"name": name, "status": status, "message": message, "not_ready": failing}
 
 
-def _print_process(name: str, runs: bool, instance: Instance, role: Role, up: str) -> None:
-    status = status_file_of(instance, role).read()
-    words = [f"{name:<14} {RUNNING if runs else 'STOPPED'}"]
-    if runs and status.since:
-        words.append(f"since {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(status.since))},")
-        words.append(f"restarted {status.restarts} times")
-    if status.error:
-        words.append(f"(last error: {status.error})")
-    if not running_supervisors(instance, role):
+def _process(name: str, runs: bool, instance: Instance, role: Role) -> dict[str, Any]:
+    return {
+        "name": name,
+        "status": RUNNING if runs else "STOPPED",
+        **asdict(status_file_of(instance, role).read()),
+        "supervised": bool(running_supervisors(instance, role)),
+    }
+
+
+def _in_words(process: dict[str, Any], up: str) -> str:
+    words = [f"{process['name']:<14} {process['status']}"]
+    if process["status"] == RUNNING and process["since"]:
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(process["since"]))
+        words += [f"since {since},", f"restarted {process['restarts']} times"]
+    if process["error"]:
+        words.append(f"(last error: {process['error']})")
+    if not process["supervised"]:
         words.append(f"(not supervised: `{up}`)")
-    console.print(" ".join(words), markup=False)
+    return " ".join(words)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from dataclasses import asdict
 
 from deployments.access.claims import SCOPES
 from deployments.access.service_tokens import ServiceTokenError, ServiceTokens
 from deployments.store import Store
-from serve_app.cli.arguments import add_action
+from serve_app.cli.arguments import add_action, add_json, write_json
 from serve_app.cli.stores import record_change, with_store
 from serve_app.errors import as_command_error
 from serve_app.identity.keys import ConfiguredKeys
@@ -24,7 +25,7 @@ def add_tokens(tokens: argparse.ArgumentParser) -> None:
     scopes = f"what it allows: {', '.join(SCOPES)} (default: act)"
     create.add_argument("scopes", nargs="*", metavar="SCOPE", help=scopes)
     create.add_argument("--days", type=int, default=365, help="until it expires (default: 365)")
-    add_action(actions, "list", _list, "list the tokens that have not expired")
+    add_json(add_action(actions, "list", _list, "list the tokens that have not expired"))
     help = "revoke a token, or all of a service account, within five seconds"
     revoke = add_action(actions, "revoke", _revoke, help)
     revoke.add_argument("which", help="the token's id, as 'list' shows it, or the account's name")
@@ -49,7 +50,11 @@ def _create(options: argparse.Namespace) -> None:
 
 def _list(options: argparse.Namespace) -> None:
     async def write(store: Store) -> None:
-        for token_id, token in (await ServiceTokens(store).all()).items():
+        tokens = (await ServiceTokens(store).all()).items()
+        if options.json:
+            write_json([{"id": each, **asdict(token)} for each, token in tokens])
+            return
+        for token_id, token in tokens:
             state = f"revoked {_day(token.revoked_at)}" if token.revoked_at else "valid"
             until = f"{_day(token.created_at)} to {_day(token.expires_at)}"
             sys.stdout.write(

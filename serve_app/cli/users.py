@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from deployments.access.claims import ALL, SCOPES
 from deployments.gateway.users import UserError, Users
 from deployments.store import Store
-from serve_app.cli.arguments import add_action
+from serve_app.cli.arguments import add_action, add_json, write_json
 from serve_app.cli.stores import record_change, with_store
 from serve_app.errors import CommandError, as_command_error
 from serve_app.identity.first_user import delete_first_user_file
@@ -26,7 +26,9 @@ def add_users(users: argparse.ArgumentParser) -> None:
     scopes_help = "change what a user may do, and revoke the user's tokens"
     scopes = add_action(actions, "scopes", _scopes, scopes_help)
     remove = add_action(actions, "remove", _remove, "remove a user and revoke the user's tokens")
-    add_action(actions, "list", _list, "list the users, with their scopes unless they have all")
+    add_json(
+        add_action(actions, "list", _list, "list the users, with their scopes unless they have all")
+    )
     for action in (add, change, scopes, remove):
         action.add_argument("name", help="user name")
     help = f"what the user may do: {', '.join(SCOPES)} (default: all)"
@@ -94,7 +96,11 @@ def _change(
 
 def _list(options: argparse.Namespace) -> None:
     async def write(store: Store) -> None:
-        for name, scopes in (await Users(store).scopes()).items():
+        users = (await Users(store).scopes()).items()
+        if options.json:
+            write_json([{"name": name, "scopes": [*scopes]} for name, scopes in users])
+            return
+        for name, scopes in users:
             limited = "" if set(scopes) == ALL else f"  {' '.join(scopes)}"
             sys.stdout.write(f"{name}{limited}\n")
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,15 +60,23 @@ class ServeFront:
 
     def replicas(self) -> dict[str, Servers]:
         """Return the servers of each route prefix; none before Serve has written them."""
+        return next((parse_replicas(text) for _, text in self._written()), {})
+
+    def remove(self) -> None:
+        """Remove the folders of nodes that have ended."""
+        for folder, _ in self._written():
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _written(self) -> Iterator[tuple[Path, str]]:
+        """Yield each node's folder and configuration, newest first."""
         bind = re.compile(rf"^ *bind \S*:{self.port}\s*$", re.MULTILINE)
-        for config in sorted(self.folder.glob("*/haproxy.cfg"), key=_written, reverse=True):
+        for config in sorted(self.folder.glob("*/haproxy.cfg"), key=_mtime, reverse=True):
             text = config.read_text(encoding="utf-8", errors="replace")
             if bind.search(text):
-                return parse_replicas(text)
-        return {}
+                yield config.parent, text
 
 
-def _written(config: Path) -> float:
+def _mtime(config: Path) -> float:
     try:
         return config.stat().st_mtime
     except OSError:

@@ -109,14 +109,35 @@ def _targets(metrics_port: int, ray_dir: Path) -> list[str]:
     return targets if mine else [f"127.0.0.1:{metrics_port}"]
 
 
+def policies_of(user_config: Mapping[str, Any]) -> dict[str, Policy]:
+    """Return each configured policy, by its place: in service, canary or shadow."""
+    policies: dict[str, Policy] = {"in service": ("primary", user_config.get("states") or "")}
+    if canary := user_config.get("canary"):
+        policies[canary["mode"]] = ("candidate", canary["states"])
+    return policies
+
+
+def figures(metrics: PolicyMetrics | None) -> dict[str, float | None]:
+    """Return what the table shows, as numbers."""
+    metrics = metrics or PolicyMetrics()
+    return {
+        "decisions": metrics.decisions,
+        "mean_entropy_nats": metrics.entropy,
+        "mean_step_ms": metrics.step_ms,
+        "observed_out_of_range": metrics.out_of_range,
+        "steps_passed_on": metrics.sums["steps_passed_on_total"],
+        "shadow_agreement": metrics.agreement,
+        "shadow_compared": metrics.compared,
+        "shadow_skipped": metrics.sums["shadow_skipped"],
+        "shadow_failed": metrics.sums["shadow_failed"],
+    }
+
+
 def comparison_table(
     user_config: Mapping[str, Any], metrics: Mapping[Policy, PolicyMetrics]
 ) -> Table:
     """Return a table with a column for each configured policy."""
-    columns: dict[str, Policy] = {"in service": ("primary", user_config.get("states") or "")}
-    canary = user_config.get("canary")
-    if canary:
-        columns[canary["mode"]] = ("candidate", canary["states"])
+    columns = policies_of(user_config)
     table = Table("since its replicas started", *columns)
     for name, cell in _ROWS.items():
         table.add_row(

@@ -69,6 +69,16 @@ class Rollout:
             self._release(prepared, self.releases.add)
             return prepared != current
 
+    def plan(self, config: Config) -> tuple[Config | None, Config]:
+        """Return the current release, and what :meth:`deploy` would send.
+
+        Raises:
+            DeployError: the cluster has no room for it.
+        """
+        prepared = self._prepare(config)
+        self._check_room(prepared)
+        return self.releases.current(), prepared
+
     def adjust(self, change: Callable[[Config], Config]) -> Config:
         """Change the current release and deploy it, with the code that it has.
 

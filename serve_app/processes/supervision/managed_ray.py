@@ -191,6 +191,12 @@ class RaySessions:
             shutil.rmtree(folder, ignore_errors=True)
         self._write(folders[-KEPT_SESSIONS:])
 
+    def remove_all(self) -> None:
+        """Remove all of them, with their logs."""
+        for folder in self._read():
+            shutil.rmtree(folder, ignore_errors=True)
+        self._record.unlink(missing_ok=True)
+
     def _read(self) -> list[str]:
         try:
             return self._record.read_text(encoding="utf-8").splitlines()

@@ -48,6 +48,13 @@ def test_entries_are_shown_oldest_first(greenwave, kept):
     )
 
 
+def test_programs_read_entries_as_json(greenwave, kept):
+    entries = json.loads(greenwave("audit", "--json", "--limit", "1").out)
+    expected = {"time": "2023-11-14T10:00:00Z", "event": "reset", "detail": "run monday"}
+    assert [entry | expected for entry in entries] == entries
+    assert len(entries) == 1
+
+
 @pytest.mark.parametrize(
     ("options", "events"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -72,6 +73,18 @@ def test_a_dead_supervisord_is_reported(start, status, tmp_path):
     up = f"(start it with `DATA_DIR={tmp_path} make up`)"
     assert lines["supervisord"].split(maxsplit=2)[1:] == ["STOPPED", up]
     assert "not supervised" not in lines["edge"] + lines["Ray"]
+
+
+def test_programs_read_it_as_json(start, capsys):
+    start(Role.EDGE, MODULE)
+    assert main(["status", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["applications"] == [
+        {"name": "flow", "status": "RUNNING", "message": "", "not_ready": []}
+    ]
+    supervised = {each["name"]: each["supervised"] for each in printed["processes"]}
+    assert supervised == {"edge": True, "Ray": False}
+    assert (printed["supervisord"], printed["urls"]["Serve itself"][:7]) == (False, "http://")
 
 
 def test_a_service_that_is_not_ready_is_reported_with_the_reason(start, status, monkeypatch):

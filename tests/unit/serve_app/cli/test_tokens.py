@@ -1,5 +1,6 @@
 """``greenwave tokens``, and how long signing keys verify them."""
 
+import json
 import re
 import time
 
@@ -21,6 +22,12 @@ def test_a_token_is_created_listed_and_revoked(greenwave):
     listed = greenwave("tokens", "list").out
     assert re.fullmatch(r"\S+  controller  act read  20\S+ to 20\S+  valid\n", listed)
     assert token not in listed + created.err
+    (entry,) = json.loads(greenwave("tokens", "list", "--json").out)
+    assert (entry["name"], entry["scopes"], entry["revoked_at"]) == (
+        "controller",
+        ["act", "read"],
+        None,
+    )
     revoked = greenwave("tokens", "revoke", str(verified.token_id))
     assert revoked == (0, "Revoked 1 token.\n", "")
     assert re.search(r"  revoked 20\S+\n", greenwave("tokens", "list").out)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from deployments.store.sqlite_worker import connect
@@ -31,6 +33,8 @@ def test_users_are_added_listed_changed_and_removed(users):
 def test_scopes_limit_what_a_user_may_do(users):
     add(users, "ann", "act", "read")
     assert users("list").out == "ann  act read\n"
+    listed = [{"name": "ann", "scopes": ["act", "read"]}]
+    assert json.loads(users("list", "--json").out) == listed
     assert users("scopes", "ann", "reset")[:2] == (0, "Changed what 'ann' may do.\n")
     assert users("list").out == "ann  reset\n"
     refused = users("scopes", "ann", "everything")

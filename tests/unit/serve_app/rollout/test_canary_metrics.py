@@ -9,7 +9,13 @@ import threading
 import pytest
 from rich.console import Console
 
-from serve_app.rollout.canary_metrics import comparison_table, read_metrics, scrape_nodes
+from serve_app.rollout.canary_metrics import (
+    comparison_table,
+    figures,
+    policies_of,
+    read_metrics,
+    scrape_nodes,
+)
 
 PAGE = """\
 # HELP ray_inference_predictions_total Predictions made
@@ -57,6 +63,16 @@ def test_a_table_compares_the_policies():
     assert ["mean entropy, nats", "-", "0.250"] in rows
     assert ["shadow: same action", "-", "75.0%"] in rows
     assert ["shadow: skipped, failed", "0, 0", "7, 0"] in rows
+
+
+def test_programs_get_the_figures_of_the_table():
+    metrics = read_metrics([PAGE], "inference")
+    shown = {
+        place: figures(metrics.get(policy)) for place, policy in policies_of(USER_CONFIG).items()
+    }
+    assert [each["decisions"] for each in shown.values()] == [40, 5]
+    assert json.loads(json.dumps(shown)) == shown
+    assert figures(None)["decisions"] == 0
 
 
 def test_a_table_of_nothing_has_a_column_for_what_is_in_service():

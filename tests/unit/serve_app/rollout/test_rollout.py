@@ -97,6 +97,14 @@ def test_a_good_config_becomes_the_current_release(rollout, releases):
     assert releases.current() == config("good")
 
 
+def test_a_plan_shows_both_releases_and_sends_nothing(rollout, releases, cluster):
+    rollout.deploy(config("a"))
+    sent = len(cluster.sent)
+    current, planned = rollout.plan(config("b"))
+    assert (current, planned["applications"][0]["name"]) == (releases.current(), "b")
+    assert len(cluster.sent) == sent
+
+
 def test_the_current_release_is_sent_again_and_is_no_change(rollout, cluster):
     changes = [rollout.deploy(config(name)) for name in ("first", "second", "second", "first")]
     assert changes == [True, True, False, True]

@@ -256,6 +256,8 @@ def test_the_newest_sessions_stay_and_those_of_others(tmp_path):
     left = sorted(path.name for path in tmp_path.glob("session_*"))
     assert left == ["session_2026-01-01_999", *(f"session_2026-01-0{n}_{n}" for n in (4, 5, 6))]
     assert len(left) == KEPT_SESSIONS + 1
+    sessions.remove_all()
+    assert [path.name for path in tmp_path.iterdir()] == ["session_2026-01-01_999"]
 
 
 def test_the_first_start_has_no_old_sessions(tmp_path):
