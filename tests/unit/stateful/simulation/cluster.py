@@ -211,7 +211,9 @@ class SimulatedCluster:
             session, part = args
             claimed = self._note_claim(process, session, part)
             for key, number in claimed.items() if part.last else ():
-                if key not in result.lost:
+                if key in result.lost:
+                    self.history.lose_claim(number)
+                else:
                     self.history.commit(number, now)
         elif method == "checkout" and result.state is not None:
             self.history.commit(self.form.number(result.state), now)
@@ -238,8 +240,8 @@ class SimulatedCluster:
     def _note_snapshot(self, key: Key, state: bytes | None) -> None:
         number = INITIAL if state is None else self.form.number(state)
         self.history.snapshots.setdefault(key, []).append((self.loop.now, number))
-        if self.options.commits_reach_store:  # whatever the response to the commit was
-            self.history.commit(number, self.loop.now)
+        if self.options.commits_reach_store:
+            self.history.store(number, self.loop.now)
 
     def _note_loss(self, source: str, target: str) -> None:
         fault = Fault("message lost", link(source, target), self.loop.now, self.loop.now)

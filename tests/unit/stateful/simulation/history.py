@@ -29,6 +29,7 @@ class Step:
         depth: number of steps since the initial state.
         received_at: when an authority received the state, or a later one made from it.
         committed_at: when the authority had committed it.
+        only_in_store: whether no response has confirmed that yet.
         refused_at: when its replica learned that it is void.
     """
 
@@ -41,6 +42,7 @@ class Step:
     at: float
     received_at: float | None = None
     committed_at: float | None = None
+    only_in_store: bool = False
     refused_at: float | None = None
 
 
@@ -114,6 +116,7 @@ class History:
     """Everything that the judge reads.
 
     Attributes:
+        unsettled: numbers of the states that were claimed, and lost to another claim.
         snapshots: by key, the times of writes to the store, and the numbers of the states.
         sessions: by replica, when it opened them.
         restarts: of everything.
@@ -126,6 +129,7 @@ class History:
     resets: list[ResetCall] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     takeovers: list[Takeover] = field(default_factory=list)
+    unsettled: set[int] = field(default_factory=set)
     snapshots: dict[Key, list[tuple[float, int]]] = field(default_factory=dict)
     sessions: dict[str, list[float]] = field(default_factory=dict)
     restarts: list[float] = field(default_factory=list)
@@ -160,9 +164,27 @@ class History:
         """Note that an authority has committed a state, and with it the steps that led to it."""
         self.receive(number, at)
         for step in self.line(number):
+            if step.committed_at is not None and not step.only_in_store:
+                return
+            step.committed_at = step.committed_at or at
+            step.only_in_store = False
+
+    def store(self, number: int, at: float) -> None:
+        """Note that a state is in the store, whatever the response to its commit is."""
+        if number in self.unsettled:
+            return
+        self.receive(number, at)
+        for step in self.line(number):
             if step.committed_at is not None:
                 return
-            step.committed_at = at
+            step.committed_at, step.only_in_store = at, True
+
+    def lose_claim(self, number: int) -> None:
+        """Note that a claim was settled for another state; this one may be in the store already."""
+        self.unsettled.add(number)
+        for step in self.line(number):
+            if step.only_in_store:
+                step.committed_at, step.only_in_store = None, False
 
     def snapshot_at(self, key: Key, at: float) -> int:
         """Return the number of the state whose snapshot was in the store at a time."""
