@@ -4,7 +4,7 @@ SHELL := /bin/bash
 
 PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3,$(shell command -v $(p) 2>/dev/null)))
 VENV   := .venv
-AUDIT  := .venv-audit
+TOOLS  := .venv-tools
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c requirements.lock
 ARGS   ?=
@@ -24,7 +24,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help up down status dashboards deploy rollback reference openapi check test test-slow test-nodes test-secure unit mutants soak lint sim demo bench bench-all autoscaling load chaos data train-density train-flow train-policy evaluate plan resco safety screenshots audit lock clean
+.PHONY: help up down status dashboards deploy rollback reference openapi check test test-slow test-nodes test-secure unit mutants soak lint sim demo bench bench-all autoscaling load chaos data train-density train-flow train-policy evaluate plan resco safety screenshots audit docs release lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -145,10 +145,25 @@ plan: $(VENV)/.sim  ## design the fixed-time plan that the gateway falls back to
 screenshots: $(VENV)/.dev  ## take the screenshots of Ray's dashboard in docs/ (needs Chromium)
 	@SCREENSHOTS=docs $(BIN)/python -m pytest -q tests/browser/test_ray_dashboard.py
 
-audit: $(AUDIT)/.done  ## check the pinned packages for known vulnerabilities, and write sbom.json (CycloneDX)
-	@$(AUDIT)/bin/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml \
+docs: $(VENV)/.serve $(TOOLS)/.done  ## build the documentation as a site, in reports/site/html
+	@$(BIN)/python -m tools.docs_site
+	@NO_MKDOCS_2_WARNING=1 $(TOOLS)/bin/mkdocs build --quiet
+	@echo "Look at it: $(BIN)/python -m http.server --directory reports/site/html --bind 127.0.0.1 8765"
+
+release: audit docs $(VENV)/.dev  ## build and check wheel, source distribution, bill of materials and notes, in dist/
+	@rm -rf dist
+	@$(TOOLS)/bin/python -m build --outdir dist .
+	@$(TOOLS)/bin/twine check --strict dist/*
+	@$(TOOLS)/bin/check-wheel-contents dist/*.whl
+	@$(BIN)/python -m pytest -q tests/package
+	@$(BIN)/python -m tools.release_notes > dist/NOTES.md
+	@cp sbom.json dist/
+	@ls dist
+
+audit: $(TOOLS)/.done  ## check the pinned packages for known vulnerabilities, and write sbom.json (CycloneDX)
+	@$(TOOLS)/bin/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml \
 		--of JSON --output-reproducible --output-file sbom.json 2> /dev/null && echo "sbom.json has what is pinned."
-	@$(AUDIT)/bin/python -m tools.vulnerabilities requirements.lock
+	@$(TOOLS)/bin/python -m tools.vulnerabilities requirements.lock
 
 lock: $(VENV)/.dev  ## pin the newest versions that pyproject.toml allows
 	@$(PIP) pip-tools
@@ -157,7 +172,7 @@ lock: $(VENV)/.dev  ## pin the newest versions that pyproject.toml allows
 	@sed -i 's/^\(torch==[0-9.]*\)+cpu/\1/' requirements.lock
 
 clean:  ## remove the virtual environments and caches
-	rm -rf $(VENV) .venv-peers $(AUDIT) sbom.json .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-peers $(TOOLS) dist sbom.json .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # One stamp per set of packages, renewed when the requirements change.
 $(BIN)/python:
@@ -173,10 +188,11 @@ define INSTALL
 endef
 
 # Separate from the packages that it checks, with pinned versions.
-$(AUDIT)/.done: Makefile
+$(TOOLS)/.done: Makefile
 	@$(PYTHON) -c "$$CHECK_PYTHON"
-	@$(PYTHON) -m venv $(AUDIT)
-	@$(AUDIT)/bin/python -m pip --disable-pip-version-check install --quiet pip-audit==2.10.1 cyclonedx-bom==7.5.0
+	@$(PYTHON) -m venv $(TOOLS)
+	@$(TOOLS)/bin/python -m pip --disable-pip-version-check install --quiet pip-audit==2.10.1 cyclonedx-bom==7.5.0 \
+		build==1.6.1 twine==7.0.0 check-wheel-contents==0.6.3 mkdocs-material==9.8.2
 	@touch $@
 
 $(VENV)/.serve: pyproject.toml requirements.lock | $(BIN)/python

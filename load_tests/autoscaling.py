@@ -4,7 +4,7 @@ A separate Ray cluster serves the shipped inference on one to three replicas. Co
 all the time are few at first, then many until there are three replicas, then few until one is left.
 No request may fail, and every answer must continue from the hidden state of the one before.
 
-    make autoscaling ARGS="--plot docs/autoscaling.png"
+    make autoscaling ARGS="--plot reports/autoscaling.png"
 """
 
 from __future__ import annotations
