@@ -7,6 +7,7 @@ InferenceError
 ├── InvalidKeyError             400
 ├── InvalidBodyError            422
 ├── InvalidItemError            422
+├── TooManyKeysError            422
 ├── TooLargeValuesError         422
 ├── KeyConflictError            422
 ├── ModelNotLoadedError         503
@@ -27,6 +28,7 @@ from deployments.http.errors import Code, RefusedError
 from deployments.http.messages import NOT_A_KEY
 from deployments.inference.policy_model import NonFiniteStateError
 from deployments.stateful.protocol import (
+    MAX_RECEIPTS,
     KeyReusedError,
     OutcomeUnknownError,
     StateError,
@@ -88,6 +90,18 @@ class InvalidBodyError(InferenceError):
             {"type": fault["type"], "loc": ["body", *fault["loc"]], "msg": fault["msg"]}
             for fault in _faults(error)
         ]
+
+
+class TooManyKeysError(InferenceError):
+    """A state remembers too few receipts to recognise all keys of a repeated request."""
+
+    status = 422
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"A request may have at most {MAX_RECEIPTS} items with a key for one junction;"
+            " send the others in a request of their own"
+        )
 
 
 class InvalidItemError(InferenceError):

@@ -7,6 +7,7 @@ costs less than any framework in between.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from itertools import count, repeat
 from typing import Any, TypeVar
@@ -24,6 +25,7 @@ from deployments.inference.errors import (
     InferenceError,
     InvalidBodyError,
     InvalidItemError,
+    TooManyKeysError,
     refusal_of,
 )
 from deployments.inference.schemas import (
@@ -40,6 +42,7 @@ from deployments.inference.service import (
     results_of,
     run_of,
 )
+from deployments.stateful.protocol import MAX_RECEIPTS
 from deployments.stateful.replica.queues import StepResult
 
 STEP_HEADER = b"x-hidden-state-step"
@@ -96,8 +99,12 @@ class Routes:
         request = _read_batch(body)
         run = run_of(header(scope, RAW_RUN_HEADER), request.run_id)
         keys = _item_keys(request_id_of(header(scope, RAW_KEY_HEADER)))
+        keyed: Counter[str] = Counter()
         results = await results_of(
-            [self._submit(run, item, key) for item, key in zip(request.items, keys, strict=False)]
+            [
+                self._submit(run, item, key, keyed)
+                for item, key in zip(request.items, keys, strict=False)
+            ]
         )
         items = [self._item(*pair) for pair in zip(request.items, results, strict=True)]
         return 200, f'{{"items":[{",".join(items)}]}}'.encode(), JSON_HEADERS
@@ -109,16 +116,21 @@ class Routes:
         await self._service.reset(run)
         return 200, _RESET_DONE, JSON_HEADERS
 
-    def _submit(self, run: str, item: Any, key: str | None) -> Submitted:
+    def _submit(self, run: str, item: Any, key: str | None, keyed: Counter[str]) -> Submitted:
         """Queue the step of an item.
 
         Args:
             key: idempotency key of an item that has none of its own.
+            keyed: items with a key so far, by junction.
         """
         try:
             valid = _ITEM.validate_python(item)
             if valid.request_id is not None:
                 key = request_id_of(valid.request_id)
+            if key is not None:
+                keyed[valid.junction_id] += 1
+                if keyed[valid.junction_id] > MAX_RECEIPTS:
+                    return TooManyKeysError()
             return self._service.predict(
                 run,
                 valid.junction_id,

@@ -95,6 +95,23 @@ class TestOutcomes:
         assert (response.status_code, response.json()) == (400, {"detail": NOT_A_KEY})
         assert fake.request_ids == []
 
+    @pytest.mark.parametrize("own", [True, False])
+    async def test_more_keys_for_one_junction_than_it_remembers_are_refused(
+        self, client, fake, own
+    ):
+        items = [BODY | ({"request_id": f"own-{n}"} if own else {}) for n in range(70)]
+        items.append(BODY | {"junction_id": BIG})
+        response = await client.post(
+            "/predict_actions", json={"items": items}, headers=None if own else KEY
+        )
+        failed = [each.get("error", {}).get("status") for each in response.json()["items"]]
+        assert failed == [None] * 64 + [422] * 6 + [None]
+        assert len(fake.request_ids) == 65
+
+    async def test_steps_without_keys_may_be_as_many_as_a_request_has(self, client, fake):
+        response = await client.post("/predict_actions", json={"items": [BODY] * 200})
+        assert all("error" not in each for each in response.json()["items"])
+
     @pytest.mark.parametrize("key", INVALID)
     async def test_an_invalid_key_of_an_item_is_400_of_that_item_alone(self, client, fake, key):
         assert await post_items(client, {"request_id": key}, {"request_id": "good"}) == [
