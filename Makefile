@@ -24,7 +24,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help up down status dashboards deploy rollback reference openapi check test test-slow test-nodes test-secure unit mutants soak lint sim demo bench bench-all autoscaling load chaos data train-density train-flow train-policy evaluate plan resco safety screenshots audit docs release lock clean
+.PHONY: help up down status dashboards deploy rollback reference openapi check test test-slow test-nodes test-secure unit compatibility mutants soak lint sim demo bench bench-all autoscaling load chaos data train-density train-flow train-policy evaluate plan resco safety screenshots audit docs release lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -54,6 +54,10 @@ REST := -m "not alone and not secure" tests/browser tests/cluster $(CORE:%=--ign
 # On two cores, a second cluster can exceed time limits: tests that fail run again alone.
 JUDGED_ALONE = $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none
 
+# What a change of Ray's private code breaks: ours, HAProxy's configuration as Ray writes it, and a whole start.
+PRIVATE := tests/unit/test_ray_private.py tests/unit/test_ray_private_calls_server.py tests/unit/test_ray_private_http_server.py \
+	tests/unit/test_routing_by_run.py tests/unit/serve_app/processes tests/cluster/test_fast_path.py
+
 test: lint  ## run every check and all tests but test-slow, test-secure and test-nodes, on real Ray, Redis and SUMO
 	@$(BIN)/python -m pytest -q -n 2 tests/unit tests/store
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/package tests/sim tests/training
@@ -72,6 +76,15 @@ test-secure: $(VENV)/.dev  ## check ports, pages, processes and logs of a whole 
 
 unit: $(VENV)/.dev  ## run the fast tests only
 	@$(BIN)/python -m pytest -q -n 2 tests/unit
+
+# In an environment of its own, where the pinned Ray is replaced.
+compatibility:  ## run what relies on Ray's private code with the newest Ray (RAY=2.61.0: with that one)
+	@$(PYTHON) -c "$$CHECK_PYTHON"
+	@$(PYTHON) -m venv .venv-newest
+	@.venv-newest/bin/python -m pip --disable-pip-version-check install --quiet -c requirements.lock -e '.[sim,load,dev]'
+	@.venv-newest/bin/python -m pip --disable-pip-version-check install --quiet --upgrade 'ray[serve]$(if $(RAY),==$(RAY))' 2> /dev/null || true
+	@.venv-newest/bin/python -c "import ray; print('Ray', ray.__version__, 'in place of', '$(shell sed -n 's/^ray==//p' requirements.lock)')"
+	@.venv-newest/bin/python -m pytest -q $(PRIVATE)
 
 mutants: $(VENV)/.dev  ## put single defects into the hidden states; each must make a test fail (half an hour)
 	@$(BIN)/python -m tests.mutants $(ARGS)
@@ -172,7 +185,7 @@ lock: $(VENV)/.dev  ## pin the newest versions that pyproject.toml allows
 	@sed -i 's/^\(torch==[0-9.]*\)+cpu/\1/' requirements.lock
 
 clean:  ## remove the virtual environments and caches
-	rm -rf $(VENV) .venv-peers $(TOOLS) dist sbom.json .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-peers .venv-newest $(TOOLS) dist sbom.json .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # One stamp per set of packages, renewed when the requirements change.
 $(BIN)/python:
