@@ -8,7 +8,7 @@ import pytest
 from xdist.scheduler import LoadFileScheduling, LoadScopeScheduling
 
 # Folders whose files share what takes a minute to start.
-TOGETHER = ("tests/browser/", "tests/cluster/client/")
+TOGETHER = ("tests/browser/", "tests/cluster/client/", "tests/cluster/examples/")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -15,6 +15,7 @@ PAGES = sorted(
     for pattern in ("*.md", "docs/*.md", "models/**/*.md")
     for path in ROOT.glob(pattern)
 )
+EXAMPLES = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("examples/**/*.md"))
 
 _SHELL_BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")

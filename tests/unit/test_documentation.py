@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.documentation import PAGES, ROOT, anchors, commands, links, read
+from tests.documentation import EXAMPLES, PAGES, ROOT, anchors, commands, links, read
 
 FOLDERS = "configs|deployments|docs|greenwave|load_tests|models|serve_app|tests|tools"
 PATH = re.compile(rf"(?<![\w/.~-])(?:{FOLDERS})/[\w*./-]*[\w*]")
@@ -45,7 +45,7 @@ def is_there(module: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, *EXAMPLES])
 def test_links_lead_to_files_and_headings(page):
     broken = [
         f"{path.name}#{anchor}"
@@ -60,6 +60,11 @@ def test_every_page_is_in_the_index():
     assert {ROOT / page for page in PAGES if page.startswith("docs/")} - listed == {
         ROOT / "docs/README.md"
     }
+
+
+def test_every_example_is_in_the_table_of_examples():
+    listed = {path.resolve() for path, _ in links("examples/README.md")}
+    assert {ROOT / page for page in EXAMPLES} - listed == {ROOT / "examples/README.md"}
 
 
 # Not of this project: a folder of Swagger UI; a module that a test wants to be missing. Of a wheel:

@@ -1,0 +1,67 @@
+"""Drive SUMO with actions of the inference service: a bare TraCI loop and plain HTTP."""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import httpx
+import libsumo as traci  # "import traci" has the same calls and runs SUMO in its own process
+
+from models.networks.shipped import NET_FILE, SHIPPED
+from models.simulation.observation import encode_observation
+from models.simulation.shipped import (
+    DECISION_S,
+    MIN_GREEN_S,
+    MORNING_RUSH_S,
+    YELLOW_S,
+    shipped_demand,
+)
+from models.simulation.signal import TimedSignal
+
+RUN = {"X-Simulation-Run": "traci-example"}  # hidden states of its own
+
+
+def observe(junction, signal: TimedSignal) -> list[float]:
+    standing = [traci.lane.getLastStepHaltingNumber(lane.id) for lane in junction.lanes]
+    capacities = [lane.capacity for lane in junction.lanes]
+    n_phases = len(junction.phases)
+    observed = encode_observation(signal.phase, n_phases, signal.may_change, standing, capacities)
+    return observed.tolist()
+
+
+def main(url: str, seconds: int, seed: int) -> None:
+    junctions = SHIPPED.file.junctions
+    signals = {
+        each.id: TimedSignal([phase.state for phase in each.phases], YELLOW_S, 0, MIN_GREEN_S)
+        for each in junctions
+    }
+    with tempfile.TemporaryDirectory() as folder, httpx.Client(base_url=url, headers=RUN) as http:
+        demand = shipped_demand(MORNING_RUSH_S, seconds)
+        (routes,) = demand.route_files(seed, Path(folder))
+        options = f"-n {NET_FILE} -r {routes} -b {demand.begin_s} --seed {seed}"
+        traci.start(["sumo", *options.split(), "--time-to-teleport=-1", "--no-step-log"])
+        http.post("/reset_hidden").raise_for_status()
+        arrived = 0
+        for second in range(seconds):
+            if second % DECISION_S == 0:
+                for each in junctions:
+                    question = {"junction_id": each.id, "obs_data": observe(each, signals[each.id])}
+                    answer = http.post("/predict_action", json=question)
+                    if answer.is_success:  # otherwise the junction keeps its phase
+                        signals[each.id].request(answer.json()["action"])
+            for name, signal in signals.items():
+                traci.trafficlight.setRedYellowGreenState(name, signal.advance())
+            traci.simulationStep()
+            arrived += traci.simulation.getArrivedNumber()
+            if second % 60 == 59:
+                vehicles = traci.vehicle.getIDCount()
+                print(f"minute {second // 60 + 1}: {vehicles} vehicles, {arrived} arrived")
+        traci.close()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--url", default="http://localhost:8000")
+    parser.add_argument("--seconds", type=int, default=900)
+    parser.add_argument("--seed", type=int, default=1)
+    main(**vars(parser.parse_args()))

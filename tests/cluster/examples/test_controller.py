@@ -1,0 +1,54 @@
+"""examples/controller shows what the policy answers, and its own plan without the policy."""
+
+from __future__ import annotations
+
+import re
+import socket
+
+from models.networks.shipped import JUNCTIONS
+from tests.cluster.examples.conftest import RunExample
+
+PROGRAM = "controller/controller.py"
+DECISIONS = 4
+LINE = re.compile(r"(\S+): action (\d), shown (\d) \((.+)\)")
+
+
+def run(run_example: RunExample, url: str) -> set[str]:
+    """Check every junction's decisions, and return their sources."""
+    printed = run_example(PROGRAM, "--url", url, "--decisions", str(DECISIONS), "--pause", "0.1")
+    lines = [line for line in printed.splitlines() if not line.startswith("Hidden states")]
+    assert len(lines) == DECISIONS * len(JUNCTIONS)
+    decided = set()
+    sources = set()
+    for line in lines:
+        match = LINE.fullmatch(line)
+        assert match is not None, line
+        name, action, shown, source = match.groups()
+        assert max(int(action), int(shown)) < JUNCTIONS[name].n_phases
+        decided.add(name)
+        sources.add(source)
+    assert decided == set(JUNCTIONS)
+    return sources
+
+
+def test_junctions_get_the_actions_of_the_policy(served: str, run_example: RunExample) -> None:
+    assert run(run_example, served) == {"policy"}
+
+
+def test_the_own_plan_takes_over_after_the_fallback_red(
+    served: str, run_example: RunExample
+) -> None:
+    sources = run(run_example, f"{served}/red")
+    assert sources == {"own plan: fallback_mode (inference service down)"}
+
+
+def test_a_fallback_by_the_gateways_plan_is_shown(served: str, run_example: RunExample) -> None:
+    sources = run(run_example, f"{served}/plan")
+    assert all(re.fullmatch(r"weekday \d\d:\d\d", source) for source in sources)
+
+
+def test_the_own_plan_takes_over_while_the_gateway_is_down(run_example: RunExample) -> None:
+    with socket.socket() as bound:  # and not listening
+        bound.bind(("127.0.0.1", 0))
+        sources = run(run_example, f"http://127.0.0.1:{bound.getsockname()[1]}")
+    assert all(source.startswith("own plan: POST http://127.0.0.1") for source in sources)
