@@ -1,0 +1,25 @@
+"""The example of a city of one's own, as its README calls it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).parents[2] / "examples" / "own_city" / "own_city.sh"
+
+
+def test_it_leads_from_a_net_to_a_page_that_compares_controllers(tmp_path):
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        [str(SCRIPT), str(tmp_path / "town")],
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "town" / "evaluation" / "evaluation.html").read_text()
+    assert all(name in page for name in ("fixed time", "max pressure", "greedy"))
+    assert (tmp_path / "town" / "town.png").stat().st_size > 10_000
