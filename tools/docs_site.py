@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -20,15 +19,8 @@ LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#:]+)(#[^)]*)?\)")
 
 def files() -> list[Path]:
     """Return the pages and pictures, relative to the repository."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *PARTS],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    paths = map(Path, listed.stdout.splitlines())
-    return [path for path in paths if path.suffix in SUFFIXES and (ROOT / path).exists()]
+    found = [path for part in PARTS for path in (ROOT / part, *(ROOT / part).rglob("*"))]
+    return [path.relative_to(ROOT) for path in found if path.suffix in SUFFIXES]
 
 
 def without_links_to_code(text: str, page: Path, staged: set[Path]) -> str:
