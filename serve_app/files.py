@@ -20,7 +20,7 @@ def anchored(path: str, folder: Path) -> str:
 
     Processes of Ray have other working folders.
     """
-    own = folder.resolve() / path
+    own = folder.resolve() / Path(path).expanduser()
     shipped = ROOT / path
     return str(shipped if shipped.exists() and not own.exists() else own)
 

@@ -65,6 +65,19 @@ def test_env_file_sets_what_the_environment_does_not(folder, monkeypatch):
     assert [os.environ[name] for name in names] == ["text", "production", "a$b"]
 
 
+def test_paths_count_from_the_folder_or_from_what_is_shipped(folder, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/ann")
+    (folder / "agent.th").touch()
+    lines = ["DATA_DIR=~/data", "MAPPO_AGENT_PATH=agent.th", "STORE_URL=sqlite:///town.db"]
+    lines.append("FLOW_MODEL_PATH=models/weights/flow.safetensors")
+    (folder / ".env").write_text("\n".join(lines))
+    apply_environment()
+    assert os.environ["DATA_DIR"] == "/home/ann/data"
+    assert os.environ["MAPPO_AGENT_PATH"] == str(folder / "agent.th")
+    assert os.environ["STORE_URL"] == f"sqlite:///{folder}/town.db"
+    assert os.environ["FLOW_MODEL_PATH"] == str(ROOT / "models/weights/flow.safetensors")
+
+
 def test_names_of_other_programs_are_left_out_and_similar_ones_reported(folder, capsys):
     (folder / ".env").write_text("DJANGO_DEBUG=1\nSTORE_URI=redis://store\n")
     apply_environment()
