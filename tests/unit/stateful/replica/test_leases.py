@@ -21,6 +21,7 @@ from deployments.stateful.protocol import (
     Version,
 )
 from deployments.stateful.replica import leases as module
+from deployments.stateful.replica.engine import StatefulEngine
 from deployments.stateful.replica.held_states import PendingResponse
 from deployments.stateful.replica.leases import StateLeases
 from tests.unit.stateful.authorities import now, options
@@ -403,3 +404,14 @@ async def test_a_replica_that_is_dismissed_at_once_does_not_start():
     authority = ScriptedAuthority(dismisses=DismissedError("another protocol"))
     with pytest.raises(DismissedError, match="another protocol"):
         await new_leases(authority).start()
+
+
+@simulated
+async def test_an_engine_is_unhealthy_when_one_of_its_shards_is():
+    healthy, failing = await start(), await start()
+    engine = StatefulEngine([healthy[1], failing[1]], options())
+    engine.check_health()
+    failing[0].polls.put_nowait(ZeroDivisionError())
+    await asyncio.sleep(0.2)
+    with pytest.raises(SessionAbandonedError):
+        engine.check_health()
