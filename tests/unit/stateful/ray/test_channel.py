@@ -44,13 +44,14 @@ async def test_a_client_without_the_token_is_not_served():
 
 
 @pytest.mark.parametrize("theirs", [True, False])
-async def test_a_frame_that_is_too_long_ends_the_connection_at_whichever_end(theirs):
+async def test_a_frame_that_is_too_long_ends_the_connection_at_whichever_end(theirs, caplog):
     async with listening() as address:
         channel = await connect(address, MAX_FRAME if theirs else 10)
         channel.send(bytes(MAX_FRAME + 1 if theirs else 11))
         with pytest.raises(ConnectionResetError if theirs else ValueError):
             await channel.receive()
         channel.close()
+    assert ("A connection for echoes is closed" in caplog.text) == theirs
 
 
 async def test_keepalive_probes_detect_a_lost_machine():
