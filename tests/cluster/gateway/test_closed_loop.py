@@ -17,7 +17,7 @@ from models.simulation.observation import Observation
 from models.simulation.scenario import RouteFiles, Scenario
 from models.simulation.shipped import DECISION_S, MORNING_RUSH_S, shipped_demand
 from models.sumo.importing import import_network
-from serve_app.demo import cli as demo
+from serve_app.cli import demo
 from serve_app.demo.connect import prepare
 from serve_app.demo.gateway_controller import GatewayController
 from serve_app.demo.report import report
