@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from difflib import unified_diff
@@ -76,12 +77,16 @@ def _deploy(options: argparse.Namespace) -> None:
 
 
 def _print_changes(current: dict[str, Any] | None, planned: dict[str, Any]) -> None:
-    before, after = (
-        yaml.safe_dump(each, sort_keys=False).splitlines() if each else []
-        for each in (current, planned)
-    )
+    before, after = map(_as_lines, (current, planned))
     changes = [*unified_diff(before, after, "current release", "new release", lineterm="")]
     sys.stdout.write("\n".join(changes or ["Nothing would change."]) + "\n")
+
+
+def _as_lines(config: dict[str, Any] | None) -> list[str]:
+    if config is None:
+        return []
+    without_aliases = json.loads(json.dumps(config))  # as a release is read
+    return yaml.safe_dump(without_aliases, sort_keys=False).splitlines()
 
 
 def _rollback_command(options: argparse.Namespace) -> str:

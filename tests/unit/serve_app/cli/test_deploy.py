@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import yaml
 
@@ -12,6 +14,18 @@ from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.rollout import Rollout
 
 BROKEN = b"no weights"
+
+
+def test_a_dry_run_shows_what_differs_from_the_current_release(capsys):
+    shared = {"env_vars": {"OMP_NUM_THREADS": "1"}}
+    planned = {"applications": [{"name": each, "runtime_env": shared} for each in ("a", "b")]}
+    current = json.loads(json.dumps(planned))
+    deploy_command._print_changes(current, planned)
+    assert capsys.readouterr().out == "Nothing would change.\n"
+    planned["applications"][1]["name"] = "c"
+    deploy_command._print_changes(current, planned)
+    printed = capsys.readouterr().out.splitlines()
+    assert [line for line in printed[2:] if line[0] in "-+"] == ["-- name: b", "+- name: c"]
 
 
 def weights(path: object) -> dict[str, object]:
