@@ -77,12 +77,12 @@ test-secure: $(VENV)/.dev  ## check ports, pages, processes and logs of a whole 
 unit: $(VENV)/.dev  ## run the fast tests only
 	@$(BIN)/python -m pytest -q -n 2 tests/unit
 
-# In an environment of its own, where the pinned Ray is replaced.
+# In a separate environment, where the pinned Ray is replaced.
 compatibility:  ## run what relies on Ray's private code with the newest Ray (RAY=2.61.0: with that one)
 	@$(PYTHON) -c "$$CHECK_PYTHON"
 	@$(PYTHON) -m venv .venv-newest
 	@.venv-newest/bin/python -m pip --disable-pip-version-check install --quiet -c requirements.lock -e '.[sim,load,dev]'
-	@.venv-newest/bin/python -m pip --disable-pip-version-check install --quiet --upgrade 'ray[serve]$(if $(RAY),==$(RAY))' 2> /dev/null || true
+	@.venv-newest/bin/python -m pip --disable-pip-version-check install --quiet --upgrade 'ray[serve]$(if $(RAY),==$(RAY))'
 	@.venv-newest/bin/python -c "import ray; print('Ray', ray.__version__, 'in place of', '$(shell sed -n 's/^ray==//p' requirements.lock)')"
 	@.venv-newest/bin/python -m pytest -q $(PRIVATE)
 

@@ -131,7 +131,7 @@ COMMANDS = {
     ),
 }
 EXIT_CODES = (
-    "exit codes: 0 done, 1 refused or failed (the reason is on stderr), 2 usage, 130 Ctrl-C"
+    "Exit codes: 0 done; 1 refused or failed, with the reason on stderr; 2 usage; 130 Ctrl-C."
 )
 
 

@@ -18,7 +18,6 @@ from serve_app.processes.installation import edge_of, instance_of, status_file_o
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import add_port_base
 from serve_app.processes.process_tags import Role
-from serve_app.processes.replica_servers import ServeFront
 from serve_app.processes.supervision.managed_ray import RaySessions
 from serve_app.processes.supervision.supervisord import Supervisord, running_supervisors
 from serve_app.rollout.deploy import RUNNING, routes, statuses
@@ -45,16 +44,13 @@ def _down(options: argparse.Namespace) -> None:
             "systemd supervises this instance. Stop its units, greenwave and greenwave-edge."
         )
     stopped = instance.stop()
-    _remove_temporary_files(instance)
-    console.print("Stopped." if stopped else f"Nothing was running {_place(options)}.")
-
-
-def _remove_temporary_files(instance: Instance) -> None:
     if instance.temp_dir:
         shutil.rmtree(instance.temp_dir, ignore_errors=True)
     else:  # other clusters may use the same folders
-        RaySessions(instance.data_dir / "ray-sessions", instance.ray_dir).remove_all()
-        ServeFront(instance.haproxy_dir, instance.ports.front).remove()
+        RaySessions.of(instance).remove_all()
+        if stopped:  # otherwise the port may be another cluster's
+            edge_of(instance, options.port_base).serve_front().remove()
+    console.print("Stopped." if stopped else f"Nothing was running {_place(options)}.")
 
 
 def _place(options: argparse.Namespace) -> str:

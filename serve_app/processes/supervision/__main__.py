@@ -58,9 +58,10 @@ def _log_to_stderr(role: Role) -> None:
 def _managed(role: Role, port_base: int | None, instance: Instance) -> ManagedProcess:
     if role == Role.EDGE:
         return ManagedEdge(edge_of(instance, port_base))
-    sessions = RaySessions(instance.data_dir / "ray-sessions", instance.ray_dir)
     return ManagedRay(
-        lambda: with_released_port(instance_of(port_base)), releases_of(instance), sessions
+        lambda: with_released_port(instance_of(port_base)),
+        releases_of(instance),
+        RaySessions.of(instance),
     )
 
 

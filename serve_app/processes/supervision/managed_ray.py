@@ -178,6 +178,10 @@ class RaySessions:
         self._record = record
         self._temp_dir = temp_dir
 
+    @classmethod
+    def of(cls, instance: Instance) -> RaySessions:
+        return cls(instance.data_dir / "ray-sessions", instance.ray_dir)
+
     def add(self, head_pid: int) -> None:
         """Record the session of a head; the process id ends the name of its folder."""
         folders = self._read()

@@ -78,22 +78,27 @@ def test_a_killed_edge_is_noticed_and_started_again(edge):
 def test_it_has_the_replicas_that_serve_has_also_after_its_death_and_a_reload(edge):
     config = written_by_serve(edge.instance.haproxy_dir / "node", edge.instance.ports.front)
     edge.check()
-    supervised = in_background(lambda: supervise(ManagedEdge(edge), starts=3))
+    ending = threading.Event()
+    supervised = in_background(lambda: supervise(ManagedEdge(edge), ending))
     for _ in range(2):
         wait_until(lambda: servers_of(edge) == PARSED["/"], 10, "the replicas are there")
-        edge.stop()
+        master = edge.master()
+        ended = [master, *master.children()]
+        master.kill()
+        assert psutil.wait_procs(ended, 5)[1] == []
     wait_until(lambda: servers_of(edge) == PARSED["/"], 10, "the replicas are there")
     edge.master().send_signal(signal.SIGUSR2)
     config.write_text(config.read_text().replace("10.0.0.1:30001", "10.0.0.1:30002"))
     changed = {n: a.replace("30001", "30002") for n, a in PARSED["/"].items()}
     wait_until(lambda: servers_of(edge) == changed, 10, "the new address is there")
-    edge.stop()
+    ending.set()
+    edge.master().kill()
     supervised.join(5)
     assert not supervised.is_alive()
 
 
-def supervise(managed: ManagedEdge, starts: int) -> None:
-    for _ in range(starts):
+def supervise(managed: ManagedEdge, ending: threading.Event) -> None:
+    while not ending.is_set():
         managed.start_or_adopt()
         managed.wait()
 
