@@ -100,7 +100,7 @@ class TooManyKeysError(InferenceError):
     def __init__(self) -> None:
         super().__init__(
             f"A request may have at most {MAX_RECEIPTS} items with a key for one junction;"
-            " send the others in a request of their own"
+            " send the others in another request"
         )
 
 

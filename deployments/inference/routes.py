@@ -120,7 +120,7 @@ class Routes:
         """Queue the step of an item.
 
         Args:
-            key: idempotency key of an item that has none of its own.
+            key: idempotency key of an item without a ``request_id``.
             keyed: items with a key so far, by junction.
         """
         try:

@@ -18,7 +18,7 @@ from models.simulation.shipped import (
 )
 from models.simulation.signal import TimedSignal
 
-RUN = {"X-Simulation-Run": "traci-example"}  # hidden states of its own
+RUN = {"X-Simulation-Run": "traci-example"}  # separate hidden states
 
 
 def observe(junction, signal: TimedSignal) -> list[float]:

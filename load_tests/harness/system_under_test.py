@@ -74,7 +74,7 @@ class SystemUnderTest:
         Raises:
             FaultInjectionError: it failed; with what it wrote.
         """
-        program = [sys.executable, "-P", "-m", "serve_app.cli.main"]  # of its own code
+        program = [sys.executable, "-P", "-m", "serve_app.cli.main"]  # the copied code
         done = subprocess.run(
             [*program, *command, "--port-base", str(self.port_base)],
             cwd=self.code,

@@ -1,4 +1,4 @@
-"""The example of a city of one's own, as its README calls it."""
+"""The example of your own city, run as its README says."""
 
 from __future__ import annotations
 
