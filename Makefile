@@ -119,7 +119,7 @@ bench: $(VENV)/.dev  ## compare with FastAPI, LitServe, BentoML and bare Serve (
 
 bench-all: bench bench-gateway bench-forecasts-records bench-growth bench-replicas bench-hostile  ## measure every figure of docs/speed.md
 
-autoscaling: $(VENV)/.dev  ## drive load up and down, and watch replicas follow (a cluster of its own)
+autoscaling: $(VENV)/.dev  ## drive load up and down, and watch replicas follow (on a separate cluster)
 	@$(BIN)/python -m load_tests.autoscaling $(ARGS)
 
 bench-%: $(VENV)/.dev

@@ -87,7 +87,7 @@ class Scaling:
 
         Args:
             many: controllers at the peak.
-            calm_s: for so long the load goes on after the replicas have followed it.
+            calm_s: how long the load continues after the replicas have followed it.
 
         Raises:
             AutoscalingError: the replicas did not follow.

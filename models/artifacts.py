@@ -1,7 +1,7 @@
 """A trained network on disk: ``NAME.safetensors`` and beside it its card, ``NAME.json``.
 
 The safetensors file is all that a forecast needs: the weights, and in its metadata the
-configuration with the scales of the inputs. The card tells where the network comes from and how
+configuration with the scales of the inputs. The card says where the network comes from and how
 good it is, and is bound to its file by a checksum.
 """
 

@@ -5,7 +5,7 @@ PyTorch starts two seconds sooner and is smaller by some 200 MB.
 
 Source: Hochreiter and Schmidhuber, 1997, in the form of ``torch.nn.LSTM`` (gate order i, f, g, o)::
 
-    i, f, o = sigmoid(W x + V h + b), each with weights of its own
+    i, f, o = sigmoid(W x + V h + b), each with separate weights
     g = tanh(W x + V h + b)
     c' = f * c + i * g
     h' = o * tanh(c')

@@ -66,7 +66,7 @@ class TorchFile:
             raise InvalidTorchFileError(str(error) or type(error).__name__) from error
 
     def floats(self, tensor: StoredTensor) -> NDArray[np.float32]:
-        """Return a float32 tensor's values in memory of their own.
+        """Return a float32 tensor's values in separate memory.
 
         Raises:
             InvalidTorchFileError: they are not in the file.

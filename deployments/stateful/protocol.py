@@ -73,7 +73,7 @@ Cost of each fault
     the authority dies      nothing. Responses wait until the next term has received all claims
     a message is lost,      a new session, or a claim that is sent again within the same lease. No
     late or repeated        step is made twice: only the owner steps, and calls run once
-    the store fails         nothing. Owners go on stepping, and states move between replicas,
+    the store fails         nothing. Owners continue stepping, and states move between replicas,
                             unless commits reach the store. Resets, new members and a new term
                             wait for it
     authority and replica   the steps since the last snapshot, at most ``snapshot_period_s``; none

@@ -1,4 +1,4 @@
-"""The spans of this process: begun and ended anywhere, sent away by a thread of their own."""
+"""The spans of this process: begun and ended anywhere, sent by a separate thread."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ class CityGymEnv(gymnasium.Env[Padded, Any]):
 
     An observation is what the service gets, padded with zeros to the longest. A junction's action
     space is as large as its number of phases, of which ``gymma`` makes the mask. The end of the
-    scenario truncates the episode: traffic has no end of its own, which ``episode_limit`` tells
-    EPyMARL's learners. The same last step tells ``delay_s``, seconds per vehicle, for its log.
+    scenario truncates the episode: traffic has no natural end, which ``episode_limit`` reports to
+    EPyMARL's learners. The last step also has ``delay_s``, seconds per vehicle, for its log.
 
     Args:
         reward, team_share: as for :class:`~models.training.signals.Signals`; the own

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# From a SUMO network to a page that compares controllers on it. Replace the network and the counts by yours.
+# From a SUMO network to a trained policy, and a page that compares it with classic controllers.
+# Replace the network and the counts by yours.
 set -euo pipefail
 mkdir -p "${1:?Usage: own_city.sh FOLDER}" && cd "$1"
 
@@ -17,5 +18,6 @@ bottom0A0,400
 TABLE
 greenwave demand town.net.xml --entries entries.csv --end 900 --output town.rou.xml
 
-greenwave evaluate --network town.json --net town.net.xml --routes town.rou.xml --begin 0 --end 900 \
-    --seeds 3 --output evaluation
+TRAFFIC=(--network town.json --net town.net.xml --routes town.rou.xml --begin 0 --end 900 --counts all)
+python -m models.training "${TRAFFIC[@]}" --iterations 5 --output training
+greenwave evaluate "${TRAFFIC[@]}" --seeds 3 --policy training/best.th --output evaluation

@@ -1,6 +1,6 @@
 """A peer on RESCO's maps: Stable-Baselines3's maskable PPO, for the scoreboard.
 
-``train`` goes on where its folder has a model; ``evaluate`` puts its runs beside the scoreboard's.
+``train`` resumes from the model in its folder; ``evaluate`` puts its runs beside the scoreboard's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOG = "log.csv"
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     actions = parser.add_subparsers(required=True, metavar="ACTION")
-    training = actions.add_parser("train", help="train, or go on with it")
+    training = actions.add_parser("train", help="train, or continue a training")
     training.add_argument("--hours", type=int, default=300, help="to simulate (default 300)")
     training.set_defaults(run=_train)
     evaluating = actions.add_parser("evaluate", help="drive the scoreboard's seeds")

@@ -36,7 +36,7 @@ HYPERPARAMETERS = {
 def train(
     scenario: Scenario, hours: int, folder: Path, ended: Callable[[int, Metrics], None]
 ) -> Path:
-    """Train for some simulated hours, or go on to as many where the folder has a model.
+    """Train for some simulated hours, or continue up to as many where the folder has a model.
 
     Args:
         ended: called with the number of each hour, from 1 on, and how it went.

@@ -43,7 +43,7 @@ def numbers(values: Sequence[float], what: str) -> list[float]:
     """Return finite numbers as Python's own, whatever array they come in.
 
     Raises:
-        InvalidInputError: says which value is none.
+        InvalidInputError: a value is invalid; the message names it.
     """
     try:
         listed = list(values)

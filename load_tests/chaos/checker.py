@@ -165,7 +165,7 @@ def steps_of(asked: Iterable[Prediction]) -> list[Prediction]:
     """Return one prediction for each step that was made, or may have been, for one hidden state.
 
     Attempts with one idempotency key are one step, made before the first answer to any of them.
-    Answers that differ are steps of their own: the later one was made anew.
+    Answers that differ are separate steps: the later one was made anew.
     """
     attempts: dict[str, list[Prediction]] = defaultdict(list)
     steps = []

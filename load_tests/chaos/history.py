@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 LINGER_S = 10.0
-"""Time after which an abandoned request has no effect: a paused process that goes on may still
+"""Time after which an abandoned request has no effect: a paused process that continues may still
 serve what was sent to it, and a request waits for its state for some seconds."""
 
 

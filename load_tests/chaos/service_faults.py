@@ -134,7 +134,7 @@ def _misfit(sut: SystemUnderTest) -> None:
 
 
 def _expect_refusal(sut: SystemUnderTest, config: Config) -> None:
-    """Deploy a config that must be refused, while the version in service goes on."""
+    """Deploy a config that must be refused, while the version in service stays."""
     before = sut.replicas("inference")
     try:
         sut.deploy(config)

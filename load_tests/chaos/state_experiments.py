@@ -72,7 +72,7 @@ async def run_experiment(
 ) -> StateResult:
     """Deploy, load for ``seconds``, inject the fault after a third of it, and step every state.
 
-    The load goes on until the fault is over.
+    The load continues until the fault is over.
 
     Args:
         load_of: makes the load from a prefix for its runs.

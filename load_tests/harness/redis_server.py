@@ -44,7 +44,7 @@ class RedisServer:
         options = [
             *("--port", str(self.port), "--bind", self._host, "--dir", str(self._folder)),
             *("--save", "", "--appendonly", "yes", "--appendfsync", "always"),
-            *("--protected-mode", "no"),  # it would hear this address alone
+            *("--protected-mode", "no"),  # otherwise it listens on this address only
             *self._options,
         ]
         with self.log.open("ab") as log:
@@ -66,7 +66,7 @@ class RedisServer:
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let a paused process go on."""
+        """Resume a paused process."""
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
 

@@ -1,6 +1,6 @@
 """Evaluate a policy of the shipped network beside its peers: ``make evaluate``.
 
-Every run is a row of a CSV file and is not repeated, so a killed evaluation goes on where it was.
+Every run is a row of a CSV file and is not repeated, so a killed evaluation can be resumed.
 Runs of a policy count for its weights only.
 """
 

@@ -73,7 +73,7 @@ LEVELS: Mapping[str, MakeScenario] = {
 class Stress(NamedTuple):
     """Detectors that fail, or traffic that takes other routes, and whom it concerns.
 
-    Fixed time observes nothing, and SUMO's actuated controls have detectors of their own.
+    Fixed time observes nothing, and SUMO's actuated controls have their own detectors.
     """
 
     scenario: MakeScenario

@@ -43,7 +43,7 @@ def check_policy(scenario: Scenario, policy: Path) -> None:
     """Read a policy as the service would.
 
     Raises:
-        InvalidPolicyFileError: it is none, or of another city; both shapes are named.
+        InvalidPolicyFileError: it is not a policy, or one of another city; both shapes are named.
     """
     PolicyStep.load(policy, network_of(scenario.network))
 

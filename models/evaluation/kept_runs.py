@@ -23,7 +23,7 @@ def make_runs(
     """Make the runs whose files are not there, and return all, in the order of the jobs.
 
     Args:
-        jobs: by the file that keeps it, what makes a run, in a process of its own.
+        jobs: by the file that keeps it, what makes a run, in a separate process.
         same: what a kept run must agree in, such as SUMO's version; another is made anew.
     """
     done = {path: read_run(path, same) for path in jobs}

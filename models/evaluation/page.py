@@ -22,9 +22,9 @@ MEANINGS = {
     "fixed time": "The programs of the net, as they are.",
     "Webster": "The net's phases, with cycle and green times by Webster's formula for the flows of"
     " this very traffic, counted in one run with seed 0.",
-    "actuated": "SUMO's actuated control with the net's phases: a green goes on while vehicles"
+    "actuated": "SUMO's actuated control with the net's phases: a green continues while vehicles"
     " come.",
-    "delay-based": "SUMO's delay-based control with the net's phases: a green goes on while"
+    "delay-based": "SUMO's delay-based control with the net's phases: a green continues while"
     " vehicles that come lose time.",
     "max pressure": "At every decision the phase with the most vehicles standing before it, less"
     " those that stand where they would go.",
@@ -72,7 +72,7 @@ def _summary(figures: Figures, runs: Sequence[CityRun]) -> Iterable[str]:
     elif others:
         yield f"The seeds do not tell it from {escape(_listed(others))}."
     else:
-        yield "It is better than every other by more than chance explains (95 %, each by itself)."
+        yield "It is better than every other by more than chance explains (95 %, each alone)."
     if best != "fixed time":
         saved = figures.mean("fixed time", DELAY).mean - figures.mean(best, DELAY).mean
         share = saved / figures.mean("fixed time", DELAY).mean

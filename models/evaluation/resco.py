@@ -65,7 +65,7 @@ wide as its mean, some seeds ended in a jam that did not dissolve. The column *s
 that a controller of the map ran. A map that is missing or has fewer than ten was not completed.
 
 - *fixed time*: the nets' own programs. *Webster*: their phases, with cycle and splits for the
-  movements' flows of one run, with a seed of its own, of the nets' own programs in this hour.
+  movements' flows of one run, with a separate seed, of the nets' own programs in this hour.
 - *actuated*, *delay-based*: SUMO's, with the nets' phases and SUMO's defaults.
 - *greedy*: the phase that serves the most vehicles. *max pressure*: the phase that serves the most
   standing vehicles, less those that stand where they would go. A lane's vehicles are shared evenly

@@ -132,7 +132,7 @@ class JunctionEntry(_Form):
             raise ValueError("the states of the phases differ in length")
         for number, state in enumerate(states):
             if not set(state) & set("Gg"):
-                raise ValueError(f"phase {number} gives green to nobody")
+                raise ValueError(f"phase {number} has no green")
         if self.links is None:
             return
         known = {link.lane for link in self.links}

@@ -18,7 +18,7 @@ class InputLayout:
 
     A row is the observation, zeros up to ``max_obs`` values, and the agent: as a one-hot where
     there are few, otherwise as the number that :class:`~models.policy.step.PolicyStep` looks up.
-    Whether a policy heeds the agent is its own affair.
+    The policy decides whether to use the agent.
 
     Attributes:
         width: of a row.

@@ -12,7 +12,7 @@ Source of the cell: Cho et al. 2014 in the form of ``torch.nn.GRUCell`` (gate or
 
 Three things spare passes over memory, and calls, which cost as much when B is small:
 
-- Each gate is a block (B, 128) of its own, not 128 columns of 384: what is done to a block runs
+- Each gate is a separate block (B, 128), not 128 columns of 384: what is done to a block runs
   over contiguous memory.
 - sigmoid(y) is 1 / (1 + exp(-y)). With the minus in the weights of r and z, ``r * x`` is
   ``x / (1 + exp(y))``.
@@ -47,7 +47,7 @@ class Step(NamedTuple):
     Attributes:
         actions: (B,) index of the most probable available action.
         confidences: (B,) probability of that action, 0 to 1.
-        hidden: (B, 128) hidden states after the step, in memory of their own.
+        hidden: (B, 128) hidden states after the step, in separate memory.
         finite: (B,) False where the input was so large that the step overflowed.
     """
 

@@ -42,7 +42,7 @@ def main() -> int:
     except InvalidNetworkError as error:
         parser.error(str(error))
     save_untrained(options.output, network, agent_id=not options.no_agent_id, seed=options.seed)
-    said = f"{options.output} has random weights for {network.name}: they drive nobody well.\n"
+    said = f"{options.output} has random weights for {network.name}: they control traffic badly.\n"
     sys.stdout.write(said)
     return 0
 

@@ -81,7 +81,7 @@ def make_monitors(network: Network) -> dict[str, ConflictMonitor]:
 def _monitor(signal: Signal) -> ConflictMonitor:
     """Return a monitor of a signal's conflicts.
 
-    Links that a phase shows green together, both with priority, merge into lanes of their own and
+    Links that a phase shows green together, both with priority, merge into separate lanes and
     do not conflict. A link that gives way in a phase must have the letter for it.
     """
     meeting = set(signal.conflicts) if signal.conflicts is not None else _from_intergreen(signal)

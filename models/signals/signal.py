@@ -47,5 +47,7 @@ def _signal(junction: JunctionEntry, network: str) -> Signal:
     if junction.intergreen_s is None:
         raise ValueError(f"{where} has no intergreen_s")
     if strange := set("".join(states)) - set("rgG"):
-        raise ValueError(f"{where} has {min(strange)!r} in a state, which nobody can guard")
+        raise ValueError(
+            f"{where} has {min(strange)!r} in a state, which the safety layer does not know"
+        )
     return Signal(states, junction.intergreen_s, junction.conflicts)

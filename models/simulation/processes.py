@@ -18,7 +18,7 @@ def make_pool(workers: int) -> ProcessPoolExecutor:
 
 
 def _end_with_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback of its own
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without its own traceback
     Thread(target=_wait_for_parent, daemon=True).start()
 
 

@@ -1,8 +1,8 @@
 """Train a policy for a network: ``python -m models.training --network city.json ...``.
 
-It begins with what greedy does, and goes on from there with MAPPO. Without --network it trains for
-the shipped network, whose hours it draws at all levels of traffic. The same command goes on where
-it was killed. Evaluations have other seeds, 1 and onwards.
+It begins with greedy's rule and continues with MAPPO. Without --network it trains for the shipped
+network, whose hours it draws at all levels of traffic. The same command resumes a killed run.
+Evaluations have other seeds, 1 and onwards.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from models.training.mappo.traffic import DrawnHours, Mix, OneScenario, Traffic
 
 RULES = "greedy", "clearing"
 LEFT = """{output}/best.th      the policy: {delay:.1f} s of delay per vehicle on validation seeds
-{output}/last.th      what the last iteration left
+{output}/last.th      the policy of the last iteration
 {output}/start.th     the policy that it began with
 {output}/log.csv      a row per iteration
-{output}/checkpoint.pt what the same command goes on from"""
+{output}/checkpoint.pt what the same command continues from"""
 SERVE = """Serve it with these arguments of the inference service; the gateway needs the network
 too. Send it the same counts: {counts}.
   network: {network}
@@ -82,7 +82,7 @@ def main() -> None:
     except OSError as error:
         sys.exit(f"{error.filename or options.output}: {error.strerror}")
     except KeyboardInterrupt:
-        tqdm.write("Stopped; the same command goes on from the last iteration that ended.")
+        tqdm.write("Stopped; the same command continues from the last iteration that ended.")
         sys.exit(130)
 
 

@@ -13,7 +13,7 @@ from models.atomic_write import atomic_write
 
 
 class InvalidCheckpointError(ValueError):
-    """The file is not a checkpoint that this run can go on from; the message says why."""
+    """The file is not a checkpoint that this run can continue from; the message says why."""
 
 
 def write_atomically(content: object, path: Path) -> None:

@@ -56,7 +56,7 @@ backend {application}-replicas from replicas
 """
 # Predictions for each core, in progress at one server and waiting. Two cores finish both in 100 ms.
 AT_ONCE, WAITING = 80, 90
-# Applications with a backend of their own in the template or in BACKENDS.
+# Applications with a separate backend in the template or in BACKENDS.
 APPLICATIONS = {
     "inference": "/",
     "gateway": "/api",

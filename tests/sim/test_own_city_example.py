@@ -10,7 +10,7 @@ from pathlib import Path
 SCRIPT = Path(__file__).parents[2] / "examples" / "own_city" / "own_city.sh"
 
 
-def test_it_leads_from_a_net_to_a_page_that_compares_controllers(tmp_path):
+def test_it_leads_from_a_net_to_a_policy_and_a_page_that_compares_it(tmp_path):
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
         [str(SCRIPT), str(tmp_path / "town")],
@@ -21,5 +21,6 @@ def test_it_leads_from_a_net_to_a_page_that_compares_controllers(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "town" / "evaluation" / "evaluation.html").read_text()
-    assert all(name in page for name in ("fixed time", "max pressure", "greedy"))
+    assert all(name in page for name in ("fixed time", "max pressure", "greedy", "policy"))
+    assert (tmp_path / "town" / "training" / "best.th").exists()
     assert (tmp_path / "town" / "town.png").stat().st_size > 10_000

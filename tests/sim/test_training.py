@@ -1,4 +1,4 @@
-"""Training: it ends with a policy that is served, and goes on where it was killed."""
+"""Training: it ends with a policy that is served, and continues where it stopped killed."""
 
 from __future__ import annotations
 

@@ -88,6 +88,27 @@ def test_what_is_named_in_code_configs_and_pages_exists(pattern, exists, elsewhe
     assert {each for each in missing if each[0] not in elsewhere} == set()
 
 
+def test_every_message_that_troubleshooting_explains_is_in_the_source():
+    source = " ".join(
+        re.sub(r'"\s*\n?\s*f?r?"', "", path.read_text())
+        for folder in ("deployments", "serve_app")
+        for path in (ROOT / folder).rglob("*.py")
+    )
+    rows = re.findall(r"^\| (.*?) \|", read("docs/troubleshooting.md"), re.MULTILINE)
+    quoted = [text for row in rows for text in re.findall(r"`([^`]+ [^`]+)`", row)]
+    # of Ray; two commands
+    elsewhere = ("Token authentication is enabled", "serve deploy", "make ")
+    messages = [text for text in quoted if not text.startswith(elsewhere)]
+    assert len(messages) > 15
+    parts = {
+        part
+        for text in messages
+        for part in re.split(r" ?… ?|\b[A-Z]{4,}\b|\d+|: | (?=does not|was not)", text)
+        if len(part) > 5
+    }
+    assert {part for part in parts if part not in source} == set()
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_make_knows_every_command_of_the_page(page):
     quoted = [each for line in INLINE_MAKE.findall(read(page)) for each in line.split("&&")]

@@ -78,7 +78,7 @@ GATEWAY = Dashboard(
             ),
             Panel(
                 "Tokens refused",
-                "Requests per second that were answered 401: a token that is none, or has expired.",
+                "Requests per second that were answered 401: an invalid or expired token.",
                 [
                     Query(
                         "sum by (route) "

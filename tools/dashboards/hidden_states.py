@@ -34,7 +34,7 @@ HIDDEN_STATES = Dashboard(
             ),
             Panel(
                 "Refused for want of a place",
-                "Requests per second for states that were not to be had.",
+                "Requests per second for states that were unavailable.",
                 [_rate("requests_without_place")],
                 unit="reqps",
                 warn=0.1,

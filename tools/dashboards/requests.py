@@ -73,8 +73,8 @@ REQUESTS = Dashboard(
         [
             Panel(
                 "By route",
-                "Requests per second. `other` are status routes, documentation and what is none of "
-                "the service's.",
+                "Requests per second. `other` are status routes, documentation and other "
+                "applications' routes.",
                 [
                     Query(
                         "sum by (application, method, route) (greenwave:requests:rate1m)",

@@ -22,7 +22,7 @@ export function setText(node, text) {
 
 export const percent = (share) => Math.round(100 * share) + "\u202f%";
 
-/* A colour of the stylesheet, as it is now: canvases do not follow light and dark by themselves. */
+/* A colour of the stylesheet, as it is now: canvases do not follow light and dark automatically. */
 export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 export function onThemeChange(redraw) {

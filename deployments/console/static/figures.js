@@ -8,7 +8,7 @@ const HEIGHT = 34;
 
 const sum = (values) => Object.values(values).reduce((total, value) => total + value, 0);
 const ms = (value) => (value === null ? "–" : value < 10 ? value.toFixed(1) + " ms" : Math.round(value) + " ms");
-/* As clients see it: at the gateway, or where nobody comes through it, at the inference service. */
+/* As clients see it: at the gateway, or without requests there, at the inference service. */
 const latency = ({ rates }) => rates.latency_ms.Gateway ?? rates.latency_ms.Inference;
 const BREAKER = ["closed", "half open", "open"];
 

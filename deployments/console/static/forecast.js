@@ -35,7 +35,7 @@ export class ForecastPanel {
     const known = this.known[this.junction];
     setText(byId("forecast-facts"), known ? facts(known) : "");
     if (!known) {
-      this.container.replaceChildren(element("p", "", "Nobody has asked for a forecast of " + this.name + " lately."));
+      this.container.replaceChildren(element("p", "", "No forecast of " + this.name + " was requested recently."));
       return;
     }
     const soft = { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };

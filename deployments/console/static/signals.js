@@ -25,7 +25,7 @@ export function signals(decision, junction) {
   const now = phase < 0 ? decision.action : phase;
   const next = mayChange ? decision.action : now;
   return junction.approaches.map(({ greens }) => {
-    if (greens.includes("?")) return ""; // nobody has said
+    if (greens.includes("?")) return ""; // unknown
     const [isGreen, willBe] = [greens[now] === "G", greens[next] === "G"];
     if (isGreen !== willBe) return "amber";
     return isGreen ? "green" : "red";

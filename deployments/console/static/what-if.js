@@ -42,7 +42,7 @@ export class WhatIf {
     setText(this.said, "Waits for a decision of this junction.");
   }
 
-  /* Ask anew for the latest decision, but not while somebody moves the slider. */
+  /* Ask anew for the latest decision, but not while the user moves the slider. */
   async follow(run, decision) {
     this.run = run;
     if (!decision || decision.fallback || this.asking || document.activeElement === this.slider) return;
@@ -66,7 +66,7 @@ export class WhatIf {
       this.draw();
       this.say();
     } catch (error) {
-      setText(this.said, error.message || "Not to be had: log in again.");
+      setText(this.said, error.message || "Unavailable: log in again.");
     } finally {
       this.asking = false;
     }

@@ -205,7 +205,7 @@ class StateAuthority:
         """Leave the partition to the next term, which need not wait for this process.
 
         Raises:
-            AuthorityUnavailableError: not now; this term goes on.
+            AuthorityUnavailableError: not now; this term continues.
         """
         self._leadership.require_open()
         await self._recovery.over()

@@ -72,7 +72,7 @@ class Ownership:
 
     def _forget(self, session: Session) -> None:
         del self.sessions[session.number]
-        session.recalled.set()  # its long poll must not go on for the next session
+        session.recalled.set()  # its long poll must not continue for the next session
         for wait in list(session.waits):
             if not wait.done():
                 wait.set_exception(StaleSessionError(f"Session {session.number} has ended"))

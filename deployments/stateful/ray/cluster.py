@@ -62,7 +62,7 @@ class RayCluster:
         self._find = find
         self._node = context.get_node_id()
         self._actor_id = context.get_actor_id() or ""
-        # A look-up hangs without the GCS, so look-ups have threads of their own.
+        # A look-up hangs without the GCS, so look-ups have separate threads.
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="ray-look-up")
         self.session = context.get_session_name()
         self.process = name_of_this_process()

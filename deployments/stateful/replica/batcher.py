@@ -84,7 +84,7 @@ class Batcher:
     Args:
         engine: has the states.
         model: returns the model, which must be there when a step is requested.
-        namespace: of the states, where several models have states of their own.
+        namespace: of the states, where several models have separate states.
         step_span: name of the span that covers a step in traces.
 
     Attributes:

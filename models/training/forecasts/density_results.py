@@ -1,4 +1,4 @@
-"""How good the density forecast is on the test days, and the page that tells it."""
+"""How good the density forecast is on the test days, and the page that reports it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a training run reads and tells: where the data come from, and how the methods compare."""
+"""What a training run reads and reports: where the data come from, and how the methods compare."""
 
 from __future__ import annotations
 

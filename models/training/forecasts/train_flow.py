@@ -141,7 +141,7 @@ def shorten(inputs: Tensor, random: np.random.Generator) -> Tensor:
     """Pad a share of the windows at their old end, as short histories are padded in service."""
     shortened = inputs.clone()
     chosen = np.flatnonzero(random.random(len(inputs)) < SHORT_SHARE)
-    # half of any length, half of them mostly very short, where every minute more tells most
+    # half of any length, half of them mostly very short, where each further minute adds most
     share, very_short = random.random(len(chosen)), random.random(len(chosen)) < 0.5
     kept = np.ceil(np.where(very_short, WINDOW**share, WINDOW * share)).clip(1).astype(int)
     for row, first in zip(chosen.tolist(), (WINDOW - kept).tolist(), strict=True):

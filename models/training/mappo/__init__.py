@@ -7,6 +7,6 @@ et al., 2016). The actor's GRU learns through chunks of time that begin with sto
 Each traffic is driven several times, and its repeats are each other's baseline.
 
 A run is kept in a folder: ``checkpoint.pt`` after every iteration, ``log.csv``, and ``best.th``,
-the weights that did best on validation. The same command goes on where a run was killed. The same
+the weights that did best on validation. The same command continues where a run was killed. The same
 configuration gives the same curve, whatever the number of workers.
 """

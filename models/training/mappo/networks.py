@@ -101,7 +101,7 @@ def mean_weights(files: Sequence[str], network: Network) -> dict[str, Tensor]:
 
 
 def make_policy(weights: Weights, network: Network) -> RecurrentPolicy:
-    """Return the policy with these weights, for a process of its own."""
+    """Return the policy with these weights, for a separate process."""
     torch.set_num_threads(1)
     policy = RecurrentPolicy(PolicyForm.of(network))
     policy.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})

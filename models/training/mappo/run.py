@@ -55,7 +55,7 @@ def train(config: Config, folder: Path, workers: int, traffic: Traffic, start: P
         start: the policy to begin with.
 
     Raises:
-        InvalidPolicyFileError, InvalidCheckpointError: what to start or go on from is unusable.
+        InvalidPolicyFileError, InvalidCheckpointError: what to start or continue from is unusable.
     """
     torch.set_num_threads(1)  # sums in another order would bend the curve
     trainer = Trainer(config, traffic, start)

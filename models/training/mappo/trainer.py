@@ -133,7 +133,7 @@ class Trainer:
         return asdict(self.config) | self.traffic.settings
 
     def resume(self, path: Path) -> None:
-        """Go on from a checkpoint.
+        """Continue from a checkpoint.
 
         Raises:
             InvalidCheckpointError: it is damaged, of another form, or of another configuration.

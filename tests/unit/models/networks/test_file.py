@@ -82,7 +82,7 @@ def test_toml_is_read_as_well(tmp_path):
         ),
         (
             city(crossing(phases=[{"state": "Gr"}, {"state": "yr"}])),
-            "junctions.0: phase 1 gives green to nobody",
+            "junctions.0: phase 1 has no green",
         ),
         (
             city(crossing(phases=[{"state": "Gr"}, {"state": "Gr"}])),

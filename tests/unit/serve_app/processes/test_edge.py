@@ -116,12 +116,12 @@ def test_the_inference_is_opened_by_a_word_of_its_own(tmp_path):
     assert edge.urls()["inference"] == "http://127.0.0.1:8000"
 
 
-def test_a_taken_port_is_named_with_its_holder(tmp_path):
+def test_a_taken_port_is_named_with_its_holder(edge):
     with socket.create_server(("", 0)) as taken:
         port = taken.getsockname()[1]
-        ports = EdgePorts(gateway=port)
+        edge = replace(edge, ports=replace(edge.ports, gateway=port))
         with pytest.raises(EdgeError, match=rf"port {port} is taken by"):
-            Edge(Instance(tmp_path), ports).start()
+            edge.start()
 
 
 def test_a_missing_binary_is_reported(edge, monkeypatch):
@@ -130,12 +130,8 @@ def test_a_missing_binary_is_reported(edge, monkeypatch):
         edge.start()
 
 
-def test_a_missing_certificate_is_reported(tmp_path):
-    probes = [socket.create_server(("", 0)) for _ in range(4)]
-    ports = EdgePorts(*(probe.getsockname()[1] for probe in probes))
-    for probe in probes:
-        probe.close()
-    edge = Edge(Instance(tmp_path), ports, certificate=tmp_path / "missing.pem")
+def test_a_missing_certificate_is_reported(edge, tmp_path):
+    edge = replace(edge, certificate=tmp_path / "missing.pem")
     with pytest.raises(EdgeError, match=r"missing\.pem"):
         edge.start()
     assert not edge.is_running()
