@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 STAGED = ROOT / "reports" / "site" / "pages"
 PARTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "examples")
-SUFFIXES = (".md", ".png", ".svg")
+SUFFIXES = (".md", ".png", ".svg", ".css")
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#:]+)(#[^)]*)?\)")
 
 
