@@ -5,6 +5,7 @@ SHELL := /bin/bash
 PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3,$(shell command -v $(p) 2>/dev/null)))
 VENV   := .venv
 TOOLS  := .venv-tools
+VULNERABILITIES = $(TOOLS)/bin/python -m tools.vulnerabilities requirements.lock
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c requirements.lock
 ARGS   ?=
@@ -163,7 +164,8 @@ docs: $(VENV)/.serve $(TOOLS)/.done  ## build the documentation as a site, in re
 	@NO_MKDOCS_2_WARNING=1 $(TOOLS)/bin/mkdocs build --quiet
 	@echo "Look at it: $(BIN)/python -m http.server --directory reports/site/html --bind 127.0.0.1 8765"
 
-release: audit docs $(VENV)/.dev  ## build and check wheel, source distribution, bill of materials and notes, in dist/
+release: sbom.json docs $(VENV)/.dev  ## build and check wheel, source distribution, bill of materials and notes, in dist/
+	@$(VULNERABILITIES) || [ $$? -eq 2 ]  # a finding ends it; without a verdict, it reports that and continues
 	@rm -rf dist
 	@$(TOOLS)/bin/python -m build --outdir dist .
 	@$(TOOLS)/bin/twine check --strict dist/*
@@ -173,10 +175,12 @@ release: audit docs $(VENV)/.dev  ## build and check wheel, source distribution,
 	@cp sbom.json dist/
 	@ls dist
 
-audit: $(TOOLS)/.done  ## check the pinned packages for known vulnerabilities, and write sbom.json (CycloneDX)
+audit: sbom.json  ## check the pinned packages for known vulnerabilities, and write sbom.json (CycloneDX)
+	@$(VULNERABILITIES)
+
+sbom.json: requirements.lock pyproject.toml $(TOOLS)/.done
 	@$(TOOLS)/bin/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml \
 		--of JSON --output-reproducible --output-file sbom.json 2> /dev/null && echo "sbom.json has what is pinned."
-	@$(TOOLS)/bin/python -m tools.vulnerabilities requirements.lock
 
 lock: $(VENV)/.dev  ## pin the newest versions that pyproject.toml allows
 	@$(PIP) pip-tools
