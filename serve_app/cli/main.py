@@ -7,6 +7,7 @@ prevents another command: a system must be stoppable.
 from __future__ import annotations
 
 import argparse
+import errno
 import sys
 from collections.abc import Sequence
 from importlib import import_module, metadata
@@ -147,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (CommandError, InsecureSettingsError, StoreError) as error:
         return _fail(str(error))
     except OSError as error:
-        return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        return _fail(_file_error(error))
     except KeyboardInterrupt as interrupt:
         return _fail(str(interrupt), code=130) if interrupt.args else 130
     return 0
@@ -156,6 +157,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _fail(sentence: str, code: int = 1) -> int:
     Console(stderr=True, highlight=False, soft_wrap=True).print(sentence, style="red", markup=False)
     return code
+
+
+def _file_error(error: OSError) -> str:
+    if not error.filename:
+        return str(error)
+    advice = ""
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        advice = ". Use a folder that you can write to; DATA_DIR names that of the data"
+    return f"{error.filename}: {error.strerror}{advice}"
 
 
 def _variable(error: ValidationError) -> str:

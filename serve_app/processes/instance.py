@@ -279,8 +279,8 @@ class Instance:
             "RAY_worker_niceness": "0",
             # Prestarted workers lack the environment of the applications, so none would be used.
             "RAY_prestart_worker_first_driver": "0",
-            # Ended calls that the dashboard lists. Each takes 4 kB in the GCS, and a hundred end in a
-            # minute: with Ray's default of 100,000 it would grow for hours.
+            # Ended calls that the dashboard lists. Each takes 4 kB in the GCS, and a hundred end in
+            # a minute: with Ray's default of 100,000 it would grow for hours.
             "RAY_task_events_max_num_task_in_gcs": "1000",
             # Bind all of Ray's ports to loopback. Otherwise Ray replaces 127.0.0.1 by the machine's
             # address, and listens on all addresses.

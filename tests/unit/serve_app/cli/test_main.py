@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 
@@ -45,6 +46,18 @@ def test_ctrl_c_ends_with_130_and_the_message(message, monkeypatch, capsys):
     monkeypatch.setattr(deploy, "read", read)
     assert main(["deploy"]) == 130
     assert capsys.readouterr().err.strip() == message
+
+
+def test_a_folder_that_cannot_be_written_is_named_with_what_to_do(monkeypatch, capsys):
+    def read(options: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", "/data/x")
+
+    monkeypatch.setattr(deploy, "read", read)
+    assert main(["deploy"]) == 1
+    assert capsys.readouterr().err == (
+        "/data/x: Read-only file system. Use a folder that you can write to; DATA_DIR names that of the"
+        " data\n"
+    )
 
 
 def test_up_takes_one_config(capsys):
