@@ -50,7 +50,9 @@ def test_init_leaves_files_as_they_are(folder, capsys):
 def test_init_in_a_folder_that_cannot_be_written_is_one_sentence(capsys, monkeypatch):
     monkeypatch.setattr(os, "open", refuse)
     assert main(["init"]) == 1
-    assert capsys.readouterr().err == "serve_config.yaml: Permission denied\n"
+    assert capsys.readouterr().err.startswith(
+        "serve_config.yaml: Permission denied. Use a folder that you can write to"
+    )
 
 
 def refuse(path: object, *_: object) -> int:
