@@ -108,7 +108,7 @@ openapi: $(VENV)/.serve  ## write docs/openapi from the routes (ARGS=--release: 
 	@$(BIN)/python -m tools.openapi $(ARGS)
 
 check: $(VENV)/.serve  ## check the serve configs
-	@$(BIN)/greenwave check serve_config.yaml configs/*.yaml
+	@$(BIN)/greenwave check --elsewhere serve_config.yaml configs/*.yaml
 
 sim: $(VENV)/.sim  ## install SUMO and the tools for cities: evaluate, demand, network show, training
 

@@ -35,15 +35,18 @@ def configured_network(named: Path | None, *, whole: bool = False) -> Network:
     return network if whole else replace(network, file=None)
 
 
-def network_of(application: Mapping[str, Any]) -> Network:
+def network_of(application: Mapping[str, Any], *, whole: bool = False) -> Network:
     """Return the network that an application of a serve config names.
+
+    Args:
+        whole: see :func:`configured_network`.
 
     Raises:
         InvalidNetworkError: its file cannot be read, or is not a network.
     """
     variables = (application.get("runtime_env") or {}).get("env_vars") or {}
     named = (application.get("args") or {}).get("network") or variables.get("NETWORK_PATH")
-    return configured_network(Path(named) if named else None)
+    return configured_network(Path(named) if named else None, whole=whole)
 
 
 def network_at_root(config: Mapping[str, Any]) -> Network:

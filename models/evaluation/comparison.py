@@ -81,7 +81,7 @@ class Comparison:
         """What identifies kept runs of this traffic and these rules."""
         scenario = self.scenario
         digest = hashlib.blake2b(network_as_json(scenario.network).encode(), digest_size=8)
-        for path in (scenario.net, *scenario.demand.files, *scenario.additional):
+        for path in scenario.files:
             digest.update(hashlib.blake2b(path.read_bytes()).digest())
         digest.update(repr([getattr(scenario, name) for name in RULES]).encode())
         return {"sumo": version("eclipse-sumo"), "city": digest.hexdigest()}

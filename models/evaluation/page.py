@@ -168,6 +168,12 @@ def _rules(comparison: Comparison, runs: Sequence[CityRun]) -> Iterable[tuple[st
         seen = "that stand" if scenario.counts == "standing" else "on them, standing or not"
         yield "The policy observes", f"its phase, and of each lane the share of vehicles {seen}"
     yield "Jams", "no vehicle is taken out of one (SUMO's teleporting is off)"
+    if scenario.config is not None:
+        yield (
+            "Configuration",
+            f"SUMO reads {scenario.config.name}; replaced are its seed, begin, end, teleporting and"
+            " outputs",
+        )
     yield "Simulator", f"SUMO {version('eclipse-sumo')}"
     yield "Digest of files and rules", comparison.same["city"]
 

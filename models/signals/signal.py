@@ -32,7 +32,8 @@ def read_signals(network: Network) -> Mapping[str, Signal]:
 
     Raises:
         ValueError: the network file lacks the states or the intergreen times of a junction, or has
-            states of other letters than ``r``, ``g`` and ``G``.
+            states of other letters than ``r``, ``g``, ``G`` and ``s``. A right turn on red (``s``)
+            is red here: whether it may be driven depends on what only the driver sees.
     """
     if network.file is None:
         raise ValueError(f"the network {network.name} was read without its signals")
@@ -41,7 +42,9 @@ def read_signals(network: Network) -> Mapping[str, Signal]:
 
 def _signal(junction: JunctionEntry, network: str) -> Signal:
     where = f"junction {junction.id} of the network {network}"
-    states = tuple(phase.state for phase in junction.phases if phase.state is not None)
+    states = tuple(
+        phase.state.replace("s", "r") for phase in junction.phases if phase.state is not None
+    )
     if not states:
         raise ValueError(f"{where} has no states of its phases")
     if junction.intergreen_s is None:

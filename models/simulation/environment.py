@@ -6,6 +6,7 @@ library keeps one simulation per process, so only one environment can be open at
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +22,7 @@ from models.signals.monitor import make_monitors
 from models.signals.safety import Limits, read_layers
 from models.simulation.metrics import Metrics, read_trip_metrics
 from models.simulation.observation import Observation, encode_observation
-from models.simulation.scenario import Counts, InvalidScenarioError, Scenario
+from models.simulation.scenario import Counts, InvalidScenarioError, Scenario, options_of
 from models.simulation.signal import GuardedSignal, Signal, TimedSignal
 
 SUMO_ERRORS = (libsumo.TraCIException, libsumo.FatalTraCIError)
@@ -201,6 +202,7 @@ def sumo_command(
     """Return SUMO's command; it writes ``trips.xml`` into the folder, with every vehicle.
 
     Teleporting is off: it would take vehicles out of a jam, and so flatter the worse controller.
+    Outputs that a configuration asks for go into the folder, too, as runs in parallel share it.
     """
     additional = folder / "additional.xml"
     elements = "".join((*scenario.elements, *programs))
@@ -208,8 +210,9 @@ def sumo_command(
     routes = scenario.demand.route_files(seed, folder)
     return [
         "sumo",
+        *_configured(scenario.config, folder),
         f"--net-file={scenario.net}",
-        f"--route-files={','.join(map(str, routes))}",
+        *([f"--route-files={','.join(map(str, routes))}"] if routes else []),
         f"--additional-files={','.join(map(str, (*scenario.additional, additional)))}",
         f"--seed={seed}",
         f"--begin={scenario.begin_s}",
@@ -221,6 +224,15 @@ def sumo_command(
         "--no-step-log",
         "--no-warnings",
     ]
+
+
+def _configured(config: Path | None, folder: Path) -> Iterator[str]:
+    if config is None:
+        return
+    yield f"--configuration-file={config}"
+    for name, value in options_of(ET.parse(config).getroot()).items():
+        if value and (name.endswith("-output") or name == "netstate-dump"):
+            yield f"--{name}={folder / name}.xml"
 
 
 @contextmanager

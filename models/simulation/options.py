@@ -87,6 +87,8 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
         net, routes, additional = files.net, files.routes, files.additional
         begin_s = files.begin_s if begin_s is None else begin_s
         end_s = files.end_s if end_s is None else end_s
+        if end_s is None:
+            raise InvalidScenarioError(f"{options.sumocfg} does not say its end; add --end.")
     else:
         if options.net is None or not options.routes or end_s is None:
             raise InvalidScenarioError("Say --sumocfg, or --net, --routes and --end.")
@@ -103,4 +105,5 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
         options.min_green,
         options.counts,
         additional,
+        options.sumocfg,
     )

@@ -12,6 +12,10 @@ from models.networks.file import InvalidNetworkError
 from models.networks.form import NetworkFile
 
 Counts = Literal["standing", "all"]
+SYNONYMS = {  # of SUMO's options
+    **{"n": "net-file", "net": "net-file", "r": "route-files", "routes": "route-files"},
+    **{"a": "additional-files", "additional": "additional-files", "b": "begin", "e": "end"},
+}
 
 
 class InvalidScenarioError(ValueError):
@@ -52,7 +56,7 @@ class RouteFiles:
         return ()
 
     def __str__(self) -> str:
-        return ", ".join(path.name for path in self.files)
+        return ", ".join(path.name for path in self.files) or "the traffic of additional files"
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,8 @@ class Scenario:
         min_green_s: green that a phase has at least.
         counts: the vehicles of the observation: those that stand, or all on a lane.
         additional: further SUMO files.
+        config: SUMO configuration, which SUMO reads, too. The files, times and outputs here
+            replace its own; everything else holds, such as step-length and scale.
         elements: further elements of a SUMO additional file, in XML.
         guarded: whether signals are behind the safety layer, which then decides their times.
         detector_reads: the share of its capacity that one detector of each junction reads all the
@@ -85,6 +91,7 @@ class Scenario:
     min_green_s: int = 0
     counts: Counts = "standing"
     additional: tuple[Path, ...] = ()
+    config: Path | None = None
     elements: tuple[str, ...] = ()
     guarded: bool = False
     detector_reads: float | None = None
@@ -98,9 +105,15 @@ class Scenario:
             raise InvalidScenarioError("Yellow and all-red must be shorter than a decision.")
         if any(phase.state is None for each in self.network.junctions for phase in each.phases):
             raise InvalidScenarioError("A network file without states of phases cannot be driven.")
-        for path in (self.net, *self.demand.files, *self.additional):
+        for path in self.files:
             if not path.is_file():
                 raise InvalidScenarioError(f"{path} is not there.")
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """What SUMO reads."""
+        config = () if self.config is None else (self.config,)
+        return (self.net, *self.demand.files, *self.additional, *config)
 
     @property
     def n_decisions(self) -> int:
@@ -109,20 +122,24 @@ class Scenario:
 
 @dataclass(frozen=True)
 class SumoFiles:
-    """What a ``.sumocfg`` names; paths are those of the machine."""
+    """What a ``.sumocfg`` names; paths are those of the machine.
+
+    Attributes:
+        end_s: None if it names none.
+    """
 
     net: Path
     routes: tuple[Path, ...]
     additional: tuple[Path, ...]
     begin_s: int
-    end_s: int
+    end_s: int | None
 
 
 def read_sumocfg(path: str | os.PathLike[str]) -> SumoFiles:
     """Read net, routes and times of a configuration.
 
     Raises:
-        InvalidNetworkError: it cannot be read, or lacks one of them.
+        InvalidNetworkError: it cannot be read, or has no net or no traffic.
     """
     try:
         root = ET.parse(path).getroot()
@@ -130,18 +147,48 @@ def read_sumocfg(path: str | os.PathLike[str]) -> SumoFiles:
         raise InvalidNetworkError(f"{path}: cannot be read: {error.strerror}") from error
     except ET.ParseError as error:
         raise InvalidNetworkError(f"{path} is no SUMO configuration: {error}") from error
-    values = {each.tag: each.get("value", "") for each in root.iter()}
+    values = options_of(root)
     folder = Path(path).parent
-    for needed in ("net-file", "route-files", "end"):
-        if not values.get(needed):
-            raise InvalidNetworkError(f"{path} does not say its {needed}.")
+    if not values.get("net-file"):
+        raise InvalidNetworkError(f"{path} does not say its net-file.")
+    if not values.get("route-files") and not values.get("additional-files"):
+        raise InvalidNetworkError(f"{path} has neither route-files nor additional-files.")
+    try:
+        begin_s = seconds_of(values.get("begin") or "0")
+        end_s = seconds_of(values["end"]) if values.get("end") else -1
+    except ValueError as error:
+        raise InvalidNetworkError(f"{path}: {error}") from None
     return SumoFiles(
         folder / values["net-file"],
-        _paths(folder, values["route-files"]),
+        _paths(folder, values.get("route-files", "")),
         _paths(folder, values.get("additional-files", "")),
-        int(float(values.get("begin") or 0)),
-        int(float(values["end"])),
+        begin_s,
+        end_s if end_s >= 0 else None,
     )
+
+
+def options_of(configuration: ET.Element) -> dict[str, str]:
+    """Return the options of a SUMO configuration under their long names."""
+    return {
+        SYNONYMS.get(each.tag, each.tag): each.get("value", each.get("v", ""))
+        for each in configuration.iter()
+    }
+
+
+def seconds_of(text: str) -> int:
+    """Return whole seconds of a time as SUMO reads it: ``3600.0``, ``1:00:00``, ``0:1:00:00``.
+
+    Raises:
+        ValueError: it is not a time.
+    """
+    *larger, seconds = text.strip().split(":")
+    try:
+        if len(larger) not in (0, 2, 3):
+            raise ValueError
+        days, hours, minutes = (0, 0, 0, *map(int, larger))[-3:]
+        return int(((days * 24 + hours) * 60 + minutes) * 60 + float(seconds))
+    except (ValueError, OverflowError):
+        raise ValueError(f"{text!r} is not a time; write seconds or H:MM:SS") from None
 
 
 def _paths(folder: Path, names: str) -> tuple[Path, ...]:

@@ -5,13 +5,23 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from models.maps.phases_in_words import origin_in_words, ways_in_words
 from models.networks.file import InvalidNetworkError
-from models.networks.form import JunctionEntry, Lane, LaneBehind, Link, NetworkFile, Phase, Point
+from models.networks.form import (
+    ID_MARKS,
+    JunctionEntry,
+    Lane,
+    LaneBehind,
+    Link,
+    NetworkFile,
+    Phase,
+    Point,
+)
 from models.sumo.intergreen import intergreen_of
 from models.sumo.net import Program, SumoLink, SumoNet, read_sumo_net
 
@@ -86,7 +96,8 @@ def junction_of(
         kind = program.kind if lanes else "signal without lanes of vehicles"
         remark("left out", f"{signal} is left out: it is a {kind}.")
         return None
-    states = green_states(program, signal, remark)
+    walked = {link.index for link in links if link.walked}
+    states = green_states(program, signal, walked, remark)
     served = [lane for lane in lanes if _is_served(lane, links, states)]
     if len(states) < 2 or not served:
         count = {0: "no green phase", 1: "one green phase"}.get(len(states), "no lane with green")
@@ -151,9 +162,26 @@ def lanes_behind(net: SumoNet, lane: str) -> dict[str, float]:
     return behind
 
 
-def green_states(program: Program, signal: str, remark: Remark) -> tuple[str, ...]:
-    """Return the distinct states that give green to someone and are no change from one."""
+def green_states(
+    program: Program, signal: str, walked: Collection[int], remark: Remark
+) -> tuple[str, ...]:
+    """Return the distinct states with green that are not part of a change.
+
+    Args:
+        walked: letters of pedestrian crossings. A state in which only crossings have turned red is
+            their clearance, and part of the phase before it.
+    """
     still = [state for state in program.states if not set(state) & UNGREEN]
+    clearances = {
+        after
+        for before, after in pairwise(program.states)
+        if set(before) & set("Gg") and _ends_walks(before, after, walked)
+    }
+    if clearances.intersection(still):
+        remark(
+            "clearance", f"{signal}: the clearance of a crossing is part of the phase before it."
+        )
+        still = [state for state in still if state not in clearances]
     green = [state for state in still if set(state) & set("Gg")]
     if len(green) < len(still):
         remark("all red", f"{signal}: a phase that is red for all is no action.")
@@ -161,6 +189,14 @@ def green_states(program: Program, signal: str, remark: Remark) -> tuple[str, ..
     if len(distinct) < len(green):
         remark("twice", f"{signal}: a phase that its program shows more than once is one action.")
     return distinct
+
+
+def _ends_walks(before: str, after: str, walked: Collection[int]) -> bool:
+    """Return whether crossings turn red from one state to the next, and nothing else changes."""
+    changed = [i for i, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
+    return bool(changed) and all(
+        i in walked and before[i] in "Gg" and after[i] == "r" for i in changed
+    )
 
 
 def _usable_links(net: SumoNet, signal: str, remark: Remark) -> list[SumoLink]:
@@ -243,5 +279,10 @@ def _nothing_to_control(path: str | os.PathLike[str], net: SumoNet, remarks: Rem
 def _first(error: ValidationError) -> str:
     mistake = error.errors(include_url=False)[0]
     value = mistake["input"]
+    if mistake["type"] == "string_pattern_mismatch" and mistake["loc"][-1] in ("id", "lane", "to"):
+        return (
+            f"the id {value!r:.220} may have letters, digits and {ID_MARKS} only. Rename it in the"
+            " net, for example with netconvert --numerical-ids"
+        )
     shown = f" ({value!r:.220})" if isinstance(value, str) else ""
     return f"{mistake['msg'].removeprefix('Value error, ')}{shown}"

@@ -2,7 +2,8 @@
 
 Source: RiLSA (Richtlinien für Lichtsignalanlagen, FGSV, 2015), section 2.5: the last vehicle
 crosses the stop line within the yellow, and has to have left the place where the ways meet before
-the first one of the other movement can reach it.
+the first one of the other movement can reach it. Pedestrians who begin to cross at the end of their
+green have to reach the other side.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ CROSSES_LATE_S = {False: 3.0, True: 2.0}  # straight on, turning: last crossing 
 CLEARS_AT = {False: 10.0, True: 7.0}  # m/s
 ENTERS_AT = 40 / 3.6  # m/s, without having stopped
 VEHICLE_M = 6.0  # that has to be out of the way with its end
+WALKS_AT = 1.2  # m/s, of pedestrians who clear a crossing
 CLOSE_M = 2.5  # ways that come closer meet: the width of a vehicle and some air
+BESIDE_M = 1.25  # half of that, between a vehicle's way and the edge of a crossing
 STEP_M = 0.25
 
 
@@ -40,6 +43,7 @@ class Way:
         edge: that it leads to.
         turns: whether it is driven slowly: to the left, to the right, back.
         shape: in metres; the first point is at the stop line.
+        crossing_m: width of a pedestrian crossing, None for vehicles.
     """
 
     index: int
@@ -47,6 +51,7 @@ class Way:
     edge: str
     turns: bool
     shape: tuple[Point, ...]
+    crossing_m: float | None = None
 
 
 def intergreen_of(
@@ -58,14 +63,19 @@ def intergreen_of(
 ) -> Matrix | None:
     """Return seconds from the end of green at a letter (row) to the beginning at another (column).
 
-    Return None, with a remark, if ways have no shape, if pedestrians cross (the times are those of
-    vehicles), or if ways are so long that a network file cannot hold the times.
+    Return None, with a remark, if ways have no shape, or if ways are so long that a network file
+    cannot hold the times.
     """
-    if any(link.walked for link in links):
-        remark("walked", f"{signal}: no intergreen times, as these are for vehicles alone.")
-        return None
     ways = [
-        Way(link.index, link.lane, link.to_edge, link.turn != "s", net.way(link)) for link in links
+        Way(
+            link.index,
+            link.lane,
+            link.to_edge,
+            link.turn != "s",
+            net.way(link),
+            net.lanes[link.to].width_m if link.walked and link.to in net.lanes else None,
+        )
+        for link in links
     ]
     if not all(way.shape for way in ways):
         remark("no shapes", f"{signal}: no intergreen times, as its ways have no shapes.")
@@ -98,6 +108,7 @@ def _at_origin(ways: Sequence[Way]) -> tuple[Way, ...]:
             edges.setdefault(way.edge, f"{len(edges)}"),
             way.turns,
             tuple((round(px - x, 2), round(py - y, 2)) for px, py in way.shape),
+            way.crossing_m,
         )
         for way in ways
     )
@@ -127,15 +138,21 @@ def _intergreen_s(
     ending: Way, beginning: Way, clears: NDArray[np.float64], enters: NDArray[np.float64]
 ) -> int | None:
     """Return whole seconds, never less than the yellow."""
-    if ending.lane == beginning.lane:  # one behind the other
+    walked = [way.crossing_m for way in (ending, beginning) if way.crossing_m is not None]
+    if ending.lane == beginning.lane or len(walked) == 2:  # one behind the other; people only
         return None
     apart_m = np.hypot(*(clears[:, None] - enters[None]).transpose(2, 0, 1))
-    left, reached = np.nonzero(apart_m < CLOSE_M)
+    left, reached = np.nonzero(apart_m < (walked[0] / 2 + BESIDE_M if walked else CLOSE_M))
     if ending.edge == beginning.edge:  # they merge, be it on neighbouring lanes
         left, reached = np.append(left, len(clears) - 1), np.append(reached, len(enters) - 1)
     if not len(left):
         return None
+    if ending.crossing_m is not None:
+        to_the_other_side_s = (len(clears) - 1) * STEP_M / WALKS_AT
+        return max(YELLOW_S, ceil(to_the_other_side_s - float(reached.min()) * STEP_M / ENTERS_AT))
     clears_s = (left * STEP_M + VEHICLE_M) / CLEARS_AT[ending.turns]
+    if beginning.crossing_m is not None:  # the next pedestrian may step off the kerb anywhere
+        return max(YELLOW_S, ceil(CROSSES_LATE_S[ending.turns] + float(clears_s.max())))
     enters_s = reached * STEP_M / ENTERS_AT
     longest_s = float((clears_s - enters_s).max())  # of all places where they meet
     return max(YELLOW_S, ceil(CROSSES_LATE_S[ending.turns] + longest_s))

@@ -30,6 +30,7 @@ class SumoLane:
     length_m: float
     shape: tuple[Point, ...]
     speed_limit: float = 13.89  # m/s
+    width_m: float = 3.2
 
     @property
     def capacity(self) -> float:
@@ -228,6 +229,7 @@ def _read_edge(net: SumoNet, edge: ET.Element) -> None:
             float(lane.attrib["length"]),
             _points(lane.get("shape", "")),
             float(lane.get("speed", SumoLane.speed_limit)),
+            float(lane.get("width", SumoLane.width_m)),
         )
         net.lanes[known.id] = known
 
@@ -249,7 +251,8 @@ def _read_connection(net: SumoNet, element: ET.Element) -> None:
         net.onwards[lane] = via
     to = link["to"]
     to_lane = f"{to}_{link.get('toLane', 0)}"
-    if not link["from"].startswith(":") and link.get("dir") != "t":
+    turn = link.get("dir", "s").replace("T", "t")  # back, in a net that drives on the left
+    if not link["from"].startswith(":") and turn != "t":
         net.ahead[lane].add(to_lane)
         if "tl" not in link:
             net.behind[to_lane].add(lane)
@@ -260,7 +263,7 @@ def _read_connection(net: SumoNet, element: ET.Element) -> None:
             lane,
             to_lane,
             to,
-            link.get("dir", "s"),
+            turn,
             via,
             walked,
         )

@@ -25,6 +25,7 @@ from models.sumo.demand import Demand, InvalidDemandError
 DEPARTURE = {"departLane": "best", "departSpeed": "max"}
 
 VEHICLE_CLASS = "passenger"
+SHOWN_NAMES = 10  # of a list in a message
 
 Weights = Mapping[str, float]  # of exits
 Attributes = Mapping[str, object]
@@ -45,6 +46,8 @@ def make_routes(net: Path, demand: Demand) -> tuple[str, list[str]]:
     drawn = {
         each.edge: _weights_from(each.edge, weights, roads, remarks) for each in demand.entries
     }
+    if closed := [entry for entry, exits in drawn.items() if not exits]:
+        raise InvalidDemandError(f"No exit can be reached from {_listed('entry', closed)}.")
     if lost := [edge for edge in weights if not any(edge in each for each in drawn.values())]:
         if demand.exits:
             raise InvalidDemandError(f"The exit {lost[0]} cannot be reached from any entry.")
@@ -58,21 +61,29 @@ def _check_edges(net: Path, demand: Demand, roads: Roads) -> None:
         *(("an exit", each.edge) for each in demand.exits),
         *(("a turn", edge) for each in demand.turns for edge in (each.start, each.to)),
     ]
-    for what, edge in named:
-        if edge not in roads:
-            raise InvalidDemandError(f"{net} has no edge {edge} for cars, which {what} names.")
+    if unknown := [(what, edge) for what, edge in named if edge not in roads]:
+        what, _ = unknown[0]
+        edges = _listed("edge", list(dict.fromkeys(edge for _, edge in unknown)))
+        raise InvalidDemandError(f"{net} has no {edges} for cars, which {what} names.")
     for turn in demand.turns:
         if not roads.connected(turn.start, turn.to):
             raise InvalidDemandError(f"{net} has no turn from {turn.start} to {turn.to}.")
+
+
+def _listed(what: str, names: Sequence[str]) -> str:
+    """Return names in words: ``the edge a``; ``edges a, b, c and 4 more``."""
+    if len(names) == 1:
+        return f"{what} {names[0]}"
+    plural = f"{what.removesuffix('y')}{'ies' if what.endswith('y') else 's'}"
+    more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+    return f"{plural} {', '.join(names[:SHOWN_NAMES])}{more}"
 
 
 def _weights_from(entry: str, weights: Weights, roads: Roads, remarks: list[str]) -> Weights:
     """Return the exits for vehicles of an entry; none turns round at once."""
     reachable = roads.reachable(entry) - {entry}
     there = {edge: weight for edge, weight in weights.items() if edge in reachable and weight > 0}
-    if not there:
-        raise InvalidDemandError(f"No exit can be reached from the entry {entry}.")
-    if len(there) < len(weights):
+    if there and len(there) < len(weights):
         missing = next(edge for edge in weights if edge not in there)
         remarks.append(f"From {entry}, {missing} is not reached; its share goes to others.")
     onwards = {edge: there[edge] for edge in there if not roads.is_way_back(entry, edge)}

@@ -47,6 +47,8 @@ def add_rollback(rollback: argparse.ArgumentParser) -> None:
 def add_check(check: argparse.ArgumentParser) -> None:
     help = "serve configs to check"
     check.add_argument("config", nargs="*", type=Path, default=[default_config()], help=help)
+    elsewhere = "accept a config whose model files are missing or do not fit on this machine"
+    check.add_argument("--elsewhere", action="store_true", help=elsewhere)
     add_json(check)
     check.set_defaults(run=_check)
 
@@ -117,6 +119,10 @@ def _check(options: argparse.Namespace) -> None:
                 warn(f"  It cannot be served here: {fault}")
     if options.json:
         write_json(checked)
+    if not options.elsewhere and any(each["not_servable_here"] for each in checked):
+        raise CommandError(
+            "Not every config can be served here. If another machine has the files, add --elsewhere."
+        )
 
 
 def read(options: argparse.Namespace, *, policies: bool = True) -> dict[str, Any]:

@@ -10,12 +10,15 @@ from typing import Any
 
 from deployments.density.service import DensityService
 from deployments.flow.service import FlowService
+from deployments.gateway.options import GatewayOptions
+from deployments.gateway.safety import check_safety
 from models.artifacts import InvalidArtifactError
 from models.networks.file import InvalidNetworkError
 from models.policy.form import InvalidPolicyFileError
 from models.policy.step import PolicyStep
 from serve_app.configured_network import network_of, resolved
 from serve_app.rollout.capacity import INFERENCE
+from serve_app.rollout.smoke_test import GATEWAY
 from serve_app.settings import Settings
 
 _READERS: dict[str, tuple[str, str, Callable[[Path], object]]] = {
@@ -39,7 +42,7 @@ def find_file_faults(config: Mapping[str, Any], *, policies: bool = True) -> Ite
             except InvalidPolicyFileError as error:
                 if policies:
                     yield f"Application {application['name']}: {error}."
-            except (InvalidArtifactError, InvalidNetworkError) as error:
+            except (InvalidArtifactError, ValueError) as error:
                 yield f"Application {application['name']}: {error}."
 
 
@@ -51,6 +54,8 @@ def _readings(application: Mapping[str, Any]) -> Iterator[Callable[[], object]]:
         named = list(_paths(application, "agent_path", "MAPPO_AGENT_PATH"))
         for path in named or [str(Settings().mappo_agent_path)]:
             yield partial(_read_policy, application, path)
+    elif builder == GATEWAY:
+        yield partial(_check_safety, application)
     elif builder in _READERS:
         key, variable, read = _READERS[builder]
         for path in _paths(application, key, variable):
@@ -60,6 +65,11 @@ def _readings(application: Mapping[str, Any]) -> Iterator[Callable[[], object]]:
 def _read_policy(application: Mapping[str, Any], path: str) -> None:
     with suppress(InvalidNetworkError):  # reported separately
         PolicyStep.load(resolved(Path(path)), network_of(application))
+
+
+def _check_safety(application: Mapping[str, Any]) -> None:
+    options = GatewayOptions.model_validate(application.get("args") or {})
+    check_safety(options, network_of(application, whole=options.safety))
 
 
 def _paths(application: Mapping[str, Any], key: str, variable: str) -> Iterator[str]:

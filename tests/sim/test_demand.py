@@ -105,7 +105,10 @@ def test_tables_may_be_json(net, tmp_path):
         ({"entries": "edge,vehicles_per_hour\nleft0A0,0\n"}, "come to no vehicle at all"),
         ({"entries": "edge,cars\nleft0A0,3\n"}, "row 1: vehicles_per_hour: Field required"),
         ({"entries": ""}, "has no rows"),
-        ({"entries": "edge,vehicles_per_hour\nA0left0,3\n"}, "No exit can be reached from the"),
+        (
+            {"entries": "edge,vehicles_per_hour\nA0left0,3\n"},
+            "No exit can be reached from entry A0left0",
+        ),
         ({"exits": "edge,weight\nB1right1,1\nbottom0A0,1\n"}, "bottom0A0 cannot be reached from"),
         ({"turns": "from,to,share\nleft0A0,B1right1,1\n"}, "has no turn from left0A0 to B1right1."),
         ({"turns": "from,to,share\nx,y,1\n", "exits": "edge,weight\nA0left0,1\n"}, "Say either"),

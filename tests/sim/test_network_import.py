@@ -11,6 +11,9 @@ pytest.importorskip("sumo", reason="SUMO is not installed")
 
 import sumo
 
+from models.networks.network import network_of
+from models.signals.monitor import make_monitors
+from models.signals.safety import Limits, read_layers
 from models.sumo.importing import import_network
 
 
@@ -45,6 +48,52 @@ def test_nets_of_netgenerate_are_imported(tmp_path, options, remark):
         assert len(junction.phases) > 1
         assert junction.position is not None
         assert len(junction.lanes) > 1
+
+
+@pytest.mark.parametrize("kind", ["--grid", "--rand"])
+def test_signals_with_crossings_can_be_guarded(tmp_path, kind):
+    walked = "--sidewalks.guess", "--crossings.guess", "--seed=3", SIGNALS
+    network, _ = import_network(made(tmp_path, kind, *walked))
+    layers = read_layers(Limits(), network_of(network))
+    monitors = make_monitors(network_of(network))
+    assert set(layers) == set(monitors)
+    for name, layer in layers.items():
+        for phase in layer.phases:
+            monitors[name].check(phase)
+
+
+def crossroads(folder: Path, north: int, *options: str) -> Path:
+    """Make a signal where four roads of different lengths and lanes meet."""
+    ends = {"w": (-200, 0), "e": (170, 0), "n": (10, 140 * north), "s": (-10, -120 * north)}
+    nodes = "".join(f'<node id="{name}" x="{x}" y="{y}"/>' for name, (x, y) in ends.items())
+    centre = '<node id="c" x="0" y="0" type="traffic_light"/>'
+    edges = "".join(
+        f'<edge id="{a}{b}" from="{a}" to="{b}" numLanes="{lanes}"/>'
+        for name, lanes in zip(ends, (2, 3, 1, 1), strict=True)
+        for a, b in ((name, "c"), ("c", name))
+    )
+    (folder / "a.nod.xml").write_text(f"<nodes>{centre}{nodes}</nodes>")
+    (folder / "a.edg.xml").write_text(f"<edges>{edges}</edges>")
+    path = folder / "crossroads.net.xml"
+    files = f"--node-files={folder}/a.nod.xml", f"--edge-files={folder}/a.edg.xml"
+    command = str(Path(sumo.SUMO_HOME, "bin", "netconvert")), *files, f"--output-file={path}"
+    subprocess.run([*command, *options], check=True, capture_output=True, timeout=60)
+    return path
+
+
+def test_a_left_hand_net_is_the_mirror_of_its_right_hand_twin(tmp_path):
+    folders = tmp_path / "left", tmp_path / "right"
+    for folder in folders:
+        folder.mkdir()
+    left, _ = import_network(crossroads(folders[0], 1, "--lefthand"))
+    right, _ = import_network(crossroads(folders[1], -1))
+    ours, theirs = left.junctions[0], right.junctions[0]
+    assert [phase.state for phase in ours.phases] == [phase.state for phase in theirs.phases]
+    assert ours.intergreen_s == theirs.intergreen_s
+    assert ours.conflicts == theirs.conflicts
+    assert [(each.id, each.capacity) for each in ours.lanes] == [
+        (each.id, each.capacity) for each in theirs.lanes
+    ]
 
 
 def test_a_net_without_signals_is_refused(tmp_path):

@@ -96,7 +96,7 @@ def refuses(monitor: ConflictMonitor, state: str) -> bool:
     [
         ({"phases": [{}, {}], "links": None, "intergreen_s": None}, "has no states of its phases"),
         ({"intergreen_s": None}, "has no intergreen_s"),
-        ({"phases": [{"state": "Gs"}, {"state": "rG"}]}, "has 's' in a state"),
+        ({"phases": [{"state": "Gu"}, {"state": "rG"}]}, "has 'u' in a state"),
     ],
 )
 def test_what_a_file_leaves_out_is_told_with_its_junction(
@@ -104,6 +104,11 @@ def test_what_a_file_leaves_out_is_told_with_its_junction(
 ) -> None:
     with pytest.raises(ValueError, match=f"^junction pier of the network harbour {sentence}"):
         read_layers(Limits(), pier(**changes))
+
+
+def test_a_right_turn_on_red_is_red_behind_the_layer() -> None:
+    signals = read_signals(pier(phases=[{"state": "Gs"}, {"state": "rG"}]))
+    assert signals["pier"].phases == ("Gr", "rG")
 
 
 def test_a_network_without_its_file_is_refused() -> None:

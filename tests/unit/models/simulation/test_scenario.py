@@ -13,6 +13,7 @@ from models.simulation.scenario import (
     RouteFiles,
     Scenario,
     read_sumocfg,
+    seconds_of,
 )
 from models.sumo.importing import import_network
 
@@ -35,7 +36,11 @@ def test_a_configuration_names_files_beside_itself(tmp_path):
     ("text", "sentence"),
     [
         ("<configuration/>", "does not say its net-file"),
-        (CONFIG.replace("<end value='7200'/>", ""), "does not say its end"),
+        (
+            CONFIG.replace("<route-files value='b.rou.xml,c.rou.xml'/>", ""),
+            "has neither route-files",
+        ),
+        (CONFIG.replace("7200", "7 pm"), "'7 pm' is not a time; write seconds or H:MM:SS"),
         ("no XML", "is no SUMO configuration"),
     ],
 )
@@ -44,6 +49,26 @@ def test_a_configuration_that_lacks_something_is_refused(tmp_path, text, sentenc
     path.write_text(text)
     with pytest.raises(InvalidNetworkError, match=sentence):
         read_sumocfg(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("3600.0", 3600), ("15:0:0", 54_000), ("1:00:00:30", 86_430), ("0:00:10.5", 10)],
+)
+def test_times_are_read_in_every_form_of_sumo(text, seconds):
+    assert seconds_of(text) == seconds
+
+
+def test_short_names_and_traffic_of_additional_files_are_read_without_an_end(tmp_path):
+    path = tmp_path / "town.sumocfg"
+    path.write_text(
+        "<configuration><n v='a.net.xml'/><a value='b.add.xml, c.add.xml'/><b v='1:00:00'/>"
+        "</configuration>"
+    )
+    files = read_sumocfg(path)
+    assert (files.net, files.routes) == (tmp_path / "a.net.xml", ())
+    assert files.additional == (tmp_path / "b.add.xml", tmp_path / "c.add.xml")
+    assert (files.begin_s, files.end_s) == (3600, None)
 
 
 @pytest.mark.parametrize(

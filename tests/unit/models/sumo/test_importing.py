@@ -67,8 +67,9 @@ def test_a_packed_net_is_the_same_net(tmp_path):
         (("Gr", "yr", "rG", "Gr"), "more than once", ["Gr", "rG"]),
         (("Gr", "ur", "rG"), None, ["Gr", "rG"]),
         (("Gs", "ys", "rG"), "right turns on red", ["Gs", "rG"]),
+        (("GG", "Gr", "yr", "rG"), None, ["GG", "Gr", "rG"]),
     ],
-    ids=["all red", "twice", "red and yellow", "right on red"],
+    ids=["all red", "twice", "red and yellow", "right on red", "two stages"],
 )
 def test_phases_are_what_shows_green_and_no_yellow(tmp_path, states, remark, phases):
     sentences, junction = said(tmp_path, ROADS, NODE, program(states), LINKS)
@@ -97,9 +98,21 @@ def test_a_crossing_is_a_link_without_a_lane_of_the_observation(tmp_path):
     sentences, junction = said(tmp_path, ROADS, walked, NODE, *parts)
     assert [each.id for each in junction.lanes] == ["west_0", "north_0"]
     assert [each.lane for each in junction.links or ()] == ["west_0", "north_0", ":a_w0_0"]
-    assert junction.intergreen_s is None
-    assert len(sentences) == 2
-    assert "1 pedestrian crossings" in " ".join(sentences)
+    assert sentences == ["a: 1 pedestrian crossings follow its phases."]
+    assert junction.intergreen_s is not None
+
+
+def test_the_clearance_of_a_crossing_is_no_phase(tmp_path):
+    walked = lane(":a_w0", "9,9 9,-9", "walkingarea") + lane(":a_c0", "9,9 9,-9", "crossing")
+    parts = program(("GrG", "Grr", "yrr", "rGr")), LINKS, link(":a_w0", ":a_c0", 2)
+    sentences, junction = said(tmp_path, ROADS, walked, NODE, *parts)
+    assert [phase.state for phase in junction.phases] == ["GrG", "rGr"]
+    assert "the clearance of a crossing is part of the phase before it" in sentences[0]
+
+
+def test_an_id_that_cannot_be_used_is_refused_with_advice(tmp_path):
+    with pytest.raises(InvalidNetworkError, match="Rename it in the net, for example with"):
+        said(tmp_path, ROADS, NODE, program(PROGRAM, "a b"), LINKS.replace('"a"', '"a b"'))
 
 
 def test_links_may_share_letters_and_letters_may_have_no_link(tmp_path):

@@ -30,6 +30,16 @@ def test_who_clears_is_away_before_who_enters_arrives() -> None:
     assert matrix[2][0] is not None
 
 
+def test_pedestrians_reach_the_other_side_before_vehicles_arrive_and_the_other_way_round() -> None:
+    crossing = Way(1, "w0", "c", False, ((24, -6), (24, 6)), crossing_m=4.0)
+    beside = Way(2, "w1", "d", False, ((-4, -6), (-4, 6)), crossing_m=4.0)
+    matrix = intergreen_matrix((EAST, crossing, beside))
+    assert matrix[1][0] == 9  # 12 m at 1.2 m/s; the vehicle is there after 20.9 m at 40 km/h
+    assert matrix[0][1] == 7  # 3 s + (27.2 + 6) m at 10 m/s
+    assert matrix[1][2] is None, "people do not conflict"
+    assert matrix[2][0] is None, "a crossing behind the stop line"
+
+
 def test_a_movement_needs_no_time_after_itself_and_its_own_lane() -> None:
     other = Way(1, "w_0", "s", True, ((0, 0), (5, -10)))
     assert intergreen_matrix((EAST, other)) == ((None, None), (None, None))

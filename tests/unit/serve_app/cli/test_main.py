@@ -159,13 +159,15 @@ class TestPlaceOfTheFront:
         assert "there is no HAProxy here" in capsys.readouterr().out
 
 
-def test_check_warns_of_a_missing_file_and_accepts_the_config(capsys, tmp_path):
+def test_check_refuses_a_config_with_a_missing_file_unless_it_is_elsewhere(capsys, tmp_path):
     config = tmp_path / "config.yaml"
     config.write_text(
         "applications: [{name: inference, route_prefix: /, import_path: serve_app.inference:build,"
         f" args: {{agent_path: {tmp_path}/gone.th}}}}]"
     )
-    assert main(["check", str(config)]) == 0
+    assert main(["check", str(config)]) == 1
+    assert "If another machine has the files, add --elsewhere." in capsys.readouterr().err
+    assert main(["check", "--elsewhere", str(config)]) == 0
     valid, doubt = capsys.readouterr().out.splitlines()
     assert "config.yaml: valid, needs" in valid
     assert doubt.strip() == (

@@ -1,0 +1,85 @@
+"""A user's ``.sumocfg`` runs as SUMO runs it; the evaluation replaces only what it needs."""
+
+from __future__ import annotations
+
+import subprocess
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("sumo", reason="SUMO is not installed")
+
+import sumo
+
+from models.simulation.controllers import CONTROLS, run
+from models.simulation.metrics import read_trip_metrics
+from models.simulation.scenario import RouteFiles, Scenario, read_sumocfg
+from models.sumo.importing import import_network
+from serve_app.cli import main as cli
+from tests.sim.made_nets import made_net
+
+TRAFFIC = """<additional>
+  <vType id="slow" maxSpeed="8"/>
+  <flow id="a" type="slow" from="left0A0" to="A1left1" begin="54000" end="54300" number="40"/>
+  <flow id="b" from="bottom0A0" to="A1top0" begin="54000" end="54300" number="40"/>
+</additional>"""
+CONFIG = """<configuration>
+  <input><net-file value="made.net.xml"/><additional-files value="traffic.add.xml"/></input>
+  <time><begin value="15:0:0"/><end value="15:10:0"/><step-length value="0.5"/></time>
+  <processing><scale value="1.5"/><time-to-teleport value="-1"/></processing>
+  <output><summary-output value="summary.xml"/></output>
+</configuration>"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    made_net(tmp_path / "made.net.xml")
+    (tmp_path / "traffic.add.xml").write_text(TRAFFIC)
+    path = tmp_path / "town.sumocfg"
+    path.write_text(CONFIG)
+    return path
+
+
+def driven_by_sumo(config: Path, trips: Path) -> float:
+    command = str(Path(sumo.SUMO_HOME, "bin", "sumo")), "-c", str(config), "--seed=3"
+    outputs = (
+        f"--tripinfo-output={trips}",
+        *("--tripinfo-output.write-unfinished", "--tripinfo-output.write-undeparted"),
+        "--summary-output=/dev/null",
+    )
+    subprocess.run([*command, *outputs], check=True, capture_output=True, timeout=60)
+    return read_trip_metrics(trips, {}).time_loss_s
+
+
+def test_fixed_time_is_what_sumo_drives_to_the_digit(config, tmp_path):
+    files = read_sumocfg(config)
+    assert files.end_s is not None
+    network, _ = import_network(files.net)
+    scenario = Scenario(
+        network,
+        files.net,
+        RouteFiles(files.routes),
+        files.begin_s,
+        files.end_s,
+        additional=files.additional,
+        config=config,
+    )
+    before = sorted(tmp_path.iterdir())
+    driven = run(scenario, 3, CONTROLS["fixed time"](scenario))
+    assert driven.demanded == 120, "scaled by 1.5"
+    assert sorted(tmp_path.iterdir()) == before, "the summary is not written beside the config"
+    trips = tmp_path / "trips.xml"
+    assert driven.time_loss_s == driven_by_sumo(config, trips)
+    assert ET.parse(trips).getroot().find("tripinfo") is not None
+
+
+def test_the_page_says_what_is_replaced(config, tmp_path):
+    network, output = tmp_path / "town.json", tmp_path / "evaluation"
+    assert (
+        cli.main(["network", "import", str(tmp_path / "made.net.xml"), f"--output={network}"]) == 0
+    )
+    evaluate = "evaluate", f"--network={network}", f"--sumocfg={config}", "--seeds=1"
+    assert cli.main([*evaluate, f"--output={output}"]) == 0
+    page = (output / "evaluation.html").read_text()
+    assert "SUMO reads town.sumocfg; replaced are its seed, begin, end" in page
