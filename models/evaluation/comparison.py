@@ -23,7 +23,10 @@ from models.simulation.scenario import Scenario
 POLICY = "policy"
 RULES = ("begin_s", "end_s", "decision_s", "yellow_s", "all_red_s", "min_green_s", "counts")
 KEPT, RUNS, QUEUES = "runs", "runs.csv", "queues.csv"
-COLUMNS = ("controller", "seed", "delay_s", "waiting_s", "trip_s", "demanded", "arrived")
+COLUMNS = (
+    *("controller", "seed", "delay_s", "waiting_s", "trip_s", "demanded", "arrived"),
+    *("walks", "walk_delay_s", "walk_delay_95_s", "walk_delay_longest_s"),
+)
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class CityRun:
         delay_s: time loss and wait to depart, as RESCO defines it; a vehicle that never departed
             waits until the end.
         queues: by junction, mean number of standing vehicles on its incoming lanes.
+        walks: of pedestrians; their delay is the time lost against walking freely.
+        walk_delay_95_s: its 95th percentile.
     """
 
     controller: str
@@ -44,6 +49,10 @@ class CityRun:
     demanded: int
     arrived: int
     queues: Mapping[str, float]
+    walks: int = 0
+    walk_delay_s: float = 0.0
+    walk_delay_95_s: float = 0.0
+    walk_delay_longest_s: float = 0.0
 
     @classmethod
     def of(cls, controller: str, seed: int, metrics: Metrics) -> CityRun:
@@ -56,6 +65,10 @@ class CityRun:
             demanded=metrics.demanded,
             arrived=metrics.arrived,
             queues={name: round(queue, 3) for name, queue in metrics.queues.items()},
+            walks=metrics.walks.number,
+            walk_delay_s=round(metrics.walks.mean_s, 3),
+            walk_delay_95_s=round(metrics.walks.percentile_95_s, 3),
+            walk_delay_longest_s=round(metrics.walks.longest_s, 3),
         )
 
 
@@ -84,6 +97,7 @@ class Comparison:
         for path in scenario.files:
             digest.update(hashlib.blake2b(path.read_bytes()).digest())
         digest.update(repr([getattr(scenario, name) for name in RULES]).encode())
+        digest.update(repr(COLUMNS).encode())
         return {"sumo": version("eclipse-sumo"), "city": digest.hexdigest()}
 
     def files(self, folder: Path) -> dict[Path, tuple[str, int]]:

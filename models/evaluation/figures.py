@@ -20,6 +20,13 @@ MEASURES: dict[str, Measure] = {
 }
 
 
+WALKS: dict[str, Measure] = {
+    "delay": lambda run: run.walk_delay_s,
+    "95th percentile": lambda run: run.walk_delay_95_s,
+    "longest": lambda run: run.walk_delay_longest_s,
+}
+
+
 def queue_at(junction: str) -> Measure:
     return lambda run: run.queues[junction]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.metadata import version
@@ -11,7 +12,9 @@ from string import Template
 from models.atomic_write import atomic_write
 from models.evaluation.chart import bars
 from models.evaluation.comparison import POLICY, CityRun, Comparison
-from models.evaluation.figures import MEASURES, Figures, Measure, queue_at
+from models.evaluation.figures import MEASURES, WALKS, Figures, Measure, queue_at
+from models.simulation.scenario import Scenario
+from models.sumo.net import load_net
 
 PAGE = "evaluation.html"
 TEMPLATE = Path(__file__).with_name("page.html")
@@ -52,6 +55,7 @@ def page_of(comparison: Comparison, runs: Sequence[CityRun]) -> str:
             {each: list(figures.values(each, DELAY)) for each in figures.controllers},
         ),
         measures=_measures(figures),
+        pedestrians=_pedestrians(figures, runs),
         sureness=_sureness(figures),
         winners=escape(_winners(figures)),
         queues=_queues(figures),
@@ -104,6 +108,22 @@ def _measures(figures: Figures) -> str:
     ]
     heads = [f"{name}, s" for name in MEASURES]
     return _table(["controller", *heads, "arrived", "demanded"], rows)
+
+
+def _pedestrians(figures: Figures, runs: Sequence[CityRun]) -> str:
+    """Return a section on pedestrians, nothing where there are none."""
+    if not any(run.walks for run in runs):
+        return ""
+    rows = [
+        [_cell(each), *(_cell(figures.mean(each, measure).text()) for measure in WALKS.values())]
+        for each in figures.controllers
+    ]
+    table = _table(["controller", *(f"{name}, s" for name in WALKS)], rows)
+    return (
+        f'<h2>Pedestrians</h2><div class="wide">{table}</div><p class="note">Time that'
+        f" {runs[0].walks} pedestrians lost against walking freely: means over the seeds. Max"
+        " pressure and greedy count those who wait; the others do not observe them.</p>"
+    )
 
 
 def _sureness(figures: Figures) -> str:
@@ -164,6 +184,7 @@ def _rules(comparison: Comparison, runs: Sequence[CityRun]) -> Iterable[tuple[st
         f" {scenario.min_green_s} s at least",
     )
     yield "Other controllers", "with the yellow and red times of the net's programs"
+    yield "Fixed time", _programs(scenario)
     if comparison.policy is not None:
         seen = "that stand" if scenario.counts == "standing" else "on them, standing or not"
         yield "The policy observes", f"its phase, and of each lane the share of vehicles {seen}"
@@ -176,6 +197,20 @@ def _rules(comparison: Comparison, runs: Sequence[CityRun]) -> Iterable[tuple[st
         )
     yield "Simulator", f"SUMO {version('eclipse-sumo')}"
     yield "Digest of files and rules", comparison.same["city"]
+
+
+def _programs(scenario: Scenario) -> str:
+    """Return in words what runs under *fixed time*, be it a program of another type."""
+    programs = load_net(scenario.net).programs
+    signals = (programs[each.id] for each in scenario.network.junctions)
+    kinds = Counter(known[-1].kind for known in signals)
+    counted = _listed([f"{n} of type {kind}" for kind, n in sorted(kinds.items())])
+    additional = ""
+    if scenario.additional:
+        additional = (
+            f"; those in {_listed([path.name for path in scenario.additional])} replace them"
+        )
+    return f"the last program of each signal in the net: {counted}{additional}"
 
 
 def _words(rows: Iterable[tuple[str, str]]) -> str:

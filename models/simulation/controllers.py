@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -154,15 +155,26 @@ MAX_PRESSURE = QueueRule("standing", pressure=True)
 """Greedy and max pressure as in RESCO, Ault and Sharon, NeurIPS 2021, Datasets and Benchmarks."""
 
 
+NO_CALLS: Mapping[str, float] = MappingProxyType({})
+
+
 class LongestQueue:
     """Gives green to the phase with the longest queue."""
 
     def __init__(self, network: NetworkFile, rule: QueueRule = GREEDY) -> None:
         self._junctions = {each.id: _Ways(each, rule) for each in network.junctions}
 
-    def decide(self, phases: Mapping[str, int], count: Count) -> dict[str, int]:
-        """Return a phase for each junction; the present one where none is better."""
-        return {name: self._junctions[name].best(phase, count) for name, phase in phases.items()}
+    def decide(
+        self, phases: Mapping[str, int], count: Count, calls: Mapping[str, float] = NO_CALLS
+    ) -> dict[str, int]:
+        """Return a phase for each junction; the present one where none is better.
+
+        Args:
+            calls: of pedestrians, by crossing; they count as vehicles.
+        """
+        return {
+            name: self._junctions[name].best(phase, count, calls) for name, phase in phases.items()
+        }
 
 
 class _Ways:
@@ -176,6 +188,16 @@ class _Ways:
             for place, link in enumerate(junction.links or ())
             if link.lane in lanes
         ]
+        walked = [
+            (place if link.index is None else link.index, link.to.rpartition("_")[0])
+            for place, link in enumerate(junction.links or ())
+            if link.lane.startswith(":")  # from a walking area
+        ]
+        self._crossings = [crossing for _, crossing in walked]
+        self._walks = np.array(
+            [[(phase.state or "")[i] in "Gg" for i, _ in walked] for phase in junction.phases],
+            float,
+        )
         self._hysteresis = rule.hysteresis
         self.incoming = [lanes[link.lane] for _, link in ways]
         self._to = [link.to for _, link in ways] if rule.pressure else []
@@ -189,11 +211,13 @@ class _Ways:
             ]
         )
 
-    def best(self, present: int, count: Count) -> int:
+    def best(self, present: int, count: Count, calls: Mapping[str, float] = NO_CALLS) -> int:
         vehicles = np.array([lane.count(count) for lane in self.incoming], float)
         if self._to:
             vehicles -= [count(lane) for lane in self._to]
         queues = self.served @ vehicles
+        if calls:
+            queues = queues + self._walks @ [calls.get(each, 0.0) for each in self._crossings]
         best = int(queues.argmax())
         return best if queues[best] > queues[present] + self._hysteresis else present
 
@@ -238,7 +262,8 @@ class QueueController:
             count = partial(self._environment.detected, counts=self._counts)
         else:
             count = self._observed(observations).__getitem__
-        return self._rule.decide(self._environment.phases, count)
+        calls = self._environment.pedestrian_calls()
+        return self._rule.decide(self._environment.phases, count, calls)
 
     def _observed(self, observations: Mapping[str, Observation]) -> dict[str, float]:
         """Return the vehicles on each incoming lane, which an observation gives as shares of it."""

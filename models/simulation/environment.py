@@ -27,6 +27,8 @@ from models.simulation.signal import GuardedSignal, Signal, TimedSignal
 
 SUMO_ERRORS = (libsumo.TraCIException, libsumo.FatalTraCIError)
 _BROKEN_SEED = 11  # apart from other draws of the same seed
+STANDS_MPS = 0.1  # SUMO's bound of standing
+CALL_S = 10.0  # of waiting that make a pedestrian count as one more
 
 Observations = dict[str, Observation]
 Count = Callable[[str], float]  # vehicles on a lane
@@ -137,6 +139,19 @@ class Environment:
     def waiting_s(self, lane: str) -> float:
         """Return how long the vehicles on any lane of the net have now been standing, in total."""
         return float(libsumo.lane.getWaitingTime(lane))
+
+    def pedestrian_calls(self) -> dict[str, float]:
+        """Return by crossing the people who wait for it, each 1 and 1 more per ten seconds waited.
+
+        So a crossing that is not served comes before any queue in the end.
+        """
+        calls: dict[str, float] = {}
+        for person in libsumo.person.getIDList():
+            if libsumo.person.getSpeed(person) < STANDS_MPS:
+                crossing = str(libsumo.person.getNextEdge(person))
+                waited_s = float(libsumo.person.getWaitingTime(person))
+                calls[crossing] = calls.get(crossing, 0.0) + 1 + waited_s / CALL_S
+        return calls
 
     def detected(self, lane: str, counts: Counts) -> float:
         """Return what the detector of a lane counts, be it broken."""

@@ -4,10 +4,32 @@ from __future__ import annotations
 
 import os
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+
+
+class Walks(NamedTuple):
+    """Pedestrians, and their delay: seconds lost against walking freely, or waited by the end."""
+
+    number: int
+    mean_s: float
+    percentile_95_s: float
+    longest_s: float
+
+    @classmethod
+    def of(cls, delays_s: Sequence[float]) -> Walks:
+        if not delays_s:
+            return NO_WALKS
+        delays = np.array(delays_s)
+        return cls(
+            len(delays), float(delays.mean()), float(np.percentile(delays, 95)), float(delays.max())
+        )
+
+
+NO_WALKS = Walks(0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -23,6 +45,7 @@ class Metrics:
         time_loss_s: lost against free driving at the desired speed.
         queues: by junction, mean number of standing vehicles on its incoming lanes.
         demanded, arrived: numbers of vehicles.
+        walks: of pedestrians.
     """
 
     waiting_s: float
@@ -31,12 +54,20 @@ class Metrics:
     queues: Mapping[str, float]
     demanded: int
     arrived: int
+    walks: Walks = NO_WALKS
 
 
 def read_trip_metrics(path: str | os.PathLike[str], queues: Mapping[str, float]) -> Metrics:
     """Sum up SUMO's tripinfo file, written with its unfinished and undeparted vehicles."""
-    rows = []
+    rows, walks = [], []
     for _, trip in ET.iterparse(path):
+        if trip.tag == "personinfo":
+            # SUMO knows no time loss of a walk that has not ended, only how long it has waited
+            walks += [
+                max(float(walk.get("timeLoss", 0)), float(walk.get("waitingTime", 0)))
+                for walk in trip.iterfind("walk")
+            ]
+            trip.clear()
         if trip.tag != "tripinfo":
             continue
         delay = float(trip.attrib["departDelay"])
@@ -53,4 +84,5 @@ def read_trip_metrics(path: str | os.PathLike[str], queues: Mapping[str, float])
         queues=dict(queues),
         demanded=len(rows),
         arrived=int(table[:, 3].sum()),
+        walks=Walks.of(walks),
     )

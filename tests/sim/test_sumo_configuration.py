@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -83,3 +84,35 @@ def test_the_page_says_what_is_replaced(config, tmp_path):
     assert cli.main([*evaluate, f"--output={output}"]) == 0
     page = (output / "evaluation.html").read_text()
     assert "SUMO reads town.sumocfg; replaced are its seed, begin, end" in page
+
+
+def test_pedestrians_are_in_the_figures_and_on_the_page(tmp_path):
+    net = made_net(
+        tmp_path / "made.net.xml",
+        *("--grid", "--grid.number=2", "--grid.attach-length=100", "--sidewalks.guess"),
+        *("--crossings.guess", "--default-junction-type=traffic_light"),
+    )
+    routes = tmp_path / "a.rou.xml"
+    routes.write_text(
+        '<routes><flow id="v" from="left0A0" to="B1right1" begin="0" end="120" number="20"/>'
+        '<personFlow id="p" begin="0" end="120" number="10"><walk from="bottom0A0" to="A1top0"/>'
+        "</personFlow></routes>"
+    )
+    network, output = tmp_path / "town.json", tmp_path / "evaluation"
+    assert cli.main(["network", "import", str(net), f"--output={network}"]) == 0
+    evaluate = "evaluate", f"--network={network}", f"--net={net}", f"--routes={routes}"
+    assert cli.main([*evaluate, "--end=300", "--seeds=1", f"--output={output}"]) == 0
+    with (output / "runs.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {row["walks"] for row in rows} == {"10"}
+    for row in rows:
+        mean, most, longest = (
+            float(row[f"walk_delay{name}_s"]) for name in ("", "_95", "_longest")
+        )
+        assert 0 < mean <= most <= longest
+    worst = {row["controller"]: float(row["walk_delay_longest_s"]) for row in rows}
+    assert worst["greedy"] <= worst["fixed time"]
+    assert worst["max pressure"] <= worst["fixed time"]
+    page = (output / "evaluation.html").read_text()
+    assert "<h2>Pedestrians</h2>" in page
+    assert "4 of type static" in page

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -40,8 +41,9 @@ def runs_of(delays: Mapping[str, Sequence[float]], arrived: int = 100) -> list[C
 @pytest.fixture
 def page(tmp_path):
     """Return what makes the text of a page from runs."""
-    for name in ("town.net.xml", "town.rou.xml"):
-        (tmp_path / name).write_text("<nothing/>")
+    (tmp_path / "town.rou.xml").write_text("<nothing/>")
+    program = '<tlLogic id="n1" type="actuated"><phase state="Gr" duration="9"/></tlLogic>'
+    (tmp_path / "town.net.xml").write_text(f"<net>{program}</net>")
     junctions = [{"id": "n1", "agent_index": 0, **JUNCTION}]
     network = NetworkFile.model_validate({"name": "<A & B>", "junctions": junctions})
     routes = RouteFiles((tmp_path / "town.rou.xml",))
@@ -132,3 +134,17 @@ def _balanced(text: str) -> bool:
 
     Reader().feed(text)
     return not opened
+
+
+def test_the_page_says_which_kind_of_program_runs_under_fixed_time(page):
+    text = page(runs_of({"fixed time": WORSE}))
+    assert "the last program of each signal in the net: 1 of type actuated" in text
+
+
+def test_pedestrians_have_a_section_only_where_there_are_some(page):
+    runs = runs_of({"fixed time": WORSE})
+    assert "<h2>Pedestrians</h2>" not in page(runs)
+    walked = [replace(run, walks=7, walk_delay_s=9.5, walk_delay_longest_s=33.5) for run in runs]
+    text = page(walked)
+    assert "Time that 7 pedestrians lost" in text
+    assert "33.5" in text
