@@ -121,7 +121,8 @@ def _check(options: argparse.Namespace) -> None:
         write_json(checked)
     if not options.elsewhere and any(each["not_servable_here"] for each in checked):
         raise CommandError(
-            "Not every config can be served here. If another machine has the files, add --elsewhere."
+            "Not every config can be served here."
+            " If another machine has the files, add --elsewhere."
         )
 
 

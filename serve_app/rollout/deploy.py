@@ -44,14 +44,6 @@ def routes(dashboard: RayDashboard) -> dict[str, str]:
     return {name: prefix for name, each in found.items() if (prefix := each.get("route_prefix"))}
 
 
-def is_building(dashboard: RayDashboard) -> bool:
-    """Return whether an application has yet to be imported: until then it has no deployments."""
-    return any(
-        each["status"] in UNSETTLED and not each.get("deployments")
-        for each in dashboard.applications().values()
-    )
-
-
 def is_deploying(dashboard: RayDashboard) -> bool:
     return any(each["status"] in UNSETTLED for each in dashboard.applications().values())
 

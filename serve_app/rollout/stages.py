@@ -11,18 +11,21 @@ from collections.abc import Iterator
 from typing import Any
 
 Config = dict[str, Any]
+DECIDING = ("serve_app.inference:build", "serve_app.gateway:build")
 
 
 def staged_startup(config: Config) -> Iterator[Config]:
     """Yield the configs to deploy on a Ray that has just started; the last is the whole one.
 
-    The first has the first application alone: its state actors start after its replicas, so on few
-    cores it finishes with the others when it begins before them. The second has one replica of each
+    The first has one replica of the applications that decide about signals, which the others would
+    delay by as long as they need for their own start. The second has one replica of each
     application, and the following ones complete one application at a time.
     """
     smallest = minimal(config)
     now = {each["name"]: each for each in smallest["applications"]}
-    yield {**config, "applications": smallest["applications"][:1]}
+    urgent = [each for each in smallest["applications"] if each["import_path"] in DECIDING]
+    if urgent and urgent != smallest["applications"]:
+        yield {**config, "applications": urgent}
     yield smallest
     for application in config["applications"]:
         if now.get(application["name"], application) != application:

@@ -15,13 +15,14 @@ from serve_app.errors import DeployError, InstanceError
 from serve_app.processes.instance import Instance
 from serve_app.processes.supervision.managed_process import CannotStartError, logger
 from serve_app.ray_dashboard import RayDashboard
-from serve_app.rollout.deploy import deploy, is_building, is_deploying
+from serve_app.rollout.deploy import deploy, is_deploying
 from serve_app.rollout.releases import Releases
 from serve_app.rollout.stages import staged_startup
 
 POLL_S = 0.1
 DEPLOY_POLL_S = 0.3
 REFUSED_PAUSE_S = 5.0
+FIRST_STAGE_S = 20.0  # twice what it needs on two idle cores
 STAGE_S = 60.0  # an application without room deploys indefinitely, and would block other deploys
 KEPT_SESSIONS = 3
 # Ray ends when one of these ends, but takes seconds to notice.
@@ -118,29 +119,29 @@ class ManagedRay:
         return deployed.keys() < {each["name"] for each in config["applications"]}
 
     def _deploy_in_stages(self, config: dict[str, Any]) -> None:
-        """Deploy the stages of a config, each as soon as the one before is far enough.
+        """Deploy the stages of a config, each as soon as the one before runs.
 
-        The first stage only has to be built, the others have to run. After a stage that takes too
-        long, the whole config follows at once.
+        The first has little time: without its store, the inference would delay everything else.
+        After a later stage that takes too long, the whole config follows at once.
         """
         *beginning, whole = staged_startup(config)
-        is_busy = is_building
-        for stage in beginning:
+        for number, stage in enumerate(beginning):
             self._send(stage)
-            if not self._wait_while(is_busy):
+            if number == 0:
+                self._wait_while(is_deploying, FIRST_STAGE_S)
+            elif not self._wait_while(is_deploying, STAGE_S):
                 logger.warning(
                     "Not all applications run after %.0f s; deploying the rest.", STAGE_S
                 )
                 break
-            is_busy = is_deploying
         self._send(whole)
 
     def _send(self, config: dict[str, Any]) -> None:
         self._ask(lambda dashboard: deploy(dashboard, config))
 
-    def _wait_while(self, is_busy: Callable[[RayDashboard], bool]) -> bool:
+    def _wait_while(self, is_busy: Callable[[RayDashboard], bool], limit_s: float) -> bool:
         """Return True as soon as the cluster is not busy, and False when that takes too long."""
-        for _ in range(round(STAGE_S / DEPLOY_POLL_S)):
+        for _ in range(round(limit_s / DEPLOY_POLL_S)):
             if not self._ask(is_busy):
                 return True
             self._sleep(DEPLOY_POLL_S)

@@ -11,7 +11,6 @@ from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.deploy import (
     DRAINING,
     RUNNING,
-    is_building,
     is_deploying,
     serves,
     wait_until_running,
@@ -105,17 +104,8 @@ def test_a_config_is_served_when_its_code_is_what_was_sent_last(cluster):
 
 
 @pytest.mark.parametrize(
-    ("status", "deployments", "building", "deploying"),
-    [
-        ("DEPLOYING", {}, True, True),
-        ("DEPLOYING", {"Flow": {"status": "UPDATING", "message": ""}}, False, True),
-        ("DEPLOY_FAILED", {}, False, False),
-        ("RUNNING", {"Flow": {"status": "HEALTHY", "message": ""}}, False, False),
-    ],
+    ("status", "deploying"), [("DEPLOYING", True), ("DEPLOY_FAILED", False), ("RUNNING", False)]
 )
-def test_an_application_is_building_until_it_has_deployments(
-    cluster, status, deployments, building, deploying
-):
-    cluster.append(state(status) | {"deployments": deployments})
-    assert is_building(DASHBOARD) == building
+def test_a_cluster_is_deploying_until_every_application_is_settled(cluster, status, deploying):
+    cluster.append(state(status))
     assert is_deploying(DASHBOARD) == deploying

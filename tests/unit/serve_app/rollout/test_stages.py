@@ -42,11 +42,12 @@ def test_a_second_path_to_an_application_comes_later():
     assert first == [name for name in names if name != "accounts-alias"]
 
 
-def test_a_config_grows_from_the_first_application_to_the_whole():
-    """One replica of each as soon as possible, and then more of one application at a time."""
+def test_a_config_grows_from_the_decisions_to_the_whole():
+    """Decisions first, then one replica of each, and then more of one application at a time."""
     shipped = shipped_config()
     (first, smallest, *steps) = list(staged_startup(shipped))
-    assert [each["name"] for each in first["applications"]] == ["inference"]
+    assert [each["name"] for each in first["applications"]] == ["inference", "gateway"]
+    assert first["applications"] == smallest["applications"][:2]
     assert smallest == minimal(shipped)
     before = smallest
     for step in steps:
@@ -60,7 +61,7 @@ def test_a_config_grows_from_the_first_application_to_the_whole():
 
 
 def test_a_config_of_one_replica_is_deployed_once_it_is_complete():
-    assert list(staged_startup(config(num_replicas=1))) == [config(num_replicas=1)] * 2
+    assert list(staged_startup(config(num_replicas=1))) == [config(num_replicas=1)]
 
 
 def versioned(front: int = 8100, **versions: int) -> Config:

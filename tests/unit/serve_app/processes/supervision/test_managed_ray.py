@@ -16,6 +16,7 @@ from serve_app.processes.supervision import managed_ray
 from serve_app.processes.supervision.managed_process import CannotStartError
 from serve_app.processes.supervision.managed_ray import (
     DEPLOY_POLL_S,
+    FIRST_STAGE_S,
     KEPT_SESSIONS,
     REFUSED_PAUSE_S,
     STAGE_S,
@@ -133,7 +134,6 @@ def cluster(monkeypatch, releases):
     fake.whole = releases.wanted
     monkeypatch.setattr(RayDashboard, "applications", fake.find_applications)
     monkeypatch.setattr(managed_ray, "deploy", fake.deploy)
-    monkeypatch.setattr(managed_ray, "is_building", lambda dashboard: False)
     monkeypatch.setattr(managed_ray, "is_deploying", lambda dashboard: False)
     return fake
 
@@ -209,7 +209,7 @@ def test_a_stage_that_does_not_run_delays_the_rest_for_a_while(
     mortal.wait()
     assert len(cluster.deployed) == 3
     assert cluster.deployed[-1] == whole
-    assert pauses.count(DEPLOY_POLL_S) == round(STAGE_S / DEPLOY_POLL_S)
+    assert pauses.count(DEPLOY_POLL_S) == round((FIRST_STAGE_S + STAGE_S) / DEPLOY_POLL_S)
 
 
 def test_a_partly_deployed_config_is_completed(mortal, releases, cluster):
