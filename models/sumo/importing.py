@@ -90,6 +90,11 @@ def junction_of(
     program = net.programs[signal][-1]
     if len(net.programs[signal]) > 1:
         remark("programs", f"{signal} has several programs; the last, {program.id}, is taken.")
+    if program.kind == "NEMA":
+        remark(
+            "NEMA",
+            f"{signal}: each step of its NEMA rings is an action; other pairs of phases are lost.",
+        )
     links = _usable_links(net, signal, remark)
     lanes = dict.fromkeys(each.lane for each in links if not each.walked and each.lane[0] != ":")
     if program.kind in SIGNALS_OF_RAILWAYS or not lanes:

@@ -35,10 +35,11 @@ SIGNALS = "--default-junction-type=traffic_light"
         ((*GRID, SIGNALS, "--tls.group-signals"), "share a letter"),
         ((*GRID, SIGNALS, "--sidewalks.guess", "--crossings.guess"), "pedestrian crossings"),
         ((*GRID, SIGNALS, "--no-internal-links"), "no shapes"),
+        ((*GRID, SIGNALS, "--tls.default-type=NEMA"), "each step of its NEMA rings is an action"),
         (("--rand", "--seed=5", "--rand.iterations=40", SIGNALS), ""),
         (("--spider", SIGNALS), ""),
     ],
-    ids=["grid", "grouped", "walked", "no inner lanes", "random", "spider"],
+    ids=["grid", "grouped", "walked", "no inner lanes", "NEMA", "random", "spider"],
 )
 def test_nets_of_netgenerate_are_imported(tmp_path, options, remark):
     network, notes = import_network(made(tmp_path, *options))
