@@ -24,6 +24,7 @@ DEPLOY_POLL_S = 0.3
 REFUSED_PAUSE_S = 5.0
 FIRST_STAGE_S = 20.0  # twice what it needs on two idle cores
 STAGE_S = 60.0  # an application without room deploys indefinitely, and would block other deploys
+HANGS_S = 10.0  # time that a vital process may be stopped, as by SIGSTOP
 KEPT_SESSIONS = 3
 # Ray ends when one of these ends, but takes seconds to notice.
 VITAL = ("gcs_server", "raylet")
@@ -32,7 +33,7 @@ T = TypeVar("T")
 
 
 class RayDiedError(RuntimeError):
-    """A vital process of Ray has died."""
+    """A vital process of Ray has died, or hangs."""
 
 
 class ManagedRay:
@@ -48,13 +49,16 @@ class ManagedRay:
         releases: Releases,
         sessions: RaySessions,
         sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._find_instance = find_instance
         self._instance = find_instance()
         self._releases = releases
         self._sessions = sessions
         self._sleep = sleep
+        self._clock = clock
         self._vital: dict[str, psutil.Process] = {}
+        self._stopped_at: dict[str, float] = {}
 
     def start_or_adopt(self) -> float:
         instance = self._instance = self._find_instance()
@@ -81,6 +85,7 @@ class ManagedRay:
         children = {child.name(): child for child in head.children()}
         # The head ends soon after any other, which is then the cause.
         self._vital = {name: children[name] for name in VITAL} | {"its head": head}
+        self._stopped_at.clear()
         return head.create_time()
 
     def wait(self) -> str:
@@ -165,6 +170,10 @@ class ManagedRay:
         for name, process in self._vital.items():
             if not _is_alive(process):
                 raise RayDiedError(f"Ray has ended: {name} died.")
+            if not _is_stopped(process):
+                self._stopped_at.pop(name, None)
+            elif self._clock() - self._stopped_at.setdefault(name, self._clock()) > HANGS_S:
+                raise RayDiedError(f"Ray hangs: {name} was stopped for {HANGS_S:.0f} s.")
 
 
 class RaySessions:
@@ -216,4 +225,11 @@ def _is_alive(process: psutil.Process) -> bool:
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
+        return False
+
+
+def _is_stopped(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_STOPPED
+    except psutil.Error:  # it has died since
         return False

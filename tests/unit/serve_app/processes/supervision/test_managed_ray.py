@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import httpx
@@ -17,6 +18,7 @@ from serve_app.processes.supervision.managed_process import CannotStartError
 from serve_app.processes.supervision.managed_ray import (
     DEPLOY_POLL_S,
     FIRST_STAGE_S,
+    HANGS_S,
     KEPT_SESSIONS,
     REFUSED_PAUSE_S,
     STAGE_S,
@@ -168,6 +170,21 @@ def test_the_death_of_a_vital_process_ends_ray(name, ray, instance, cluster):
     ray.start_or_adopt()
     kill_vital(instance, name)
     assert ray.wait() == f"Ray has ended: {name} died."
+    assert instance.calls[-1] == "stop within 0 s"
+
+
+@pytest.mark.parametrize("name", VITAL)
+def test_a_vital_process_that_stays_stopped_ends_ray(name, instance, releases, tmp_path, cluster):
+    seconds = count()
+    sessions = RaySessions(tmp_path / "sessions", tmp_path)
+    ray = ManagedRay(lambda: instance, releases, sessions, lambda _: None, lambda: next(seconds))
+    ray.start_or_adopt()
+    head = instance.head()
+    assert head
+    (hanging,) = [child for child in head.children() if child.name() == name]
+    hanging.suspend()
+    assert ray.wait() == f"Ray hangs: {name} was stopped for 10 s."
+    assert next(seconds) > HANGS_S
     assert instance.calls[-1] == "stop within 0 s"
 
 
