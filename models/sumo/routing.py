@@ -219,6 +219,13 @@ class Roads:
             if edge.allows(VEHICLE_CLASS) and not self.ways(edge.getID())
         }
 
+    @property
+    def entries(self) -> list[str]:
+        """The edges that nothing but their own way back leads to."""
+        edges = [each.getID() for each in self._net.getEdges() if each.getID() in self]
+        followed = {to for edge in edges for to in self.ways(edge)}
+        return [edge for edge in edges if edge not in followed]
+
     def ways(self, edge: str) -> Mapping[str, int]:
         """Return the edges that an edge leads to, by their connections; no turning round."""
         here = self._net.getEdge(edge)
@@ -226,7 +233,7 @@ class Roads:
             end.getID()
             for end, connections in here.getOutgoing().items()
             for connection in connections
-            if end.allows(VEHICLE_CLASS) and connection.getDirection() != "t"
+            if end.allows(VEHICLE_CLASS) and connection.getDirection() not in ("t", "T")
         )
 
     def connected(self, start: str, end: str) -> bool:

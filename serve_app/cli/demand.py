@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from rich.console import Console
@@ -19,9 +20,9 @@ console = Console(stderr=True, highlight=False, soft_wrap=True)
 def add_demand(command: argparse.ArgumentParser) -> None:
     table = ", a table in CSV or JSON"
     command.add_argument("net", type=Path, help="SUMO network, .net.xml or .net.xml.gz")
-    command.add_argument(
-        "--entries", type=Path, required=True, help=f"edge,vehicles_per_hour{table}"
-    )
+    command.add_argument("--entries", type=Path, help=f"edge,vehicles_per_hour{table}")
+    template = "print a table for --entries that has every entry of the network, and end"
+    command.add_argument("--template", action="store_true", help=template)
     command.add_argument(
         "--exits", type=Path, help=f"edge,weight{table} (default: every exit, by its lanes)"
     )
@@ -36,7 +37,7 @@ def add_demand(command: argparse.ArgumentParser) -> None:
     command.add_argument("--begin", type=int, default=0, help="second of SUMO's clock (default 0)")
     command.add_argument("--end", type=int, default=3600, help="second (default 3600)")
     command.add_argument("--seed", type=int, default=0, help="of the vehicles (default 0)")
-    command.add_argument("--output", type=Path, required=True, help="route file to write, .rou.xml")
+    command.add_argument("--output", type=Path, help="route file to write, .rou.xml")
     command.set_defaults(run=_demand)
 
 
@@ -54,7 +55,14 @@ def _demand(options: argparse.Namespace) -> None:
             Turn,
             read_table,
         )
-        from models.sumo.routing import make_routes
+        from models.sumo.routing import Roads, make_routes
+    if options.template:
+        with as_command_error(InvalidDemandError):
+            entries = Roads(options.net).entries
+        sys.stdout.write("edge,vehicles_per_hour\n" + "".join(f"{edge},0\n" for edge in entries))
+        return
+    if not options.entries or not options.output:
+        raise CommandError("Name --entries and --output, or ask for a --template of the entries.")
     with as_command_error(InvalidDemandError):
         demand = Demand(
             read_table(options.entries, Entry),

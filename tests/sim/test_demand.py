@@ -89,6 +89,24 @@ def test_the_same_seed_makes_the_same_file_and_another_makes_another(demand):
     assert demand("--seed=3") == demand("--seed=3") != demand("--seed=4")
 
 
+def test_a_template_has_every_entry(net, tmp_path, capsys):
+    assert cli.main(["demand", str(net), "--template"]) == 0
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header == "edge,vehicles_per_hour"
+    sides = {"left0A0", "left1A1", "right0B0", "right1B1"}
+    sides |= {"bottom0A0", "bottom1B0", "top0A1", "top1B1"}
+    assert {row.removesuffix(",0") for row in rows} == sides
+    table, output = tmp_path / "entries.csv", tmp_path / "town.rou.xml"
+    table.write_text("\n".join([header, *(row.replace(",0", ",30") for row in rows)]))
+    assert cli.main(["demand", str(net), f"--entries={table}", f"--output={output}"]) == 0
+    assert output.read_text().count("<vehicle ") == 30 * len(rows)
+
+
+def test_counts_without_a_file_for_them_are_refused(net, capsys):
+    assert cli.main(["demand", str(net)]) == 1
+    assert "Name --entries and --output, or ask for a --template" in capsys.readouterr().err
+
+
 def test_tables_may_be_json(net, tmp_path):
     table, output = tmp_path / "entries.json", tmp_path / "town.rou.xml"
     table.write_text(json.dumps([{"edge": "left0A0", "vehicles_per_hour": 12}]))
