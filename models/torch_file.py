@@ -131,7 +131,7 @@ class _Unpickler(pickle.Unpickler):
             return _ALLOWED[module, name]
         except KeyError:
             raise InvalidTorchFileError(
-                f"it names {module}.{name}, which is no part of a state dict of dense tensors"
+                f"it names {module}.{name}, which is not part of a state dict of dense tensors"
             ) from None
 
     def persistent_load(self, pid: Any) -> tuple[str, str]:

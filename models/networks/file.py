@@ -17,7 +17,7 @@ _MISTAKES_TOLD = 20
 
 
 class InvalidNetworkError(ValueError):
-    """The file is no network that can be served; each line of the message says one mistake."""
+    """The file is not a network that can be served; each line of the message says one mistake."""
 
 
 def read_network_file(path: str | os.PathLike[str]) -> NetworkFile:

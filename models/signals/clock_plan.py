@@ -30,7 +30,7 @@ PhaseSeconds = Annotated[int, Field(ge=MIN_PHASE_S, le=MAX_PHASE_S)]
 
 
 class InvalidPlanError(ValueError):
-    """The file is no plan for these junctions; the message says why."""
+    """The file is not a plan for these junctions; the message says why."""
 
 
 class Planned(NamedTuple):
@@ -132,7 +132,7 @@ def read_plan(path: str | os.PathLike[str], network: Network) -> ClockPlan:
     """Read a plan of a network.
 
     Raises:
-        InvalidPlanError: there is no such file, or it is no plan for these junctions.
+        InvalidPlanError: there is no such file, or it is not a plan for these junctions.
     """
     try:
         return ClockPlan.model_validate_json(Path(path).read_bytes(), context={_NETWORK: network})

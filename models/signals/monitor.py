@@ -57,7 +57,7 @@ class ConflictMonitor:
 
     def _find_conflict(self, state: str) -> str:
         if len(state) != self._n_links or not _LETTERS.issuperset(state):
-            return f"{state!r:.100} is no state of {self._n_links} links"
+            return f"{state!r:.100} is not a state of {self._n_links} links"
         for a, b in self.conflicts:
             if "r" in (state[a], state[b]):
                 continue

@@ -146,7 +146,7 @@ def read_sumocfg(path: str | os.PathLike[str]) -> SumoFiles:
     except OSError as error:
         raise InvalidNetworkError(f"{path}: cannot be read: {error.strerror}") from error
     except ET.ParseError as error:
-        raise InvalidNetworkError(f"{path} is no SUMO configuration: {error}") from error
+        raise InvalidNetworkError(f"{path} is not a SUMO configuration: {error}") from error
     values = options_of(root)
     folder = Path(path).parent
     if not values.get("net-file"):

@@ -68,7 +68,7 @@ def read_table(path: Path, row: type[RowType]) -> tuple[RowType, ...]:
     except OSError as error:
         raise InvalidDemandError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, csv.Error) as error:
-        raise InvalidDemandError(f"{path} is no table: {error}") from error
+        raise InvalidDemandError(f"{path} is not a table: {error}") from error
     if not rows:
         raise InvalidDemandError(f"{path} has no rows.")
     return tuple(_read(path, number, each, row) for number, each in enumerate(rows, 1))

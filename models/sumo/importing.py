@@ -189,7 +189,7 @@ def green_states(
         still = [state for state in still if state not in clearances]
     green = [state for state in still if set(state) & set("Gg")]
     if len(green) < len(still):
-        remark("all red", f"{signal}: a phase that is red for all is no action.")
+        remark("all red", f"{signal}: a phase that is red for all is not an action.")
     distinct = tuple(dict.fromkeys(green))
     if len(distinct) < len(green):
         remark("twice", f"{signal}: a phase that its program shows more than once is one action.")
@@ -211,7 +211,8 @@ def _usable_links(net: SumoNet, signal: str, remark: Remark) -> list[SumoLink]:
     for link in links:
         if link.lane not in net.lanes:
             remark(
-                "no lane", f"{signal}: link {link.index} comes from {link.lane}, which is no lane."
+                "no lane",
+                f"{signal}: link {link.index} comes from {link.lane}, which is not a lane.",
             )
         if link.index >= size:
             remark("no letter", f"{signal}: its program has no letter for link {link.index}.")

@@ -177,7 +177,7 @@ def read_sumo_net(path: str | os.PathLike[str]) -> SumoNet:
         reason = error.strerror or str(error)
         raise InvalidNetworkError(f"{path}: cannot be read: {reason}") from error
     except (ET.ParseError, EOFError, zlib.error, KeyError, ValueError) as error:
-        raise InvalidNetworkError(f"{path} is no SUMO network: {_reason(error)}") from error
+        raise InvalidNetworkError(f"{path} is not a SUMO network: {_reason(error)}") from error
     return net
 
 

@@ -204,7 +204,7 @@ class Roads:
             self._net = sumolib.net.readNet(str(path))
         except (OSError, SAXException, KeyError, ValueError) as error:
             reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-            raise InvalidDemandError(f"{path} is no SUMO network: {reason}") from error
+            raise InvalidDemandError(f"{path} is not a SUMO network: {reason}") from error
         self.reachable = lru_cache(maxsize=None)(self._reachable)
 
     def __contains__(self, edge: str) -> bool:

@@ -146,7 +146,10 @@ def test_what_cannot_be_is_refused_in_a_sentence(demand, capsys, tables, said):
 def test_a_net_that_is_none_is_refused_in_a_sentence(tmp_path, capsys):
     table = tmp_path / "entries.csv"
     table.write_text(ENTRIES)
-    for net, said in ((table, "is no SUMO network"), (tmp_path / "gone.net.xml", "is not there")):
+    for net, said in (
+        (table, "is not a SUMO network"),
+        (tmp_path / "gone.net.xml", "is not there"),
+    ):
         output = tmp_path / "town.rou.xml"
         assert cli.main(["demand", str(net), f"--entries={table}", f"--output={output}"]) == 1
         error = capsys.readouterr().err

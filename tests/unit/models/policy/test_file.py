@@ -74,7 +74,7 @@ INF_BIAS = torch.full((4,), float("inf"))
         (changed("fc2.bias", INF_BIAS), "fc2.bias has values that are not finite"),
         (
             changed("fc2.bias", torch.zeros(4).to_sparse()),
-            "which is no part of a state dict of dense tensors",
+            "which is not part of a state dict of dense tensors",
         ),
         ([1, 2, 3], "expected a state dict, found list"),
         ({}, "missing"),

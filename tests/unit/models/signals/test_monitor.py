@@ -57,7 +57,7 @@ def test_all_red_and_every_single_green_pass(junction):
 
 @pytest.mark.parametrize("state", ["", "G", "GGGGGGGGGGGG", "rrrrrrrrrrX", "rrrrrrrrrrrrrrrr"])
 def test_what_is_no_state_of_the_junction_is_refused(state):
-    with pytest.raises(ConflictError, match="is no state of 11 links"):
+    with pytest.raises(ConflictError, match="is not a state of 11 links"):
         MONITORS["300839359"].check(state)
 
 

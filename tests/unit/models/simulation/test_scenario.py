@@ -41,7 +41,7 @@ def test_a_configuration_names_files_beside_itself(tmp_path):
             "has neither route-files",
         ),
         (CONFIG.replace("7200", "7 pm"), "'7 pm' is not a time; write seconds or H:MM:SS"),
-        ("no XML", "is no SUMO configuration"),
+        ("no XML", "is not a SUMO configuration"),
     ],
 )
 def test_a_configuration_that_lacks_something_is_refused(tmp_path, text, sentence):

@@ -126,7 +126,7 @@ def test_lanes_that_are_unknown_or_never_get_green_are_left_out(tmp_path):
     parts = program(("Grrr", "rGrr")), LINKS, link("nowhere", "south", 2), link("east", "west", 3)
     sentences, junction = said(tmp_path, ROADS, NODE, *parts)
     assert [each.id for each in junction.lanes] == ["west_0", "north_0"]
-    assert any("nowhere_0, which is no lane" in each for each in sentences)
+    assert any("nowhere_0, which is not a lane" in each for each in sentences)
     assert any("east_0 never gets green" in each for each in sentences)
 
 
@@ -142,8 +142,8 @@ def test_a_joined_signal_is_one_agent_in_the_middle_of_its_stop_lines(tmp_path):
     [
         ((ROADS,), "has no signals."),
         ((ROADS, program(("G",)), link("west", "east", 0)), "has no signal to control."),
-        (("<broken>",), "is no SUMO network: mismatched tag"),
-        (('<tlLogic type="static"/>',), "is no SUMO network: an element has no 'id'"),
+        (("<broken>",), "is not a SUMO network: mismatched tag"),
+        (('<tlLogic type="static"/>',), "is not a SUMO network: an element has no 'id'"),
         (
             (ROADS.replace("north", "nörd"), program(PROGRAM), LINKS.replace("north", "nörd")),
             "nörd",
