@@ -86,4 +86,4 @@ def _hint(name: str, shapes: Mapping[str, _Shape], network: Network) -> str:
     if name == _INPUT and sees_last_action:
         return "; policies that see their last action (obs_last_action) are not served"
     other = f", or {alone.shapes[name]} without the agent's one-hot" if name == _INPUT else ""
-    return f"{other}; is it the policy of another city than {network.name}?"
+    return f"{other}; the file may belong to another network than {network.name!r}"

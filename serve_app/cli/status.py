@@ -50,7 +50,8 @@ def _down(options: argparse.Namespace) -> None:
         RaySessions.of(instance).remove_all()
         if stopped:  # otherwise the port may be another cluster's
             edge_of(instance, options.port_base).serve_front().remove()
-    console.print("Stopped." if stopped else f"Nothing was running {_place(options)}.")
+    hint = " A system that was started with another DATA_DIR is stopped with the same one."
+    console.print("Stopped." if stopped else f"Nothing was running {_place(options)}.{hint}")
 
 
 def _place(options: argparse.Namespace) -> str:

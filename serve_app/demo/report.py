@@ -24,7 +24,7 @@ console = Console()
 
 def report(results: Mapping[str, Metrics], policy: Remote, interrupted: bool) -> None:
     """Print the comparison, and the latencies and outages of the running system."""
-    table = Table(title="Interrupted: partial result" if interrupted else "The same hour, twice")
+    table = Table(title="Interrupted: partial result" if interrupted else "The same traffic, twice")
     table.add_column("per vehicle, and mean queue")
     for name in results:
         table.add_column(name, justify="right")

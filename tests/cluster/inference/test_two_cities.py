@@ -112,7 +112,7 @@ def test_the_policy_of_the_other_city_is_refused_and_the_present_one_stays(citie
     ] != "healthy":
         assert time.monotonic() < deadline, health
         time.sleep(0.2)
-    assert health["detail"].endswith("is it the policy of another city than harbour?")
+    assert health["detail"].endswith("the file may belong to another network than 'harbour'")
     assert predict(cities, "/harbour", run_id).headers[STEP] == "2"
 
 

@@ -83,14 +83,14 @@ def refusal(agent: Agent, network: Network, folder) -> str:
 def test_the_policy_of_another_city_is_refused_with_both_shapes(tmp_path):
     assert refusal(agent_for(small_city()), SHIPPED, tmp_path) == (
         "fc1.weight has shape (128, 10), expected (128, 24), or (128, 19) without the agent's "
-        "one-hot; is it the policy of another city than greenwave?"
+        "one-hot; the file may belong to another network than 'greenwave'"
     )
 
 
 def test_a_policy_with_other_actions_is_refused_with_both_shapes(tmp_path):
     assert refusal(Agent(10, 4), small_city(), tmp_path) == (
-        "fc2.weight has shape (4, 128), expected (3, 128); is it the policy of another city than "
-        "a city?"
+        "fc2.weight has shape (4, 128), expected (3, 128); the file may belong to another network "
+        "than 'a city'"
     )
 
 
