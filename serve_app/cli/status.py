@@ -47,8 +47,10 @@ def _down(options: argparse.Namespace) -> None:
     if instance.temp_dir:
         shutil.rmtree(instance.temp_dir, ignore_errors=True)
     else:  # other clusters may use the same folders
-        RaySessions.of(instance).remove_all()
+        sessions = RaySessions.of(instance)
+        sessions.remove_all()
         if stopped:  # otherwise the port may be another cluster's
+            sessions.forget_address(instance.ports.gcs)
             edge_of(instance, options.port_base).serve_front().remove()
     hint = " A system that was started with another DATA_DIR is stopped with the same one."
     console.print("Stopped." if stopped else f"Nothing was running {_place(options)}.{hint}")

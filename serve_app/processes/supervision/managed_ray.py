@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
 from collections.abc import Callable
@@ -210,6 +211,20 @@ class RaySessions:
         for folder in self._read():
             shutil.rmtree(folder, ignore_errors=True)
         self._record.unlink(missing_ok=True)
+        for name in ("session_latest", "prom_metrics_service_discovery.json"):
+            link = self._temp_dir / name
+            if link.is_symlink() and not link.exists():
+                link.unlink()
+
+    def forget_address(self, gcs_port: int) -> None:
+        """Remove the address that Ray's commands connect to by default, if it is that of this GCS.
+
+        After the end of the GCS, `serve run` and `ray.init()` would wait for it in vain.
+        """
+        address = self._temp_dir / "ray_current_cluster"
+        with contextlib.suppress(OSError):
+            if address.read_text(encoding="utf-8").strip().endswith(f":{gcs_port}"):
+                address.unlink()
 
     def _read(self) -> list[str]:
         try:

@@ -277,5 +277,21 @@ def test_the_newest_sessions_stay_and_those_of_others(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["session_2026-01-01_999"]
 
 
+def test_a_link_to_a_removed_session_and_the_address_of_its_gcs_are_removed(tmp_path):
+    sessions = RaySessions(tmp_path / "sessions", tmp_path)
+    session = tmp_path / "session_2026-01-01_7"
+    session.mkdir()
+    sessions.add(7)
+    (tmp_path / "session_latest").symlink_to(session)
+    address = tmp_path / "ray_current_cluster"
+    address.write_text("127.0.0.1:6390")
+    sessions.remove_all()
+    sessions.forget_address(6391)
+    assert [path.name for path in tmp_path.iterdir()] == [address.name], "another cluster's"
+    sessions.forget_address(6390)
+    sessions.forget_address(6390)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_first_start_has_no_old_sessions(tmp_path):
     RaySessions(tmp_path / "sessions", tmp_path).remove_old()
