@@ -111,7 +111,7 @@ def _measures(figures: Figures) -> str:
 
 
 def _pedestrians(figures: Figures, runs: Sequence[CityRun]) -> str:
-    """Return a section on pedestrians, nothing where there are none."""
+    """Return the section on pedestrians; empty if the traffic has only vehicles."""
     if not any(run.walks for run in runs):
         return ""
     rows = [

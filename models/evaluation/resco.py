@@ -136,8 +136,6 @@ def scenario_of(folder: Path, name: str) -> Scenario:
     if not config.is_file():
         raise InvalidScenarioError(f"{config} is not there.")
     files = read_sumocfg(config)
-    if files.end_s is None:
-        raise InvalidScenarioError(f"{config} does not say its end.")
     network, _ = import_network(files.net, name)
     return Scenario(
         network,

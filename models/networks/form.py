@@ -17,8 +17,8 @@ MAX_PHASES = 64
 MAX_LANES = 256
 MAX_LINKS = 512
 
-ID_MARKS = "_.:#()+-/"
-Name = Annotated[str, Field(pattern=rf"^[A-Za-z0-9{ID_MARKS.replace('-', '')}-]{{1,200}}$")]
+ID_MARKS = "_.:#()+/-"
+Name = Annotated[str, Field(pattern=rf"^[A-Za-z0-9{ID_MARKS}]{{1,200}}$")]
 Point = tuple[float, float]
 State = Annotated[str, Field(pattern=r"^[GgrsuoOyY]+$", max_length=MAX_LINKS)]
 

@@ -183,17 +183,13 @@ class _Ways:
     def __init__(self, junction: JunctionEntry, rule: QueueRule) -> None:
         green = {"G": 1.0, "g": rule.yielding}
         lanes = {lane.id: lane for lane in junction.lanes}
-        ways = [
+        links = [
             (place if link.index is None else link.index, link)
             for place, link in enumerate(junction.links or ())
-            if link.lane in lanes
         ]
-        walked = [
-            (place if link.index is None else link.index, link.to.rpartition("_")[0])
-            for place, link in enumerate(junction.links or ())
-            if link.lane.startswith(":")  # from a walking area
-        ]
-        self._crossings = [crossing for _, crossing in walked]
+        ways = [(i, link) for i, link in links if link.lane in lanes]
+        walked = [(i, link) for i, link in links if link.lane.startswith(":")]  # a walking area
+        self._crossings = [link.to.rpartition("_")[0] for _, link in walked]  # edges, as in SUMO
         self._walks = np.array(
             [[(phase.state or "")[i] in "Gg" for i, _ in walked] for phase in junction.phases],
             float,
@@ -211,7 +207,7 @@ class _Ways:
             ]
         )
 
-    def best(self, present: int, count: Count, calls: Mapping[str, float] = NO_CALLS) -> int:
+    def best(self, present: int, count: Count, calls: Mapping[str, float]) -> int:
         vehicles = np.array([lane.count(count) for lane in self.incoming], float)
         if self._to:
             vehicles -= [count(lane) for lane in self._to]

@@ -83,12 +83,9 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
     if options.sumocfg is not None:
         if options.net is not None or options.routes:
             raise InvalidScenarioError("Say either --sumocfg, or --net and --routes.")
-        files = read_sumocfg(options.sumocfg)
+        files = read_sumocfg(options.sumocfg, begin_s, end_s)
         net, routes, additional = files.net, files.routes, files.additional
-        begin_s = files.begin_s if begin_s is None else begin_s
-        end_s = files.end_s if end_s is None else end_s
-        if end_s is None:
-            raise InvalidScenarioError(f"{options.sumocfg} does not say its end; add --end.")
+        begin_s, end_s = files.begin_s, files.end_s
     else:
         if options.net is None or not options.routes or end_s is None:
             raise InvalidScenarioError("Say --sumocfg, or --net, --routes and --end.")

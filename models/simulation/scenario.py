@@ -122,24 +122,26 @@ class Scenario:
 
 @dataclass(frozen=True)
 class SumoFiles:
-    """What a ``.sumocfg`` names; paths are those of the machine.
-
-    Attributes:
-        end_s: None if it names none.
-    """
+    """What a ``.sumocfg`` names; paths are those of the machine."""
 
     net: Path
     routes: tuple[Path, ...]
     additional: tuple[Path, ...]
     begin_s: int
-    end_s: int | None
+    end_s: int
 
 
-def read_sumocfg(path: str | os.PathLike[str]) -> SumoFiles:
+def read_sumocfg(
+    path: str | os.PathLike[str], begin_s: int | None = None, end_s: int | None = None
+) -> SumoFiles:
     """Read net, routes and times of a configuration.
+
+    Args:
+        begin_s, end_s: replace its own.
 
     Raises:
         InvalidNetworkError: it cannot be read, or has no net or no traffic.
+        InvalidScenarioError: it has no end, and none is given.
     """
     try:
         root = ET.parse(path).getroot()
@@ -154,16 +156,18 @@ def read_sumocfg(path: str | os.PathLike[str]) -> SumoFiles:
     if not values.get("route-files") and not values.get("additional-files"):
         raise InvalidNetworkError(f"{path} has neither route-files nor additional-files.")
     try:
-        begin_s = seconds_of(values.get("begin") or "0")
-        end_s = seconds_of(values["end"]) if values.get("end") else -1
+        times = {name: seconds_of(values[name]) for name in ("begin", "end") if values.get(name)}
     except ValueError as error:
         raise InvalidNetworkError(f"{path}: {error}") from None
+    times |= {name: s for name, s in (("begin", begin_s), ("end", end_s)) if s is not None}
+    if times.get("end", -1) < 0:  # SUMO's -1 means that there is no end
+        raise InvalidScenarioError(f"{path} does not say its end; add --end.")
     return SumoFiles(
         folder / values["net-file"],
         _paths(folder, values.get("route-files", "")),
         _paths(folder, values.get("additional-files", "")),
-        begin_s,
-        end_s if end_s >= 0 else None,
+        times.get("begin", 0),
+        times["end"],
     )
 
 

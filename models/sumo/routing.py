@@ -47,7 +47,9 @@ def make_routes(net: Path, demand: Demand) -> tuple[str, list[str]]:
         each.edge: _weights_from(each.edge, weights, roads, remarks) for each in demand.entries
     }
     if closed := [entry for entry, exits in drawn.items() if not exits]:
-        raise InvalidDemandError(f"No exit can be reached from {_listed('entry', closed)}.")
+        raise InvalidDemandError(
+            f"No exit can be reached from {_listed('entry', 'entries', closed)}."
+        )
     if lost := [edge for edge in weights if not any(edge in each for each in drawn.values())]:
         if demand.exits:
             raise InvalidDemandError(f"The exit {lost[0]} cannot be reached from any entry.")
@@ -63,18 +65,17 @@ def _check_edges(net: Path, demand: Demand, roads: Roads) -> None:
     ]
     if unknown := [(what, edge) for what, edge in named if edge not in roads]:
         what, _ = unknown[0]
-        edges = _listed("edge", list(dict.fromkeys(edge for _, edge in unknown)))
+        edges = _listed("edge", "edges", list(dict.fromkeys(edge for _, edge in unknown)))
         raise InvalidDemandError(f"{net} has no {edges} for cars, which {what} names.")
     for turn in demand.turns:
         if not roads.connected(turn.start, turn.to):
             raise InvalidDemandError(f"{net} has no turn from {turn.start} to {turn.to}.")
 
 
-def _listed(what: str, names: Sequence[str]) -> str:
-    """Return names in words: ``the edge a``; ``edges a, b, c and 4 more``."""
+def _listed(singular: str, plural: str, names: Sequence[str]) -> str:
+    """Return names in words: ``edge a``; ``edges a, b, c and 4 more``."""
     if len(names) == 1:
-        return f"{what} {names[0]}"
-    plural = f"{what.removesuffix('y')}{'ies' if what.endswith('y') else 's'}"
+        return f"{singular} {names[0]}"
     more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
     return f"{plural} {', '.join(names[:SHOWN_NAMES])}{more}"
 

@@ -164,7 +164,7 @@ def _file_error(error: OSError) -> str:
         return str(error)
     advice = ""
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        advice = ". Use a folder that you can write to; DATA_DIR names that of the data"
+        advice = ". Use a folder that you can write to; DATA_DIR sets the data folder"
     return f"{error.filename}: {error.strerror}{advice}"
 
 

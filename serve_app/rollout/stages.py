@@ -10,8 +10,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from serve_app.rollout.capacity import INFERENCE
+from serve_app.rollout.smoke_test import GATEWAY
+
 Config = dict[str, Any]
-DECIDING = ("serve_app.inference:build", "serve_app.gateway:build")
 
 
 def staged_startup(config: Config) -> Iterator[Config]:
@@ -23,7 +25,9 @@ def staged_startup(config: Config) -> Iterator[Config]:
     """
     smallest = minimal(config)
     now = {each["name"]: each for each in smallest["applications"]}
-    urgent = [each for each in smallest["applications"] if each["import_path"] in DECIDING]
+    urgent = [
+        each for each in smallest["applications"] if each["import_path"] in (INFERENCE, GATEWAY)
+    ]
     if urgent and urgent != smallest["applications"]:
         yield {**config, "applications": urgent}
     yield smallest

@@ -29,6 +29,7 @@ HANGS_S = 10.0  # time that a vital process may be stopped, as by SIGSTOP
 KEPT_SESSIONS = 3
 # Ray ends when one of these ends, but takes seconds to notice.
 VITAL = ("gcs_server", "raylet")
+ENDED = (psutil.STATUS_DEAD, psutil.STATUS_ZOMBIE)
 
 T = TypeVar("T")
 
@@ -67,7 +68,7 @@ class ManagedRay:
         try:
             if head:
                 adopted = head
-                instance.wait_until_started(lambda: None if _is_alive(adopted) else 1)
+                instance.wait_until_started(lambda: 1 if _status(adopted) in ENDED else None)
             else:
                 instance.stop_ray(timeout_s=0)  # a front that outlives Ray answers 500
                 self._sessions.remove_old()
@@ -169,9 +170,10 @@ class ManagedRay:
 
     def _check_alive(self) -> None:
         for name, process in self._vital.items():
-            if not _is_alive(process):
+            status = _status(process)
+            if status in ENDED:
                 raise RayDiedError(f"Ray has ended: {name} died.")
-            if not _is_stopped(process):
+            if status != psutil.STATUS_STOPPED:
                 self._stopped_at.pop(name, None)
             elif self._clock() - self._stopped_at.setdefault(name, self._clock()) > HANGS_S:
                 raise RayDiedError(f"Ray hangs: {name} was stopped for {HANGS_S:.0f} s.")
@@ -236,15 +238,8 @@ class RaySessions:
         self._record.write_text("".join(f"{each}\n" for each in folders), encoding="utf-8")
 
 
-def _is_alive(process: psutil.Process) -> bool:
+def _status(process: psutil.Process) -> str:
     try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        return str(process.status() if process.is_running() else psutil.STATUS_DEAD)
     except psutil.NoSuchProcess:
-        return False
-
-
-def _is_stopped(process: psutil.Process) -> bool:
-    try:
-        return process.status() == psutil.STATUS_STOPPED
-    except psutil.Error:  # it has died since
-        return False
+        return str(psutil.STATUS_DEAD)

@@ -65,10 +65,12 @@ def test_short_names_and_traffic_of_additional_files_are_read_without_an_end(tmp
         "<configuration><n v='a.net.xml'/><a value='b.add.xml, c.add.xml'/><b v='1:00:00'/>"
         "</configuration>"
     )
-    files = read_sumocfg(path)
+    with pytest.raises(InvalidScenarioError, match="does not say its end; add --end"):
+        read_sumocfg(path)
+    files = read_sumocfg(path, end_s=7200)
     assert (files.net, files.routes) == (tmp_path / "a.net.xml", ())
     assert files.additional == (tmp_path / "b.add.xml", tmp_path / "c.add.xml")
-    assert (files.begin_s, files.end_s) == (3600, None)
+    assert (files.begin_s, files.end_s) == (3600, 7200)
 
 
 @pytest.mark.parametrize(

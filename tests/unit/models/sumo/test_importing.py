@@ -110,6 +110,11 @@ def test_the_clearance_of_a_crossing_is_no_phase(tmp_path):
     assert "the clearance of a crossing is part of the phase before it" in sentences[0]
 
 
+def test_states_of_different_lengths_are_refused_in_a_sentence(tmp_path):
+    with pytest.raises(InvalidNetworkError, match="the states of the phases differ in length"):
+        said(tmp_path, ROADS, NODE, program(("Gr", "rGr", "rG")), LINKS)
+
+
 def test_an_id_that_cannot_be_used_is_refused_with_advice(tmp_path):
     with pytest.raises(InvalidNetworkError, match="Rename it in the net, for example with"):
         said(tmp_path, ROADS, NODE, program(PROGRAM, "a b"), LINKS.replace('"a"', '"a b"'))
