@@ -91,7 +91,7 @@ class Answer(BaseHTTPRequestHandler):
         request = f"{self.command} {self.path}"
         self.server.reached.append(request)
         self.server.keys.append(headers.get("idempotency-key"))
-        self.rfile.read(int(headers.get("content-length", 0)))
+        self._read_body(headers)
         match headers.get("x-do"):
             case "drop":
                 self.close_connection = True
@@ -117,6 +117,14 @@ class Answer(BaseHTTPRequestHandler):
                 self._send(200, json.dumps({"path": self.path, "headers": headers}))
 
     do_POST = do_DELETE = do_PUT = do_GET
+
+    def _read_body(self, headers: dict[str, str]) -> None:
+        """Read it to its end: a server that answers earlier, and closes, counts as failing."""
+        self.rfile.read(int(headers.get("content-length", 0)))
+        if headers.get("transfer-encoding") == "chunked":
+            while length := int(self.rfile.readline() or b"0", 16):
+                self.rfile.read(length + len(b"\r\n"))
+            self.rfile.readline()
 
     def _send(self, status: int, content: str, content_type: str = "application/json") -> None:
         self.send_response(status)
