@@ -37,9 +37,8 @@ from deployments.inference.schemas import (
 )
 from deployments.inference.service import (
     InferenceService,
-    Submitted,
+    Wanted,
     request_id_of,
-    results_of,
     run_of,
 )
 from deployments.stateful.protocol import MAX_RECEIPTS
@@ -84,9 +83,7 @@ class Routes:
         request = _read(_PREDICTION, body)
         run = run_of(header(scope, RAW_RUN_HEADER), request.run_id)
         request_id = request_id_of(header(scope, RAW_KEY_HEADER))
-        result = await self._service.predict(
-            run, request.junction_id, request.obs_data, request_id=request_id
-        )
+        result = await self._service.predict(run, request.junction_id, request.obs_data, request_id)
         response = self._prediction(request.junction_id, result)
         return 200, response.encode(), (JSON, (STEP_HEADER, b"%d" % result.step))
 
@@ -100,9 +97,9 @@ class Routes:
         run = run_of(header(scope, RAW_RUN_HEADER), request.run_id)
         keys = _item_keys(request_id_of(header(scope, RAW_KEY_HEADER)))
         keyed: Counter[str] = Counter()
-        results = await results_of(
+        results = await self._service.predict_many(
             [
-                self._submit(run, item, key, keyed)
+                self._wanted(run, item, key, keyed)
                 for item, key in zip(request.items, keys, strict=False)
             ]
         )
@@ -116,8 +113,10 @@ class Routes:
         await self._service.reset(run)
         return 200, _RESET_DONE, JSON_HEADERS
 
-    def _submit(self, run: str, item: Any, key: str | None, keyed: Counter[str]) -> Submitted:
-        """Queue the step of an item.
+    def _wanted(
+        self, run: str, item: Any, key: str | None, keyed: Counter[str]
+    ) -> Wanted | InferenceError:
+        """Check an item.
 
         Args:
             key: idempotency key of an item without a ``request_id``.
@@ -131,13 +130,7 @@ class Routes:
                 keyed[valid.junction_id] += 1
                 if keyed[valid.junction_id] > MAX_RECEIPTS:
                     return TooManyKeysError()
-            return self._service.predict(
-                run,
-                valid.junction_id,
-                valid.obs_data,
-                request_id=key,
-                shared=True,
-            )
+            return self._service.wanted(run, valid.junction_id, valid.obs_data, key)
         except InferenceError as error:
             return error
         except ValidationError as error:

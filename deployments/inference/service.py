@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
+from collections import defaultdict
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from deployments.feed.messages import Contents, Demand
 from deployments.http.messages import DEFAULT_RUN, NOT_A_RUN_ID, RUN_HEADER, is_name
@@ -24,16 +27,36 @@ from deployments.inference.policy_model import fingerprint_of
 from deployments.inference.schemas import Health, JunctionInfo, ModelInfo
 from deployments.request_times import RouteTimes
 from deployments.stateful.protocol import Key, OutcomeUnknownError, StateError
+from deployments.stateful.replica.batcher import LONGEST_TURN_S, Batcher
 from deployments.stateful.replica.engine import StatefulEngine
-from deployments.stateful.replica.queues import StepResult
-from models.networks.network import Network
+from deployments.stateful.replica.queues import Request, StepResult
+from models.networks.network import Junction, Network, Observation
 from models.networks.shipped import SHIPPED
 from models.policy.form import HIDDEN_DIM, PolicyForm
 
 _RESET_TIMEOUT_S = 10.0
 
-Submitted = asyncio.Future[StepResult] | InferenceError
-"""A queued step, or why it was refused."""
+Result = StepResult | InferenceError
+"""The outcome of one step: its output is (action, confidence)."""
+
+_CHUNK = 128  # rows of a batched step: with more, the weights and the rows do not share a cache
+
+
+class Wanted(NamedTuple):
+    """A step that a batch asks for.
+
+    Attributes:
+        obs: at most ``max_obs`` finite values.
+        fingerprint: of them, if there is an idempotency key.
+        continues: whether the step fails unless the state has made a step before.
+    """
+
+    run: str
+    junction: Junction
+    obs: Observation
+    request_id: str | None = None
+    fingerprint: str = ""
+    continues: bool = False
 
 
 def run_of(header: str | None, body: str | None) -> str:
@@ -63,26 +86,27 @@ def request_id_of(text: str | None) -> str | None:
     return text
 
 
-async def results_of(submitted: Sequence[Submitted]) -> list[StepResult | InferenceError]:
+async def _results_of(submitted: Sequence[Request | InferenceError]) -> list[Result]:
     """Wait for the steps of one call, each with a result or an error.
 
     Raises:
         asyncio.CancelledError: the caller has disconnected; no further step is made.
     """
     try:
-        return [await _result(step) for step in submitted]
+        return [
+            each if isinstance(each, InferenceError) else await _result(each.response)
+            for each in submitted
+        ]
     except BaseException:
-        for step in submitted:
-            if isinstance(step, asyncio.Future):
-                step.cancel()
+        for each in submitted:
+            if isinstance(each, Request):
+                each.response.cancel()
         raise
 
 
-async def _result(step: Submitted) -> StepResult | InferenceError:
-    if isinstance(step, InferenceError):
-        return step
+async def _result(response: asyncio.Future[StepResult]) -> Result:
     try:
-        return await step
+        return response.result() if response.done() else await response
     except Exception as error:  # a defect must not hide the results of the other steps
         return refusal_of(error)
 
@@ -98,20 +122,13 @@ class InferenceService:
         self._max_obs = network.max_obs
 
     def predict(
-        self,
-        run: str,
-        junction_id: str,
-        obs: list[float],
-        *,
-        request_id: str | None = None,
-        shared: bool = False,
+        self, run: str, junction_id: str, obs: list[float], request_id: str | None = None
     ) -> asyncio.Future[StepResult]:
         """Queue one step of one junction.
 
         Args:
             request_id: idempotency key. If it belongs to an earlier step, its result is returned,
                 and no step is made.
-            shared: whether the response contains other steps, which must not wait long for it.
 
         Raises:
             UnknownJunctionError, TooManyValuesError, ModelNotLoadedError: at once, nothing queued.
@@ -119,20 +136,68 @@ class InferenceService:
         Returns:
             A future whose output is (action, confidence); fails with a StateError.
         """
+        wanted = self.wanted(run, junction_id, obs, request_id)
+        if not self.policies.loaded:
+            raise ModelNotLoadedError()
+        return self.policies.batcher_of(run).submit(
+            Key(run, junction_id),
+            (wanted.junction.agent_index, obs),
+            math.inf,
+            request_id,
+            wanted.fingerprint,
+        )
+
+    def wanted(
+        self, run: str, junction_id: str, obs: list[float], request_id: str | None = None
+    ) -> Wanted:
+        """Check what a step is asked with.
+
+        Raises:
+            UnknownJunctionError, TooManyValuesError
+        """
         junction = self._junctions.get(junction_id)
         if junction is None:
             raise UnknownJunctionError(junction_id, self.network)
         if len(obs) > self._max_obs:
             raise TooManyValuesError(len(obs), self.network)
-        if not self.policies.loaded:
-            raise ModelNotLoadedError()
-        return self.policies.batcher_of(run).submit(
-            Key(run, junction_id),
-            (junction.agent_index, obs),
-            SHARED_CHECKOUT_TIMEOUT_S if shared else math.inf,
-            request_id,
-            fingerprint_of(obs) if request_id is not None else "",
-        )
+        fingerprint = fingerprint_of(obs) if request_id is not None else ""
+        return Wanted(run, junction, obs, request_id, fingerprint)
+
+    async def predict_many(self, wanted: Sequence[Wanted | InferenceError]) -> list[Result]:
+        """Make several steps, those of one state in their order; errors stay in their places."""
+        submitted: list[Request | InferenceError] = []
+        until = time.perf_counter() + LONGEST_TURN_S
+        for at in range(0, len(wanted), _CHUNK):
+            submitted += self._submit(wanted[at : at + _CHUNK])
+            if time.perf_counter() > until:  # others must not wait for the whole batch
+                await asyncio.sleep(0)
+                until = time.perf_counter() + LONGEST_TURN_S
+        return await _results_of(submitted)
+
+    def _submit(self, wanted: Sequence[Wanted | InferenceError]) -> list[Request | InferenceError]:
+        submitted: list[Request | InferenceError] = []
+        together: defaultdict[Batcher, list[Request]] = defaultdict(list)
+        for each in wanted:
+            if isinstance(each, InferenceError) or not self.policies.loaded:
+                submitted.append(
+                    each if isinstance(each, InferenceError) else ModelNotLoadedError()
+                )
+                continue
+            run, junction, obs, request_id, fingerprint, continues = each
+            batcher = self.policies.batcher_of(run)
+            request = batcher.request(
+                Key(run, junction.id),
+                (junction.agent_index, obs),
+                SHARED_CHECKOUT_TIMEOUT_S,  # steps of one response must not wait long for others
+                request_id,
+                fingerprint,
+                continues,
+            )
+            submitted.append(request)
+            together[batcher].append(request)
+        for batcher, requests in together.items():
+            batcher.submit_all(requests)
+        return submitted
 
     async def reset(self, run: str) -> None:
         """Clear the hidden states of a run.

@@ -353,6 +353,13 @@ class KeyReusedError(StateError):
         super().__init__("The idempotency key was used with another observation")
 
 
+class NotBegunError(StateError):
+    """The step was to continue a sequence, and its state has made no step; none is made."""
+
+    def __init__(self) -> None:
+        super().__init__("The sequence was not started, or has ended")
+
+
 class OutcomeUnknownError(StateError):
     """The step or reset may have been made or not: it was not confirmed in time."""
 

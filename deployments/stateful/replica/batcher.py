@@ -11,7 +11,7 @@ import asyncio
 import contextvars
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +22,7 @@ from deployments.log import RateLimitedLogger
 from deployments.stateful.protocol import (
     CheckoutTimeoutError,
     Key,
-    KeyReusedError,
+    NotBegunError,
     Output,
     Receipt,
     StateError,
@@ -135,19 +135,54 @@ class Batcher:
         Returns:
             A future of the result; fails with a :class:`StateError`.
         """
-        response: asyncio.Future[StepResult] = self._loop.create_future()
-        request = Request(
+        request = self.request(key, input, timeout_s, request_id, fingerprint)
+        self._queue(request)
+        return request.response
+
+    def request(
+        self,
+        key: Key,
+        input: Any,
+        timeout_s: float = math.inf,
+        request_id: str | None = None,
+        fingerprint: str = "",
+        continues: bool = False,
+    ) -> Request:
+        """Return a request for :meth:`submit_all`; the arguments are those of ``submit``.
+
+        Args:
+            continues: whether the step fails unless the state has made a step before.
+        """
+        return Request(
             key.in_namespace(self._namespace),
             key.entity,
             input,
-            response,
+            self._loop.create_future(),
             min(timeout_s, self._engine.options.checkout_timeout_s),
             request_id,
             fingerprint,
+            continues,
             trace=CURRENT.get(),
         )
-        self._queue(request)
-        return response
+
+    def submit_all(self, requests: Iterable[Request]) -> None:
+        """Make one step of each state that is here at once, and queue the other requests.
+
+        Requests for one state are stepped in their order, after those that are queued already.
+        """
+        stepping: dict[Key, HeldState] = {}
+        now: list[Request] = []
+        for request in requests:
+            key = request.key
+            held = self._engine.leases_of(key).owned(key)
+            if held is None or key in stepping or self._queues.has(key):
+                self._queue(request)
+            elif self._needs_step(request, held):
+                stepping[key] = held
+                now.append(request)
+        for at in range(0, len(now), MAX_BATCH):
+            batch = now[at : at + MAX_BATCH]
+            self._step_or_fail(batch, [stepping[request.key] for request in batch])
 
     def _queue(self, request: Request) -> None:
         if self._queues.add(request):
@@ -169,12 +204,7 @@ class Batcher:
         while self._queues.has_ready:
             requests, held = self._next_batch()
             if requests:
-                try:
-                    with self._covering(requests):
-                        self._step(requests, held)
-                except Exception as error:  # a defect; no request may hang because of it
-                    for request in requests:
-                        _fail(request.response, error)
+                self._step_or_fail(requests, held)
             if time.perf_counter() > until and self._queues.has_ready:
                 self._schedule()
                 return
@@ -193,21 +223,37 @@ class Batcher:
         return requests, states
 
     def _next_request(self, key: Key, held: HeldState) -> Request | None:
-        """Return the next request that needs a step, after answering those that have a receipt."""
+        """Return the next request that needs a step, after answering those that need none."""
         while self._queues.is_ready(key):
             request = self._queues.pop(key)
-            if request is None or request.request_id is None:
+            if request is None or self._needs_step(request, held):
                 return request
-            try:
-                receipt = held.receipts.find(request.request_id, request.fingerprint)
-            except KeyReusedError as error:
-                _fail(request.response, error)
-                continue
-            if receipt is None:
-                return request
-            committed = receipt.step <= held.committed
-            self._respond(request, held, StepResult(receipt.output, receipt.step), committed)
         return None
+
+    def _needs_step(self, request: Request, held: HeldState) -> bool:
+        """Return True, or answer a request that has a receipt or is refused."""
+        try:
+            receipt = None
+            if request.request_id is not None:
+                receipt = held.receipts.find(request.request_id, request.fingerprint)
+            if receipt is None:
+                if request.continues and not held.version.step:
+                    raise NotBegunError
+                return True
+        except StateError as error:
+            _fail(request.response, error)
+            return False
+        committed = receipt.step <= held.committed
+        self._respond(request, held, StepResult(receipt.output, receipt.step), committed)
+        return False
+
+    def _step_or_fail(self, requests: list[Request], held: list[HeldState]) -> None:
+        try:
+            with self._covering(requests):
+                self._step(requests, held)
+        except Exception as error:  # a defect; no request may hang because of it
+            for request in requests:
+                _fail(request.response, error)
 
     def _step(self, requests: list[Request], held: list[HeldState]) -> None:
         model = self._model()

@@ -28,6 +28,7 @@ class Request:
         timeout_s: longest time that it waits for its state.
         request_id: an idempotency key, the same for every attempt at one step.
         fingerprint: a digest of the input, if there is an idempotency key.
+        continues: the step fails unless the state has made one before.
         stepped: the step was made; the response may wait for its commit.
         timer_started: a timer ends the wait for the state.
         timed_out: the timer has fired. The request still waits for its turn, but for no state.
@@ -41,6 +42,7 @@ class Request:
     timeout_s: float
     request_id: str | None = None
     fingerprint: str = ""
+    continues: bool = False
     stepped: bool = False
     timer_started: bool = False
     timed_out: bool = False
@@ -77,6 +79,9 @@ class Queues:
     @property
     def has_any(self) -> bool:
         return bool(self._queues)
+
+    def has(self, key: Key) -> bool:
+        return key in self._queues or key in self._parked
 
     def ready(self, limit: int) -> list[Key]:
         """Return the keys that have waited longest for a step."""

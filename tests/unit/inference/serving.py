@@ -8,10 +8,10 @@ from typing import Any
 
 import httpx
 
-from deployments.inference.errors import TooManyValuesError, UnknownJunctionError
 from deployments.inference.service import InferenceService
-from deployments.stateful.replica.queues import StepResult
-from models.networks.shipped import JUNCTIONS, MAX_OBS, SHIPPED
+from deployments.stateful.protocol import Key
+from deployments.stateful.replica.queues import Request, StepResult
+from models.networks.shipped import SHIPPED
 
 Outcome = StepResult | Exception | None
 """Of a step or a reset; None never comes."""
@@ -42,24 +42,39 @@ class FakeService(InferenceService):
 
     def __init__(self, *outcomes: Outcome) -> None:
         self.network = SHIPPED
-        primary = SimpleNamespace(slot=SimpleNamespace(model=None))
-        policies = SimpleNamespace(loaded=True, problem=None, at_capacity=False, primary=primary)
+        self._junctions, self._max_obs = SHIPPED.junctions, SHIPPED.max_obs
+        policies = SimpleNamespace(
+            loaded=True,
+            problem=None,
+            at_capacity=False,
+            primary=SimpleNamespace(slot=SimpleNamespace(model=None)),
+            batcher_of=lambda run: self,
+        )
         self.policies = policies  # type: ignore[assignment]
         self.engine = SimpleNamespace(connected=True, reset=self._outcome)  # type: ignore[assignment]
         self.request_ids: list[str | None] = []
         self.steps: list[asyncio.Future[StepResult]] = []
         self.outcomes: list[Outcome] = [*outcomes] or [STEP]
 
-    def predict(
-        self, run: str, junction_id: str, obs: list[float], **options: Any
-    ) -> asyncio.Future[StepResult]:
-        if junction_id not in JUNCTIONS:
-            raise UnknownJunctionError(junction_id, self.network)
-        if len(obs) > MAX_OBS:
-            raise TooManyValuesError(len(obs), self.network)
-        self.request_ids.append(options.get("request_id"))
-        self.steps.append(self._outcome(run))
-        return self.steps[-1]
+    def submit(self, *step: Any) -> asyncio.Future[StepResult]:
+        """Answer as the batcher of each run."""
+        return self.request(*step).response
+
+    def request(
+        self,
+        key: Key,
+        input: Any,
+        timeout_s: float,
+        request_id: str | None,
+        fingerprint: str,
+        continues: bool = False,
+    ) -> Request:
+        self.request_ids.append(request_id)
+        self.steps.append(self._outcome(key.run))
+        return Request(key, key.entity, input, self.steps[-1], timeout_s, request_id)
+
+    def submit_all(self, requests: list[Request]) -> None:
+        """Let the outcomes of the requests be those that they began with."""
 
     def _outcome(self, run: str) -> asyncio.Future[StepResult]:
         future: asyncio.Future[StepResult] = asyncio.get_running_loop().create_future()

@@ -194,8 +194,8 @@ async def test_a_step_that_a_canary_refused_keeps_its_timeout(policy_folder, mon
 
         monkeypatch.setattr(leases, "acquire", never_for_the_other)
         async with asyncio.timeout(5):
-            with pytest.raises(CheckoutTimeoutError):
-                await service.predict(LOW, SMALL, [0.5], shared=True)
+            (result,) = await service.predict_many([service.wanted(LOW, SMALL, [0.5])])
+        assert str(result) == str(CheckoutTimeoutError())
 
 
 async def test_responses_never_name_the_states(policy_folder):

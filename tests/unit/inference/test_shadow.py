@@ -52,7 +52,7 @@ async def test_the_same_policy_has_the_same_states_in_batches_and_after_a_reset(
     same = replicas.canary("first.th", mode="shadow", share=1, states="same")
     await reconfigure(service, canary=same)
     for n in (30, 1):
-        several = (service.predict("run", BIG, obs, shared=True) for obs in observations(n))
+        several = (service.predict("run", BIG, obs) for obs in observations(n))
         await asyncio.gather(*several, *(service.predict(run, SMALL, [0.5]) for run in RUNS))
         await service.reset("run")
     await settled(service, 30 + 1 + 2 * len(RUNS))
