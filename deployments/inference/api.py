@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import Body, FastAPI
 from fastapi.responses import HTMLResponse
+from starlette.types import Scope
 
 from deployments.http.access_log import AccessLog
 from deployments.http.docs import add_docs, page_headers
 from deployments.http.errors import ErrorBody, declared_code, declared_detail_errors
 from deployments.http.fast_routes import FastRoutes
-from deployments.http.messages import IdempotencyKey, Run
+from deployments.http.messages import Answer, IdempotencyKey, Run
 from deployments.http.probes import Probes
 from deployments.http.request import BearerGuard
 from deployments.inference.described import describe
+from deployments.inference.open_inference import routes as open_inference
+from deployments.inference.open_inference.messages import (
+    InferRequest,
+    InferResponse,
+    ProtocolError,
+)
+from deployments.inference.open_inference.routes import OpenInference, speaks_protocol
 from deployments.inference.routes import Routes, render_error
 from deployments.inference.schemas import (
     BatchRequest,
@@ -63,6 +72,11 @@ def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return errors
 
 
+def _render_error(scope: Scope, error: Exception) -> Answer:
+    render = open_inference.render_error if speaks_protocol(scope) else render_error
+    return render(scope, error)
+
+
 def create_app(
     service: InferenceService,
     probes: Probes | None = None,
@@ -84,9 +98,11 @@ def create_app(
         redoc_url=None,
     )
     add_docs(app)
-    fast = FastRoutes(app, render_error, max_waiting, access_log=access_log, guard=guard)
+    fast = FastRoutes(app, _render_error, max_waiting, access_log=access_log, guard=guard)
     _add_prediction_routes(fast, Routes(service))
-    (probes or Probes()).add_to(fast)
+    probes = probes or Probes()
+    _add_open_inference(fast, OpenInference(service, probes))
+    probes.add_to(fast)
     if not is_shipped(service.network):
         describe(app, service.network)
     landing_page = _LANDING_PAGE.read_text(encoding="utf-8")
@@ -157,3 +173,47 @@ def _add_prediction_routes(fast: FastRoutes, routes: Routes) -> None:
         summary="A new run: zeros for every junction",
         tags=["prediction"],
     )
+
+
+def _add_open_inference(fast: FastRoutes, protocol: OpenInference) -> None:
+    model = f"/v2/models/{open_inference.MODEL}"
+    versioned = f"{model}/versions/{open_inference.VERSION}"
+    error: dict[str, Any] = {"model": ProtocolError}
+    add = partial(fast.add, tags=["open inference protocol"])
+    add("GET", "/v2", protocol.server, summary="Server")
+    for path, probe in (("live", protocol.live), ("ready", protocol.ready)):
+        add(
+            "GET",
+            f"/v2/health/{path}",
+            probe,
+            counted=False,
+            logged=False,
+            is_open=True,
+            summary=f"{path.capitalize()}?",
+            responses={503: error} if path == "ready" else {},
+        )
+    for path in (model, versioned):
+        documented = path == model
+        add("GET", path, protocol.model, summary="Model", include_in_schema=documented)
+        add(
+            "GET",
+            f"{path}/ready",
+            protocol.model_ready,
+            summary="Model ready?",
+            include_in_schema=documented,
+        )
+        add(
+            "POST",
+            f"{path}/infer",
+            protocol.infer,
+            max_body=MAX_BATCH_BODY,
+            takes={
+                "request": (InferRequest, ...),
+                "run": (Run, None),
+                "key": (IdempotencyKey, None),
+            },
+            response_model=InferResponse,
+            responses=dict.fromkeys((400, 404, 408, 413, 422, 500, 503), error),
+            summary="Steps of several junctions and runs",
+            include_in_schema=documented,
+        )

@@ -10,6 +10,7 @@ InferenceError
 ├── TooManyKeysError            422
 ├── TooLargeValuesError         422
 ├── KeyConflictError            422
+├── SequenceNotStartedError     400
 ├── ModelNotLoadedError         503
 ├── StateUnavailableError       503, with Retry-After
 │   └── AtCapacityError         503, with Retry-After
@@ -30,6 +31,7 @@ from deployments.inference.policy_model import NonFiniteStateError
 from deployments.stateful.protocol import (
     MAX_RECEIPTS,
     KeyReusedError,
+    NotBegunError,
     OutcomeUnknownError,
     StateError,
     TooManyStatesError,
@@ -126,6 +128,12 @@ class KeyConflictError(InferenceError):
     code = "key_reused"
 
 
+class SequenceNotStartedError(InferenceError):
+    """The step was to continue a sequence that was not started, or has ended."""
+
+    status = 400
+
+
 class ModelNotLoadedError(InferenceError):
     status = 503
     code = "model_not_loaded"
@@ -179,6 +187,8 @@ def refusal_of(error: Exception) -> InferenceError:
             return TooLargeValuesError(str(error))
         case KeyReusedError():
             return KeyConflictError(str(error))
+        case NotBegunError():
+            return SequenceNotStartedError(str(error))
         case OutcomeUnknownError():
             return UnconfirmedError(str(error))
         case TooManyStatesError():

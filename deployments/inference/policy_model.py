@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -89,3 +90,10 @@ def fingerprint_of(obs: list[float]) -> str:
     """Return a digest of an observation, the same in every process."""
     packed = struct.pack(f"<{len(obs)}d", *obs)
     return hashlib.blake2b(packed, digest_size=8).hexdigest()
+
+
+def fingerprints_of(observations: Floats) -> list[str]:
+    """Return digests of B observations (B, n)."""
+    packed, size = observations.tobytes(), observations.itemsize * observations.shape[1]
+    digest = partial(hashlib.blake2b, digest_size=8)
+    return [digest(packed[at : at + size]).hexdigest() for at in range(0, len(packed), size)]

@@ -136,7 +136,7 @@ class Batcher:
             A future of the result; fails with a :class:`StateError`.
         """
         request = self.request(key, input, timeout_s, request_id, fingerprint)
-        self._queue(request)
+        self.enqueue(request)
         return request.response
 
     def request(
@@ -176,7 +176,7 @@ class Batcher:
             key = request.key
             held = self._engine.leases_of(key).owned(key)
             if held is None or key in stepping or self._queues.has(key):
-                self._queue(request)
+                self.enqueue(request)
             elif self._needs_step(request, held):
                 stepping[key] = held
                 now.append(request)
@@ -184,7 +184,8 @@ class Batcher:
             batch = now[at : at + MAX_BATCH]
             self._step_or_fail(batch, [stepping[request.key] for request in batch])
 
-    def _queue(self, request: Request) -> None:
+    def enqueue(self, request: Request) -> None:
+        """Queue one step behind those of the same state."""
         if self._queues.add(request):
             self._schedule()
         else:
@@ -243,8 +244,8 @@ class Batcher:
         except StateError as error:
             _fail(request.response, error)
             return False
-        committed = receipt.step <= held.committed
-        self._respond(request, held, StepResult(receipt.output, receipt.step), committed)
+        waits = receipt.step > held.committed and self._engine.responses_wait
+        self._respond(request, held, StepResult(receipt.output, receipt.step), waits)
         return False
 
     def _step_or_fail(self, requests: list[Request], held: list[HeldState]) -> None:
@@ -275,6 +276,7 @@ class Batcher:
         outputs: Sequence[Output | StateError],
         after: Array,
     ) -> None:
+        waits = self._engine.responses_wait
         for request, state, output, new in zip(requests, held, outputs, after, strict=True):
             if isinstance(output, StateError):
                 self._refuse_step(request, output)
@@ -284,7 +286,7 @@ class Batcher:
             if request.request_id is not None:
                 receipt = Receipt(request.request_id, request.fingerprint, result.step, output)
             self._engine.leases_of(request.key).advance(state, new.copy(), receipt)
-            self._respond(request, state, result)
+            self._respond(request, state, result, waits)
 
     def _refuse_step(self, request: Request, error: StateError) -> None:
         """Leave a step that the model refuses to the fallback, if there is one."""
@@ -298,18 +300,16 @@ class Batcher:
         """Queue a request that another batcher has not answered."""
         request.key = Key(request.key.run, request.entity).in_namespace(self._namespace)
         request.timer_started = False  # the timer of the other batcher knows its own keys only
-        self._queue(request)
+        self.enqueue(request)
 
-    def _respond(
-        self, request: Request, held: HeldState, result: StepResult, committed: bool = False
-    ) -> None:
+    def _respond(self, request: Request, held: HeldState, result: StepResult, waits: bool) -> None:
         """Answer a step that was made, now or when it is committed (invariant 9)."""
         request.stepped = True
-        if committed or not self._engine.leases_of(request.key).responses_wait():
+        if waits:
+            held.pending.append(PendingResponse(result.step, request.response, result))
+            self._commit_deadlines.add(request.response)
+        else:
             request.response.set_result(result)
-            return
-        held.pending.append(PendingResponse(result.step, request.response, result))
-        self._commit_deadlines.add(request.response)
 
     # Checkouts
 

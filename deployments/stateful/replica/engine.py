@@ -50,6 +50,11 @@ class StatefulEngine:
         """Return the leases under the authority of a key."""
         return self._shards[shard_of(key, len(self._shards)) if len(self._shards) > 1 else 0]
 
+    @property
+    def responses_wait(self) -> bool:
+        """Whether responses must wait for the commits of their steps (invariant 9)."""
+        return any(shard.responses_wait() for shard in self._shards)
+
     async def reset(self, run: str) -> None:
         """Clear a run in every replica; every step after the return starts from initial states.
 

@@ -497,6 +497,12 @@ class TestStatus:
             "/model_info",
             "/livez",
             "/readyz",
+            "/v2",
+            "/v2/health/live",
+            "/v2/health/ready",
+            "/v2/models/policy",
+            "/v2/models/policy/ready",
+            "/v2/models/policy/infer",
         }
         assert {"200", "400", "404", "422", "503"} <= paths["/predict_action"]["post"][
             "responses"

@@ -156,7 +156,12 @@ class SimulatedCluster:
                 request.outcome, request.ended = Outcome.REFUSED, loop.now
                 return
             number = first[0].number if first else request.number
-            response = replica.batcher.submit(key, number, request_id=request_id)
+            asked = replica.batcher.request(key, number, request_id=request_id)
+            response = asked.response
+            if request.number % 2:  # the ways of single requests and of batches meet
+                replica.batcher.submit_all([asked])
+            else:
+                replica.batcher.enqueue(asked)
             response.add_done_callback(ended, context=loop.environment.context.copy())
             if cancel_after_s is not None:
                 loop.call_later(cancel_after_s, response.cancel)

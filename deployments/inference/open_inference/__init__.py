@@ -1,0 +1,1 @@
+"""The Open Inference Protocol, version 2: how Triton and KServe clients call the policy."""

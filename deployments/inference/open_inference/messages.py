@@ -1,0 +1,249 @@
+"""Requests and responses of the Open Inference Protocol, version 2, in JSON and in binary.
+
+Sources: https://github.com/kserve/open-inference-protocol, and its extension for binary tensors,
+https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_binary_data.md
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from deployments.http.messages import JSON, Answer
+from deployments.inference.errors import InferenceError
+
+HEADER_LENGTH = b"inference-header-content-length"
+MAX_TENSORS = 16
+
+_LENGTH = struct.Struct("<I")
+_TYPES: dict[str, np.dtype[Any]] = {
+    "FP32": np.dtype("<f4"),
+    "INT32": np.dtype("<i4"),
+    "INT64": np.dtype("<i8"),
+    "UINT64": np.dtype("<u8"),
+}
+_NAMES = {dtype: name for name, dtype in _TYPES.items()}
+
+Values = NDArray[Any] | list[bytes]
+"""The elements of a tensor in one dimension; bytes for the data type BYTES."""
+
+Outputs = Mapping[str, NDArray[Any] | list[bytes]]
+
+
+class InvalidTensorError(InferenceError):
+    """The request is not one of the protocol; nothing was stepped."""
+
+    status = 400
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    name: str = Field(max_length=100)
+    parameters: dict[str, Any] = Field({}, max_length=MAX_TENSORS)
+
+
+class InputTensor(_Part):
+    """An input: ``data``, or as many bytes behind the header as a parameter says."""
+
+    shape: Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(max_length=8)]
+    datatype: str = Field(max_length=20)
+    data: list[Any] | None = None
+
+
+class OutputRequest(_Part):
+    """An output that is asked for."""
+
+
+class InferRequest(BaseModel):
+    """The JSON of an inference request."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    id: str | None = Field(None, max_length=200)
+    parameters: dict[str, Any] = Field({}, max_length=MAX_TENSORS)
+    inputs: Annotated[list[InputTensor], Field(min_length=1, max_length=MAX_TENSORS)]
+    outputs: Annotated[list[OutputRequest] | None, Field(max_length=MAX_TENSORS)] = None
+
+    def is_binary(self, output: OutputRequest) -> bool:
+        default = self.parameters.get("binary_data_output", False)
+        return bool(output.parameters.get("binary_data", default))
+
+
+class OutputTensor(_Part):
+    shape: list[int]
+    datatype: str
+    data: list[Any] | None = None
+
+
+class InferResponse(BaseModel):
+    """The JSON of an inference response."""
+
+    model_name: str
+    model_version: str
+    id: str | None = None
+    outputs: list[OutputTensor]
+
+
+class ProtocolError(BaseModel):
+    error: str
+
+
+_REQUEST = TypeAdapter(InferRequest)
+
+
+class Tensor(NamedTuple):
+    """An input.
+
+    Attributes:
+        values: as many as the shape says.
+    """
+
+    datatype: str
+    shape: tuple[int, ...]
+    values: Values
+
+
+def read_request(body: bytes, header_length: str | None) -> tuple[InferRequest, dict[str, Tensor]]:
+    """Read a request and its inputs by name.
+
+    Args:
+        header_length: bytes of the JSON at the beginning of the body; None for all.
+
+    Raises:
+        InvalidTensorError: it is not one of the protocol.
+    """
+    end = len(body)
+    if header_length is not None:
+        if not header_length.isdecimal() or int(header_length) > end:
+            raise InvalidTensorError(
+                f"Inference-Header-Content-Length is no number from 0 to {end}, the body's length"
+            )
+        end = int(header_length)
+    try:
+        request = _REQUEST.validator.validate_json(memoryview(body)[:end].tobytes())
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        where = ".".join(map(str, first["loc"])) or "body"
+        raise InvalidTensorError(f"{where}: {first['msg']}") from None
+    tensors: dict[str, Tensor] = {}
+    for part in request.inputs:
+        if part.name in tensors:
+            raise InvalidTensorError(f"The input {part.name!r} comes twice")
+        size = part.parameters.get("binary_data_size")
+        if size is None:
+            values = _from_json(part)
+        else:
+            if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+                raise InvalidTensorError(f"binary_data_size of {part.name!r} is no length in bytes")
+            if part.data is not None:
+                raise InvalidTensorError(f"{part.name!r} has data and binary_data_size")
+            if end + size > len(body):
+                raise InvalidTensorError(
+                    f"{part.name!r} has {len(body) - end} bytes, and binary_data_size is {size}"
+                )
+            values = _from_bytes(part, memoryview(body)[end : end + size])
+            end += size
+        wanted = math.prod(part.shape)
+        if len(values) != wanted:
+            raise InvalidTensorError(
+                f"{part.name!r} has {len(values)} values, and the shape {part.shape} has {wanted}"
+            )
+        tensors[part.name] = Tensor(part.datatype, tuple(part.shape), values)
+    if end != len(body):
+        raise InvalidTensorError(f"{len(body) - end} bytes follow the last tensor")
+    return request, tensors
+
+
+def _from_json(part: InputTensor) -> Values:
+    if part.data is None:
+        raise InvalidTensorError(f"{part.name!r} has neither data nor binary_data_size")
+    values: Sequence[Any] = part.data
+    while values and isinstance(values[0], list):  # row-major, and nested or not
+        if not all(isinstance(each, list) for each in values):
+            raise InvalidTensorError(f"The data of {part.name!r} are no tensor")
+        values = list(chain.from_iterable(values))
+    kinds = set(map(type, values))
+    if part.datatype == "BYTES" and kinds <= {str}:
+        return [each.encode() for each in values]
+    if part.datatype != "BYTES" and kinds <= ({int, float} if _dtype(part).kind == "f" else {int}):
+        try:
+            with np.errstate(over="ignore"):  # what is infinite then is refused later
+                return np.array(values, _dtype(part))
+        except OverflowError:
+            pass
+    raise InvalidTensorError(f"The data of {part.name!r} are not {part.datatype}")
+
+
+def _from_bytes(part: InputTensor, data: memoryview) -> Values:
+    if part.datatype != "BYTES":
+        dtype = _dtype(part)
+        if len(data) % dtype.itemsize:
+            raise InvalidTensorError(
+                f"{part.name!r} has {len(data)} bytes, no multiple of {dtype.itemsize}"
+            )
+        return np.frombuffer(data, dtype)
+    raw, values, at, end = data.tobytes(), [], 0, len(data)
+    read = _LENGTH.unpack_from
+    while at + 4 <= end:
+        begin = at + 4
+        at = begin + read(raw, at)[0]
+        values.append(raw[begin:at])
+    if at != end:
+        raise InvalidTensorError(f"The bytes of {part.name!r} are cut short")
+    return values
+
+
+def _dtype(part: InputTensor) -> np.dtype[Any]:
+    try:
+        return _TYPES[part.datatype]
+    except KeyError:
+        known = ", ".join((*_TYPES, "BYTES"))
+        raise InvalidTensorError(
+            f"{part.name!r} has the datatype {part.datatype[:20]!r}; known: {known}"
+        ) from None
+
+
+def render_response(head: Mapping[str, Any], request: InferRequest, outputs: Outputs) -> Answer:
+    """Render outputs in the form and order that the request asks for.
+
+    Args:
+        head: model, version and id.
+        outputs: by name; all of them where the request names none.
+    """
+    described, blobs = [], []
+    for output in request.outputs or [OutputRequest(name=name) for name in outputs]:
+        values = outputs[output.name]
+        if isinstance(values, list):
+            form = {"datatype": "BYTES", "shape": [len(values)]}
+        else:
+            form = {"datatype": _NAMES[values.dtype], "shape": list(values.shape)}
+        part: dict[str, Any] = {"name": output.name, **form}
+        if request.is_binary(output):
+            blobs.append(_packed(values) if isinstance(values, list) else values.tobytes())
+            part["parameters"] = {"binary_data_size": len(blobs[-1])}
+        elif isinstance(values, list):
+            part["data"] = [each.decode() for each in values]
+        else:
+            part["data"] = values.ravel().tolist()
+        described.append(part)
+    header = json.dumps({**head, "outputs": described}).encode()
+    if not blobs:
+        return 200, header, (JSON,)
+    headers = (
+        (b"content-type", b"application/octet-stream"),
+        (HEADER_LENGTH, b"%d" % len(header)),
+    )
+    return 200, b"".join((header, *blobs)), headers
+
+
+def _packed(values: list[bytes]) -> bytes:
+    return b"".join(part for each in values for part in (_LENGTH.pack(len(each)), each))

@@ -1,0 +1,174 @@
+"""The policy as a model of the Open Inference Protocol, with sequences as Triton has them.
+
+A sequence is a run. ``sequence_start`` resets it before its first step, ``sequence_end`` after its
+last one, and a step of a sequence that was not started is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Sequence
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from starlette.exceptions import HTTPException
+from starlette.types import Scope
+
+from deployments.http import errors as detail_errors
+from deployments.http.errors import RefusedError
+from deployments.http.messages import JSON_HEADERS, RAW_KEY_HEADER, RAW_RUN_HEADER, Answer
+from deployments.http.probes import Probes
+from deployments.http.request import header
+from deployments.inference.errors import InferenceError, refusal_of
+from deployments.inference.open_inference.messages import (
+    HEADER_LENGTH,
+    InferRequest,
+    InvalidTensorError,
+    Outputs,
+    read_request,
+    render_response,
+)
+from deployments.inference.open_inference.steps import INPUTS, Reader
+from deployments.inference.service import InferenceService, Result, request_id_of, run_of
+from deployments.stateful.replica.queues import StepResult
+
+MODEL, VERSION = "policy", "1"
+OUTPUTS = {
+    "action": ("INT32", [-1]),
+    "confidence": ("FP32", [-1]),
+    "step": ("INT64", [-1]),
+    "status": ("INT32", [-1]),
+    "code": ("BYTES", [-1]),
+}
+_MAX_RESETS = 64  # at once
+
+
+class FailedRowError(InferenceError):
+    """A row failed, and the request does not ask for the output that would say so."""
+
+    def __init__(self, row: int, error: InferenceError) -> None:
+        super().__init__(f"Row {row}: {error}. The output 'status' tells of each row.")
+        self.status, self.code = error.status, error.code
+        self.retry_after_s = error.retry_after_s
+
+
+def speaks_protocol(scope: Scope) -> bool:
+    """Return whether the path of a request is one of the protocol."""
+    path = scope["path"].removeprefix(scope.get("root_path", ""))
+    return bool(path == "/v2" or path.startswith("/v2/"))
+
+
+def render_error(scope: Scope, error: Exception) -> Answer:
+    """Render an error as ``{"error": …}``."""
+    if isinstance(error, HTTPException) and error.status_code == 404:
+        error = HTTPException(404, f"The only model is {MODEL!r}, and its version {VERSION!r}")
+    elif not isinstance(error, RefusedError | HTTPException):
+        error = refusal_of(error)
+    status, body, headers = detail_errors.render_error(scope, error)
+    return status, json.dumps({"error": json.loads(body)["detail"]}).encode(), headers
+
+
+class OpenInference:
+    """Handlers around a service. Their docstrings are in the OpenAPI document."""
+
+    def __init__(self, service: InferenceService, probes: Probes) -> None:
+        self._service = service
+        self._probes = probes
+        self._reader = Reader(service.network)
+
+    async def server(self, scope: Scope, body: bytes) -> Answer:
+        """Return the server's name, version and extensions."""
+        return _answer(
+            {
+                "name": "greenwave",
+                "version": version("greenwave"),
+                "extensions": ["binary_tensor_data", "sequence"],
+            }
+        )
+
+    async def live(self, scope: Scope, body: bytes) -> Answer:
+        """Return 200 while the process answers."""
+        return _answer({"live": True})
+
+    async def ready(self, scope: Scope, body: bytes) -> Answer:
+        """Return 200 while this replica has all that its work needs, otherwise 503."""
+        status, _, _ = await self._probes.readyz(scope, body)
+        return _answer({"ready": status == 200}, status)
+
+    async def model(self, scope: Scope, body: bytes) -> Answer:
+        """Return the model's inputs and outputs; -1 stands for rows, and for values in a row."""
+        tensors = {
+            kind: [
+                {"name": name, "datatype": datatype, "shape": shape}
+                for name, (datatype, shape) in table.items()
+            ]
+            for kind, table in (("inputs", INPUTS), ("outputs", OUTPUTS))
+        }
+        return _answer(
+            {"name": MODEL, "versions": [VERSION], "platform": "greenwave_gru", **tensors}
+        )
+
+    async def model_ready(self, scope: Scope, body: bytes) -> Answer:
+        """Return 200 while a policy is loaded, otherwise 503."""
+        loaded = self._service.policies.loaded
+        return _answer({"name": MODEL, "ready": loaded}, 200 if loaded else 503)
+
+    async def infer(self, scope: Scope, body: bytes) -> Answer:
+        """Make a step for each row; the rows may belong to different runs and junctions.
+
+        A row that fails has an HTTP status other than 200 in the output `status`, and -1 as action
+        and step. A request that asks for other outputs alone fails as a whole then.
+        """
+        if header(scope, b"content-encoding") not in (None, "identity"):
+            raise InvalidTensorError("Compressed bodies are not supported")
+        request, inputs = read_request(body, header(scope, HEADER_LENGTH))
+        for output in request.outputs or ():
+            if output.name not in OUTPUTS:
+                known = ", ".join(OUTPUTS)
+                raise InvalidTensorError(f"There is no output {output.name!r}; there are {known}")
+        run = run_of(header(scope, RAW_RUN_HEADER), None)
+        key = request_id_of(header(scope, RAW_KEY_HEADER))
+        steps = self._reader.read(request, inputs, run, key)
+        if steps.starts:
+            await self._reset(steps.runs)
+        results = await self._service.predict_many(steps.wanted)
+        if steps.ends:
+            await self._reset(steps.runs)
+        head = {"model_name": MODEL, "model_version": VERSION}
+        if request.id is not None:
+            head["id"] = request.id
+        return render_response(head, request, _outputs(request, results))
+
+    async def _reset(self, runs: Iterable[str]) -> None:
+        some = asyncio.Semaphore(_MAX_RESETS)
+
+        async def reset(run: str) -> None:
+            async with some:
+                await self._service.reset(run)
+
+        await asyncio.gather(*map(reset, runs))
+
+
+def _outputs(request: InferRequest, results: Sequence[Result]) -> Outputs:
+    failures = [(row, each) for row, each in enumerate(results) if isinstance(each, InferenceError)]
+    if failures and request.outputs and "status" not in {each.name for each in request.outputs}:
+        raise FailedRowError(*failures[0])
+    steps = [
+        each if isinstance(each, StepResult) else StepResult((-1, 0.0), -1) for each in results
+    ]
+    status, codes = np.full(len(results), 200, np.int32), [b""] * len(results)
+    for row, error in failures:
+        status[row], codes[row] = error.status, (error.code or "").encode()
+    return {
+        "action": np.array([each.output[0] for each in steps], np.int32),
+        "confidence": np.array([each.output[1] for each in steps], np.float32),
+        "step": np.array([each.step for each in steps], np.int64),
+        "status": status,
+        "code": codes,
+    }
+
+
+def _answer(content: dict[str, Any], status: int = 200) -> Answer:
+    return status, json.dumps(content).encode(), JSON_HEADERS

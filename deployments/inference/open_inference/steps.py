@@ -1,0 +1,193 @@
+"""What a request of the protocol asks the policy for: a step for each row of its inputs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from deployments.http.messages import DEFAULT_RUN, NOT_A_RUN_ID, is_name
+from deployments.inference.errors import (
+    InvalidKeyError,
+    InvalidRunError,
+    TooManyKeysError,
+    UnknownJunctionError,
+)
+from deployments.inference.open_inference.messages import InferRequest, InvalidTensorError, Tensor
+from deployments.inference.policy_model import fingerprints_of
+from deployments.inference.service import Wanted
+from deployments.stateful.protocol import MAX_RECEIPTS
+from models.networks.network import Junction, Network
+from models.policy.step import Floats
+
+MAX_ROWS = 4096
+INPUTS = {
+    "observation": ("FP32", [-1, -1]),
+    "junction": ("BYTES", [-1]),
+    "agent_index": ("INT32", [-1]),
+    "run": ("BYTES", [-1]),
+    "request_id": ("BYTES", [-1]),
+}
+_ALSO = {"run": "UINT64"}
+
+
+class Steps(NamedTuple):
+    """The steps of one request.
+
+    Attributes:
+        runs: whose states are stepped, each once.
+        starts, ends: whether the runs are reset before the first step, and after the last one.
+    """
+
+    wanted: list[Wanted]
+    runs: list[str]
+    starts: bool
+    ends: bool
+
+
+class Reader:
+    """Reads the inputs of a network's policy.
+
+    Raises:
+        InferenceError: by ``read``; nothing was stepped.
+    """
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._agents = list(network.junctions.values())
+        self._by_name = {each.id.encode(): each for each in self._agents}
+
+    def read(
+        self,
+        request: InferRequest,
+        inputs: Mapping[str, Tensor],
+        run: str | None = None,
+        key: str | None = None,
+    ) -> Steps:
+        """Return the steps that a request asks for.
+
+        Args:
+            run: of the rows, if the request names none.
+            key: idempotency key of the request; row N without one has the key ``KEY.N``.
+        """
+        observations = self._observations(inputs)
+        n_rows = len(observations)
+        for name, tensor in inputs.items():
+            _check_form(name, tensor, n_rows)
+        sequence = _sequence_of(request)
+        starts, ends = _flag(request, "sequence_start"), _flag(request, "sequence_end")
+        if (starts or ends) and sequence is None and "run" not in inputs:
+            raise InvalidTensorError(
+                "sequence_start and sequence_end need a sequence_id, or the input 'run'"
+            )
+        junctions = self._junctions(inputs)
+        runs = _runs_of(inputs.get("run"), sequence, run, n_rows)
+        keys: list[str] | list[None] = [None] * n_rows
+        fingerprints = [""] * n_rows
+        if "request_id" in inputs or key is not None:
+            keys = _keys_of(inputs.get("request_id"), key, n_rows)
+            fingerprints = fingerprints_of(observations)
+            if n_rows > MAX_RECEIPTS:
+                counts = Counter(zip(runs, (each.agent_index for each in junctions), strict=True))
+                if max(counts.values()) > MAX_RECEIPTS:
+                    raise TooManyKeysError()
+        continues = [sequence is not None and not starts] * n_rows
+        columns = runs, junctions, observations, keys, fingerprints, continues
+        wanted = list(map(Wanted._make, zip(*columns, strict=True)))
+        return Steps(wanted, list(dict.fromkeys(runs)), starts, ends)
+
+    def _observations(self, inputs: Mapping[str, Tensor]) -> Floats:
+        tensor = inputs.get("observation")
+        if tensor is None:
+            raise InvalidTensorError("The input 'observation' is missing")
+        if tensor.datatype != "FP32" or len(tensor.shape) != 2:
+            raise InvalidTensorError("'observation' is FP32, with a row for each step")
+        n_rows, n_values = tensor.shape
+        if not 1 <= n_rows <= MAX_ROWS:
+            raise InvalidTensorError(f"'observation' has {n_rows} rows, expected 1 to {MAX_ROWS}")
+        if n_values > self._network.max_obs:
+            raise InvalidTensorError(
+                f"'observation' has {n_values} values in a row, expected <= {self._network.max_obs}"
+            )
+        observations: Floats = np.asarray(tensor.values).reshape(n_rows, n_values)
+        finite = np.isfinite(observations).all(axis=1)
+        if not finite.all():
+            raise InvalidTensorError(f"'observation' is not finite in row {finite.argmin()}")
+        return observations
+
+    def _junctions(self, inputs: Mapping[str, Tensor]) -> list[Junction]:
+        named, indexed = inputs.get("junction"), inputs.get("agent_index")
+        if (named is None) == (indexed is None):
+            raise InvalidTensorError("One of the inputs 'junction' and 'agent_index' is needed")
+        if indexed is not None:
+            indices = np.asarray(indexed.values)
+            if indices.min() < 0 or indices.max() >= len(self._agents):
+                raise InvalidTensorError(
+                    f"An agent_index is 0 to {len(self._agents) - 1} in this network"
+                )
+            return [self._agents[index] for index in indices.tolist()]
+        assert named is not None
+        try:
+            return [self._by_name[name] for name in named.values]
+        except KeyError as unknown:
+            name = unknown.args[0].decode(errors="replace")
+            raise UnknownJunctionError(name, self._network) from None
+
+
+def _check_form(name: str, tensor: Tensor, n_rows: int) -> None:
+    if name not in INPUTS:
+        raise InvalidTensorError(f"There is no input {name[:50]!r}; there are {', '.join(INPUTS)}")
+    datatype, _ = INPUTS[name]
+    if tensor.datatype not in (datatype, _ALSO.get(name)):
+        raise InvalidTensorError(f"{name!r} is {datatype}, not {tensor.datatype}")
+    if name != "observation" and tensor.shape not in ((n_rows,), (n_rows, 1)):
+        raise InvalidTensorError(
+            f"{name!r} has the shape {list(tensor.shape)}, and 'observation' {n_rows} rows"
+        )
+
+
+def _sequence_of(request: InferRequest) -> str | None:
+    """Return the sequence as a run; 0 and the empty name are none, as for Triton."""
+    sequence = request.parameters.get("sequence_id", 0)
+    if isinstance(sequence, bool) or not isinstance(sequence, int | str):
+        raise InvalidTensorError("sequence_id is neither a number nor a name")
+    if not sequence:
+        return None
+    return _run(str(sequence).encode())
+
+
+def _flag(request: InferRequest, name: str) -> bool:
+    value = request.parameters.get(name, False)
+    if not isinstance(value, bool):
+        raise InvalidTensorError(f"{name} is neither true nor false")
+    return value
+
+
+def _runs_of(named: Tensor | None, sequence: str | None, run: str | None, n_rows: int) -> list[str]:
+    if named is None:
+        return [sequence or run or DEFAULT_RUN] * n_rows
+    if sequence is not None:
+        raise InvalidTensorError("Both sequence_id and the input 'run' name runs")
+    if isinstance(named.values, list):
+        return [_run(name) for name in named.values]
+    return list(map(str, named.values.tolist()))
+
+
+@lru_cache(maxsize=16_384)  # a simulation has the same runs in all of its calls
+def _run(name: bytes) -> str:
+    text = name.decode(errors="replace")
+    if not is_name(text):
+        raise InvalidRunError(NOT_A_RUN_ID)
+    return text
+
+
+def _keys_of(given: Tensor | None, key: str | None, n_rows: int) -> list[str]:
+    if given is None:
+        return [f"{key}.{row}" for row in range(n_rows)]
+    keys = [each.decode(errors="replace") for each in given.values]
+    if not all(map(is_name, keys)):
+        raise InvalidKeyError()
+    return keys

@@ -1,0 +1,318 @@
+"""The Open Inference Protocol on the inference service: forms, sequences and errors."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from deployments.http.probes import Probes
+from deployments.inference.api import create_app
+from deployments.inference.open_inference.steps import MAX_ROWS
+from models.networks.shipped import JUNCTIONS
+from tests.unit.inference.policies import BIG, REFERENCE, SMALL, observations
+from tests.unit.inference.serving import FakeService, client_of
+
+INFER = "/v2/models/policy/infer"
+NAMES = [name.encode() for name in JUNCTIONS]
+
+
+def tensor(name: str, datatype: str, data: list[Any], shape: list[int] | None = None) -> Any:
+    return {"name": name, "datatype": datatype, "shape": shape or [len(data)], "data": data}
+
+
+def body_of(*junctions: str, obs: Any = (0.5, 0.25), **more: Any) -> dict[str, Any]:
+    n_rows = len(junctions)
+    return {
+        "inputs": [
+            tensor("observation", "FP32", [list(obs)] * n_rows, [n_rows, len(obs)]),
+            tensor("junction", "BYTES", list(junctions)),
+        ],
+        **more,
+    }
+
+
+def with_input(body: dict[str, Any], *inputs: Any) -> dict[str, Any]:
+    return {**body, "inputs": [*body["inputs"], *inputs]}
+
+
+def packed(values: list[bytes]) -> bytes:
+    return b"".join(struct.pack("<I", len(each)) + each for each in values)
+
+
+def outputs_of(response: httpx.Response) -> dict[str, Any]:
+    assert response.status_code == 200, response.text
+    return {each["name"]: each["data"] for each in response.json()["outputs"]}
+
+
+async def infer(client: httpx.AsyncClient, body: dict[str, Any], **headers: str) -> Any:
+    return outputs_of(await client.post(INFER, json=body, headers=headers))
+
+
+async def refusal_of(client: httpx.AsyncClient, body: Any, **options: Any) -> tuple[int, str]:
+    response = await client.post(INFER, json=body, **options)
+    assert response.json().keys() == {"error"}, response.text
+    return response.status_code, response.json()["error"]
+
+
+async def test_it_says_what_there_is(client):
+    server, model = (await client.get("/v2")).json(), (await client.get("/v2/models/policy")).json()
+    assert server["name"] == "greenwave"
+    assert server["extensions"] == ["binary_tensor_data", "sequence"]
+    assert model["versions"] == ["1"]
+    assert {each["name"] for each in model["inputs"]} > {"observation", "junction", "run"}
+    assert model == (await client.get("/v2/models/policy/versions/1")).json()
+    for path in ("/v2/health/live", "/v2/health/ready", "/v2/models/policy/ready"):
+        assert (await client.get(path)).status_code == 200
+
+
+async def test_without_a_policy_it_lives_and_is_not_ready(empty_service):
+    probes = Probes(checks=empty_service.checks())
+    async with client_of(create_app(empty_service, probes)) as client:
+        assert (await client.get("/v2/health/live")).status_code == 200
+        for path in ("/v2/health/ready", "/v2/models/policy/ready"):
+            assert (await client.get(path)).status_code == 503
+        outputs = await infer(client, body_of(SMALL))
+        assert (outputs["status"], outputs["code"]) == ([503], ["model_not_loaded"])
+
+
+async def test_steps_are_those_of_the_formulas_in_json(client):
+    wanted = observations(10, size=JUNCTIONS[BIG].obs_size)
+    expected = REFERENCE.replay(BIG, wanted)
+    for n, (obs, (action, confidence)) in enumerate(zip(wanted, expected, strict=True)):
+        outputs = await infer(client, body_of(BIG, obs=obs))
+        assert outputs["action"] == [action]
+        assert outputs["confidence"] == pytest.approx([confidence], abs=1e-4)
+        assert (outputs["step"], outputs["status"], outputs["code"]) == ([n + 1], [200], [""])
+
+
+async def test_binary_tensors_have_the_answers_of_json(client):
+    rows = np.array(observations(50, size=8), np.float32)[:, :8]
+    blobs = [rows.tobytes(), packed([SMALL.encode()] * 50)]
+    described = [("observation", "FP32", [50, 8]), ("junction", "BYTES", [50])]
+    header = json.dumps(
+        {
+            "inputs": [
+                {
+                    "name": name,
+                    "datatype": datatype,
+                    "shape": shape,
+                    "parameters": {"binary_data_size": len(blob)},
+                }
+                for (name, datatype, shape), blob in zip(described, blobs, strict=True)
+            ],
+            "parameters": {"binary_data_output": True},
+        }
+    ).encode()
+    response = await client.post(
+        INFER,
+        content=header + b"".join(blobs),
+        headers={"Inference-Header-Content-Length": str(len(header)), "X-Simulation-Run": "b"},
+    )
+    assert response.status_code == 200, response.text
+    end = int(response.headers["inference-header-content-length"])
+    outputs = {each["name"]: each for each in json.loads(response.content[:end])["outputs"]}
+    actions = np.frombuffer(response.content[end : end + 200], "<i4")
+    sizes = [each["parameters"]["binary_data_size"] for each in outputs.values()]
+    assert sizes == [4 * 50, 4 * 50, 8 * 50, 4 * 50, 4 * 50]
+    assert end + sum(sizes) == len(response.content)
+    one_by_one = [
+        (await infer(client, body_of(SMALL, obs=row.tolist()), **{"X-Simulation-Run": "j"}))
+        for row in rows
+    ]
+    assert actions.tolist() == [each["action"][0] for each in one_by_one]
+
+
+async def test_rows_of_one_state_are_stepped_in_their_order_and_runs_are_apart(client):
+    runs = tensor("run", "BYTES", ["a", "b", "a", "a"])
+    outputs = await infer(client, with_input(body_of(SMALL, SMALL, SMALL, BIG), runs))
+    assert outputs["step"] == [1, 1, 2, 1]
+    numbers = tensor("run", "UINT64", [7, 2**64 - 1])
+    outputs = await infer(client, with_input(body_of(SMALL, SMALL), numbers))
+    assert outputs["step"] == [1, 1]
+    outputs = await infer(client, body_of(SMALL), **{"X-Simulation-Run": "7"})
+    assert outputs["step"] == [2]
+
+
+async def test_agent_indices_name_junctions(client):
+    body = body_of(SMALL)
+    body["inputs"][1] = tensor("agent_index", "INT32", [JUNCTIONS[SMALL].agent_index])
+    assert (await infer(client, body))["step"] == [1]
+    assert (await infer(client, body_of(SMALL)))["step"] == [2]
+
+
+async def test_a_repeated_request_makes_no_step(client):
+    ids = tensor("request_id", "BYTES", ["k1", "k2"])
+    body = with_input(body_of(SMALL, SMALL), ids)
+    first = await infer(client, body)
+    assert await infer(client, body) == first
+    assert first["step"] == [1, 2]
+    keyed = [await infer(client, body_of(SMALL, BIG), **{"Idempotency-Key": "k"}) for _ in "ab"]
+    assert keyed[0] == keyed[1]
+    other = await infer(client, with_input(body_of(SMALL, SMALL, obs=[0.1]), ids))
+    assert (other["status"], other["code"]) == ([422, 422], ["key_reused"] * 2)
+    assert (await infer(client, body_of(SMALL)))["step"] == [4]
+
+
+async def test_a_sequence_starts_goes_on_and_ends(client):
+    def step(**parameters: Any) -> Any:
+        return infer(client, body_of(SMALL, parameters={"sequence_id": 42, **parameters}))
+
+    assert (await step())["status"] == [400]
+    assert (await step(sequence_start=True))["step"] == [1]
+    assert (await step())["step"] == [2]
+    assert (await step(sequence_start=True))["step"] == [1]
+    assert (await step(sequence_end=True))["step"] == [2]
+    outputs = await step()
+    assert (outputs["action"], outputs["step"], outputs["status"]) == ([-1], [-1], [400])
+    named = body_of(SMALL, parameters={"sequence_id": "x", "sequence_start": True})
+    assert (await infer(client, named))["step"] == [1]
+
+
+async def test_a_row_that_fails_spoils_no_other_if_its_status_is_asked_for(client, service):
+    huge = float(np.finfo(np.float32).max)
+    body = body_of(SMALL, SMALL)
+    body["inputs"][0] = tensor("observation", "FP32", [[huge] * 8, [0.5] * 8], [2, 8])
+    runs = tensor("run", "BYTES", ["large", "fine"])
+    outputs = await infer(client, with_input(body, runs))
+    assert (outputs["status"], outputs["step"]) == ([422, 200], [-1, 1])
+    alone = with_input({**body, "outputs": [{"name": "action"}]}, runs)
+    status, message = await refusal_of(client, alone)
+    assert status == 422
+    assert message.startswith("Row 0: obs_data is so large")
+    assert (await infer(client, {**alone, "outputs": [{"name": "status"}]})).keys() == {"status"}
+
+
+async def test_the_outputs_are_those_that_are_asked_for(client):
+    wanted = [{"name": "step"}, {"name": "action", "parameters": {"binary_data": True}}]
+    response = await client.post(INFER, json=body_of(SMALL, outputs=wanted, id="mine"))
+    end = int(response.headers["inference-header-content-length"])
+    answer = json.loads(response.content[:end])
+    assert (answer["id"], answer["model_name"], answer["model_version"]) == ("mine", "policy", "1")
+    assert answer["outputs"][0] == tensor("step", "INT64", [1])
+    assert answer["outputs"][1]["parameters"] == {"binary_data_size": 4}
+    assert len(response.content) == end + 4
+
+
+OBSERVATION = tensor("observation", "FP32", [[0.5]], [1, 1])
+JUNCTION = tensor("junction", "BYTES", [SMALL])
+BAD = {
+    "no JSON": b"{",
+    "no inputs": {"inputs": []},
+    "no observation": {"inputs": [JUNCTION]},
+    "no junction": {"inputs": [OBSERVATION]},
+    "junction and index": with_input(body_of(SMALL), tensor("agent_index", "INT32", [0])),
+    "an unknown input": with_input(body_of(SMALL), tensor("speed", "FP32", [0.5])),
+    "an input twice": with_input(body_of(SMALL), JUNCTION),
+    "an unknown output": body_of(SMALL, outputs=[{"name": "speed"}]),
+    "another datatype": {"inputs": [tensor("observation", "FP64", [[0.5]], [1, 1]), JUNCTION]},
+    "indices as floats": {"inputs": [OBSERVATION, tensor("agent_index", "INT32", [0.5])]},
+    "an index too large": {"inputs": [OBSERVATION, tensor("agent_index", "INT32", [5])]},
+    "an index below zero": {"inputs": [OBSERVATION, tensor("agent_index", "INT32", [-1])]},
+    "more than 32 bits": {"inputs": [OBSERVATION, tensor("agent_index", "INT32", [2**32])]},
+    "texts for numbers": {"inputs": [tensor("observation", "FP32", ["0.5"], [1, 1]), JUNCTION]},
+    "numbers for texts": {"inputs": [OBSERVATION, tensor("junction", "BYTES", [7])]},
+    "truth values": {"inputs": [tensor("observation", "FP32", [True], [1, 1]), JUNCTION]},
+    "rows of two lengths": {
+        "inputs": [tensor("observation", "FP32", [[0.5], [0.5, 1]], [2, 2]), JUNCTION]
+    },
+    "one axis": {"inputs": [tensor("observation", "FP32", [0.5]), JUNCTION]},
+    "too few values": {"inputs": [tensor("observation", "FP32", [0.5], [1, 2]), JUNCTION]},
+    "too many values": body_of(SMALL, obs=[0.5] * 20),
+    "more junctions than rows": {"inputs": [OBSERVATION, tensor("junction", "BYTES", [SMALL] * 2)]},
+    "no rows": {"inputs": [tensor("observation", "FP32", [], [0, 8]), JUNCTION]},
+    "too large a number": body_of(SMALL, obs=[1e39]),
+    "a run of a wrong form": with_input(body_of(SMALL), tensor("run", "BYTES", ["a b"])),
+    "a key of a wrong form": with_input(body_of(SMALL), tensor("request_id", "BYTES", [""])),
+    "a run and a sequence": with_input(
+        body_of(SMALL, parameters={"sequence_id": 1}), tensor("run", "BYTES", ["a"])
+    ),
+    "a start of nothing": body_of(SMALL, parameters={"sequence_start": True}),
+    "a flag that is none": body_of(SMALL, parameters={"sequence_id": 1, "sequence_end": 1}),
+    "a sequence that is a list": body_of(SMALL, parameters={"sequence_id": [1]}),
+    "a sequence of a wrong form": body_of(SMALL, parameters={"sequence_id": "a b"}),
+    "65 keys of one junction": with_input(
+        body_of(*[SMALL] * 65), tensor("request_id", "BYTES", [str(n) for n in range(65)])
+    ),
+    "too many rows": body_of(*[SMALL] * (MAX_ROWS + 1), obs=[0.5]),
+}
+
+
+@pytest.mark.parametrize("body", BAD.values(), ids=list(BAD))
+async def test_a_bad_request_is_refused_in_a_sentence_and_steps_nothing(body):
+    fake = FakeService()
+    async with client_of(create_app(fake)) as client:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        response = await client.post(INFER, content=content)
+    assert response.status_code in (400, 422), response.text
+    assert len(response.json()["error"]) > 10
+    assert not fake.steps
+
+
+JSON_OF_BINARY = {
+    "inputs": [
+        {"name": "observation", "datatype": "FP32", "shape": [1, 1]},
+        {"name": "junction", "datatype": "BYTES", "shape": [1]},
+    ]
+}
+VALUE, NAME = struct.pack("<f", 0.5), packed([SMALL.encode()])
+CUT = {
+    "values cut short": ((4, len(NAME)), VALUE[:2]),
+    "a name cut short": ((4, len(NAME) - 1), VALUE + NAME[:-1]),
+    "sizes beyond the body": ((4, 2**40), VALUE + NAME),
+    "a size below zero": ((4, -1), VALUE + NAME),
+    "bytes that belong to no tensor": ((4, len(NAME)), VALUE + NAME + b"x"),
+    "not a multiple": ((3, len(NAME)), VALUE[:3] + NAME),
+    "a length beyond the tensor": ((4, 8), VALUE + b"\xff\xff\xff\xff1234"),
+    "not finite": ((4, len(NAME)), struct.pack("<f", np.nan) + NAME),
+}
+
+
+@pytest.mark.parametrize(("sizes", "blobs"), CUT.values(), ids=list(CUT))
+async def test_bad_binary_tensors_are_refused_in_a_sentence(sizes, blobs):
+    fake = FakeService()
+    inputs = [
+        {**each, "parameters": {"binary_data_size": size}}
+        for each, size in zip(JSON_OF_BINARY["inputs"], sizes, strict=True)
+    ]
+    header = json.dumps({"inputs": inputs}).encode()
+    async with client_of(create_app(fake)) as client:
+        for length in (str(len(header)), "-1", str(10**9), "x"):
+            response = await client.post(
+                INFER,
+                content=header + blobs,
+                headers={"Inference-Header-Content-Length": length},
+            )
+            assert response.status_code == 400, response.text
+            assert len(response.json()["error"]) > 10
+    assert not fake.steps
+
+
+async def test_unknown_names_are_refused_in_the_form_of_the_protocol(client):
+    status, message = await refusal_of(client, body_of("nowhere"))
+    assert (status, message.split(".")[0]) == (404, "Unknown junction 'nowhere'")
+    for path in ("/v2/models/other/infer", "/v2/models/policy/versions/2/infer"):
+        response = await client.post(path, json=body_of(SMALL))
+        assert response.status_code == 404
+        assert response.json() == {"error": "The only model is 'policy', and its version '1'"}
+    compressed = await refusal_of(client, body_of(SMALL), headers={"content-encoding": "gzip"})
+    assert compressed == (400, "Compressed bodies are not supported")
+
+
+async def test_random_bytes_are_refused(client):
+    rng = np.random.default_rng(1)
+    header = json.dumps(JSON_OF_BINARY).encode()
+    for n in range(200):
+        body = bytearray(header + VALUE + NAME)
+        for at in rng.integers(len(body), size=1 + n % 8):
+            body[at] = rng.integers(256)
+        response = await client.post(
+            INFER,
+            content=bytes(body),
+            headers={"Inference-Header-Content-Length": str(len(header))},
+        )
+        assert response.status_code in (400, 404, 422), response.text
