@@ -6,17 +6,22 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import Body, FastAPI
+from fastapi import Body, FastAPI, Request, Response
 from fastapi.responses import HTMLResponse
 from starlette.types import Scope
 
 from deployments.http.access_log import AccessLog
 from deployments.http.docs import add_docs, page_headers
-from deployments.http.errors import ErrorBody, declared_code, declared_detail_errors
+from deployments.http.errors import (
+    ErrorBody,
+    RefusedError,
+    declared_code,
+    declared_detail_errors,
+)
 from deployments.http.fast_routes import FastRoutes
 from deployments.http.messages import Answer, IdempotencyKey, Run
 from deployments.http.probes import Probes
-from deployments.http.request import BearerGuard
+from deployments.http.request import BearerGuard, BodyReader
 from deployments.inference.described import describe
 from deployments.inference.open_inference import routes as open_inference
 from deployments.inference.open_inference.messages import (
@@ -26,6 +31,14 @@ from deployments.inference.open_inference.messages import (
 )
 from deployments.inference.open_inference.routes import OpenInference, speaks_protocol
 from deployments.inference.routes import Routes, render_error
+from deployments.inference.runs import (
+    MAX_FILE,
+    ForkRequest,
+    RunInfo,
+    RunList,
+    Runs,
+    RunSteps,
+)
 from deployments.inference.schemas import (
     BatchRequest,
     BatchResponse,
@@ -44,6 +57,8 @@ from models.networks.shipped import is_shipped
 
 MAX_BODY = 64 * 1024  # bytes
 MAX_BATCH_BODY = 2 * 1024 * 1024  # a thousand predictions
+MAX_FILES = 4  # of runs that may be arriving at the same time
+FILE_TYPE = "application/octet-stream"
 
 _LANDING_PAGE = Path(__file__).with_name("landing.html")
 _DESCRIPTION = """One trained multi-agent recurrent policy that controls a network's road junctions.
@@ -53,7 +68,8 @@ Each junction has a hidden state per simulation run, kept between calls."""
 def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     descriptions = {
         400: "Too many values, or a run id or an idempotency key of a wrong form",
-        404: "Unknown junction",
+        404: "Unknown junction or run",
+        409: "Another policy answers the run",
         422: "Not the documented form, or numbers out of range; of one step also an idempotency "
         "key that was used with another observation",
         500: "A defect; the state may have changed or not",
@@ -103,6 +119,8 @@ def create_app(
     probes = probes or Probes()
     _add_open_inference(fast, OpenInference(service, probes))
     probes.add_to(fast)
+    _add_run_routes(app, Runs(service))
+    app.add_exception_handler(RefusedError, _respond_to)
     if not is_shipped(service.network):
         describe(app, service.network)
     landing_page = _LANDING_PAGE.read_text(encoding="utf-8")
@@ -173,6 +191,65 @@ def _add_prediction_routes(fast: FastRoutes, routes: Routes) -> None:
         summary="A new run: zeros for every junction",
         tags=["prediction"],
     )
+
+
+def _run_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    errors = _errors(*statuses)
+    errors[422]["model"] = InvalidBody | KeyReused | ErrorBody
+    return errors
+
+
+def _add_run_routes(app: FastAPI, runs: Runs) -> None:
+    bodies = BodyReader(max_unfinished=MAX_FILES, max_bytes=MAX_FILES * MAX_FILE)
+    add = partial(app.api_route, tags=["runs"])
+
+    @add("/runs", methods=["GET"], responses=_run_errors(503))
+    async def list_runs() -> RunList:
+        """List the runs that were used last."""
+        return await runs.list()
+
+    @add("/runs/{run}", methods=["GET"], responses=_run_errors(404))
+    async def find_run(run: str) -> RunInfo:
+        """Tell the steps and owners of a run."""
+        return await runs.find(run)
+
+    @add("/runs/{run}", methods=["DELETE"], responses=_run_errors(400))
+    async def end_run(run: str) -> ResetResponse:
+        """Free the hidden states of a run."""
+        await runs.end(run)
+        return ResetResponse()
+
+    @add("/runs/{run}/fork", methods=["POST"], responses=_run_errors(400, 404, 409))
+    async def fork_run(run: str, request: ForkRequest) -> RunSteps:
+        """Begin a run anew from the hidden states of another one."""
+        return await runs.fork(run, request.run_id)
+
+    @add(
+        "/runs/{run}/state",
+        methods=["GET"],
+        response_class=Response,
+        responses=_run_errors(400, 404) | {200: {"content": {FILE_TYPE: {}}}},
+    )
+    async def export_run(run: str) -> Response:
+        """Return the hidden states of a run as a safetensors file."""
+        return Response(await runs.export(run), media_type=FILE_TYPE)
+
+    @add(
+        "/runs/{run}/state",
+        methods=["PUT"],
+        responses=_run_errors(400, 408, 413),
+        openapi_extra={"requestBody": {"content": {FILE_TYPE: {}}, "required": True}},
+    )
+    async def restore_run(run: str, request: Request) -> RunSteps:
+        """Begin a run anew from such a file, of this run or another one."""
+        return await runs.restore(run, await bodies.read(request.receive, MAX_FILE))
+
+
+async def _respond_to(request: Request, error: Exception) -> Response:
+    status, body, headers = _render_error(request.scope, error)
+    response = Response(body, status)
+    response.raw_headers += headers
+    return response
 
 
 def _add_open_inference(fast: FastRoutes, protocol: OpenInference) -> None:

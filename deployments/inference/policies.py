@@ -168,10 +168,15 @@ class Policies:
 
     def batcher_of(self, run: str) -> Batcher:
         """Return the batcher of the policy that answers a run."""
+        return self._variant_of(run).batcher
+
+    def states_of(self, run: str) -> str:
+        """Return the namespace of a run's hidden states."""
+        return self._variant_of(run).states
+
+    def _variant_of(self, run: str) -> Variant:
         canary = self.canary
-        if canary is not None and canary.answers(run):
-            return canary.variant.batcher
-        return self.primary.batcher
+        return canary.variant if canary is not None and canary.answers(run) else self.primary
 
     async def reconfigure(self, user_config: Mapping[str, Any]) -> None:
         """Serve what is configured; a file that is refused leaves its policy as it is.

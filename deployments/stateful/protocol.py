@@ -34,6 +34,9 @@ Messages, in the order of a state's life. Every call goes from a replica to the 
                                             new steps, and states given back; one at a time;
                                             renews the lease
     reset(session, run, call)               recalls every state of the run and clears it
+    read(session, run) -> states            recalls every state of the run and returns a copy
+    write(session, run, states, call)       clears the run and begins it anew from these states
+    runs(session, limit) -> summaries       what runs there are, as of the latest commits
     close_session(session)                  after the last commit
 
 ``call`` numbers the calls that must not run twice. A call that arrives again is refused as stale.
@@ -54,7 +57,8 @@ Invariants; assertions in the code name the one that they check
        authority from its arrival plus ``lease_margin_s``. The clocks include time asleep.
     5. One commit of a session is in flight at a time, so steps arrive in order.
     6. A reset has an epoch above every state of its run, all of which were recalled before. It is
-       in the store before it is answered. A copy with a lower epoch is void, wherever it is.
+       in the store before it is answered. A copy with a lower epoch is void, wherever it is. A
+       write is a reset, followed by states with higher epochs, in the store before the answer too.
     7. A key's phase in a replica changes only as :mod:`.replica.phases` lists it.
     8. A term grants nothing, and settles no claim, until its predecessor cannot act any more, and
        until every member has claimed, is known to be dead, or has an expired lease while the
@@ -99,7 +103,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-PROTOCOL = 5
+PROTOCOL = 6
 """Version of the messages. Replicas and authorities of different versions share no partition."""
 
 MAX_RECEIPTS = 64
@@ -271,6 +275,21 @@ class ClaimPart:
     last: bool = True
 
 
+class RunSummary(NamedTuple):
+    """A run under one authority or all of them.
+
+    Attributes:
+        steps: of each entity, as of the latest commit.
+        idle_s: since its last use.
+        owners: replicas that own some of its states.
+    """
+
+    run: str
+    steps: dict[str, int]
+    idle_s: float
+    owners: list[str]
+
+
 class OpenedSession(NamedTuple):
     session: int
     lease_s: float
@@ -395,6 +414,22 @@ class Authority(Protocol):
 
         After an error it is unknown whether the run was cleared.
         """
+
+    async def read(self, session: int, run: str) -> StateBatch:
+        """Return every state of a run but initial ones, all as of one moment."""
+
+    async def write(self, session: int, run: str, states: StateBatch, call: int) -> None:
+        """Clear a run, as ``reset`` does, and begin it anew from these states.
+
+        Args:
+            states: of this run. Of the versions, only the steps count.
+
+        Raises:
+            TooManyStatesError: the run is as it was.
+        """
+
+    async def runs(self, session: int, limit: int) -> list[RunSummary]:
+        """Return the runs that were used last, the latest first."""
 
     async def close_session(self, session: int) -> None:
         """End a session whose states were all given back."""

@@ -16,6 +16,8 @@ import math
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
+
 from deployments.aio import BackgroundTasks
 from deployments.log import RateLimitedLogger
 from deployments.stateful.authority.eviction import Eviction, Resets
@@ -36,6 +38,7 @@ from deployments.stateful.protocol import (
     Hello,
     Key,
     OpenedSession,
+    RunSummary,
     StaleSessionError,
     StateBatch,
     TooManyStatesError,
@@ -296,13 +299,17 @@ class StateAuthority:
 
     def _obtain(self, key: Key) -> StateRecord:
         """Return the record of a key, unless it would be one too many."""
-        if self._table.get(key) is None and self.n_states >= self.max_states:
+        if self._table.get(key) is None:
+            self._refuse_beyond_limit([key])
+        return self._table.obtain(key)
+
+    def _refuse_beyond_limit(self, new: list[Key]) -> None:
+        if new and self.n_states + len(new) > self.max_states:
             expires_at = self._table.longest_unused_since + self._options.run_ttl_s
             wait_s = min(max(1, math.ceil(expires_at - self._clock())), LONGEST_RETRY_AFTER_S)
             error = TooManyStatesError(self.n_states, wait_s)
-            self._log.warning("refused", "%s", error, **key._asdict())
+            self._log.warning("refused", "%s", error, **new[0]._asdict())
             raise error
-        return self._table.obtain(key)
 
     async def commit(
         self, session: int, states: StateBatch, released: list[Key], call: int
@@ -330,8 +337,38 @@ class StateAuthority:
     # Runs
 
     async def reset(self, session: int, run: str, call: int) -> None:
+        await self.write(session, run, StateBatch(), call)
+
+    async def write(self, session: int, run: str, states: StateBatch, call: int) -> None:
         self._sessions.renew(session).calls.accept(call)
         self._leadership.require_open()
         await self._recovery.over()
-        await self._eviction.reset(run)
+        self._refuse_beyond_limit([key for key in states.keys if self._table.get(key) is None])
+        written = {
+            key: Snapshot(version, state.tobytes(), ())
+            for key, version, state in zip(states.keys, states.versions, states.states, strict=True)
+        }
+        await self._eviction.reset(run, written)
+        if written:
+            await self._snapshots.flush()
         self._leadership.require()
+
+    async def read(self, session: int, run: str) -> StateBatch:
+        self._sessions.renew(session)
+        self._leadership.require_open()
+        await self._recovery.over()
+        states = await self._eviction.read(run)
+        await self._wait_for_store(list(states))
+        self._leadership.require()
+        packed = b"".join(each.state or b"" for each in states.values())
+        return StateBatch(
+            list(states),
+            [each.version for each in states.values()],
+            np.frombuffer(packed, np.uint8).reshape(len(states), -1 if states else 0),
+        )
+
+    async def runs(self, session: int, limit: int) -> list[RunSummary]:
+        self._sessions.renew(session)
+        self._leadership.require_open()
+        await self._recovery.over()
+        return self._table.latest_runs(limit)

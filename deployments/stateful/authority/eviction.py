@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import NamedTuple
 
 from deployments.aio import BackgroundTasks
 from deployments.stateful.authority.fenced_writer import ROWS_PER_WRITE, FencedWriter
 from deployments.stateful.authority.ownership import Ownership
-from deployments.stateful.authority.snapshots import SnapshotWriter, snapshot_row
+from deployments.stateful.authority.snapshots import Snapshot, SnapshotWriter, snapshot_row
 from deployments.stateful.authority.table import Evictor, StateRecord, StateTable
 from deployments.stateful.layout import Partition
+from deployments.stateful.protocol import Key
 
+NOTHING: Mapping[Key, Snapshot] = MappingProxyType({})
 _PREFIX = "reset/"
 _EPOCH_BYTES = 16
 
@@ -156,27 +159,46 @@ class Eviction:
         self._expiring: set[str] = set()
         self._retiring = Evictor()  # owns what take_all has taken
 
-    async def reset(self, run: str) -> None:
+    async def reset(self, run: str, states: Mapping[Key, Snapshot] = NOTHING) -> None:
         """Clear a run; return when the store has recorded it.
+
+        Args:
+            states: that the run begins with, instead of initial ones; of their versions, the steps.
 
         Raises:
             AuthorityUnavailableError: the store is unavailable. The states are as they were, but a
                 later term may find them cleared.
         """
         async with self._locks.hold(run):
-            evictor = Evictor()
-            records = await self._take_run(run, evictor)
-            epoch = self._table.next_epoch()
+            evictor, records, written = Evictor(), [], False
             try:
-                # No snapshot from before the reset may be written after it.
-                async with self._snapshots.writing:
-                    rows = [snapshot_row(record.key) for record in records]
-                    await self._resets.write(run, epoch, rows)
+                while not written:
+                    records += await self._take_run(run, evictor)
+                    epoch = self._table.next_epoch()
+                    # No snapshot from before the reset may be written after it.
+                    async with self._snapshots.writing:
+                        rows = [snapshot_row(record.key) for record in records]
+                        await self._resets.write(run, epoch, rows)
+                    # A replica may own a state by now that is to go on from another one.
+                    written = not (states and self._not_taken(self._table.of_run(run), evictor))
             except BaseException:
                 for record in records:
                     self._ownership.release(record)
                 raise
-            self._clear(records, evictor, epoch)
+            self._clear(records, evictor, epoch, states)
+
+    async def read(self, run: str) -> dict[Key, Snapshot]:
+        """Return every state of a run but initial ones, all as of one moment."""
+        async with self._locks.hold(run):
+            records = await self._take_run(run, Evictor())
+            states = {
+                each.key: Snapshot(each.version, each.state, each.receipts)
+                for each in records
+                if each.state is not None
+            }
+            for record in records:
+                self._ownership.free(record)
+            return states
 
     def expire(self, idle_since: float) -> None:
         """Begin to remove the runs that were not used since that moment."""
@@ -202,27 +224,28 @@ class Eviction:
 
     async def take_all(self) -> None:
         """Take every state permanently, after the evictions that are under way."""
-        while more := self._not_taken(self._table):
+        while more := self._not_taken(self._table, self._retiring):
             async with asyncio.TaskGroup() as group:
                 for run in dict.fromkeys(record.key.run for record in more):
                     group.create_task(self._take_for_good(run))
 
     async def _take_for_good(self, run: str) -> None:
         async with self._locks.hold(run):  # or two evictions would wait for each other's states
-            await self._ownership.take(self._not_taken(self._table.of_run(run)), self._retiring)
+            more = self._not_taken(self._table.of_run(run), self._retiring)
+            await self._ownership.take(more, self._retiring)
 
-    def _not_taken(self, records: StateTable | list[StateRecord]) -> list[StateRecord]:
-        return [record for record in records if record.owner is not self._retiring]
+    def _not_taken(self, records: Iterable[StateRecord], evictor: Evictor) -> list[StateRecord]:
+        return [record for record in records if record.owner is not evictor]
 
     @property
     def has_all(self) -> bool:
-        return not self._not_taken(self._table)
+        return not self._not_taken(self._table, self._retiring)
 
     async def _take_run(self, run: str, evictor: Evictor) -> list[StateRecord]:
         """Take every state of a run from its owner, including those created meanwhile."""
         records: list[StateRecord] = []
         try:
-            while more := [r for r in self._table.of_run(run) if r.owner is not evictor]:
+            while more := self._not_taken(self._table.of_run(run), evictor):
                 await self._ownership.take(more, evictor)
                 records += more
         except asyncio.CancelledError:
@@ -231,10 +254,19 @@ class Eviction:
             raise
         return records
 
-    def _clear(self, records: list[StateRecord], evictor: Evictor, epoch: int) -> None:
+    def _clear(
+        self,
+        records: list[StateRecord],
+        evictor: Evictor,
+        epoch: int,
+        states: Mapping[Key, Snapshot] = NOTHING,
+    ) -> None:
         for record in records:
             assert record.owner is evictor, "invariant 6: what is cleared was recalled"
             self._table.clear(record, epoch)
+        for key, state in states.items():
+            self._table.begin(key, state)
+        for record in records:
             self._ownership.free(record)
-            if record.owner is None:
+            if record.owner is None and record.state is None:
                 self._table.remove(record)

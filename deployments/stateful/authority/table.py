@@ -6,6 +6,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from deployments.stateful.authority.snapshots import Snapshot, SnapshotWriter
@@ -13,6 +14,7 @@ from deployments.stateful.protocol import (
     MAX_RECEIPTS,
     Key,
     Receipts,
+    RunSummary,
     StaleSessionError,
     Version,
 )
@@ -192,6 +194,11 @@ class StateTable:
         record.version, record.state, record.receipts = Version(epoch, 0), None, ()
         self._snapshots.put(record.key, None)
 
+    def begin(self, key: Key, state: Snapshot) -> None:
+        """Let a cleared or new state go on from the step of another one, in a new epoch."""
+        version = Version(self.next_epoch(), state.version.step)
+        self.commit(self.obtain(key), Snapshot(version, state.state, ()))
+
     def expedite_snapshot(self, record: StateRecord) -> None:
         """Write the snapshot of a state at once, because no replica owns the state."""
         self._snapshots.expedite(record.key)
@@ -213,6 +220,25 @@ class StateTable:
     def longest_unused_since(self) -> float:
         """The last use of the run that has been idle for longest."""
         return next(iter(self._runs.values())).used_at if self._runs else self._clock()
+
+    def latest_runs(self, limit: int) -> list[RunSummary]:
+        """Return the runs that were used last, the latest first."""
+        now, latest = self._clock(), islice(reversed(self._runs.items()), limit)
+        return [
+            RunSummary(
+                run,
+                {each.key.entity: each.version.step for each in use.records.values()},
+                now - use.used_at,
+                sorted(
+                    {
+                        each.owner.replica
+                        for each in use.records.values()
+                        if isinstance(each.owner, Session)
+                    }
+                ),
+            )
+            for run, use in latest
+        ]
 
     def idle_runs(self, since: float) -> Iterator[str]:
         """Yield the runs that were not used since that moment."""

@@ -23,6 +23,7 @@ from deployments.stateful.protocol import (
     Hello,
     Key,
     OpenedSession,
+    RunSummary,
     StateBatch,
     StateError,
 )
@@ -131,6 +132,17 @@ class RayAuthority:
 
     async def reset(self, session: int, run: str, call: int) -> None:
         await self._call("reset", session, run, call)
+
+    async def read(self, session: int, run: str) -> StateBatch:
+        states: StateBatch = await self._call("read", session, run)
+        return states
+
+    async def write(self, session: int, run: str, states: StateBatch, call: int) -> None:
+        await self._call("write", session, run, states, call)
+
+    async def runs(self, session: int, limit: int) -> list[RunSummary]:
+        summaries: list[RunSummary] = await self._call("runs", session, limit)
+        return summaries
 
     async def close_session(self, session: int) -> None:
         await self._call("close_session", session)

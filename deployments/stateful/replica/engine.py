@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from itertools import chain
 from typing import Any, Protocol
 
 from deployments.stateful.layout import shard_of
 from deployments.stateful.options import StateOptions
-from deployments.stateful.protocol import Key, Output, StateError
-from deployments.stateful.replica.held_states import Array, LeaseCounts
+from deployments.stateful.protocol import Key, Output, RunSummary, StateError, Version
+from deployments.stateful.replica.held_states import Array, HeldCopy, LeaseCounts, batch_of
 from deployments.stateful.replica.leases import StateLeases
 
 
@@ -62,6 +64,50 @@ class StatefulEngine:
             OutcomeUnknownError: it was not confirmed in time.
         """
         await asyncio.gather(*(shard.reset(run) for shard in self._shards))
+
+    async def read(self, run: str) -> list[HeldCopy]:
+        """Return every state of a run but initial ones; those of a shard are of one moment.
+
+        Raises:
+            OutcomeUnknownError: there was no answer in time.
+        """
+        return list(chain(*await asyncio.gather(*(shard.read(run) for shard in self._shards))))
+
+    async def write(self, run: str, states: Mapping[Key, tuple[int, Array]]) -> None:
+        """Begin a run anew from these states of the run; of each, the number of its steps, too.
+
+        Raises:
+            OutcomeUnknownError: it was not confirmed in time.
+            TooManyStatesError: the limit on states is reached; some shards may have the run.
+        """
+        of_shards: list[list[HeldCopy]] = [[] for _ in self._shards]
+        for key, (step, state) in states.items():
+            copy = HeldCopy(key, Version(0, step), state, ())
+            of_shards[shard_of(key, len(self._shards))].append(copy)
+        await asyncio.gather(
+            *(
+                shard.write(run, batch_of(copies))
+                for shard, copies in zip(self._shards, of_shards, strict=True)
+            )
+        )
+
+    async def runs(self, limit: int) -> list[RunSummary]:
+        """Return the runs that were used last, the latest first.
+
+        Raises:
+            OutcomeUnknownError: there was no answer in time.
+        """
+        merged: dict[str, RunSummary] = {}
+        for summaries in await asyncio.gather(*(shard.runs(limit) for shard in self._shards)):
+            for each in summaries:
+                other = merged.get(each.run, RunSummary(each.run, {}, math.inf, []))
+                merged[each.run] = RunSummary(
+                    each.run,
+                    {**other.steps, **each.steps},
+                    min(other.idle_s, each.idle_s),
+                    sorted({*other.owners, *each.owners}),
+                )
+        return sorted(merged.values(), key=lambda each: each.idle_s)[:limit]
 
     @property
     def connected(self) -> bool:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,14 +23,22 @@ from deployments.stateful.protocol import (
     Key,
     OutcomeUnknownError,
     Receipt,
+    RunSummary,
     SessionAbandonedError,
     StaleSessionError,
+    StateBatch,
     StateError,
     lease_clock,
 )
 from deployments.stateful.replica.claims import Claims
 from deployments.stateful.replica.commits import Commits
-from deployments.stateful.replica.held_states import Array, HeldState, HeldStates, LeaseCounts
+from deployments.stateful.replica.held_states import (
+    Array,
+    HeldCopy,
+    HeldState,
+    HeldStates,
+    LeaseCounts,
+)
 from deployments.stateful.replica.session import CALL_TIMEOUT_S, RECONNECT_PAUSE_S, Session
 from deployments.trace_context import Trace
 
@@ -40,6 +48,7 @@ RESET_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 10.0
 
 InitialState = Callable[[Key], Array]
+Result = TypeVar("Result")
 
 
 class StateLeases:
@@ -162,15 +171,15 @@ class StateLeases:
                 self._held.deny(key)
         if grant is not None:
             self.counts.checkouts += 1
-            if self._held.grant(key, grant, self._state_of(key, grant)):
+            if self._held.grant(key, grant, self._restore(key, grant.state)):
                 # Not before the request that waited for the state has made its step.
                 self._loop.call_soon(self._give_back, key)
 
-    def _state_of(self, key: Key, grant: Grant) -> Array:
+    def _restore(self, key: Key, state: bytes | None) -> Array:
         initial = self._initial_state(key)
-        if grant.state is None:
+        if state is None:
             return initial
-        restored: np.ndarray[Any, Any] = np.frombuffer(grant.state, initial.dtype)
+        restored: np.ndarray[Any, Any] = np.frombuffer(state, initial.dtype)
         return restored.reshape(initial.shape)
 
     async def reset(self, run: str) -> None:
@@ -179,24 +188,40 @@ class StateLeases:
         Raises:
             OutcomeUnknownError: it was not confirmed in time.
         """
+        await self._call(lambda to, session, call: to.reset(session, run, call))
+
+    async def read(self, run: str) -> list[HeldCopy]:
+        """Return every state of a run but initial ones, all as of one moment."""
+        batch = await self._call(lambda to, session, call: to.read(session, run))
+        rows = zip(batch.keys, batch.versions, batch.states, strict=True)
+        return [
+            HeldCopy(key, version, self._restore(key, state.tobytes()), ())
+            for key, version, state in rows
+        ]
+
+    async def write(self, run: str, states: StateBatch) -> None:
+        """Begin a run anew from these states of this run, as ``reset`` does from initial ones."""
+        await self._call(lambda to, session, call: to.write(session, run, states, call))
+
+    async def runs(self, limit: int) -> list[RunSummary]:
+        """Return the runs that were used last, the latest first."""
+        return await self._call(lambda to, session, call: to.runs(session, limit))
+
+    async def _call(self, call: Callable[[Authority, int, int], Awaitable[Result]]) -> Result:
+        """Call the authority until it answers, in a new session after each failure."""
         try:
             async with asyncio.timeout(RESET_TIMEOUT_S):
-                while not await self._try_reset(run):
+                while True:
+                    session, error = self._session.number, None
+                    if session is not None:
+                        try:
+                            return await call(self._authority, session, next(self._session.calls))
+                        except (StaleSessionError, AuthorityUnavailableError) as failure:
+                            error = failure
+                    await self._replace_session(session, error)
                     await asyncio.sleep(RECONNECT_PAUSE_S)
         except (TimeoutError, SessionAbandonedError):
             raise OutcomeUnknownError from None
-
-    async def _try_reset(self, run: str) -> bool:
-        session = self._session.number
-        if session is None:
-            await self._replace_session(session)
-            return False
-        try:
-            await self._authority.reset(session, run, next(self._session.calls))
-        except (StaleSessionError, AuthorityUnavailableError) as error:
-            await self._replace_session(session, error)
-            return False
-        return True
 
     @property
     def connected(self) -> bool:

@@ -49,9 +49,12 @@ class FakeService(InferenceService):
             at_capacity=False,
             primary=SimpleNamespace(slot=SimpleNamespace(model=None)),
             batcher_of=lambda run: self,
+            states_of=lambda run: "",
         )
         self.policies = policies  # type: ignore[assignment]
-        self.engine = SimpleNamespace(connected=True, reset=self._outcome)  # type: ignore[assignment]
+        of_runs = dict.fromkeys(("runs", "read", "write"), self._of_runs)
+        engine = SimpleNamespace(connected=True, reset=self._outcome, **of_runs)
+        self.engine = engine  # type: ignore[assignment]
         self.request_ids: list[str | None] = []
         self.steps: list[asyncio.Future[StepResult]] = []
         self.outcomes: list[Outcome] = [*outcomes] or [STEP]
@@ -75,6 +78,10 @@ class FakeService(InferenceService):
 
     def submit_all(self, requests: list[Request]) -> None:
         """Let the outcomes of the requests be those that they began with."""
+
+    async def _of_runs(self, *arguments: Any) -> list[Any]:
+        await self._outcome("")
+        return []
 
     def _outcome(self, run: str) -> asyncio.Future[StepResult]:
         future: asyncio.Future[StepResult] = asyncio.get_running_loop().create_future()

@@ -16,6 +16,7 @@ from deployments.stateful.protocol import (
     Hello,
     Key,
     OpenedSession,
+    RunSummary,
     StateBatch,
     Version,
 )
@@ -104,5 +105,14 @@ class ScriptedAuthority(Authority):
         self.resets.append(run)
         if self.reset_fails is not None:
             raise self.reset_fails
+
+    async def read(self, session: int, run: str) -> StateBatch:
+        return StateBatch()
+
+    async def write(self, session: int, run: str, states: StateBatch, call: int) -> None:
+        await self.reset(session, run, call)
+
+    async def runs(self, session: int, limit: int) -> list[RunSummary]:
+        return []
 
     async def close_session(self, session: int) -> None: ...

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from deployments.stateful.layout import Partition
@@ -172,21 +173,39 @@ class SimulatedCluster:
     def reset(self, replica: Replica, run: str) -> ResetCall:
         call = ResetCall(run, self.loop.now)
         self.history.resets.append(call)
+        self._call(replica, lambda: self._confirm(call, replica.engine.reset(run)))
+        return call
+
+    def fork(self, replica: Replica, run: str, fork: str) -> None:
+        """Let a run go on from the states of another one."""
 
         async def work() -> None:
-            RESET.set(call)
-            try:
-                await replica.engine.reset(run)
-                call.done = self.loop.now
-                call.executed = max(call.executed, call.done)
-            except StateError:
-                pass  # it is not confirmed
+            copies = await replica.engine.read(run)
+            states = {Key(fork, each.key.entity): each for each in copies}
+            call = ResetCall(fork, self.loop.now)
+            call.written = {key: self.form.number(each.state) for key, each in states.items()}
+            self.history.resets.append(call)
+            written = {key: (each.version.step, each.state) for key, each in states.items()}
+            await self._confirm(call, replica.engine.write(fork, written))
+            self.reached["a run was forked"] += bool(written) and call.done is not None
+
+        self._call(replica, work)
+
+    def _call(self, replica: Replica, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        async def try_it() -> None:
+            with contextlib.suppress(StateError):  # it is not confirmed
+                await work()
 
         def arrive() -> None:
-            self.loop.create_task(work())
+            self.loop.create_task(try_it())
 
         self.loop.post(replica.process, self.network.delay(), arrive)
-        return call
+
+    async def _confirm(self, call: ResetCall, work: Coroutine[Any, Any, None]) -> None:
+        RESET.set(call)
+        await work
+        call.done = self.loop.now
+        call.executed = max(call.executed, call.done)
 
     # What the history records
 
@@ -222,7 +241,7 @@ class SimulatedCluster:
                     self.history.commit(number, now)
         elif method == "checkout" and result.state is not None:
             self.history.commit(self.form.number(result.state), now)
-        elif method == "reset" and reset is not None:
+        elif method in ("reset", "write") and reset is not None:
             reset.executed = max(reset.executed, now)
 
     def _note_claim(self, process: str, session: int, part: ClaimPart) -> dict[Key, int]:

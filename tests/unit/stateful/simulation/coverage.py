@@ -14,6 +14,7 @@ EXPECTED = (
     "a reset during a takeover",
     "a reset during a fault of the store",
     "a reset was not confirmed",
+    "a run was forked",
     "responses on both sides of a cut",
     "a request was sent to a replica that was cut off",
     "a replica stalled for longer than its lease, with responses before and after",

@@ -72,9 +72,10 @@ class Request:
 
 @dataclass(slots=True, eq=False)
 class ResetCall:
-    """A reset as its client sees it.
+    """A reset, or a write of a run, as its client sees it.
 
     Attributes:
+        written: numbers of the states that the run began with, by key; none of a reset.
         executed: when an authority last finished it, repeated messages included.
     """
 
@@ -82,6 +83,7 @@ class ResetCall:
     sent: float
     executed: float = -1.0
     done: float | None = None
+    written: dict[Key, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)

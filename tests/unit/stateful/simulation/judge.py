@@ -15,7 +15,7 @@ from itertools import combinations
 from deployments.stateful.protocol import Key
 from tests.unit.stateful.simulation.cluster import SimulatedCluster
 from tests.unit.stateful.simulation.excuses import Excuses, Lost, Violation
-from tests.unit.stateful.simulation.history import Outcome, Request, Step
+from tests.unit.stateful.simulation.history import Outcome, Request, ResetCall, Step
 
 SLACK_S = 0.05
 
@@ -105,8 +105,19 @@ class Judge:
         root = self._history.step(step.root)
         for reset in self._history.resets:
             over = reset.done is not None and reset.done <= step.at
-            if over and reset.run == key.run and root.at < reset.sent:
+            if not over or reset.run != key.run or root.at >= reset.sent:
+                continue
+            if not self._continues_from_write(key, step, reset):
                 raise Violation(f"{step} continues from {root}, before {reset}")
+
+    def _continues_from_write(self, key: Key, step: Step, reset: ResetCall) -> bool:
+        """Return whether a step continues from what this or a later call has written."""
+        return any(
+            write.run == key.run
+            and (write.done is None or write.done >= reset.sent)
+            and write.written.get(key) in {each.number for each in self._history.line(step.number)}
+            for write in self._history.resets
+        )
 
     def _judge_repeated(self, requests: Sequence[Request]) -> None:
         """Check that no repeated request was stepped twice in one line."""

@@ -148,6 +148,12 @@ class Play:
         if (replica := self._any(action.b)) is not None:
             self.cluster.reset(replica, self._key(action).run)
 
+    def _fork(self, action: Action) -> None:
+        """Fork a run to a later one: the way back would need receipts, which a fork drops."""
+        run, fork = sorted((self._key(action).run, KEYS[action.b % len(KEYS)].run))
+        if run != fork and (replica := self._any(action.b)) is not None:
+            self.cluster.fork(replica, run, fork)
+
     # Faults
 
     def _running(self, action: Action) -> Replica | None:

@@ -12,7 +12,7 @@ from tests.unit.stateful.simulation.times import OPTIONS
 
 MODES: tuple[Durability, ...] = get_args(Durability)
 
-TRAFFIC = ("load", "load", "load", "burst", "repeat", "cancel", "predict", "reset")
+TRAFFIC = ("load", "load", "load", "burst", "repeat", "cancel", "predict", "reset", "fork")
 FAULTS = (
     "kill replica",
     "stall replica",

@@ -1,0 +1,228 @@
+"""Simulation runs as things: list, end, fork, export and import them.
+
+A run has the hidden states of its junctions. All changes of it are made by the authority while no
+replica owns a state, so each lies before or after any step of the run. The file of a run is one of
+safetensors: ``hidden`` (n, 128) and ``steps`` (n,), and in its metadata the n junctions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from deployments.http.messages import NOT_A_RUN_ID, is_name
+from deployments.inference.errors import InferenceError, InvalidRunError, refusal_of
+from deployments.inference.service import InferenceService
+from deployments.stateful.protocol import Key, OutcomeUnknownError, RunSummary
+from models.networks.network import Network
+from models.policy.form import HIDDEN_DIM
+
+MAX_LISTED = 1000
+MAX_FILE = 16 * 1024 * 1024  # bytes: 30,000 junctions
+
+_TIMEOUT_S = 10.0
+_FORM = "greenwave.run.1"
+
+_NAMES = TypeAdapter(list[str])
+
+T = TypeVar("T")
+
+
+class RunInfo(BaseModel):
+    """A run, as of the latest commits."""
+
+    run: str
+    steps: dict[str, int] = Field(description="Of each junction that has been stepped.")
+    idle_seconds: float = Field(description="Since its last use.")
+    owners: list[str] = Field(description="Replicas that own some of its hidden states.")
+
+
+class RunList(BaseModel):
+    """The runs that were used last, the latest first."""
+
+    runs: list[RunInfo] = Field(max_length=MAX_LISTED)
+
+
+class ForkRequest(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    run_id: str = Field(description="The new run; what it was before is cleared.")
+
+
+class RunSteps(BaseModel):
+    """What a run goes on from."""
+
+    run: str
+    steps: dict[str, int]
+
+
+class UnknownRunError(InferenceError):
+    status = 404
+
+    def __init__(self, run: str) -> None:
+        super().__init__(f"Run '{run}' has no hidden states")
+
+
+class OtherPolicyError(InferenceError):
+    status = 409
+
+    def __init__(self, run: str) -> None:
+        super().__init__(f"A canary answers one of the two runs; choose another name than '{run}'")
+
+
+class InvalidRunFileError(InferenceError):
+    status = 422
+
+
+class Runs:
+    """Operations on the runs of a service.
+
+    Raises:
+        UnconfirmedError: by each: it is unknown whether it was done.
+    """
+
+    def __init__(self, service: InferenceService) -> None:
+        self._service = service
+
+    async def list(self) -> RunList:
+        summaries = await _confirmed(self._service.engine.runs(MAX_LISTED))
+        return RunList(runs=[info for each in summaries if (info := self._info(each)).steps])
+
+    async def find(self, run: str) -> RunInfo:
+        """Return one of the runs that were used last.
+
+        Raises:
+            UnknownRunError: it has no states, or a thousand others were used since.
+        """
+        for each in (await self.list()).runs:
+            if each.run == run:
+                return each
+        raise UnknownRunError(run)
+
+    def _info(self, summary: RunSummary) -> RunInfo:
+        namespace = self._service.policies.states_of(summary.run)
+        names = {
+            Key("", each).in_namespace(namespace).entity: each for each in self._service.network.ids
+        }
+        steps = {names[entity]: n for entity, n in summary.steps.items() if n and entity in names}
+        return RunInfo(
+            run=summary.run, steps=steps, idle_seconds=summary.idle_s, owners=summary.owners
+        )
+
+    async def end(self, run: str) -> None:
+        """Free the hidden states of a run; without any, this has no effect."""
+        await _confirmed(self._service.engine.reset(_checked(run)))
+
+    async def fork(self, run: str, fork: str) -> RunSteps:
+        """Begin a run anew from the hidden states of another one.
+
+        Raises:
+            UnknownRunError, OtherPolicyError: nothing has changed.
+        """
+        if _checked(run) == _checked(fork):
+            raise InvalidRunError("A run cannot be forked to itself")
+        if self._service.policies.states_of(run) != self._service.policies.states_of(fork):
+            raise OtherPolicyError(fork)
+        return await self._write(fork, await self._read(run))
+
+    async def export(self, run: str) -> bytes:
+        """Return the file of a run."""
+        states = await self._read(_checked(run))
+        metadata = {
+            "form": _FORM,
+            "network": self._service.network.digest,
+            "junctions": json.dumps(list(states)),
+        }
+        arrays: dict[str, NDArray[Any]] = {
+            "hidden": np.array([state for _, state in states.values()], np.float32),
+            "steps": np.array([step for step, _ in states.values()], np.int64),
+        }
+        return save(arrays, metadata)
+
+    async def restore(self, run: str, file: bytes) -> RunSteps:
+        """Begin a run anew from a file of this or another run.
+
+        Raises:
+            InvalidRunFileError: it is damaged, or of another network; nothing has changed.
+        """
+        return await self._write(_checked(run), _read_file(file, self._service.network))
+
+    async def _read(self, run: str) -> dict[str, tuple[int, Any]]:
+        """Return the steps and the state of each junction."""
+        namespace = self._service.policies.states_of(run)
+        copies = {each.key: each for each in await _confirmed(self._service.engine.read(run))}
+        states = {}
+        for junction in self._service.network.ids:
+            copy = copies.get(Key(run, junction).in_namespace(namespace))
+            if copy is not None and copy.version.step:
+                states[junction] = copy.version.step, copy.state
+        if not states:
+            raise UnknownRunError(run)
+        return states
+
+    async def _write(self, run: str, states: dict[str, tuple[int, Any]]) -> RunSteps:
+        namespace = self._service.policies.states_of(run)
+        keyed = {
+            Key(run, junction).in_namespace(namespace): state for junction, state in states.items()
+        }
+        await _confirmed(self._service.engine.write(run, keyed))
+        return RunSteps(run=run, steps={junction: step for junction, (step, _) in states.items()})
+
+
+def _checked(run: str) -> str:
+    if not is_name(run):
+        raise InvalidRunError(NOT_A_RUN_ID)
+    return run
+
+
+async def _confirmed(work: Awaitable[T]) -> T:
+    try:
+        async with asyncio.timeout(_TIMEOUT_S):
+            return await work
+    except TimeoutError as error:
+        raise refusal_of(OutcomeUnknownError()) from error
+    except Exception as error:  # a StateError, or a defect
+        raise refusal_of(error) from error
+
+
+def _read_file(file: bytes, network: Network) -> dict[str, tuple[int, Any]]:
+    try:
+        arrays, metadata = load(file), _metadata_of(file)
+        junctions = _NAMES.validate_json(metadata["junctions"])
+        hidden, steps = arrays["hidden"], arrays["steps"]
+    except (SafetensorError, KeyError, ValueError, TypeError):
+        raise InvalidRunFileError("The body is no file of a run") from None
+    if metadata.get("form") != _FORM or metadata.get("network") != network.digest:
+        raise InvalidRunFileError("The file is of a run on another network")
+    n = len(junctions)
+    if (
+        len(arrays) != 2
+        or hidden.shape != (n, HIDDEN_DIM)
+        or hidden.dtype != np.float32
+        or steps.shape != (n,)
+        or steps.dtype != np.int64
+        or not n
+        or len(set(junctions)) < n
+        or not set(junctions) <= set(network.ids)
+        or not np.isfinite(hidden).all()
+        or steps.min() < 1
+    ):
+        raise InvalidRunFileError("The file of the run is damaged")
+    return {
+        junction: (int(step), state)
+        for junction, step, state in zip(junctions, steps, hidden, strict=True)
+    }
+
+
+def _metadata_of(file: bytes) -> dict[str, str]:
+    end = 8 + int.from_bytes(file[:8], "little")
+    metadata: dict[str, str] = json.loads(file[8:end])["__metadata__"]
+    return metadata
