@@ -59,10 +59,16 @@ ERRORS = (BenchmarkError, WrkError, DeployError, InstanceError)
 PLAIN = (ONE, SIXTEEN, SIXTY_FOUR)
 BUSY = Load("16 beside a busy core", 16, busy=True)
 # The items of one request belong to one run, so a hundred are twenty steps of its five junctions.
-AT_ONCE: Mapping[str, tuple[int, str, tuple[str, ...]]] = {
+Calls = Mapping[str, tuple[int, str, tuple[str, ...]]]
+AT_ONCE: Calls = {
     "one a request": (1, "/predict_action", ("predict", "runs=200")),
     "5 a request": (5, "/predict_actions", ("predict_many", "runs=200")),
     "100 a request": (100, "/predict_actions", ("predict_many", "runs=200", "steps=20")),
+    "100 in binary": (100, "/v2/models/policy/infer", ("infer", "rows=100")),
+    "512 in binary": (512, "/v2/models/policy/infer", ("infer", "rows=512")),
+}
+ROWS_OF_PEER: Calls = {
+    f"{n} in binary": (n, "/step_rows", ("step_rows", f"rows={n}")) for n in (100, 512)
 }
 
 
@@ -277,21 +283,22 @@ def _take_turn(contender: Contender, options: argparse.Namespace, results: Resul
         memory_mb = memory_bytes(processes) / 1e6
         measure_into(results, target, BUSY, options.seconds)
         if contender.name == GREENWAVE:
-            _measure_at_once(server, options, results)
+            targets = _at_once_targets(server, contender.name, AT_ONCE)
+            measure(targets["5 a request"], SIXTEEN, WARM_UP_S)  # claims the states of all runs
+        calls = {GREENWAVE: AT_ONCE, FASTAPI: ROWS_OF_PEER}.get(contender.name, {})
+        for name, target in _at_once_targets(server, contender.name, calls).items():
+            measure_into(results, target, Load(name, SIXTEEN.connections), options.seconds)
     own = {"memory_mb": memory_mb, "processes": float(len(processes)), "start_s": start_s}
     results.add(contender.name, own)
     console.print(f"  {start_s:.1f} s to start, {len(processes)} processes, {memory_mb:.0f} MB")
 
 
-def _measure_at_once(server: Server, options: argparse.Namespace, results: Results) -> None:
-    """Measure one and several predictions a request, for 200 runs of five junctions."""
-    targets = {
-        name: Target(GREENWAVE, server.url + path, requests, server.processes, (), predictions)
-        for name, (predictions, path, requests) in AT_ONCE.items()
+def _at_once_targets(server: Server, contender: str, calls: Calls) -> dict[str, Target]:
+    """Return one and several predictions a request, for 200 runs of five junctions or 512 runs."""
+    return {
+        name: Target(contender, server.url + path, requests, server.processes, (), predictions)
+        for name, (predictions, path, requests) in calls.items()
     }
-    measure(targets["5 a request"], SIXTEEN, WARM_UP_S)  # claims the states of all runs
-    for name, target in targets.items():
-        measure_into(results, target, Load(name, SIXTEEN.connections), options.seconds)
 
 
 def _wait_until_at_rest(server: Server) -> None:

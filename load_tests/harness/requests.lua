@@ -1,8 +1,10 @@
 -- Requests for wrk, chosen by name: wrk ... -s requests.lua URL -- NAME [OPTION=VALUE ...]
 --   runs=N      each request belongs to a random one of N simulation runs (default: to the run "default")
 --   steps=N     steps of each junction in one call of predict_many (default: 1)
+--   rows=N      rows of one call of infer or of step_rows, each of another run (default: 512)
 --   prefixes=A,B  each request goes to a random one of these path prefixes
 --   pause_ms=N  pause of each connection between two requests: a constant rate, however fast the answers are
+local ffi = require("ffi")
 local junctions = {
   {"joinedS_265580996_300839357", 19}, {"300839359", 8}, {"265580972", 8}, {"1270712555", 8}, {"8541180897", 8},
 }
@@ -63,7 +65,54 @@ local function post(bodies)
   end
 end
 
+-- Rows of 19 values for the five junctions in turn, as 32-bit floats.
+local function packed_observations(rows)
+  local values = ffi.new("float[?]", rows * 19)
+  for i = 0, rows * 19 - 1 do values[i] = ((i * 7) % 11) / 10 end
+  return ffi.string(values, rows * 19 * 4)
+end
+
+local function packed_agents(rows)
+  local agents = ffi.new("int32_t[?]", rows)
+  for i = 0, rows - 1 do agents[i] = i % #junctions end
+  return ffi.string(agents, rows * 4)
+end
+
+-- Calls of the Open Inference Protocol with binary tensors; the header has the keys of all rows.
+local function infer(rows)
+  local runs = {}
+  for i = 1, rows do
+    local run = "run-" .. i
+    runs[i] = ffi.string(ffi.new("uint32_t[1]", #run), 4) .. run
+  end
+  local columns = {
+    {"observation", "FP32", rows .. ",19", packed_observations(rows)},
+    {"agent_index", "INT32", rows, packed_agents(rows)},
+    {"run", "BYTES", rows, table.concat(runs)},
+  }
+  local inputs = map(columns, function(each)
+    return string.format('{"name":"%s","datatype":"%s","shape":[%s],"parameters":{"binary_data_size":%d}}',
+      each[1], each[2], each[3], #each[4])
+  end)
+  local header = '{"parameters":{"binary_data_output":true},"inputs":[' .. table.concat(inputs, ",") .. "]}"
+  local body = header .. table.concat(map(columns, function(each) return each[4] end))
+  wrk.method, wrk.headers["Inference-Header-Content-Length"] = "POST", #header
+  local turn, first = 0, math.random(2 ^ 40)
+  return function()
+    turn = turn + 1
+    wrk.headers["Idempotency-Key"] = string.format("%d.%d", first, turn)
+    return wrk.format(nil, nil, nil, body)
+  end
+end
+
 local kinds = {
+  infer = function() return infer(tonumber(options.rows or 512)) end,
+  step_rows = function()  -- of the peer that has nothing but rows
+    local rows = tonumber(options.rows or 512)
+    local body = packed_observations(rows) .. packed_agents(rows)
+    wrk.method = "POST"
+    return function() return wrk.format(nil, nil, nil, body) end
+  end,
   predict = function() return post(map(junctions, item)) end,
   predict_many = function()
     local items = table.concat(map(junctions, item), ",")
