@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants.mutant import Mutant, put, swap
+from tests.mutants.mutant import Mutant, drop, put, swap
 
 AUTHORITY = "deployments.stateful.authority"
 REPLICA = "deployments.stateful.replica"
@@ -80,8 +80,29 @@ WRITTEN = [
     ),
     Mutant(
         "a reset that was not confirmed counts as refused",
-        f"{REPLICA}.leases:StateLeases.reset",
+        f"{REPLICA}.leases:StateLeases._call",
         swap("OutcomeUnknownError", "StaleSessionError"),
+    ),
+    # Reading and writing runs
+    Mutant(
+        "a write leaves a state to the replica that owns it by then",
+        f"{AUTHORITY}.eviction:Eviction.reset",
+        swap("not (states and self._not_taken(self._table.of_run(run), evictor))", "True"),
+    ),
+    Mutant(
+        "a written state has the epoch of the latest grant",
+        f"{AUTHORITY}.table:StateTable.begin",
+        swap("self.next_epoch()", "self.last_epoch"),
+    ),
+    Mutant(
+        "a write is confirmed before the store has its states",
+        f"{AUTHORITY}.authority:StateAuthority.write",
+        drop("await self._snapshots.flush()"),
+    ),
+    Mutant(
+        "a read does not wait for the store",
+        f"{AUTHORITY}.authority:StateAuthority.read",
+        drop("await self._wait_for_store(list(states))"),
     ),
     # Receipts
     Mutant(

@@ -121,6 +121,11 @@ class NumberingAuthority(StateAuthority):
     async def reset(self, session: int, run: str, call: int | None = None) -> None:
         await super().reset(session, run, call or next(CALLS))
 
+    async def write(
+        self, session: int, run: str, states: StateBatch, call: int | None = None
+    ) -> None:
+        await super().write(session, run, states, call or next(CALLS))
+
 
 async def make_authority(
     options: StateOptions = OPTIONS,

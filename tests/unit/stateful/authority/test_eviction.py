@@ -16,6 +16,7 @@ from deployments.stateful.protocol import (
     Key,
     Receipt,
     StateBatch,
+    TooManyStatesError,
     Version,
 )
 from tests.support.states import DictStore
@@ -31,6 +32,7 @@ from tests.unit.stateful.authorities import (
     next_term,
     now,
     options,
+    value_of,
 )
 from tests.unit.stateful.simulation.scenario import simulated
 
@@ -355,3 +357,123 @@ async def test_a_run_that_is_not_given_back_expires_once():
     await asyncio.sleep(1.0)
     assert authority._eviction._locks._users == {KEY.run: 1}
     listening.cancel()
+
+
+# Reading and writing runs
+
+WRITTEN = batch(KEY, Version(0, 7), 3.0)
+
+
+@simulated
+async def test_a_read_recalls_every_state_and_returns_its_latest_step():
+    authority = await make_authority()
+    owner, reader = [await join(authority, name) for name in ("owner", "reader")]
+    epochs = {key: (await authority.checkout(owner, key)).version.epoch for key in (KEY, OTHER)}
+    reading = asyncio.create_task(authority.read(reader, KEY.run))
+    await asyncio.sleep(0.01)
+    assert set(await authority.listen(owner)) == {KEY, OTHER}
+    await authority.commit(owner, batch(KEY, Version(epochs[KEY], 2), 2.0), [KEY])
+    await asyncio.sleep(0.01)
+    assert not reading.done()
+    await authority.commit(owner, StateBatch(), [OTHER])
+    states = await reading
+    assert [
+        (key, version.step) for key, version in zip(states.keys, states.versions, strict=True)
+    ] == [(KEY, 2)]
+    assert value_of(states.states.tobytes()) == 2.0
+    assert (await authority.checkout(reader, KEY)).version.step == 2
+
+
+@simulated
+async def test_a_read_without_the_store_is_refused_where_commits_reach_it():
+    store = FaultyStore()
+    authority = await make_authority(options(durability="store"), store)
+    session = await join(authority, "a")
+    epoch = (await authority.checkout(session, KEY)).version.epoch
+    store.server.down = True
+    committing = asyncio.create_task(
+        authority.commit(session, batch(KEY, Version(epoch, 1)), [KEY])
+    )
+    with pytest.raises(AuthorityUnavailableError):
+        await authority.read(session, KEY.run)
+    await asyncio.wait([committing])
+
+
+@simulated
+async def test_a_written_run_goes_on_from_its_states_in_this_term_and_in_the_next():
+    store = DictStore()
+    first = await make_authority(store=store)
+    session = await join(first, "a")
+    epochs = {key: (await first.checkout(session, key)).version.epoch for key in (KEY, OTHER)}
+    for key, epoch in epochs.items():
+        await first.commit(session, batch(key, Version(epoch, 1), 1.0), [key])
+    await first.write(session, KEY.run, WRITTEN)
+    first.stop()  # at once: what is acknowledged is in the store
+    second = await next_term(store)
+    old = batch(OTHER, Version(epochs[OTHER], 5))
+    session = await join(second, "a", ClaimPart(released=old))
+    granted = await second.checkout(session, KEY)
+    assert (granted.version.step, value_of(granted.state)) == (7, 3.0)
+    assert (await second.checkout(session, OTHER)).version.step == 0
+
+
+@simulated
+async def test_a_replica_that_owns_a_state_from_the_midst_of_a_write_loses_it():
+    """Its steps would follow from a state that the written one replaces."""
+    store = FaultyStore()
+    authority = await make_authority(store=store)
+    writer, owner = [await join(authority, name) for name in ("writer", "owner")]
+    store.latency_s = 0.05
+    writing = asyncio.create_task(authority.write(writer, KEY.run, WRITTEN))
+    await asyncio.sleep(0.02)
+    epoch = (await authority.checkout(owner, KEY)).version.epoch
+    assert await authority.listen(owner) == [KEY]
+    assert not writing.done()
+    await authority.commit(owner, batch(KEY, Version(epoch, 1)), [KEY])
+    await writing
+    granted = await authority.checkout(owner, KEY)
+    assert (granted.version.step, value_of(granted.state)) == (7, 3.0)
+    assert granted.version.epoch > epoch
+
+
+@simulated
+async def test_a_replica_that_waits_for_a_written_state_is_granted_it():
+    authority = await make_authority()
+    writer, owner = [await join(authority, name) for name in ("writer", "owner")]
+    await authority.checkout(owner, KEY)
+    writing = asyncio.create_task(authority.write(writer, KEY.run, WRITTEN))
+    await asyncio.sleep(0)
+    waiting = asyncio.create_task(authority.checkout(writer, KEY))
+    assert await authority.listen(owner) == [KEY]
+    await authority.commit(owner, StateBatch(), [KEY])
+    await writing
+    granted = await waiting
+    assert (granted.version.step, value_of(granted.state)) == (7, 3.0)
+
+
+@simulated
+async def test_a_write_beyond_the_limit_on_states_is_refused_and_changes_nothing():
+    authority = await make_authority(options(max_states=1))
+    session = await join(authority, "a")
+    epoch = (await authority.checkout(session, OTHER)).version.epoch
+    await authority.commit(session, batch(OTHER, Version(epoch, 5)), [])
+    with pytest.raises(TooManyStatesError):
+        await authority.write(session, KEY.run, WRITTEN)
+    await authority.commit(session, StateBatch(), [OTHER])
+    assert (await authority.checkout(session, OTHER)).version.step == 5
+
+
+@simulated
+async def test_runs_are_listed_with_the_latest_first_up_to_a_limit():
+    authority = await make_authority()
+    session = await join(authority, "a")
+    for n in range(4):
+        await asyncio.sleep(0.05)
+        key = Key(f"run-{n}", "1")
+        epoch = (await authority.checkout(session, key)).version.epoch
+        await authority.commit(session, batch(key, Version(epoch, n + 1)), [key] if n % 2 else [])
+    listed = await authority.runs(session, limit=3)
+    assert [each.run for each in listed] == ["run-3", "run-2", "run-1"]
+    assert [each.steps for each in listed] == [{"1": 4}, {"1": 3}, {"1": 2}]
+    assert [each.owners for each in listed] == [[], ["a"], []]
+    assert listed[0].idle_s < listed[1].idle_s < listed[2].idle_s
