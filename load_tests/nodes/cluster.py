@@ -19,6 +19,7 @@ from load_tests.harness.shipped import ROOT, Config
 from load_tests.harness.waiting import wait_until
 from load_tests.nodes.network import Network
 from load_tests.nodes.node import DASHBOARD_PORT, START_S, Node
+from serve_app.processes.haproxy import front_environment
 from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.deploy import deploy, wait_until_running
 from serve_app.rollout.node_environment import variables
@@ -169,6 +170,7 @@ def open_cluster(n_workers: int, **env: str) -> Iterator[Cluster]:
 def _environment(folder: Path, redis: RedisServer) -> dict[str, str]:
     return {
         **variables(cluster_config()),
+        **front_environment(),
         "STORE_URL": redis.url,
         "RAY_REDIS_ADDRESS": redis.url.removesuffix("/0"),
         "DATA_DIR": str(folder / "data"),

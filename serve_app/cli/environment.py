@@ -8,6 +8,7 @@ import sys
 
 from serve_app.cli.arguments import CLUSTER_CONFIG, add_config
 from serve_app.errors import naming_broken_files
+from serve_app.processes.haproxy import front_environment
 from serve_app.rollout.node_environment import variables
 
 
@@ -19,5 +20,8 @@ def add_environment(environment: argparse.ArgumentParser) -> None:
 def _environment(options: argparse.Namespace) -> None:
     with naming_broken_files():
         from serve_app.rollout.config import read_config
-    for name, value in variables(read_config(options.config)).items():
+    environment = variables(read_config(options.config))
+    if environment.get("RAY_SERVE_ENABLE_HA_PROXY") == "1":
+        environment |= front_environment()
+    for name, value in environment.items():
         sys.stdout.write(f"export {name}={shlex.quote(value)}\n")

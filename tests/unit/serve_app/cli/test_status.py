@@ -12,6 +12,7 @@ from serve_app.cli import status as status_command
 from serve_app.cli.main import main
 from serve_app.processes.installation import instance_of
 from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, SUPERVISED_BY, Role
+from serve_app.processes.replica_servers import ServeFront
 from serve_app.processes.supervision.supervisord import MODULE
 
 Process = subprocess.Popen[bytes]
@@ -115,3 +116,9 @@ def test_systemd_replaces_supervisord_even_while_it_restarts_a_supervisor(start,
     assert "supervisord" not in status()
     end(first)
     assert "supervisord" not in status()
+
+
+def test_what_serves_front_lacks_is_reported(start, status, monkeypatch):
+    assert "front" not in status()
+    monkeypatch.setattr(ServeFront, "missing", lambda self: ["It lacks ids."])
+    assert status()["front"].split(maxsplit=1)[1] == "It lacks ids."

@@ -108,7 +108,9 @@ def servers_of(edge: Edge) -> dict[str, str]:
     with contextlib.suppress(OSError):
         servers = edge.replica_servers().present()
         prefix = "inference-replicas/"
-        return {n.removeprefix(prefix): a for n, (a, _) in servers.items() if n.startswith(prefix)}
+        return {
+            n.removeprefix(prefix): a.address for n, a in servers.items() if n.startswith(prefix)
+        }
     return {}
 
 
