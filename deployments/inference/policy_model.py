@@ -93,7 +93,13 @@ def fingerprint_of(obs: list[float]) -> str:
 
 
 def fingerprints_of(observations: Floats) -> list[str]:
-    """Return digests of B observations (B, n)."""
+    """Return digests of B observations (B, n), the same with and without zeros at the end.
+
+    A repeated step may be in a batch that is padded to another width.
+    """
     packed, size = observations.tobytes(), observations.itemsize * observations.shape[1]
     digest = partial(hashlib.blake2b, digest_size=8)
-    return [digest(packed[at : at + size]).hexdigest() for at in range(0, len(packed), size)]
+    return [
+        digest(packed[row * size : (row + 1) * size].rstrip(b"\0")).hexdigest()
+        for row in range(len(observations))
+    ]

@@ -9,6 +9,7 @@
 """
 
 from greenwave.client.aio import AsyncClient
+from greenwave.client.batch import Batch
 from greenwave.client.blocking import Client
 from greenwave.client.calls.inference import Observed
 from greenwave.client.errors import (
@@ -34,15 +35,21 @@ from greenwave.client.results import (
     FlowForecast,
     Loan,
     Prediction,
+    Predictions,
+    Received,
+    RunInfo,
+    RunSteps,
     Sample,
     Shown,
 )
 from greenwave.client.settings import Addresses, Retries, Timeouts
+from greenwave.client.vector import VectorPolicy
 
 __all__ = [
     "Account",
     "Addresses",
     "AsyncClient",
+    "Batch",
     "Card",
     "Client",
     "Customer",
@@ -58,8 +65,12 @@ __all__ = [
     "NotFoundError",
     "Observed",
     "Prediction",
+    "Predictions",
+    "Received",
     "RefusedError",
     "Retries",
+    "RunInfo",
+    "RunSteps",
     "Sample",
     "Shown",
     "Timeouts",
@@ -68,4 +79,5 @@ __all__ = [
     "UnavailableError",
     "UnknownOutcomeError",
     "UnusableAnswerError",
+    "VectorPolicy",
 ]

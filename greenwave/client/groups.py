@@ -8,12 +8,15 @@ from functools import update_wrapper
 from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
+from greenwave.client.batch import Batch
 from greenwave.client.calls.forecasts import DensityCalls, FlowCalls
 from greenwave.client.calls.gateway import GatewayCalls, RunCalls
 from greenwave.client.calls.inference import InferenceCalls, InferenceRunCalls
 from greenwave.client.calls.probes import Probed
 from greenwave.client.calls.records import AccountCalls, CardCalls, LoanCalls
 from greenwave.client.core.call import Call
+from greenwave.client.errors import InvalidInputError
+from greenwave.client.inputs import MAX_BATCH_ROWS
 
 
 class Blocking:
@@ -115,16 +118,37 @@ class InferenceRun(Group[Mode, InferenceRunCalls]):
     predict = Method(InferenceRunCalls.predict)
     predict_many = Method(InferenceRunCalls.predict_many)
     reset = Method(InferenceRunCalls.reset)
+    info = Method(InferenceRunCalls.info)
+    end = Method(InferenceRunCalls.end)
+    fork = Method(InferenceRunCalls.fork)
+    export = Method(InferenceRunCalls.export)
+    restore = Method(InferenceRunCalls.restore)
 
 
 class Inference(ProbedGroup[Mode, InferenceCalls]):
     health = Method(InferenceCalls.health)
     model_info = Method(InferenceCalls.model_info)
+    infer = Method(InferenceCalls.infer)
+    runs = Method(InferenceCalls.runs)
 
     def run(self, name: str | None = None) -> InferenceRun[Mode]:
         """Return the calls of the inference service for one simulation run."""
         calls = InferenceRunCalls(self._calls.url, name, self._calls.headers)
         return InferenceRun(self._mode, self._perform, calls)
+
+    def batch(
+        self: Inference[Blocking], *, max_rows: int = MAX_BATCH_ROWS, max_waiting: int = 8192
+    ) -> Batch:
+        """Return an object that combines the steps of many simulators into few calls.
+
+        Args:
+            max_rows: rows in one call.
+            max_waiting: rows that wait for a call; ``send`` waits while there are more.
+        """
+        if self._mode is not Blocking:
+            raise InvalidInputError("An AsyncClient has no batch(): use a Client, or infer()")
+        calls, perform = self._calls, self._perform
+        return Batch(lambda *rows: perform(calls.step(*rows)), max_rows, max_waiting)
 
 
 class Density(ProbedGroup[Mode, DensityCalls]):

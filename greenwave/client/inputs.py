@@ -15,6 +15,8 @@ from greenwave.client.errors import InvalidInputError
 
 MAX_OBSERVATION = 321  # of any network: 64 phases, a flag, 256 lanes
 MAX_ITEMS = 1000
+MAX_ROWS = 4096
+MAX_BATCH_ROWS = 1024  # with the longest observations, in the service's bound of a body
 
 JSON = {"content-type": "application/json"}
 
@@ -36,7 +38,12 @@ def checked_key(key: str | None) -> str:
 
 def run_headers(name: str | None) -> dict[str, str]:
     """Return the header that names a simulation run; none for the run ``default``."""
-    return {} if name is None else {"x-simulation-run": _named(name, "A run's name")}
+    return {} if name is None else {"x-simulation-run": checked_run(name)}
+
+
+def checked_run(name: str) -> str:
+    """Return the name of a simulation run."""
+    return _named(name, "A run's name")
 
 
 def numbers(values: Sequence[float], what: str) -> list[float]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -108,6 +110,71 @@ class FailedPrediction(SnakeForm):
     key: str
 
 
+@dataclass(frozen=True)
+class Predictions:
+    """The results of many steps, one for each row; ``numpy.asarray(each.action)`` copies nothing.
+
+    Attributes:
+        action: -1 in a row that failed; so is ``step``.
+        confidence: the actions' probabilities.
+        step: the junctions' steps since zeros.
+        status: that a request for the row alone would have had; 200 for a step that was made.
+        code: for programs, empty without one; after ``outcome_unknown`` the step may have been
+            made.
+        request_ids: the idempotency keys of the steps, to repeat them.
+    """
+
+    action: array[int]
+    confidence: array[float]
+    step: array[int]
+    status: array[int]
+    code: list[str]
+    request_ids: list[str]
+
+    @property
+    def failed(self) -> list[int]:
+        """The rows without a step."""
+        return [row for row, status in enumerate(self.status) if status != 200]
+
+    def part(self, begin: int, end: int) -> Predictions:
+        """Return the results of some consecutive rows."""
+        return Predictions(
+            self.action[begin:end],
+            self.confidence[begin:end],
+            self.step[begin:end],
+            self.status[begin:end],
+            self.code[begin:end],
+            self.request_ids[begin:end],
+        )
+
+
+@dataclass(frozen=True)
+class Received:
+    """The outcome of one ``send`` of a batch.
+
+    Attributes:
+        key: of the steps, to repeat them: ``infer(observations, junctions, runs=run, key=key)``.
+        error: None if the call was answered.
+    """
+
+    run: str
+    key: str
+    error: Exception | None
+    answered: Predictions | None = field(default=None, repr=False)
+
+    @property
+    def predictions(self) -> Predictions:
+        """The results of the rows.
+
+        Raises:
+            GreenwaveError: the call has none.
+        """
+        if self.answered is None:
+            assert self.error is not None
+            raise self.error
+        return self.answered
+
+
 class Probe(Form):
     """The state of the replica that has answered a probe.
 
@@ -131,6 +198,31 @@ class InferenceHealth(SnakeForm):
     model_loaded: bool
     junctions: list[str]
     detail: str | None = None
+
+
+class RunInfo(SnakeForm):
+    """A run at the inference service.
+
+    Attributes:
+        steps: of each junction that has been stepped.
+        owners: replicas that own some of its hidden states.
+    """
+
+    run: str
+    steps: dict[str, int]
+    idle_seconds: float
+    owners: list[str]
+
+
+class RunSteps(SnakeForm):
+    """What a run goes on from.
+
+    Attributes:
+        steps: of each junction.
+    """
+
+    run: str
+    steps: dict[str, int]
 
 
 class JunctionInfo(SnakeForm):

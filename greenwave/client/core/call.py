@@ -61,6 +61,10 @@ def nothing(_: Reply) -> None:
     """Read an answer without a result."""
 
 
+def _never(_: object) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Generic[Result]):
     """A request, and how to read its answer.
@@ -70,6 +74,7 @@ class Call(Generic[Result]):
             if it is not of the documented form, or an error of the client.
         authorized: whether the gateway's token goes with it.
         key: the idempotency key that is in the request, for a user to repeat it.
+        is_incomplete: whether a result is to be asked for again, while there is time.
     """
 
     method: str
@@ -81,6 +86,7 @@ class Call(Generic[Result]):
     body: bytes | None = None
     authorized: bool = False
     key: str | None = None
+    is_incomplete: Callable[[Result], bool] = _never
 
     def __str__(self) -> str:
         return f"{self.method} {self.url}"

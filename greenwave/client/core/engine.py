@@ -75,7 +75,15 @@ class CallEngine:
             reply = yield self._send(call, token, deadline)
             assert isinstance(reply, Reply | NoReply)
             if isinstance(reply, Reply) and reply.status in call.answers:
-                return _read(call, reply, attempts)
+                result = _read(call, reply, attempts)
+                if not call.is_incomplete(result):
+                    return result
+                pause_s = self._retries.pause_s(attempts, self._chance())
+                if attempts >= most or self._clock() + pause_s >= deadline:
+                    return result
+                perhaps_done = True
+                yield Pause(pause_s)
+                continue
             failure = failure_of(reply)
             if token is not None and failure.error.status == _UNAUTHORIZED and not logged_in_anew:
                 self._login_of(call).refuse(token)

@@ -91,7 +91,7 @@ def _members(reply: Reply) -> dict[str, Any]:
 
 def _message(body: dict[str, Any]) -> str | None:
     """Return the message of a service, in any of the forms that services use."""
-    for name in ("message", "errorMessage", "detail", "title"):
+    for name in ("message", "errorMessage", "detail", "title", "error"):
         if text := _text(body.get(name)):
             return text
     faults = body.get("detail")

@@ -9,7 +9,8 @@ from typing import Self
 
 import httpx
 
-END_TO_END = ("content-type", "idempotency-key", "x-simulation-run", "authorization")
+LENGTH = "inference-header-content-length"
+END_TO_END = ("content-type", "idempotency-key", "x-simulation-run", "authorization", LENGTH)
 
 
 class LossyProxy:
@@ -39,7 +40,7 @@ class LossyProxy:
                     self.close_connection = True
                     return
                 self.send_response(answer.status_code)
-                for name in ("content-type", "x-hidden-state-step", "x-error-code"):
+                for name in ("content-type", "x-hidden-state-step", "x-error-code", LENGTH):
                     if name in answer.headers:
                         self.send_header(name, answer.headers[name])
                 self.send_header("content-length", str(len(answer.content)))

@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
+import numpy as np
 import pytest
 
 from greenwave.client import (
@@ -24,8 +25,10 @@ from greenwave.client import (
     Sample,
     UnauthorizedError,
     UnknownOutcomeError,
+    VectorPolicy,
 )
 from load_tests.harness.system import System
+from models.networks.shipped import JUNCTIONS
 from tests.cluster.client.lossy_proxy import LossyProxy
 from tests.cluster.test_documentation import OPERATOR
 
@@ -108,6 +111,75 @@ def test_several_predictions_come_in_their_order_and_one_failure_is_its_own(
     assert run.predict(JUNCTION, OBSERVATION).step == 3
 
 
+def rows_of(n: int, seed: int = 0) -> tuple[Any, list[str]]:
+    """Return observations (n, 8) and their junctions."""
+    names = list(JUNCTIONS)
+    observations = np.random.default_rng(seed).random((n, 8), np.float32)
+    return observations, [names[row % len(names)] for row in range(n)]
+
+
+def test_a_call_of_many_runs_has_the_results_of_single_calls(client: Any, run_id: str) -> None:
+    n = 120
+    observations, junctions = rows_of(n)
+    runs = [f"{run_id}.{row // 5 % 12}" for row in range(n)]
+    done = client.inference.infer(observations, junctions, runs=runs)
+    assert done.failed == []
+    assert set(done.step) == {1, 2}
+    indices = [JUNCTIONS[name].agent_index for name in junctions]
+    again = client.inference.infer(
+        observations.tolist(), indices, runs=runs, request_ids=done.request_ids
+    )
+    assert again == done
+    for row in range(0, n, 60):
+        single = client.inference.run(f"{run_id}.single").predict(junctions[row], observations[row])
+        assert (single.action, single.step) == (done.action[row], done.step[row])
+        assert single.confidence == pytest.approx(done.confidence[row], abs=1e-5)
+    begun = client.inference.infer(observations, junctions, runs=runs, sequence_start=True)
+    assert begun.step == done.step
+    with pytest.raises(NotFoundError, match="Unknown junction 'nowhere'"):
+        client.inference.infer([[0.5]], ["nowhere"])
+
+
+def test_simulators_send_to_a_batch_and_receive_each_decision_once(
+    whole: System, run_id: str
+) -> None:
+    simulators, rounds = 64, 5
+    observations, junctions = rows_of(5)
+    steps: dict[str, list[int]] = {f"{run_id}.{n}": [] for n in range(simulators)}
+    with Client(whole.url) as client, client.inference.batch() as batch:
+        for run in steps:
+            batch.send(run, junctions, observations)
+        for _ in range(simulators * rounds):
+            received = batch.recv(timeout_s=30)
+            assert received.predictions.failed == []
+            steps[received.run].append(received.predictions.step[0])
+            if len(steps[received.run]) < rounds:
+                batch.send(received.run, junctions, observations)
+    assert set(map(tuple, steps.values())) == {tuple(range(1, rounds + 1))}
+
+
+def test_the_actions_of_a_vector_of_environments_are_those_of_their_runs(
+    whole: System, run_id: str
+) -> None:
+    n = 32
+    with Client(whole.url) as client:
+        policy = VectorPolicy(client, n, run_id)
+        for step in range(6):
+            observations, _ = rows_of(n, seed=step)
+            actions = policy.act(dict.fromkeys(JUNCTIONS, observations))
+            if step == 3:
+                policy.reset([2])  # at the next step
+            for number in (0, 2):
+                run = client.inference.run(f"{run_id}.single.{number}")
+                if number == 2 and step == 4:
+                    run.reset()
+                single = run.predict(JUNCTION, observations[number])
+                assert single.action == actions[JUNCTION][number]
+        for number, expected in ((0, 7), (2, 3)):
+            run = client.inference.run(f"{run_id}-{number}")
+            assert run.predict(JUNCTION, OBSERVATION).step == expected
+
+
 def test_health_and_models_are_told(client: Any) -> None:
     assert client.gateway.health().inference_service == "up"
     assert client.inference.health().status == "healthy"
@@ -178,10 +250,15 @@ def predict_many(client: Any, run: str) -> None:
     client.inference.run(run).predict_many([(JUNCTION, OBSERVATION)])
 
 
+def infer(client: Any, run: str) -> None:
+    assert client.inference.infer([OBSERVATION], [JUNCTION], runs=[run]).failed == []
+
+
 WAYS = [
     (act, "/api/traffic/action"),
     (predict, "/predict_action"),
     (predict_many, "/predict_actions"),
+    (infer, "/v2/models/policy/infer"),
 ]
 
 

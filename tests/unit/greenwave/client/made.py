@@ -21,6 +21,7 @@ from greenwave.client.calls.gateway import GatewayCalls, RunCalls
 from greenwave.client.calls.inference import InferenceCalls, InferenceRunCalls
 from greenwave.client.calls.probes import Probed
 from greenwave.client.calls.records import AccountCalls, CardCalls, LoanCalls
+from greenwave.client.calls.tensors import HEADER_LENGTH
 from greenwave.client.core.call import Call
 from greenwave.client.core.login import Login
 from tests.documentation import ROOT
@@ -65,11 +66,22 @@ class Made(NamedTuple):
 
     @property
     def path(self) -> str:
-        return self.call.url.partition("?")[0].removeprefix(PREFIXES.get(self.service, ""))
+        path = self.call.url.partition("?")[0].removeprefix(PREFIXES.get(self.service, ""))
+        return path.replace("/runs/run-1", "/runs/{run}")
 
     @property
     def operation(self) -> Any:
         return DOCUMENTS[self.service]["paths"][self.path][self.call.method.lower()]
+
+    @property
+    def is_binary(self) -> bool:
+        return HEADER_LENGTH in self.call.headers or self.path.endswith("/state")
+
+    @property
+    def json(self) -> Any:
+        """The JSON of the request, behind which binary tensors may be."""
+        length = self.call.headers.get(HEADER_LENGTH)
+        return json.loads((self.call.body or b"")[: int(length) if length else None])
 
     def schema(self, content: Any) -> Any:
         """Return a schema with the components that it refers to."""
@@ -101,8 +113,16 @@ def calls() -> Iterator[tuple[str, Iterable[Call[Any]]]]:
                 [(JUNCTION, OBSERVATION), Observed(JUNCTION, OBSERVATION, "key-1")]
             ),
             direct.reset(),
+            direct.info(),
+            direct.end(),
+            direct.fork("run-2"),
+            direct.export(),
+            direct.restore(b"file"),
+            InferenceCalls("").runs(),
             InferenceCalls("").health(),
             InferenceCalls("").model_info(),
+            InferenceCalls("").infer([OBSERVATION], [JUNCTION], runs="run-1"),
+            InferenceCalls("").infer([OBSERVATION], [1], runs="run-1", request_ids=["key-1"]),
         ],
     )
     density, flow = DensityCalls(""), FlowCalls("")
@@ -135,4 +155,9 @@ def calls() -> Iterator[tuple[str, Iterable[Call[Any]]]]:
 
 
 CALLS = [Made(service, call) for service, made in calls() for call in made]
-NAMED = {f"{made.call.method} {made.call.url.partition('?')[0]}": made for made in CALLS}
+# Binary answers are those of test_infer.py.
+NAMED = {
+    f"{made.call.method} {made.call.url.partition('?')[0]}": made
+    for made in CALLS
+    if not made.is_binary
+}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import jsonschema
@@ -11,6 +10,7 @@ import pytest
 from greenwave.client import (
     InvalidRequestError,
 )
+from greenwave.client.calls.tensors import HEADER_LENGTH
 from greenwave.client.core.call import Effect, Reply, nothing
 from tests.unit.greenwave.client.made import CALLS, DOCUMENTS, JUNCTION, NAMED, Made
 from tests.unit.greenwave.client.play import answer
@@ -19,6 +19,16 @@ NO_CALLS = {
     "/api/accounts/account": "another name of the accounts",
     "/api/account": "another name of the accounts",
     "/.well-known/jwks.json": "for the libraries of services that verify tokens",
+    **dict.fromkeys(
+        [
+            "/v2",
+            "/v2/health/live",
+            "/v2/health/ready",
+            "/v2/models/policy",
+            "/v2/models/policy/ready",
+        ],
+        "for clients of the Open Inference Protocol",
+    ),
 }
 
 
@@ -39,9 +49,11 @@ def test_a_request_is_what_the_document_asks_for(made: Made) -> None:
     body = operation.get("requestBody")
     assert (call.body is not None) >= bool(body and body.get("required"))
     if call.body is not None:
-        jsonschema.validate(json.loads(call.body), made.schema(body))
-        assert call.headers["content-type"] == "application/json"
-    sent = {name for name in call.headers if name != "content-type"}
+        if not made.path.endswith("/state"):
+            jsonschema.validate(made.json, made.schema(body))
+        kind = "octet-stream" if made.is_binary else "json"
+        assert call.headers["content-type"] == f"application/{kind}"
+    sent = set(call.headers) - {"content-type", HEADER_LENGTH}
     sent |= {each.partition("=")[0].lower() for each in call.url.partition("?")[2].split("&")}
     known = {each["name"].lower() for each in operation.get("parameters", ())}
     assert sent - {""} <= known
@@ -55,7 +67,9 @@ def test_what_must_not_be_done_twice_is_known(made: Made) -> None:
     writes = made.service in ("accounts", "loans", "cards") and made.call.method != "GET"
     if writes or (made.call.method, made.path) == ("GET", "/traffic/action"):
         assert made.call.effect is Effect.NOT_IDEMPOTENT
-    elif "action" in made.path or "reset" in made.path:
+    elif any(
+        word in made.path for word in ("action", "infer", "reset", "fork")
+    ) or made.call.method in ("PUT", "DELETE"):
         assert made.call.effect is Effect.IDEMPOTENT
     else:
         assert made.call.effect is Effect.NONE

@@ -33,7 +33,11 @@ def test_help_tells_what_a_call_takes_and_returns() -> None:
 
 def test_a_machine_that_only_calls_needs_nothing_of_what_serves() -> None:
     heavy = {"deployments", "fastapi", "httpx", "models", "numpy", "ray", "serve_app", "starlette"}
-    listed = "import greenwave.client, sys; print(*sys.modules)"
+    listed = (
+        "from greenwave.client import Client; import sys;"
+        "from greenwave.client.calls.inference import InferenceCalls;"
+        "InferenceCalls('').infer([[0.5]], ['pier'], runs='run-1'); print(*sys.modules)"
+    )
     result = subprocess.run([sys.executable, "-c", listed], capture_output=True, check=True)
     assert heavy & set(result.stdout.decode().split()) == set()
 

@@ -151,10 +151,13 @@ async def test_a_repeated_request_makes_no_step(client):
     first = await infer(client, body)
     assert await infer(client, body) == first
     assert first["step"] == [1, 2]
+    padded = body_of(SMALL, SMALL, obs=(0.5, 0.25, 0, 0))
+    assert await infer(client, with_input(padded, ids)) == first
     keyed = [await infer(client, body_of(SMALL, BIG), **{"Idempotency-Key": "k"}) for _ in "ab"]
     assert keyed[0] == keyed[1]
-    other = await infer(client, with_input(body_of(SMALL, SMALL, obs=[0.1]), ids))
-    assert (other["status"], other["code"]) == ([422, 422], ["key_reused"] * 2)
+    for obs in ([0.1], []):
+        other = await infer(client, with_input(body_of(SMALL, SMALL, obs=obs), ids))
+        assert (other["status"], other["code"]) == ([422, 422], ["key_reused"] * 2)
     assert (await infer(client, body_of(SMALL)))["step"] == [4]
 
 

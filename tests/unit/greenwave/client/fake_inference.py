@@ -1,0 +1,101 @@
+"""An inference service without policy, which reads and answers requests as the real one does."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from deployments.inference.errors import InferenceError
+from deployments.inference.open_inference.messages import read_request, render_response
+from deployments.inference.open_inference.steps import Reader
+from greenwave.client.core.call import NoReply, Reply, Send
+from models.networks.shipped import SHIPPED
+from tests.unit.greenwave.client.play import LOST, answer
+
+READER = Reader(SHIPPED)
+
+
+@dataclass
+class FakeInference:
+    """Answers the step of each state; actions are the observations' first values.
+
+    Attributes:
+        lost: the calls whose answers are lost, from 1.
+        failing: by run, the statuses of its next rows.
+        calls: the rows of each call, as (run, junction).
+        open: calls wait until it is set.
+    """
+
+    lost: set[int] = field(default_factory=set)
+    failing: dict[str, list[int]] = field(default_factory=dict)
+    calls: list[list[tuple[str, str]]] = field(default_factory=list)
+    steps: dict[tuple[str, str], int] = field(default_factory=dict)
+    receipts: dict[tuple[str, str, str | None], tuple[int, int]] = field(default_factory=dict)
+    sent: list[Send] = field(default_factory=list)
+    open: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.open.set()
+
+    def __call__(self, send: Send, /) -> Reply | NoReply:
+        assert send.body is not None
+        assert send.url == "http://inference/v2/models/policy/infer"
+        assert self.open.wait(20)
+        self.sent.append(send)
+        run, key = send.headers.get("x-simulation-run"), send.headers["idempotency-key"]
+        try:
+            length = send.headers["inference-header-content-length"]
+            request, inputs = read_request(send.body, length)
+            asked = READER.read(request, inputs, run, key)
+        except InferenceError as error:
+            return answer(error.status, {"error": str(error)})
+        states = [(each.run, each.junction.id) for each in asked.wanted]
+        self.calls.append(states)
+        if asked.starts:
+            for state in [each for each in self.steps if each[0] in asked.runs]:
+                del self.steps[state]
+            self.receipts = {k: v for k, v in self.receipts.items() if k[0] not in asked.runs}
+        results = [
+            self._step(*state, each.request_id, int(each.obs[0]))
+            for state, each in zip(states, asked.wanted, strict=True)
+        ]
+        if len(self.calls) in self.lost:
+            return LOST
+        outputs: dict[str, Any] = {
+            "action": np.array([each[0] for each in results], np.int32),
+            "confidence": np.full(len(results), 0.5, np.float32),
+            "step": np.array([each[1] for each in results], np.int64),
+            "status": np.array([each[2] for each in results], np.int32),
+            "code": [b"overloaded" if each[2] == 503 else b"" for each in results],
+        }
+        status, body, headers = render_response(
+            {"model_name": "policy", "model_version": "1"}, request, outputs
+        )
+        return Reply(status, {name.decode(): value.decode() for name, value in headers}, body)
+
+    def close(self) -> None: ...
+
+    def _step(self, run: str, junction: str, key: str | None, action: int) -> tuple[int, int, int]:
+        if failures := self.failing.get(run):
+            return -1, -1, failures.pop(0)
+        if (run, junction, key) not in self.receipts:
+            step = self.steps[run, junction] = self.steps.get((run, junction), 0) + 1
+            self.receipts[run, junction, key] = action, step
+        return *self.receipts[run, junction, key], 200
+
+
+class Awaited:
+    """The same, to be awaited."""
+
+    def __init__(self, service: FakeInference) -> None:
+        self._service = service
+
+    async def __call__(self, send: Send, /) -> Reply | NoReply:
+        await asyncio.sleep(0)
+        return self._service(send)
+
+    async def close(self) -> None: ...
