@@ -7,7 +7,7 @@ import os
 import xml.etree.ElementTree as ET
 import zlib
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -65,13 +65,16 @@ class Program:
     """A signal's program: its kind (static, actuated, rail_signal, ...), and states with seconds.
 
     Attributes:
-        phases: attributes as in the file; ``state`` and ``duration`` at least.
+        phases: attributes as in the file; ``state`` and ``duration`` at least. Equal steps that
+            follow each other are one.
+        params: of its controller.
     """
 
     id: str
     kind: str
     offset: str
     phases: tuple[dict[str, str], ...]
+    params: dict[str, str] = field(default_factory=dict)
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -275,9 +278,25 @@ def _read_program(net: SumoNet, logic: ET.Element) -> None:
         logic.get("programID", "0"),
         logic.get("type", "static"),
         logic.get("offset", "0"),
-        tuple(dict(phase.attrib) for phase in logic.iterfind("phase")),
+        tuple(_joined(dict(phase.attrib) for phase in logic.iterfind("phase"))),
+        {each.get("key", ""): each.get("value", "") for each in logic.iterfind("param")},
     )
     net.programs[logic.attrib["id"]].append(program)
+
+
+def _joined(phases: Iterable[dict[str, str]]) -> list[dict[str, str]]:
+    """Join steps that follow each other and have the same state, and nothing but a duration."""
+    joined: list[dict[str, str]] = []
+    for phase in phases:
+        before = joined[-1] if joined else {}
+        if before.keys() == phase.keys() == {"state", "duration"} and (
+            before["state"] == phase["state"]
+        ):
+            seconds = float(before["duration"]) + float(phase["duration"])
+            before["duration"] = f"{seconds:g}"
+        else:
+            joined.append(phase)
+    return joined
 
 
 def _ignore(net: SumoNet, element: ET.Element) -> None:
