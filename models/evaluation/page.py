@@ -179,9 +179,8 @@ def _rules(comparison: Comparison, runs: Sequence[CityRun]) -> Iterable[tuple[st
     yield "Seeds", f"{seeds[0]} to {seeds[-1]}"
     yield (
         "Decisions",
-        f"every {scenario.decision_s} s, for max pressure, greedy and policy; a change takes"
-        f" {scenario.yellow_s} s of yellow and {scenario.all_red_s} s of red for all, a green"
-        f" {scenario.min_green_s} s at least",
+        f"every {scenario.decision_s} s, for max pressure, greedy and policy, with"
+        f" {scenario.times}",
     )
     yield "Other controllers", "with the yellow and red times of the net's programs"
     yield "Fixed time", _programs(scenario)

@@ -172,9 +172,8 @@ class Environment:
             network = network_of(scenario.network)
             layers, monitors = read_layers(Limits(), network), make_monitors(network)
             return {name: GuardedSignal(layers[name], monitors[name]) for name in self._junctions}
-        times = scenario.yellow_s, scenario.all_red_s, scenario.min_green_s
         return {
-            name: TimedSignal([phase.state or "" for phase in junction.phases], *times)
+            name: TimedSignal([phase.state or "" for phase in junction.phases], *scenario.times)
             for name, junction in self._junctions.items()
         }
 

@@ -59,4 +59,6 @@ def _evaluate(options: argparse.Namespace) -> None:
         runs = compare(comparison, options.output, options.workers)
         page = options.output / PAGE
         write_page(comparison, runs, page)
+    times = comparison.scenario.times
+    console.print(f"Max pressure, greedy and a policy had {times}.", markup=False)
     console.print(f"{page} compares {', '.join(comparison.controllers)}.", markup=False)
