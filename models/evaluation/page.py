@@ -23,8 +23,8 @@ JAMMED = 0.9  # of the vehicles that arrive under the controller that lets most 
 
 MEANINGS = {
     "fixed time": "The programs of the net, as they are.",
-    "Webster": "The net's phases, with cycle and green times by Webster's formula for the flows of"
-    " this very traffic, counted in one run with seed 0.",
+    "Webster": "The net's phases, with cycle and green times by Webster's formula for the routes of"
+    " all vehicles of this very traffic, as one run with seed 0 has them.",
     "actuated": "SUMO's actuated control with the net's phases: a green continues while vehicles"
     " come.",
     "delay-based": "SUMO's delay-based control with the net's phases: a green continues while"

@@ -85,7 +85,7 @@ def webster(scenario: Scenario) -> Programs:
 def count_flows(scenario: Scenario, seed: int) -> Flows:
     """Count vehicles per hour from each edge to the next, in one run of the net's own programs.
 
-    Vehicles that wait or drive on at the end count.
+    All vehicles of the demand count, with their whole routes, be they not through or not departed.
     """
     counts: Counter[tuple[str, str]] = Counter()
     with TemporaryDirectory(prefix="greenwave-") as folder:
@@ -95,6 +95,8 @@ def count_flows(scenario: Scenario, seed: int) -> Flows:
         with sumo_errors(scenario):
             libsumo.start([*command, *options])
             libsumo.simulationStep(scenario.end_s)
+            for vehicle in libsumo.simulation.getPendingVehicles():
+                counts.update(pairwise(libsumo.vehicle.getRoute(vehicle)))
             libsumo.close()
         for _, element in ET.iterparse(routes):
             if element.tag == "vehicle":

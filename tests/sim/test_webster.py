@@ -1,0 +1,31 @@
+"""Webster's programs are for all vehicles that want to drive, be they not let in."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("libsumo", reason="SUMO is not installed")
+
+from models.simulation.programs import count_flows
+from models.simulation.scenario import RouteFiles, Scenario
+from models.sumo.importing import import_network
+from tests.sim.made_nets import made_net
+
+VEHICLES, SECONDS = 1500, 300
+
+
+@pytest.mark.parametrize("kind", ["trips", "flow"])
+def test_vehicles_that_found_no_room_to_enter_count(tmp_path, kind):
+    net, routes = made_net(tmp_path / "made.net.xml"), tmp_path / "a.rou.xml"
+    way = 'from="left0A0" to="B0right0"'
+    if kind == "flow":
+        traffic = f'<flow id="f" begin="0" end="{SECONDS // 2}" number="{VEHICLES}" {way}/>'
+    else:
+        traffic = "".join(
+            f'<trip id="{each}" depart="{each // 10}" {way}/>' for each in range(VEHICLES)
+        )
+    routes.write_text(f"<routes>{traffic}</routes>")
+    network, _ = import_network(net)
+    flows = count_flows(Scenario(network, net, RouteFiles((routes,)), 0, SECONDS), 0)
+    entering = sum(flow for (start, _), flow in flows.items() if start == "left0A0")
+    assert entering == pytest.approx(VEHICLES * 3600 / SECONDS)
