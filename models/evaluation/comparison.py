@@ -6,7 +6,7 @@ import csv
 import hashlib
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
@@ -22,10 +22,11 @@ from models.simulation.scenario import Scenario
 
 POLICY = "policy"
 RULES = ("begin_s", "end_s", "decision_s", "yellow_s", "all_red_s", "min_green_s", "counts")
-KEPT, RUNS, QUEUES = "runs", "runs.csv", "queues.csv"
+KEPT, RUNS, QUEUES, CLASSES = "runs", "runs.csv", "queues.csv", "classes.csv"
 COLUMNS = (
     *("controller", "seed", "delay_s", "waiting_s", "trip_s", "demanded", "arrived"),
     *("walks", "walk_delay_s", "walk_delay_95_s", "walk_delay_longest_s"),
+    *("collisions", "teleports", "emergency_braking"),
 )
 
 
@@ -39,6 +40,7 @@ class CityRun:
         queues: by junction, mean number of standing vehicles on its incoming lanes.
         walks: of pedestrians; their delay is the time lost against walking freely.
         walk_delay_95_s: its 95th percentile.
+        classes: by SUMO's class of vehicles, their number and delay.
     """
 
     controller: str
@@ -53,6 +55,10 @@ class CityRun:
     walk_delay_s: float = 0.0
     walk_delay_95_s: float = 0.0
     walk_delay_longest_s: float = 0.0
+    collisions: int = 0
+    teleports: int = 0
+    emergency_braking: int = 0
+    classes: Mapping[str, tuple[int, float]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, controller: str, seed: int, metrics: Metrics) -> CityRun:
@@ -69,6 +75,8 @@ class CityRun:
             walk_delay_s=round(metrics.walks.mean_s, 3),
             walk_delay_95_s=round(metrics.walks.percentile_95_s, 3),
             walk_delay_longest_s=round(metrics.walks.longest_s, 3),
+            **metrics.incidents._asdict(),
+            classes={name: (n, round(loss, 3)) for name, (n, loss) in metrics.classes.items()},
         )
 
 
@@ -133,7 +141,8 @@ def compare(comparison: Comparison, folder: Path, workers: int) -> list[CityRun]
         CityRun(**{name: made[name] for name in fields})
         for made in make_runs(jobs, same, workers).values()
     ]
-    for name, rows in ((RUNS, _of_runs(runs)), (QUEUES, _of_queues(runs))):
+    tables = {RUNS: _of_runs(runs), QUEUES: _of_queues(runs), CLASSES: _of_classes(runs)}
+    for name, rows in tables.items():
         _write_csv(folder / name, rows)
     return runs
 
@@ -160,6 +169,13 @@ def _of_queues(runs: Sequence[CityRun]) -> Iterable[Sequence[object]]:
     for each in runs:
         for signal, standing in each.queues.items():
             yield each.controller, each.seed, signal, standing
+
+
+def _of_classes(runs: Sequence[CityRun]) -> Iterable[Sequence[object]]:
+    yield "controller", "seed", "class", "vehicles", "delay_s"
+    for each in runs:
+        for name, (number, delay_s) in each.classes.items():
+            yield each.controller, each.seed, name, number, delay_s
 
 
 def _write_csv(path: Path, rows: Iterable[Sequence[object]]) -> None:

@@ -12,7 +12,15 @@ from string import Template
 from models.atomic_write import atomic_write
 from models.evaluation.chart import bars
 from models.evaluation.comparison import POLICY, CityRun, Comparison
-from models.evaluation.figures import MEASURES, WALKS, Figures, Measure, queue_at
+from models.evaluation.figures import (
+    INCIDENTS,
+    MEASURES,
+    WALKS,
+    Figures,
+    Measure,
+    delay_of,
+    queue_at,
+)
 from models.simulation.scenario import Scenario
 from models.sumo.net import load_net
 
@@ -56,6 +64,8 @@ def page_of(comparison: Comparison, runs: Sequence[CityRun]) -> str:
         ),
         measures=_measures(figures),
         pedestrians=_pedestrians(figures, runs),
+        classes=_classes(figures, runs),
+        incidents=_incidents(figures, runs),
         sureness=_sureness(figures),
         winners=escape(_winners(figures)),
         queues=_queues(figures),
@@ -123,6 +133,40 @@ def _pedestrians(figures: Figures, runs: Sequence[CityRun]) -> str:
         f'<h2>Pedestrians</h2><div class="wide">{table}</div><p class="note">Time that'
         f" {runs[0].walks} pedestrians lost against walking freely: means over the seeds. Max"
         " pressure and greedy count those who wait; the others do not observe them.</p>"
+    )
+
+
+def _classes(figures: Figures, runs: Sequence[CityRun]) -> str:
+    """Return the section on classes of vehicles; empty if there is one."""
+    everywhere = [each for each in runs[0].classes if all(each in run.classes for run in runs)]
+    if len(everywhere) < 2:
+        return ""
+    rows = [
+        [_cell(each), *(_cell(figures.mean(each, delay_of(name)).text()) for name in everywhere)]
+        for each in figures.controllers
+    ]
+    heads = [f"{name} ({runs[0].classes[name][0]}), s" for name in everywhere]
+    table = _table(["controller", *heads], rows)
+    return (
+        f'<h2>Classes of vehicles</h2><div class="wide">{table}</div><p class="note">Delay by'
+        " SUMO's class of vehicles, and their number in the first run.</p>"
+    )
+
+
+def _incidents(figures: Figures, runs: Sequence[CityRun]) -> str:
+    if not any(measure(run) for measure in INCIDENTS.values() for run in runs):
+        return "<p>No run had a collision, a teleport or emergency braking.</p>"
+    rows = [
+        [
+            _cell(each),
+            *(_cell(figures.mean(each, measure).text()) for measure in INCIDENTS.values()),
+        ]
+        for each in figures.controllers
+    ]
+    return (
+        f'<div class="wide">{_table(["controller", *INCIDENTS], rows)}</div><p class="note">As SUMO'
+        " counts them in a run: means over the seeds. A vehicle that collides is teleported to its"
+        " next edge, unless the configuration has another collision.action.</p>"
     )
 
 

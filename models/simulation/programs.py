@@ -90,10 +90,8 @@ def count_flows(scenario: Scenario, seed: int) -> Flows:
     counts: Counter[tuple[str, str]] = Counter()
     with TemporaryDirectory(prefix="greenwave-") as folder:
         routes = Path(folder, "driven.xml")
-        command = sumo_command(scenario, seed, Path(folder))
-        options = [f"--vehroute-output={routes}", "--vehroute-output.write-unfinished"]
         with sumo_errors(scenario):
-            libsumo.start([*command, *options])
+            libsumo.start(sumo_command(scenario, seed, Path(folder), driven=routes))
             libsumo.simulationStep(scenario.end_s)
             for vehicle in libsumo.simulation.getPendingVehicles():
                 counts.update(pairwise(libsumo.vehicle.getRoute(vehicle)))

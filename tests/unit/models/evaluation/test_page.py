@@ -142,6 +142,24 @@ def test_the_page_says_which_kind_of_program_runs_under_fixed_time(page):
     assert "the last program of each signal in the net: 1 of type actuated" in text
 
 
+def test_classes_of_vehicles_have_a_section_where_there_are_several(page):
+    runs = runs_of({"fixed time": WORSE})
+    one = [replace(run, classes={"passenger": (90, 20.0)}) for run in runs]
+    assert "<h2>Classes of vehicles</h2>" not in page(one)
+    two = [replace(run, classes={"bus": (10, 31.5), "passenger": (90, 20.0)}) for run in runs]
+    text = page(two)
+    assert "<th>bus (10), s</th><th>passenger (90), s</th>" in text
+    assert "<td>fixed time</td><td>31.5 ± 0.0</td><td>20.0 ± 0.0</td>" in text
+
+
+def test_collisions_are_counted(page):
+    runs = runs_of({"fixed time": WORSE})
+    assert "No run had a collision, a teleport or emergency braking." in page(runs)
+    text = page([replace(run, collisions=2, teleports=2, emergency_braking=5) for run in runs])
+    row = "<td>fixed time</td><td>2.0 ± 0.0</td><td>2.0 ± 0.0</td><td>5.0 ± 0.0</td>"
+    assert row in text
+
+
 def test_pedestrians_have_a_section_only_where_there_are_some(page):
     runs = runs_of({"fixed time": WORSE})
     assert "<h2>Pedestrians</h2>" not in page(runs)

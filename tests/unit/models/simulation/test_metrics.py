@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from models.simulation.metrics import read_trip_metrics
+from models.simulation.metrics import read_incidents, read_trip_metrics
 
 TRIPS = """<tripinfos>
 <tripinfo id="0" depart="10.00" departDelay="2.00" arrival="110.00" duration="100.00"
@@ -28,6 +28,21 @@ def test_depart_delay_and_unfinished_trips_count(tmp_path: Path) -> None:
     assert metrics.time_loss_s == pytest.approx((32 + 15 + 90) / 3)
     assert (metrics.demanded, metrics.arrived) == (3, 1)
     assert metrics.queues == {"300839359": 1.5}
+
+
+def test_each_class_of_vehicles_has_its_number_and_mean_loss(tmp_path: Path) -> None:
+    path = tmp_path / "trips.xml"
+    typed = TRIPS.replace('id="2"', 'id="2" vType="line 5"').replace('id="', 'vType="car" id="')
+    path.write_text(typed.replace('vType="car" id="2" vType', 'id="2" vType'))
+    metrics = read_trip_metrics(path, {}, classes={"car": "passenger"})
+    assert metrics.classes == {"line 5": (1, 90.0), "passenger": (2, pytest.approx(47 / 2))}
+
+
+def test_incidents_are_read_from_the_statistic_file(tmp_path: Path) -> None:
+    path = tmp_path / "statistics.xml"
+    safety = '<safety collisions="3" emergencyStops="1" emergencyBraking="7"/>'
+    path.write_text(f'<statistics><teleports total="2" jam="0"/>{safety}</statistics>')
+    assert read_incidents(path) == (3, 2, 7)
 
 
 def test_no_trips_give_zeros(tmp_path: Path) -> None:
