@@ -19,7 +19,8 @@ import libsumo
 from models.simulation.environment import sumo_command, sumo_errors
 from models.simulation.scenario import Scenario
 from models.simulation.webster import Flows, green_phases, green_times_s
-from models.sumo.net import Program, load_net
+from models.sumo.net import load_net
+from models.sumo.program import Program
 
 NAME = "greenwave"
 MIN_GREEN_S, MAX_GREEN_S = 5, 50  # SUMO's defaults, where the net's own program says nothing

@@ -17,7 +17,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from models.sumo.net import Program, SumoLink, SumoNet
+from models.sumo.net import SumoLink, SumoNet
+from models.sumo.program import Program
 from models.sumo.stages import stages_of
 
 SATURATION_FLOW = 1800.0  # vehicles per hour of green and lane

@@ -22,8 +22,10 @@ from models.networks.form import (
     Point,
 )
 from models.sumo.intergreen import intergreen_of
-from models.sumo.net import Program, SumoLink, SumoNet, read_sumo_net
-from models.sumo.stages import CHANGING, is_green, nema_stages, stages_of
+from models.sumo.nema import nema_stages
+from models.sumo.net import SumoLink, SumoNet, read_sumo_net
+from models.sumo.program import Program
+from models.sumo.stages import CHANGING, is_green, stages_of
 
 SIGNALS_OF_RAILWAYS = {"rail_signal", "rail_crossing"}
 DETECTED_M = 50.0  # some standing cars; a stub of a metre has no room for one

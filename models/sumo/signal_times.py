@@ -9,7 +9,7 @@ from math import ceil
 from typing import NamedTuple
 
 from models.signals.states import MIN_GREEN_S, YELLOW_S
-from models.sumo.net import Program
+from models.sumo.program import Program
 from models.sumo.stages import stages_of
 
 
@@ -42,9 +42,6 @@ def signal_times(programs: Iterable[Program]) -> SignalTimes:
         for phase in program.phases:
             if phase.get("state") in stages and "minDur" in phase:
                 green[ceil(float(phase["minDur"]))] += 1
-            for key, counts in (("yellow", yellow), ("red", red)):
-                if key in phase:  # NEMA
-                    counts[ceil(float(phase[key]))] += 1
         _count_changes(program, yellow, red)
     return SignalTimes(_most(yellow, YELLOW_S), _most(red, 0), _most(green, MIN_GREEN_S))
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from models.sumo.net import Program
+from models.sumo.program import Program
 from models.sumo.signal_times import signal_times
 
 
-def program(*steps: tuple[float, str], kind: str = "static", **more: str) -> Program:
+def program(*steps: tuple[float, str], **more: str) -> Program:
     phases = tuple({"duration": f"{seconds}", "state": state, **more} for seconds, state in steps)
-    return Program("0", kind, "0", phases)
+    return Program("0", "static", "0", phases)
 
 
 @pytest.mark.parametrize(
@@ -42,11 +42,6 @@ def test_the_least_green_is_that_of_most_stages():
     steps = (30, "Gr"), (3, "yr"), (20, "rG"), (3, "ry")
     short = program(*steps, minDur="7")
     assert signal_times([program(*steps, minDur="9.5"), short, short]).min_green_s == 7
-
-
-def test_a_nema_controller_has_its_times_beside_its_phases():
-    phases = program((90, "Gr"), (90, "rG"), kind="NEMA", yellow="4", red="2", minDur="6")
-    assert signal_times([phases]) == (4, 2, 6)
 
 
 def test_without_programs_there_are_usual_times():
