@@ -16,7 +16,7 @@ from models.atomic_write import atomic_write
 from models.evaluation.checks import check_policy, check_routes, check_signals
 from models.evaluation.kept_runs import make_runs, read_run
 from models.networks.file import network_as_json
-from models.simulation.controllers import CONTROLS, policy_control, run
+from models.simulation.controllers import CONTROLS, Control, policy_control, run
 from models.simulation.metrics import Metrics
 from models.simulation.scenario import Scenario
 
@@ -143,19 +143,22 @@ def compare(comparison: Comparison, folder: Path, workers: int) -> list[CityRun]
     ]
     tables = {RUNS: _of_runs(runs), QUEUES: _of_queues(runs), CLASSES: _of_classes(runs)}
     for name, rows in tables.items():
-        _write_csv(folder / name, rows)
+        write_csv(folder / name, rows)
     return runs
 
 
 def _run(
     comparison: Comparison, controller: str, seed: int, same: Mapping[str, str]
 ) -> dict[str, Any]:
-    scenario = comparison.scenario
-    if controller == POLICY and comparison.policy is not None:
-        metrics = run(scenario, seed, policy_control(scenario, comparison.policy))
-    else:
-        metrics = run(scenario, seed, CONTROLS[controller](scenario))
+    metrics = run(comparison.scenario, seed, control_of(comparison, controller))
     return asdict(CityRun.of(controller, seed, metrics)) | dict(same)
+
+
+def control_of(comparison: Comparison, controller: str) -> Control:
+    """Return what controls the signals under a controller's name."""
+    if controller == POLICY and comparison.policy is not None:
+        return policy_control(comparison.scenario, comparison.policy)
+    return CONTROLS[controller](comparison.scenario)
 
 
 def _of_runs(runs: Sequence[CityRun]) -> Iterable[Sequence[object]]:
@@ -178,7 +181,7 @@ def _of_classes(runs: Sequence[CityRun]) -> Iterable[Sequence[object]]:
             yield each.controller, each.seed, name, number, delay_s
 
 
-def _write_csv(path: Path, rows: Iterable[Sequence[object]]) -> None:
+def write_csv(path: Path, rows: Iterable[Sequence[object]]) -> None:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     with atomic_write(path) as file:
