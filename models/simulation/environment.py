@@ -20,7 +20,7 @@ import numpy as np
 from models.networks.network import network_of
 from models.signals.monitor import make_monitors
 from models.signals.safety import Limits, read_layers
-from models.simulation.metrics import Metrics, read_incidents, read_trip_metrics
+from models.simulation.metrics import Metrics, read_trip_metrics
 from models.simulation.observation import Observation, encode_observation
 from models.simulation.scenario import Counts, InvalidScenarioError, Scenario, options_of
 from models.simulation.signal import GuardedSignal, Signal, TimedSignal
@@ -167,8 +167,8 @@ class Environment:
         libsumo.close()
         steps = max(1, self._n_steps)
         queues = {name: total / steps for name, total in self._queue_sums.items()}
-        incidents = read_incidents(self._outputs / STATISTICS)
-        return read_trip_metrics(self._outputs / TRIPS, queues, incidents, classes)
+        trips, statistics = self._outputs / TRIPS, self._outputs / STATISTICS
+        return read_trip_metrics(trips, queues, statistics, classes)
 
     def _new_signals(self) -> dict[str, Signal]:
         scenario = self.scenario
@@ -176,8 +176,9 @@ class Environment:
             network = network_of(scenario.network)
             layers, monitors = read_layers(Limits(), network), make_monitors(network)
             return {name: GuardedSignal(layers[name], monitors[name]) for name in self._junctions}
+        times = scenario.yellow_s, scenario.all_red_s, scenario.min_green_s
         return {
-            name: TimedSignal([phase.state or "" for phase in junction.phases], *scenario.times)
+            name: TimedSignal([phase.state or "" for phase in junction.phases], *times)
             for name, junction in self._junctions.items()
         }
 

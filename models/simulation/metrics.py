@@ -77,12 +77,13 @@ class Metrics:
 def read_trip_metrics(
     path: str | os.PathLike[str],
     queues: Mapping[str, float],
-    incidents: Incidents = NO_INCIDENTS,
+    statistics: str | os.PathLike[str] | None = None,
     classes: Mapping[str, str] = NO_CLASSES,
 ) -> Metrics:
     """Sum up SUMO's tripinfo file, written with its unfinished and undeparted vehicles.
 
     Args:
+        statistics: SUMO's statistic file.
         classes: by type of vehicle.
     """
     rows, walks = [], []
@@ -114,15 +115,14 @@ def read_trip_metrics(
         demanded=len(rows),
         arrived=int(table[:, 3].sum()),
         walks=Walks.of(walks),
-        incidents=incidents,
+        incidents=NO_INCIDENTS if statistics is None else _read_incidents(statistics),
         classes={
             each: (len(losses[each]), float(np.mean(losses[each]))) for each in sorted(losses)
         },
     )
 
 
-def read_incidents(path: str | os.PathLike[str]) -> Incidents:
-    """Read SUMO's statistic file."""
+def _read_incidents(path: str | os.PathLike[str]) -> Incidents:
     root = ET.parse(path).getroot()
     names = ("safety", "collisions"), ("teleports", "total"), ("safety", "emergencyBraking")
     found = (root.find(element) for element, _ in names)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from models.simulation.metrics import read_incidents, read_trip_metrics
+from models.simulation.metrics import read_trip_metrics
 
 TRIPS = """<tripinfos>
 <tripinfo id="0" depart="10.00" departDelay="2.00" arrival="110.00" duration="100.00"
@@ -39,10 +39,12 @@ def test_each_class_of_vehicles_has_its_number_and_mean_loss(tmp_path: Path) -> 
 
 
 def test_incidents_are_read_from_the_statistic_file(tmp_path: Path) -> None:
-    path = tmp_path / "statistics.xml"
+    trips, path = tmp_path / "trips.xml", tmp_path / "statistics.xml"
+    trips.write_text(TRIPS)
     safety = '<safety collisions="3" emergencyStops="1" emergencyBraking="7"/>'
     path.write_text(f'<statistics><teleports total="2" jam="0"/>{safety}</statistics>')
-    assert read_incidents(path) == (3, 2, 7)
+    assert read_trip_metrics(trips, {}, path).incidents == (3, 2, 7)
+    assert read_trip_metrics(trips, {}).incidents == (0, 0, 0)
 
 
 def test_no_trips_give_zeros(tmp_path: Path) -> None:
