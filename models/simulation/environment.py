@@ -249,6 +249,7 @@ def sumo_command(
         f"--end={scenario.end_s}",
         "--time-to-teleport=-1",
         *(f"--{name}={path}" for name, path in outputs.items()),
+        "--output-prefix=",
         "--tripinfo-output.write-unfinished",
         "--tripinfo-output.write-undeparted",
         "--vehroute-output.write-unfinished",

@@ -124,11 +124,7 @@ def read_trip_metrics(
 
 def _read_incidents(path: str | os.PathLike[str]) -> Incidents:
     root = ET.parse(path).getroot()
-    names = ("safety", "collisions"), ("teleports", "total"), ("safety", "emergencyBraking")
-    found = (root.find(element) for element, _ in names)
+    safety, teleports = (next(root.iter(tag)).attrib for tag in ("safety", "teleports"))
     return Incidents(
-        *(
-            0 if element is None else int(element.get(name, 0))
-            for element, (_, name) in zip(found, names, strict=True)
-        )
+        int(safety["collisions"]), int(teleports["total"]), int(safety["emergencyBraking"])
     )

@@ -30,7 +30,8 @@ CONFIG = """<configuration>
   <time><begin value="15:0:0"/><end value="15:10:0"/><step-length value="0.5"/></time>
   <processing><scale value="1.5"/><time-to-teleport value="-1"/></processing>
   <output><summary-output value="summary.xml"/><tripinfo-output value="trips.xml"/>
-    <vehroute-output value="routes.xml"/><statistic-output value="statistics.xml"/></output>
+    <output-prefix value="run_"/><vehroute-output value="routes.xml"/>
+    <statistic-output value="statistics.xml"/></output>
 </configuration>"""
 
 
@@ -48,7 +49,7 @@ def driven_by_sumo(config: Path, trips: Path) -> float:
     outputs = (
         f"--tripinfo-output={trips}",
         *("--tripinfo-output.write-unfinished", "--tripinfo-output.write-undeparted"),
-        "--summary-output=/dev/null",
+        *("--summary-output=/dev/null", "--output-prefix="),
     )
     subprocess.run([*command, *outputs], check=True, capture_output=True, timeout=60)
     return read_trip_metrics(trips, {}).time_loss_s
