@@ -86,7 +86,7 @@ def webster(scenario: Scenario) -> Programs:
 def count_flows(scenario: Scenario, seed: int) -> Flows:
     """Count vehicles per hour from each edge to the next, in one run of the net's own programs.
 
-    All vehicles of the demand count, with their whole routes, be they not through or not departed.
+    All vehicles count with their whole routes, also those that have not departed at the end.
     """
     counts: Counter[tuple[str, str]] = Counter()
     with TemporaryDirectory(prefix="greenwave-") as folder:

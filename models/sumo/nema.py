@@ -53,17 +53,18 @@ def nema_stages(
 def in_steps(program: Program) -> Program:
     """Return a NEMA program as steps: pair after pair of its rings, with yellow and red between.
 
-    Other programs stay as they are.
+    Other programs stay as they are, and those without states.
     """
-    if program.kind != "NEMA":
+    lengths = {len(state) for state in program.states}
+    if program.kind != "NEMA" or len(lengths) != 1 or lengths == {0}:
         return program
     phases = {phase.get("name", ""): phase for phase in program.phases}
     greens = list(program.phases)
     if not _missing(program):
         greens = [
             _joined(phases[one], phases[two])
-            for sides in _sides(program)
-            for one, two in _in_turn(*sides)
+            for one_side, other in _sides(program)
+            for one, two in _in_turn(one_side or other, other or one_side)
         ]
     steps: list[dict[str, str]] = []
     for now, then in pairwise([*greens, *greens[:1]]):
@@ -89,8 +90,8 @@ def _joined(one: dict[str, str], two: dict[str, str]) -> dict[str, str]:
 
 
 def _in_turn(one: list[str], two: list[str]) -> list[tuple[str, str]]:
-    """Return pairs in which each phase has a turn; the last one of the shorter side waits."""
-    turns = range(max(len(one), len(two)) if one and two else 0)
+    """Return pairs in which each phase has a turn; the shorter side repeats its last one."""
+    turns = range(max(len(one), len(two)))
     return [(one[min(turn, len(one) - 1)], two[min(turn, len(two) - 1)]) for turn in turns]
 
 

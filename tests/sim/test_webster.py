@@ -1,4 +1,4 @@
-"""Webster's programs are for all vehicles that want to drive, be they not let in."""
+"""Webster's programs are for all vehicles of the demand, and for NEMA controllers, too."""
 
 from __future__ import annotations
 

@@ -87,6 +87,15 @@ def test_in_steps_each_phase_has_its_turn_with_yellow_and_red():
     assert in_steps(replace(timed, kind="static")).phases == timed.phases
 
 
+def test_in_steps_a_phase_without_a_partner_has_its_turn():
+    assert "rrrGGr" in in_steps(nema(ring2="5,6,0,0")).states
+
+
+def test_a_nema_program_without_states_is_left_as_it_is():
+    mute = replace(nema(), phases=({"name": "1"}, {"name": "2"}))
+    assert in_steps(mute) == mute
+
+
 def test_in_steps_phases_of_unknown_rings_follow_each_other():
     steps = in_steps(replace(nema(ring2=""), phases=nema().phases[:2]))
     assert steps.states == ("Grrrrr", "yrrrrr", "rGgrrr", "ryyrrr")
