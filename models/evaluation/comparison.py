@@ -6,7 +6,7 @@ import csv
 import hashlib
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
@@ -16,16 +16,17 @@ from models.atomic_write import atomic_write
 from models.evaluation.checks import check_policy, check_routes, check_signals
 from models.evaluation.kept_runs import make_runs, read_run
 from models.networks.file import network_as_json
-from models.simulation.controllers import CONTROLS, policy_control, run
+from models.simulation.controllers import CONTROLS, Control, policy_control, run
 from models.simulation.metrics import Metrics
 from models.simulation.scenario import Scenario
 
 POLICY = "policy"
 RULES = ("begin_s", "end_s", "decision_s", "yellow_s", "all_red_s", "min_green_s", "counts")
-KEPT, RUNS, QUEUES = "runs", "runs.csv", "queues.csv"
+KEPT, RUNS, QUEUES, CLASSES = "runs", "runs.csv", "queues.csv", "classes.csv"
 COLUMNS = (
     *("controller", "seed", "delay_s", "waiting_s", "trip_s", "demanded", "arrived"),
     *("walks", "walk_delay_s", "walk_delay_95_s", "walk_delay_longest_s"),
+    *("collisions", "teleports", "emergency_braking"),
 )
 
 
@@ -39,6 +40,7 @@ class CityRun:
         queues: by junction, mean number of standing vehicles on its incoming lanes.
         walks: of pedestrians; their delay is the time lost against walking freely.
         walk_delay_95_s: its 95th percentile.
+        classes: by SUMO's class of vehicles, their number and delay.
     """
 
     controller: str
@@ -53,6 +55,10 @@ class CityRun:
     walk_delay_s: float = 0.0
     walk_delay_95_s: float = 0.0
     walk_delay_longest_s: float = 0.0
+    collisions: int = 0
+    teleports: int = 0
+    emergency_braking: int = 0
+    classes: Mapping[str, tuple[int, float]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, controller: str, seed: int, metrics: Metrics) -> CityRun:
@@ -69,6 +75,8 @@ class CityRun:
             walk_delay_s=round(metrics.walks.mean_s, 3),
             walk_delay_95_s=round(metrics.walks.percentile_95_s, 3),
             walk_delay_longest_s=round(metrics.walks.longest_s, 3),
+            **metrics.incidents._asdict(),
+            classes={name: (n, round(loss, 3)) for name, (n, loss) in metrics.classes.items()},
         )
 
 
@@ -133,20 +141,24 @@ def compare(comparison: Comparison, folder: Path, workers: int) -> list[CityRun]
         CityRun(**{name: made[name] for name in fields})
         for made in make_runs(jobs, same, workers).values()
     ]
-    for name, rows in ((RUNS, _of_runs(runs)), (QUEUES, _of_queues(runs))):
-        _write_csv(folder / name, rows)
+    tables = {RUNS: _of_runs(runs), QUEUES: _of_queues(runs), CLASSES: _of_classes(runs)}
+    for name, rows in tables.items():
+        write_csv(folder / name, rows)
     return runs
 
 
 def _run(
     comparison: Comparison, controller: str, seed: int, same: Mapping[str, str]
 ) -> dict[str, Any]:
-    scenario = comparison.scenario
-    if controller == POLICY and comparison.policy is not None:
-        metrics = run(scenario, seed, policy_control(scenario, comparison.policy))
-    else:
-        metrics = run(scenario, seed, CONTROLS[controller](scenario))
+    metrics = run(comparison.scenario, seed, control_of(comparison, controller))
     return asdict(CityRun.of(controller, seed, metrics)) | dict(same)
+
+
+def control_of(comparison: Comparison, controller: str) -> Control:
+    """Return what controls the signals under a controller's name."""
+    if controller == POLICY and comparison.policy is not None:
+        return policy_control(comparison.scenario, comparison.policy)
+    return CONTROLS[controller](comparison.scenario)
 
 
 def _of_runs(runs: Sequence[CityRun]) -> Iterable[Sequence[object]]:
@@ -162,7 +174,14 @@ def _of_queues(runs: Sequence[CityRun]) -> Iterable[Sequence[object]]:
             yield each.controller, each.seed, signal, standing
 
 
-def _write_csv(path: Path, rows: Iterable[Sequence[object]]) -> None:
+def _of_classes(runs: Sequence[CityRun]) -> Iterable[Sequence[object]]:
+    yield "controller", "seed", "class", "vehicles", "delay_s"
+    for each in runs:
+        for name, (number, delay_s) in each.classes.items():
+            yield each.controller, each.seed, name, number, delay_s
+
+
+def write_csv(path: Path, rows: Iterable[Sequence[object]]) -> None:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     with atomic_write(path) as file:

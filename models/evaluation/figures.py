@@ -27,6 +27,18 @@ WALKS: dict[str, Measure] = {
 }
 
 
+INCIDENTS: dict[str, Measure] = {
+    "collisions": lambda run: run.collisions,
+    "teleports": lambda run: run.teleports,
+    "emergency braking": lambda run: run.emergency_braking,
+}
+
+
+def delay_of(vehicles: str) -> Measure:
+    """Return the delay of a class of vehicles."""
+    return lambda run: run.classes[vehicles][1]
+
+
 def queue_at(junction: str) -> Measure:
     return lambda run: run.queues[junction]
 

@@ -12,7 +12,15 @@ from string import Template
 from models.atomic_write import atomic_write
 from models.evaluation.chart import bars
 from models.evaluation.comparison import POLICY, CityRun, Comparison
-from models.evaluation.figures import MEASURES, WALKS, Figures, Measure, queue_at
+from models.evaluation.figures import (
+    INCIDENTS,
+    MEASURES,
+    WALKS,
+    Figures,
+    Measure,
+    delay_of,
+    queue_at,
+)
 from models.simulation.scenario import Scenario
 from models.sumo.net import load_net
 
@@ -23,8 +31,8 @@ JAMMED = 0.9  # of the vehicles that arrive under the controller that lets most 
 
 MEANINGS = {
     "fixed time": "The programs of the net, as they are.",
-    "Webster": "The net's phases, with cycle and green times by Webster's formula for the flows of"
-    " this very traffic, counted in one run with seed 0.",
+    "Webster": "The net's phases, with cycle and green times by Webster's formula for the routes of"
+    " all vehicles of this very traffic, as one run with seed 0 has them.",
     "actuated": "SUMO's actuated control with the net's phases: a green continues while vehicles"
     " come.",
     "delay-based": "SUMO's delay-based control with the net's phases: a green continues while"
@@ -56,6 +64,8 @@ def page_of(comparison: Comparison, runs: Sequence[CityRun]) -> str:
         ),
         measures=_measures(figures),
         pedestrians=_pedestrians(figures, runs),
+        classes=_classes(figures, runs),
+        incidents=_incidents(figures, runs),
         sureness=_sureness(figures),
         winners=escape(_winners(figures)),
         queues=_queues(figures),
@@ -126,6 +136,40 @@ def _pedestrians(figures: Figures, runs: Sequence[CityRun]) -> str:
     )
 
 
+def _classes(figures: Figures, runs: Sequence[CityRun]) -> str:
+    """Return the section on classes of vehicles; empty if there is one."""
+    everywhere = [each for each in runs[0].classes if all(each in run.classes for run in runs)]
+    if len(everywhere) < 2:
+        return ""
+    rows = [
+        [_cell(each), *(_cell(figures.mean(each, delay_of(name)).text()) for name in everywhere)]
+        for each in figures.controllers
+    ]
+    heads = [f"{name} ({runs[0].classes[name][0]}), s" for name in everywhere]
+    table = _table(["controller", *heads], rows)
+    return (
+        f'<h2>Classes of vehicles</h2><div class="wide">{table}</div><p class="note">Delay by'
+        " SUMO's class of vehicles, and their number in the first run.</p>"
+    )
+
+
+def _incidents(figures: Figures, runs: Sequence[CityRun]) -> str:
+    if not any(measure(run) for measure in INCIDENTS.values() for run in runs):
+        return "<p>No run had a collision, a teleport or emergency braking.</p>"
+    rows = [
+        [
+            _cell(each),
+            *(_cell(figures.mean(each, measure).text()) for measure in INCIDENTS.values()),
+        ]
+        for each in figures.controllers
+    ]
+    return (
+        f'<div class="wide">{_table(["controller", *INCIDENTS], rows)}</div><p class="note">As SUMO'
+        " counts them in a run: means over the seeds. A vehicle that collides is teleported to its"
+        " next edge, unless the configuration has another collision.action.</p>"
+    )
+
+
 def _sureness(figures: Figures) -> str:
     if len(figures.seeds) < 2:
         return "<p>With one seed there is no interval. Run ten, or more.</p>"
@@ -179,9 +223,8 @@ def _rules(comparison: Comparison, runs: Sequence[CityRun]) -> Iterable[tuple[st
     yield "Seeds", f"{seeds[0]} to {seeds[-1]}"
     yield (
         "Decisions",
-        f"every {scenario.decision_s} s, for max pressure, greedy and policy; a change takes"
-        f" {scenario.yellow_s} s of yellow and {scenario.all_red_s} s of red for all, a green"
-        f" {scenario.min_green_s} s at least",
+        f"every {scenario.decision_s} s, for max pressure, greedy and policy, with"
+        f" {scenario.times}",
     )
     yield "Other controllers", "with the yellow and red times of the net's programs"
     yield "Fixed time", _programs(scenario)

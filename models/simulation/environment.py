@@ -28,6 +28,7 @@ from models.simulation.signal import GuardedSignal, Signal, TimedSignal
 SUMO_ERRORS = (libsumo.TraCIException, libsumo.FatalTraCIError)
 _BROKEN_SEED = 11  # apart from other draws of the same seed
 STANDS_MPS = 0.1  # SUMO's bound of standing
+TRIPS, STATISTICS = "trips.xml", "statistics.xml"
 CALL_S = 10.0  # of waiting that make a pedestrian count as one more
 
 Observations = dict[str, Observation]
@@ -78,7 +79,7 @@ class Environment:
         self.close()
         self._folder = TemporaryDirectory(prefix="greenwave-")
         folder = Path(self._folder.name)
-        self._trips = folder / "trips.xml"
+        self._outputs = folder
         with sumo_errors(self.scenario):
             libsumo.start(sumo_command(self.scenario, seed, folder, self._programs or ()))
         self.time_s = self.scenario.begin_s
@@ -161,10 +162,13 @@ class Environment:
 
     def metrics(self) -> Metrics:
         """Close the simulation, at its end or before, and count what happened until now."""
+        types = libsumo.vehicletype
+        classes = {each: types.getVehicleClass(each) for each in types.getIDList()}
         libsumo.close()
         steps = max(1, self._n_steps)
         queues = {name: total / steps for name, total in self._queue_sums.items()}
-        return read_trip_metrics(self._trips, queues)
+        trips, statistics = self._outputs / TRIPS, self._outputs / STATISTICS
+        return read_trip_metrics(trips, queues, statistics, classes)
 
     def _new_signals(self) -> dict[str, Signal]:
         scenario = self.scenario
@@ -212,20 +216,31 @@ class Environment:
 
 
 def sumo_command(
-    scenario: Scenario, seed: int, folder: Path, programs: Sequence[str] = ()
+    scenario: Scenario,
+    seed: int,
+    folder: Path,
+    programs: Sequence[str] = (),
+    driven: Path | None = None,
 ) -> list[str]:
-    """Return SUMO's command; it writes ``trips.xml`` into the folder, with every vehicle.
+    """Return SUMO's command; it writes TRIPS, with every vehicle, and STATISTICS into the folder.
 
     Teleporting is off: it would take vehicles out of a jam, and so flatter the worse controller.
     Outputs that a configuration asks for go into the folder, too, as runs in parallel share it.
+
+    Args:
+        driven: file for the routes of vehicles that departed.
     """
     additional = folder / "additional.xml"
     elements = "".join((*scenario.elements, *programs))
     additional.write_text(f"<additional>{elements}</additional>", encoding="utf-8")
     routes = scenario.demand.route_files(seed, folder)
+    outputs = _configured_outputs(scenario.config, folder)
+    outputs |= {"tripinfo-output": folder / TRIPS, "statistic-output": folder / STATISTICS}
+    if driven is not None:
+        outputs["vehroute-output"] = driven
     return [
         "sumo",
-        *_configured(scenario.config, folder),
+        *([] if scenario.config is None else [f"--configuration-file={scenario.config}"]),
         f"--net-file={scenario.net}",
         *([f"--route-files={','.join(map(str, routes))}"] if routes else []),
         f"--additional-files={','.join(map(str, (*scenario.additional, additional)))}",
@@ -233,21 +248,23 @@ def sumo_command(
         f"--begin={scenario.begin_s}",
         f"--end={scenario.end_s}",
         "--time-to-teleport=-1",
-        f"--tripinfo-output={folder / 'trips.xml'}",
+        *(f"--{name}={path}" for name, path in outputs.items()),
+        "--output-prefix=",
         "--tripinfo-output.write-unfinished",
         "--tripinfo-output.write-undeparted",
+        "--vehroute-output.write-unfinished",
         "--no-step-log",
         "--no-warnings",
     ]
 
 
-def _configured(config: Path | None, folder: Path) -> Iterator[str]:
-    if config is None:
-        return
-    yield f"--configuration-file={config}"
-    for name, value in options_of(ET.parse(config).getroot()).items():
-        if value and (name.endswith("-output") or name == "netstate-dump"):
-            yield f"--{name}={folder / name}.xml"
+def _configured_outputs(config: Path | None, folder: Path) -> dict[str, Path]:
+    options = {} if config is None else options_of(ET.parse(config).getroot())
+    return {
+        name: folder / f"{name}.xml"
+        for name, value in options.items()
+        if value and (name.endswith("-output") or name == "netstate-dump")
+    }
 
 
 @contextmanager

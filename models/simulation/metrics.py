@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import xml.etree.ElementTree as ET
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +32,18 @@ class Walks(NamedTuple):
 
 
 NO_WALKS = Walks(0, 0.0, 0.0, 0.0)
+NO_CLASSES: Mapping[str, str] = MappingProxyType({})
+
+
+class Incidents(NamedTuple):
+    """Numbers of events that SUMO counts; a vehicle that collides is teleported by default."""
+
+    collisions: int
+    teleports: int
+    emergency_braking: int
+
+
+NO_INCIDENTS = Incidents(0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -46,6 +60,7 @@ class Metrics:
         queues: by junction, mean number of standing vehicles on its incoming lanes.
         demanded, arrived: numbers of vehicles.
         walks: of pedestrians.
+        classes: by SUMO's class of vehicles, their number and mean time loss.
     """
 
     waiting_s: float
@@ -55,11 +70,24 @@ class Metrics:
     demanded: int
     arrived: int
     walks: Walks = NO_WALKS
+    incidents: Incidents = NO_INCIDENTS
+    classes: Mapping[str, tuple[int, float]] = field(default_factory=dict)
 
 
-def read_trip_metrics(path: str | os.PathLike[str], queues: Mapping[str, float]) -> Metrics:
-    """Sum up SUMO's tripinfo file, written with its unfinished and undeparted vehicles."""
+def read_trip_metrics(
+    path: str | os.PathLike[str],
+    queues: Mapping[str, float],
+    statistics: str | os.PathLike[str] | None = None,
+    classes: Mapping[str, str] = NO_CLASSES,
+) -> Metrics:
+    """Sum up SUMO's tripinfo file, written with its unfinished and undeparted vehicles.
+
+    Args:
+        statistics: SUMO's statistic file.
+        classes: by type of vehicle.
+    """
     rows, walks = [], []
+    losses: defaultdict[str, list[float]] = defaultdict(list)
     for _, trip in ET.iterparse(path):
         if trip.tag == "personinfo":
             # SUMO knows no time loss of a walk that has not ended, only how long it has waited
@@ -74,6 +102,8 @@ def read_trip_metrics(path: str | os.PathLike[str], queues: Mapping[str, float])
         driven = [float(trip.attrib[key]) for key in ("waitingTime", "duration", "timeLoss")]
         arrived = float(trip.attrib["arrival"]) >= 0
         rows.append([*(seconds + delay for seconds in driven), arrived])
+        kind = trip.get("vType", "")
+        losses[classes.get(kind, kind)].append(rows[-1][2])
         trip.clear()
     table = np.array(rows).reshape(-1, 4)
     waiting, travel, time_loss = table[:, :3].mean(axis=0) if rows else (0.0, 0.0, 0.0)
@@ -85,4 +115,16 @@ def read_trip_metrics(path: str | os.PathLike[str], queues: Mapping[str, float])
         demanded=len(rows),
         arrived=int(table[:, 3].sum()),
         walks=Walks.of(walks),
+        incidents=NO_INCIDENTS if statistics is None else _read_incidents(statistics),
+        classes={
+            each: (len(losses[each]), float(np.mean(losses[each]))) for each in sorted(losses)
+        },
+    )
+
+
+def _read_incidents(path: str | os.PathLike[str]) -> Incidents:
+    root = ET.parse(path).getroot()
+    safety, teleports = (next(root.iter(tag)).attrib for tag in ("safety", "teleports"))
+    return Incidents(
+        int(safety["collisions"]), int(teleports["total"]), int(safety["emergencyBraking"])
     )

@@ -12,6 +12,8 @@ from models.simulation.scenario import (
     Scenario,
     read_sumocfg,
 )
+from models.sumo.net import load_net
+from models.sumo.signal_times import signal_times
 
 
 def add_scenario(parser: argparse.ArgumentParser, required: bool = True) -> None:
@@ -33,15 +35,15 @@ def add_scenario(parser: argparse.ArgumentParser, required: bool = True) -> None
         default="standing",
         help="vehicles of the observation: those that stand (default), or all on a lane",
     )
-    for name, seconds, what in (
-        ("decision", 10, "from a decision to the next"),
-        ("yellow", 3, "of yellow where a phase changes"),
-        ("all-red", 0, "of red for all after the yellow"),
-        ("min-green", 0, "of green that a phase has at least"),
+    decision = "seconds from a decision to the next (default 10)"
+    parser.add_argument("--decision", type=int, default=10, metavar="S", help=decision)
+    for name, what in (
+        ("yellow", "of yellow where a phase changes"),
+        ("all-red", "of red for all after the yellow"),
+        ("min-green", "of green that a phase has at least"),
     ):
-        parser.add_argument(
-            f"--{name}", type=int, default=seconds, metavar="S", help=f"{what} (default {seconds})"
-        )
+        help = f"seconds {what} (default: the most common in the net's programs)"
+        parser.add_argument(f"--{name}", type=int, metavar="S", help=help)
 
 
 def clock_time(text: str) -> int:
@@ -90,6 +92,12 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
         if options.net is None or not options.routes or end_s is None:
             raise InvalidScenarioError("Say --sumocfg, or --net, --routes and --end.")
         net, routes, additional = options.net, tuple(options.routes), ()
+    programs = load_net(net).programs
+    times = signal_times(programs[each.id][-1] for each in network.junctions if each.id in programs)
+    given = options.yellow, options.all_red, options.min_green
+    yellow_s, all_red_s, min_green_s = (
+        own if asked is None else asked for own, asked in zip(times, given, strict=True)
+    )
     return Scenario(
         network,
         net,
@@ -97,9 +105,9 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
         begin_s or 0,
         end_s,
         options.decision,
-        options.yellow,
-        options.all_red,
-        options.min_green,
+        yellow_s,
+        all_red_s,
+        min_green_s,
         options.counts,
         additional,
         options.sumocfg,

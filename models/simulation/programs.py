@@ -19,7 +19,8 @@ import libsumo
 from models.simulation.environment import sumo_command, sumo_errors
 from models.simulation.scenario import Scenario
 from models.simulation.webster import Flows, green_phases, green_times_s
-from models.sumo.net import Program, load_net
+from models.sumo.net import load_net
+from models.sumo.program import Program
 
 NAME = "greenwave"
 MIN_GREEN_S, MAX_GREEN_S = 5, 50  # SUMO's defaults, where the net's own program says nothing
@@ -85,16 +86,16 @@ def webster(scenario: Scenario) -> Programs:
 def count_flows(scenario: Scenario, seed: int) -> Flows:
     """Count vehicles per hour from each edge to the next, in one run of the net's own programs.
 
-    Vehicles that wait or drive on at the end count.
+    All vehicles count with their whole routes, also those that have not departed at the end.
     """
     counts: Counter[tuple[str, str]] = Counter()
     with TemporaryDirectory(prefix="greenwave-") as folder:
         routes = Path(folder, "driven.xml")
-        command = sumo_command(scenario, seed, Path(folder))
-        options = [f"--vehroute-output={routes}", "--vehroute-output.write-unfinished"]
         with sumo_errors(scenario):
-            libsumo.start([*command, *options])
+            libsumo.start(sumo_command(scenario, seed, Path(folder), driven=routes))
             libsumo.simulationStep(scenario.end_s)
+            for vehicle in libsumo.simulation.getPendingVehicles():
+                counts.update(pairwise(libsumo.vehicle.getRoute(vehicle)))
             libsumo.close()
         for _, element in ET.iterparse(routes):
             if element.tag == "vehicle":

@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 
 from models.networks.file import InvalidNetworkError
 from models.networks.form import NetworkFile
+from models.sumo.signal_times import SignalTimes
 
 Counts = Literal["standing", "all"]
 SYNONYMS = {  # of SUMO's options
@@ -102,7 +103,10 @@ class Scenario:
         if self.decision_s < 1 or min(self.yellow_s, self.all_red_s, self.min_green_s) < 0:
             raise InvalidScenarioError("Decisions take a second at least, and no time is negative.")
         if self.yellow_s + self.all_red_s >= self.decision_s:
-            raise InvalidScenarioError("Yellow and all-red must be shorter than a decision.")
+            raise InvalidScenarioError(
+                f"Yellow and all-red, {self.yellow_s} + {self.all_red_s} s, must be shorter than a"
+                f" decision, {self.decision_s} s."
+            )
         if any(phase.state is None for each in self.network.junctions for phase in each.phases):
             raise InvalidScenarioError("A network file without states of phases cannot be driven.")
         for path in self.files:
@@ -114,6 +118,10 @@ class Scenario:
         """What SUMO reads."""
         config = () if self.config is None else (self.config,)
         return (self.net, *self.demand.files, *self.additional, *config)
+
+    @property
+    def times(self) -> SignalTimes:
+        return SignalTimes(self.yellow_s, self.all_red_s, self.min_green_s)
 
     @property
     def n_decisions(self) -> int:

@@ -17,8 +17,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from models.sumo.importing import UNGREEN
-from models.sumo.net import Program, SumoLink, SumoNet
+from models.sumo.net import SumoLink, SumoNet
+from models.sumo.program import Program
+from models.sumo.stages import stages_of
 
 SATURATION_FLOW = 1800.0  # vehicles per hour of green and lane
 SHORTEST_S, LONGEST_S = 30.0, 120.0  # of a cycle
@@ -126,12 +127,9 @@ def critical_movements(net: SumoNet, signal: str, flows: Flows) -> list[float]:
 
 
 def green_phases(program: Program) -> list[int]:
-    """Return the numbers of the phases that show green and are not a change between two others."""
-    return [
-        number
-        for number, state in enumerate(program.states)
-        if set(state) & set("Gg") and not set(state) & UNGREEN
-    ]
+    """Return the numbers of the phases that show a stage; the others lead from one to another."""
+    stages = stages_of(program)
+    return [number for number, state in enumerate(program.states) if state in stages]
 
 
 def _driven(net: SumoNet, signal: str) -> list[SumoLink]:

@@ -15,9 +15,11 @@ GREEN, GIVES_WAY, RED, ROAD = "#1a9850", "#91cf60", "#d73027", "#9e9e9e"
 _NEAR_M = 40.0
 
 
-def draw_network(network: NetworkFile, path: Path, junctions: Sequence[str] = ()) -> int:
-    """Write a picture (png, svg or pdf by its name); returns how many junctions show phases."""
-    named = [each for each in network.junctions if each.id in junctions]
+def draw_network(
+    network: NetworkFile, path: Path, junctions: Sequence[str] = ()
+) -> tuple[JunctionEntry, ...]:
+    """Write a picture (png, svg or pdf by its name); returns the junctions that show phases."""
+    named = tuple(each for each in network.junctions if each.id in junctions)
     shown = (named or network.junctions)[:DRAWN_JUNCTIONS]
     columns = max(len(each.phases) for each in shown)
     rows = 2 + len(shown)
@@ -28,7 +30,7 @@ def draw_network(network: NetworkFile, path: Path, junctions: Sequence[str] = ()
         for column, phase in enumerate(junction.phases):
             _draw_phase(figure.add_subplot(grid[row, column]), junction, column, phase)
     figure.savefig(path, dpi=90)
-    return len(shown)
+    return shown
 
 
 def _draw_overview(axes: Axes, network: NetworkFile) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -23,9 +22,11 @@ from models.networks.form import (
     Point,
 )
 from models.sumo.intergreen import intergreen_of
-from models.sumo.net import Program, SumoLink, SumoNet, read_sumo_net
+from models.sumo.nema import nema_stages
+from models.sumo.net import SumoLink, SumoNet, read_sumo_net
+from models.sumo.program import Program
+from models.sumo.stages import CHANGING, is_green, stages_of
 
-UNGREEN = set("yYu")  # yellow, and the red-yellow before a green
 SIGNALS_OF_RAILWAYS = {"rail_signal", "rail_crossing"}
 DETECTED_M = 50.0  # some standing cars; a stub of a metre has no room for one
 SHOWN_OF_A_KIND = 5
@@ -53,26 +54,35 @@ class Remarks:
 
 
 def import_network(
-    path: str | os.PathLike[str], name: str | None = None, signals: Collection[str] | None = None
+    path: str | os.PathLike[str],
+    name: str | None = None,
+    signals: Collection[str] | None = None,
+    program: str | None = None,
 ) -> tuple[NetworkFile, Remarks]:
     """Derive a network file from a SUMO network.
 
     Args:
         name: of the network; of the file by default.
         signals: to restrict it to, all by default.
+        program: id of the programs to take; a signal without it, and all by default, takes its
+            last one.
 
     Raises:
         InvalidNetworkError: it is not a SUMO network, has no signal to control, lacks one of
-            ``signals``, or has ids that a network file does not allow.
+            ``signals`` or the program, or has ids that a network file does not allow.
     """
     net, remarks = read_sumo_net(path), Remarks()
+    known = dict.fromkeys(each.id for programs in net.programs.values() for each in programs)
+    if program is not None and program not in known:
+        raise InvalidNetworkError(f"{path} has no program {program}; it has {', '.join(known)}.")
     if unknown := [each for each in signals or () if each not in net.programs]:
         raise InvalidNetworkError(f"{path} has no signal {unknown[0]}.")
     wanted = [each for each in net.programs if signals is None or each in signals]
     try:
         junctions: list[JunctionEntry] = []
         for signal in wanted:
-            entry = junction_of(net, signal, len(junctions), remarks.add)
+            taken = _choose(net.programs[signal], signal, program, remarks.add)
+            entry = junction_of(net, signal, taken, len(junctions), remarks.add)
             if entry is not None:
                 junctions.append(entry)
         if not junctions:
@@ -83,29 +93,35 @@ def import_network(
     return file, remarks
 
 
+def _choose(programs: list[Program], signal: str, wanted: str | None, remark: Remark) -> Program:
+    taken = next((each for each in reversed(programs) if each.id == wanted), programs[-1])
+    if len(programs) > 1:
+        names = ", ".join(each.id for each in programs)
+        remark("programs", f"{signal} has the programs {names}; {taken.id} is taken.")
+    return taken
+
+
 def junction_of(
-    net: SumoNet, signal: str, agent_index: int, remark: Remark
+    net: SumoNet, signal: str, program: Program, agent_index: int, remark: Remark
 ) -> JunctionEntry | None:
     """Return a signal's entry, None where there is nothing to control; what is odd is a remark."""
-    program = net.programs[signal][-1]
-    if len(net.programs[signal]) > 1:
-        remark("programs", f"{signal} has several programs; the last, {program.id}, is taken.")
-    if program.kind == "NEMA":
-        remark(
-            "NEMA",
-            f"{signal}: each step of its NEMA rings is an action; other pairs of phases are lost.",
-        )
-    links = _usable_links(net, signal, remark)
+    links = _usable_links(net, signal, program, remark)
     lanes = dict.fromkeys(each.lane for each in links if not each.walked and each.lane[0] != ":")
     if program.kind in SIGNALS_OF_RAILWAYS or not lanes:
         kind = program.kind if lanes else "signal without lanes of vehicles"
         remark("left out", f"{signal} is left out: it is a {kind}.")
         return None
+    conflicts = _conflicts(net, links)
+    pairs: Mapping[str, str] = {}
+    if program.kind == "NEMA":
+        pairs, sentences = nema_stages(program, conflicts)
+        for sentence in sentences:
+            remark("NEMA", f"{signal}: {sentence}.")
     walked = {link.index for link in links if link.walked}
-    states = green_states(program, signal, walked, remark)
+    states = tuple(pairs) or _green_states(program, signal, walked, remark)
     served = [lane for lane in lanes if _is_served(lane, links, states)]
     if len(states) < 2 or not served:
-        count = {0: "no green phase", 1: "one green phase"}.get(len(states), "no lane with green")
+        count = {0: "no stage", 1: "one stage"}.get(len(states), "no lane with green")
         remark("left out", f"{signal} is left out: it has {count}, and nothing to decide.")
         return None
     _remark_on_links(signal, links, states, remark)
@@ -115,13 +131,14 @@ def junction_of(
         id=signal,
         agent_index=agent_index,
         phases=tuple(
-            Phase(state=state, name=_in_words(net, links, state) or None) for state in states
+            Phase(state=state, name=_in_words(net, links, state, pairs.get(state)))
+            for state in states
         ),
         lanes=tuple(_lane(net, each) for each in served),
         position=_position(net, signal, served),
         links=_links(links, len(states[0])),
         intergreen_s=intergreen_of(net, signal, links, len(states[0]), remark),
-        conflicts=_conflicts(net, links),
+        conflicts=conflicts,
     )
 
 
@@ -167,47 +184,29 @@ def lanes_behind(net: SumoNet, lane: str) -> dict[str, float]:
     return behind
 
 
-def green_states(
+def _green_states(
     program: Program, signal: str, walked: Collection[int], remark: Remark
 ) -> tuple[str, ...]:
-    """Return the distinct states with green that are not part of a change.
-
-    Args:
-        walked: letters of pedestrian crossings. A state in which only crossings have turned red is
-            their clearance, and part of the phase before it.
-    """
-    still = [state for state in program.states if not set(state) & UNGREEN]
-    clearances = {
-        after for before, after in pairwise(program.states) if _ends_walks(before, after, walked)
-    }
-    if clearances.intersection(still):
-        remark(
-            "clearance", f"{signal}: the clearance of a crossing is part of the phase before it."
-        )
-        still = [state for state in still if state not in clearances]
-    green = [state for state in still if set(state) & set("Gg")]
-    if len(green) < len(still):
+    """Return the stages; what else the program shows is a remark."""
+    green = [state for state in program.states if is_green(state)]
+    if any(not set(state) & (CHANGING | set("Gg")) for state in program.states):
         remark("all red", f"{signal}: a phase that is red for all is not an action.")
-    distinct = tuple(dict.fromkeys(green))
-    if len(distinct) < len(green):
+    if len(set(green)) < len(green):
         remark("twice", f"{signal}: a phase that its program shows more than once is one action.")
-    return distinct
+    stages = stages_of(program, walked)
+    if changes := len(set(green)) - len(stages):
+        remark(
+            "stages",
+            f"{signal}: {len(stages)} stages are its actions; {changes} green states that begin or"
+            " end them are not.",
+        )
+    return stages
 
 
-def _ends_walks(before: str, after: str, walked: Collection[int]) -> bool:
-    """Return whether crossings turn red from one state to the next, and nothing else changes."""
-    if len(before) != len(after):  # the network file's form refuses that
-        return False
-    changed = [i for i in range(len(before)) if before[i] != after[i]]
-    return bool(changed) and all(
-        i in walked and before[i] in "Gg" and after[i] == "r" for i in changed
-    )
-
-
-def _usable_links(net: SumoNet, signal: str, remark: Remark) -> list[SumoLink]:
+def _usable_links(net: SumoNet, signal: str, program: Program, remark: Remark) -> list[SumoLink]:
     """Return the links in the order of their indices, those of one index in that of the file."""
     links = sorted(net.links.get(signal, ()), key=lambda link: link.index)
-    size = len((net.programs[signal][-1].states or ("",))[0])
+    size = len((program.states or ("",))[0])
     for link in links:
         if link.lane not in net.lanes:
             remark(
@@ -263,13 +262,24 @@ def _position(net: SumoNet, signal: str, lanes: Collection[str]) -> Point | None
     return tuple(round(sum(axis) / len(ends), 2) for axis in zip(*ends, strict=True))
 
 
-def _in_words(net: SumoNet, links: Iterable[SumoLink], state: str) -> str:
+def _in_words(
+    net: SumoNet, links: Iterable[SumoLink], state: str, pair: str | None = None
+) -> str | None:
+    """Return what is green in words: ``2+6: north and south; 2 crossings``.
+
+    Args:
+        pair: of NEMA phases that the state shows.
+    """
+    green = [link for link in links if state[link.index] in "Gg"]
     ways = (
-        (origin_in_words(net.lanes[link.lane].shape), link.turn.lower(), state[link.index] in "Gg")
+        (origin_in_words(net.lanes[link.lane].shape), link.turn.lower(), link in green)
         for link in links
         if not link.walked and link.turn != "t"
     )
-    return ways_in_words(ways)[:_NAME_LENGTH]
+    parts = [f"{pair}: {ways_in_words(ways)}" if pair else ways_in_words(ways)]
+    if walked := sum(link.walked for link in green):
+        parts.append(f"{walked} crossings" if walked > 1 else "a crossing")
+    return "; ".join(part for part in parts if part)[:_NAME_LENGTH] or None
 
 
 def _stem(path: str | os.PathLike[str]) -> str:

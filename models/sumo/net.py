@@ -16,6 +16,8 @@ from typing import IO
 
 from models.networks.file import InvalidNetworkError
 from models.networks.form import Point
+from models.sumo.nema import in_steps
+from models.sumo.program import Program, joined
 
 VEHICLE_SPACE_M = 7.5  # a standing passenger car and the gap before it, SUMO's defaults
 _GZIP = b"\x1f\x8b"
@@ -58,24 +60,6 @@ class SumoLink:
     turn: str
     via: str | None
     walked: bool
-
-
-@dataclass(frozen=True)
-class Program:
-    """A signal's program: its kind (static, actuated, rail_signal, ...), and states with seconds.
-
-    Attributes:
-        phases: attributes as in the file; ``state`` and ``duration`` at least.
-    """
-
-    id: str
-    kind: str
-    offset: str
-    phases: tuple[dict[str, str], ...]
-
-    @property
-    def states(self) -> tuple[str, ...]:
-        return tuple(phase.get("state", "") for phase in self.phases)
 
 
 @dataclass
@@ -183,8 +167,11 @@ def read_sumo_net(path: str | os.PathLike[str]) -> SumoNet:
 
 @lru_cache(maxsize=4)
 def load_net(path: Path) -> SumoNet:
-    """Read a network once per process; it must not be changed."""
-    return read_sumo_net(path)
+    """Read a network once per process, with NEMA programs in steps; it must not be changed."""
+    net = read_sumo_net(path)
+    for programs in net.programs.values():
+        programs[:] = map(in_steps, programs)
+    return net
 
 
 @contextmanager
@@ -275,7 +262,8 @@ def _read_program(net: SumoNet, logic: ET.Element) -> None:
         logic.get("programID", "0"),
         logic.get("type", "static"),
         logic.get("offset", "0"),
-        tuple(dict(phase.attrib) for phase in logic.iterfind("phase")),
+        tuple(joined(dict(phase.attrib) for phase in logic.iterfind("phase"))),
+        {each.get("key", ""): each.get("value", "") for each in logic.iterfind("param")},
     )
     net.programs[logic.attrib["id"]].append(program)
 

@@ -41,7 +41,7 @@ LEFT = """{output}/best.th      the policy: {delay:.1f} s of delay per vehicle o
 {output}/log.csv      a row per iteration
 {output}/checkpoint.pt what the same command continues from"""
 SERVE = """Serve it with these arguments of the inference service; the gateway needs the network
-too. Send it the same counts: {counts}.
+too. Send it the same counts: {counts}. The signals had {times}.
   network: {network}
   agent_path: {output}/best.th"""
 
@@ -119,8 +119,9 @@ def run(options: argparse.Namespace) -> None:
     delay_s = train(config, output, options.workers, traffic, start)
     tqdm.write(LEFT.format(output=output.resolve(), delay=delay_s))
     if isinstance(traffic, OneScenario):
-        path, counts = options.network.resolve(), traffic.scenario.counts
-        tqdm.write(SERVE.format(output=output.resolve(), network=path, counts=counts))
+        path, scenario = options.network.resolve(), traffic.scenario
+        counts, times = scenario.counts, scenario.times
+        tqdm.write(SERVE.format(output=output.resolve(), network=path, counts=counts, times=times))
 
 
 def traffic_of(options: argparse.Namespace) -> tuple[Traffic, NetworkFile]:

@@ -39,6 +39,10 @@ def add_evaluate(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--output", type=Path, required=True, help="folder for the page and the runs"
     )
+    states = "folder for the states that each controller shows with the first seed, as CSV, and the"
+    command.add_argument(
+        "--export", type=Path, metavar="FOLDER", help=f"{states} programs made, as SUMO files"
+    )
     command.set_defaults(run=_evaluate)
 
 
@@ -47,11 +51,14 @@ def _evaluate(options: argparse.Namespace) -> None:
         raise CommandError("--seeds and --workers must be at least 1.")
     if not 0 <= options.first_seed <= MAX_SEED - options.seeds:
         raise CommandError(f"Seeds must be 0 to {MAX_SEED}.")
-    if options.output.is_file():
-        raise CommandError(f"{options.output} is a file. --output must name a folder.")
+    for name in ("output", "export"):
+        folder = getattr(options, name)
+        if folder is not None and folder.is_file():
+            raise CommandError(f"{folder} is a file. --{name} must name a folder.")
     require("libsumo", "SUMO")
     with naming_broken_files():
         from models.evaluation.comparison import Comparison, compare
+        from models.evaluation.export import export
         from models.evaluation.page import PAGE, write_page
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     with as_command_error(InvalidNetworkError, InvalidScenarioError, InvalidPolicyFileError):
@@ -59,4 +66,8 @@ def _evaluate(options: argparse.Namespace) -> None:
         runs = compare(comparison, options.output, options.workers)
         page = options.output / PAGE
         write_page(comparison, runs, page)
+        if options.export is not None:
+            export(comparison, options.export)
+    times = comparison.scenario.times
+    console.print(f"Max pressure, greedy and a policy had {times}.", markup=False)
     console.print(f"{page} compares {', '.join(comparison.controllers)}.", markup=False)

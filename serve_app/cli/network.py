@@ -28,6 +28,8 @@ def add_network(network: argparse.ArgumentParser) -> None:
     importing.add_argument("--name", help="of the network (default: of the file)")
     signals = "ids with commas between (default: all)"
     importing.add_argument("--signals", type=_ids, metavar="IDS", help=signals)
+    program = "id of the program to take where a signal has several (default: the last)"
+    importing.add_argument("--program", metavar="ID", help=program)
     importing.add_argument("--output", type=Path, help="file to write (default: print it)")
     importing.set_defaults(run=_import)
     help = "draw the junctions, their lanes and phases"
@@ -55,7 +57,7 @@ def _import(options: argparse.Namespace) -> None:
     with naming_broken_files():
         from models.sumo.importing import import_network
     with as_command_error(InvalidNetworkError):
-        network, notes = import_network(options.net, options.name, options.signals)
+        network, notes = import_network(options.net, options.name, options.signals, options.program)
     for sentence in notes.sentences():
         console.print(sentence, style="yellow", markup=False)
     text = network_as_json(network)
@@ -78,7 +80,11 @@ def _show(options: argparse.Namespace) -> None:
     from models.sumo.drawing import draw_network
 
     drawn = draw_network(network, path, options.junctions)
-    console.print(f"{path} shows the phases of {drawn} junctions.", markup=False)
+    for junction in drawn:
+        for number, phase in enumerate(junction.phases):
+            words = phase.name or phase.state or ""
+            console.print(f"{junction.id} phase {number}: {words}", markup=False)
+    console.print(f"{path} shows the phases of {len(drawn)} junctions.", markup=False)
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -19,6 +19,7 @@ from models.networks.network import network_of
 from models.policy.inputs import InputLayout
 from models.simulation.controllers import CONTROLS, policy_control, run
 from models.simulation.environment import Environment
+from models.simulation.programs import Programs
 from models.simulation.scenario import RouteFiles
 from serve_app.cli import main as cli
 from tests.cities import agent_for, save, small_city
@@ -63,6 +64,31 @@ def test_every_run_is_made_once_and_the_page_tells_of_all(town, tmp_path, capsys
         *(again.keys() - made.keys()),
     }
     assert len(again) == 16
+
+
+def test_shown_states_and_made_programs_are_exported(town, tmp_path):
+    folder = tmp_path / "signals"
+    assert cli.main(words(town, tmp_path / "out", "--seeds=1", f"--export={folder}")) == 0
+    names = {each.replace(" ", "_") for each in CONTROLS}
+    made = {"Webster", "actuated", "delay-based"}
+    assert {path.name for path in folder.iterdir()} == {
+        *(f"{name}.csv" for name in names),
+        *(f"{name}.add.xml" for name in made),
+    }
+    phases = {each.id: [p.state for p in each.phases] for each in town.scenario.network.junctions}
+    for name in names:
+        with (folder / f"{name}.csv").open() as file:
+            rows = list(csv.DictReader(file))
+        assert {row["junction"] for row in rows} == set(phases)
+        first = [row for row in rows if row["junction"] == "A0"]
+        times = [float(row["time_s"]) for row in first]
+        assert times == sorted(times)
+        assert times[0] == 0
+        greens = {row["state"] for row in first if "y" not in row["state"]}
+        assert greens == set(phases["A0"])
+    made_again = replace(town.scenario, additional=(folder / "Webster.add.xml",))
+    webster = CONTROLS["Webster"](town.scenario)
+    assert run(made_again, 1, Programs()) == run(town.scenario, 1, webster)
 
 
 def test_other_rules_or_other_traffic_are_other_runs(town, tmp_path):

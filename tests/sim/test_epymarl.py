@@ -41,7 +41,7 @@ def scenario(tmp_path_factory):
     made = scenario_with(folder, trips)
     junctions = tuple(reversed(made.network.junctions))
     network = made.network.model_copy(update={"junctions": junctions})
-    return replace(made, network=network, end_s=END_S, counts="all")
+    return replace(made, network=network, end_s=END_S, min_green_s=5, counts="all")
 
 
 @pytest.fixture

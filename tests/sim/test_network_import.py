@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ pytest.importorskip("sumo", reason="SUMO is not installed")
 
 import sumo
 
+from models.networks.form import JunctionEntry
 from models.networks.network import network_of
 from models.signals.monitor import make_monitors
 from models.signals.safety import Limits, read_layers
@@ -35,11 +37,24 @@ SIGNALS = "--default-junction-type=traffic_light"
         ((*GRID, SIGNALS, "--tls.group-signals"), "share a letter"),
         ((*GRID, SIGNALS, "--sidewalks.guess", "--crossings.guess"), "pedestrian crossings"),
         ((*GRID, SIGNALS, "--no-internal-links"), "no shapes"),
-        ((*GRID, SIGNALS, "--tls.default-type=NEMA"), "each step of its NEMA rings is an action"),
+        ((*GRID, SIGNALS, "--tls.default-type=NEMA"), ""),
+        (
+            (*GRID, SIGNALS, "--tls.default-type=NEMA", "--no-internal-links"),
+            "each phase of its NEMA rings is an action, as the net does not say which movements",
+        ),
         (("--rand", "--seed=5", "--rand.iterations=40", SIGNALS), ""),
         (("--spider", SIGNALS), ""),
     ],
-    ids=["grid", "grouped", "walked", "no inner lanes", "NEMA", "random", "spider"],
+    ids=[
+        "grid",
+        "grouped",
+        "walked",
+        "no inner lanes",
+        "NEMA",
+        "NEMA, no conflicts",
+        "random",
+        "spider",
+    ],
 )
 def test_nets_of_netgenerate_are_imported(tmp_path, options, remark):
     network, notes = import_network(made(tmp_path, *options))
@@ -49,6 +64,42 @@ def test_nets_of_netgenerate_are_imported(tmp_path, options, remark):
         assert len(junction.phases) > 1
         assert junction.position is not None
         assert len(junction.lanes) > 1
+
+
+def test_nema_actions_are_pairs_of_phases_without_conflicts(tmp_path):
+    options = "--grid", "--grid.number=1", "--grid.attach-length=150", "--default.lanenumber=3"
+    nema = "--turn-lanes=1", "--no-turnarounds", "--tls.default-type=NEMA", SIGNALS
+    network, notes = import_network(made(tmp_path, *options, *nema))
+    (junction,) = network.junctions
+    names = [(phase.name or "").partition(":")[0] for phase in junction.phases]
+    assert names == ["1+5", "1+6", "2+5", "2+6", "3+7", "3+8", "4+7", "4+8"]
+    assert junction.phases[3].name == "2+6: north and south"
+    assert list(notes.sentences()) == []
+    monitor = make_monitors(network_of(network))[junction.id]
+    for phase in junction.phases:
+        monitor.check(phase.state or "")
+    assert all(set(letters) & set("Gg") for letters in zip(*states_of(junction), strict=True))
+
+
+def states_of(junction: JunctionEntry) -> list[str]:
+    return [phase.state or "" for phase in junction.phases]
+
+
+@pytest.mark.parametrize("walked", [(), ("--sidewalks.guess", "--crossings.guess")])
+def test_a_plan_in_steps_of_a_second_has_the_same_actions(tmp_path, walked):
+    path = made(tmp_path, "--rand", "--seed=5", "--rand.iterations=40", SIGNALS, *walked)
+    usual, _ = import_network(path)
+    tree = ET.parse(path)
+    for program in tree.iter("tlLogic"):
+        steps = [(step.attrib["state"], int(step.attrib["duration"])) for step in program]
+        program[:] = [
+            ET.Element("phase", duration="1", state=state)
+            for state, seconds in steps
+            for _ in range(seconds)
+        ]
+    tree.write(path)
+    assert import_network(path)[0] == usual
+    assert max(len(each.phases) for each in usual.junctions) > 2
 
 
 @pytest.mark.parametrize("kind", ["--grid", "--rand"])

@@ -29,7 +29,9 @@ CONFIG = """<configuration>
   <input><net-file value="made.net.xml"/><additional-files value="traffic.add.xml"/></input>
   <time><begin value="15:0:0"/><end value="15:10:0"/><step-length value="0.5"/></time>
   <processing><scale value="1.5"/><time-to-teleport value="-1"/></processing>
-  <output><summary-output value="summary.xml"/></output>
+  <output><summary-output value="summary.xml"/><tripinfo-output value="trips.xml"/>
+    <output-prefix value="run_"/><vehroute-output value="routes.xml"/>
+    <statistic-output value="statistics.xml"/></output>
 </configuration>"""
 
 
@@ -47,7 +49,7 @@ def driven_by_sumo(config: Path, trips: Path) -> float:
     outputs = (
         f"--tripinfo-output={trips}",
         *("--tripinfo-output.write-unfinished", "--tripinfo-output.write-undeparted"),
-        "--summary-output=/dev/null",
+        *("--summary-output=/dev/null", "--output-prefix="),
     )
     subprocess.run([*command, *outputs], check=True, capture_output=True, timeout=60)
     return read_trip_metrics(trips, {}).time_loss_s
@@ -67,6 +69,7 @@ def test_fixed_time_is_what_sumo_drives_to_the_digit(config, tmp_path):
     )
     before = sorted(tmp_path.iterdir())
     driven = run(scenario, 3, CONTROLS["fixed time"](scenario))
+    assert CONTROLS["Webster"](scenario)
     assert driven.demanded == 120, "scaled by 1.5"
     assert sorted(tmp_path.iterdir()) == before, "the summary is not written beside the config"
     trips = tmp_path / "trips.xml"

@@ -93,6 +93,7 @@ def test_names_are_escaped_rules_are_said_and_no_other_host_is_asked(page):
     text = page(runs_of({"fixed time": WORSE, "policy": ALIKE}))
     assert "<title>&lt;A &amp; B&gt;: 2 signal controllers compared</title>" in text
     assert "every 10 s" in text
+    assert "with 3 s of yellow, 0 s of red for all and 0 s of green at least" in text
     assert "second 0 to 1800 (0.5 h)" in text
     assert "<td>Seeds</td><td>1 to 3</td>" in text
     assert "of each lane the share of vehicles that stand" in text
@@ -139,6 +140,24 @@ def _balanced(text: str) -> bool:
 def test_the_page_says_which_kind_of_program_runs_under_fixed_time(page):
     text = page(runs_of({"fixed time": WORSE}))
     assert "the last program of each signal in the net: 1 of type actuated" in text
+
+
+def test_classes_of_vehicles_have_a_section_where_there_are_several(page):
+    runs = runs_of({"fixed time": WORSE})
+    one = [replace(run, classes={"passenger": (90, 20.0)}) for run in runs]
+    assert "<h2>Classes of vehicles</h2>" not in page(one)
+    two = [replace(run, classes={"bus": (10, 31.5), "passenger": (90, 20.0)}) for run in runs]
+    text = page(two)
+    assert "<th>bus (10), s</th><th>passenger (90), s</th>" in text
+    assert "<td>fixed time</td><td>31.5 ± 0.0</td><td>20.0 ± 0.0</td>" in text
+
+
+def test_collisions_are_counted(page):
+    runs = runs_of({"fixed time": WORSE})
+    assert "No run had a collision, a teleport or emergency braking." in page(runs)
+    text = page([replace(run, collisions=2, teleports=2, emergency_braking=5) for run in runs])
+    row = "<td>fixed time</td><td>2.0 ± 0.0</td><td>2.0 ± 0.0</td><td>5.0 ± 0.0</td>"
+    assert row in text
 
 
 def test_pedestrians_have_a_section_only_where_there_are_some(page):

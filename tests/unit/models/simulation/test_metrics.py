@@ -30,6 +30,23 @@ def test_depart_delay_and_unfinished_trips_count(tmp_path: Path) -> None:
     assert metrics.queues == {"300839359": 1.5}
 
 
+def test_each_class_of_vehicles_has_its_number_and_mean_loss(tmp_path: Path) -> None:
+    path = tmp_path / "trips.xml"
+    typed = TRIPS.replace('id="2"', 'id="2" vType="line 5"').replace('id="', 'vType="car" id="')
+    path.write_text(typed.replace('vType="car" id="2" vType', 'id="2" vType'))
+    metrics = read_trip_metrics(path, {}, classes={"car": "passenger"})
+    assert metrics.classes == {"line 5": (1, 90.0), "passenger": (2, pytest.approx(47 / 2))}
+
+
+def test_incidents_are_read_from_the_statistic_file(tmp_path: Path) -> None:
+    trips, path = tmp_path / "trips.xml", tmp_path / "statistics.xml"
+    trips.write_text(TRIPS)
+    safety = '<safety collisions="3" emergencyStops="1" emergencyBraking="7"/>'
+    path.write_text(f'<statistics><teleports total="2" jam="0"/>{safety}</statistics>')
+    assert read_trip_metrics(trips, {}, path).incidents == (3, 2, 7)
+    assert read_trip_metrics(trips, {}).incidents == (0, 0, 0)
+
+
 def test_no_trips_give_zeros(tmp_path: Path) -> None:
     path = tmp_path / "trips.xml"
     path.write_text("<tripinfos></tripinfos>")

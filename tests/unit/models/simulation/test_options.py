@@ -40,7 +40,20 @@ def test_a_configuration_says_net_routes_and_times(files: Path) -> None:
     assert scenario.network.name == "harbour"
     assert (scenario.net, scenario.demand.files) == (NET_FILE, (files / "trips.rou.xml",))
     assert (scenario.begin_s, scenario.end_s) == (60, 600)
-    assert (scenario.decision_s, scenario.yellow_s, scenario.all_red_s) == (10, 3, 0)
+    assert (scenario.decision_s, *scenario.times) == (10, 3, 0, 5)
+
+
+def test_the_times_are_those_of_the_nets_programs_unless_they_are_given(files: Path) -> None:
+    net = files / "slow.net.xml"
+    steps = ((20, "Gr", 'minDur="8"'), (4, "yr", ""), (2, "rr", ""), (20, "rG", 'minDur="8"'))
+    phases = "".join(
+        f'<phase duration="{seconds}" state="{state}" {more}/>' for seconds, state, more in steps
+    )
+    net.write_text(f'<net><tlLogic id="pier">{phases}</tlLogic></net>')
+    arguments = "--network", files / "city.json", "--net", net, "--end", 300
+    routes = "--routes", files / "trips.rou.xml"
+    assert parse(*arguments, *routes).times == (4, 2, 8)
+    assert parse(*arguments, *routes, "--all-red", 0, "--min-green", 3).times == (4, 0, 3)
 
 
 def test_options_say_them_instead_and_the_rules_with_them(files: Path) -> None:

@@ -81,14 +81,43 @@ def test_phases_are_what_shows_green_and_no_yellow(tmp_path, states, remark, pha
 def test_of_several_programs_the_last_is_taken_as_sumo_does(tmp_path):
     programs = program(("Gr", "rr"), name="night") + program(PROGRAM, name="day")
     sentences, junction = said(tmp_path, ROADS, NODE, programs, LINKS)
-    assert sentences == ["a has several programs; the last, day, is taken."]
+    assert sentences == ["a has the programs night, day; day is taken."]
     assert [phase.state for phase in junction.phases] == ["Gr", "rG"]
+
+
+def test_a_program_is_taken_by_its_id_where_a_signal_has_it(tmp_path):
+    first = program(("Gr", "rr", "rG", "GG"), name="night") + program(PROGRAM, name="day")
+    other = program(("Gr", "rG"), "b", "always") + LINKS.replace('tl="a"', 'tl="b"')
+    single = program(("G",), "c", "night") + program(("G", "r"), "c", "day")
+    parts = first, LINKS, other, single, link("west", "east", 0, "c")
+    path = write_net(tmp_path, ROADS, NODE, *parts)
+    network, remarks = import_network(path, program="night")
+    sentences = list(remarks.sentences())
+    assert [each.id for each in network.junctions] == ["a", "b"]
+    assert [phase.state for phase in network.junctions[0].phases] == ["Gr", "rG", "GG"]
+    assert "a has the programs night, day; night is taken." in sentences
+    assert "c is left out: it has one stage, and nothing to decide." in sentences
+    with pytest.raises(InvalidNetworkError, match=r"no program dusk; it has night, day, always\."):
+        import_network(path, program="dusk")
+
+
+def test_a_plan_in_steps_of_a_second_has_its_stages_as_actions(tmp_path):
+    steps = (*["GGrr"] * 20, "Gyrr", "Gyrr", "GrGr", *["rrGG"] * 15, *["rrGr"] * 4, "rryr")
+    links = "".join(
+        link(*ways, index) for index, ways in enumerate([("west", "east"), ("west", "south")] * 2)
+    )
+    seconds = program(steps).replace('duration="20"', 'duration="1"')
+    sentences, junction = said(tmp_path, ROADS, NODE, seconds, links)
+    assert [phase.state for phase in junction.phases] == ["GGrr", "rrGG"]
+    assert "a: 2 stages are its actions; 2 green states that begin or end them are not." in (
+        sentences
+    )
 
 
 def test_a_signal_with_one_phase_is_left_out_and_indices_have_no_gap(tmp_path):
     single = program(("G", "y"), "first") + link("west", "east", 0, "first")
     sentences, junction = said(tmp_path, ROADS, NODE, single, program(PROGRAM), LINKS)
-    assert sentences == ["first is left out: it has one green phase, and nothing to decide."]
+    assert sentences == ["first is left out: it has one stage, and nothing to decide."]
     assert (junction.id, junction.agent_index) == ("a", 0)
 
 
@@ -107,7 +136,8 @@ def test_the_clearance_of_a_crossing_is_no_phase(tmp_path):
     parts = program(("GrG", "Grr", "yrr", "rGr")), LINKS, link(":a_w0", ":a_c0", 2)
     sentences, junction = said(tmp_path, ROADS, walked, NODE, *parts)
     assert [phase.state for phase in junction.phases] == ["GrG", "rGr"]
-    assert "the clearance of a crossing is part of the phase before it" in sentences[0]
+    assert junction.phases[0].name == "west; a crossing"
+    assert any("1 green states that begin or end them are not" in each for each in sentences)
 
 
 def test_states_of_different_lengths_are_refused_in_a_sentence(tmp_path):

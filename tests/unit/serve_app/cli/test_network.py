@@ -45,7 +45,9 @@ def test_show_draws_all_junctions_or_those_named(tmp_path, capsys, city, suffix)
     options = ["--output", str(picture), "--junctions", "300839359"]
     assert main(["network", "show", str(city), *options]) == 0
     assert picture.stat().st_size > 1000
-    assert "phases of 1 junctions" in capsys.readouterr().err
+    printed = capsys.readouterr().err
+    assert "300839359 phase 0: west and east" in printed
+    assert "phases of 1 junctions" in printed
 
 
 @pytest.mark.parametrize(
@@ -53,6 +55,7 @@ def test_show_draws_all_junctions_or_those_named(tmp_path, capsys, city, suffix)
     [
         (["import", "nowhere.net.xml"], "cannot be read: No such file"),
         (["import", str(NET_FILE), "--signals", "x"], "has no signal x."),
+        (["import", str(NET_FILE), "--program", "x"], "has no program x; it has 0."),
         (["import", str(NET_FILE), "--output", "/nowhere/city.json"], "No such file"),
         (["show", "CITY", "--junctions", "x"], "has no junction x."),
         (
