@@ -244,7 +244,7 @@ class Batcher:
         except StateError as error:
             _fail(request.response, error)
             return False
-        waits = receipt.step > held.committed and self._engine.responses_wait
+        waits = receipt.step > held.committed and self._engine.responses_wait()
         self._respond(request, held, StepResult(receipt.output, receipt.step), waits)
         return False
 
@@ -276,7 +276,7 @@ class Batcher:
         outputs: Sequence[Output | StateError],
         after: Array,
     ) -> None:
-        waits = self._engine.responses_wait
+        waits = self._engine.responses_wait()
         for request, state, output, new in zip(requests, held, outputs, after, strict=True):
             if isinstance(output, StateError):
                 self._refuse_step(request, output)

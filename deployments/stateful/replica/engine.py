@@ -52,7 +52,6 @@ class StatefulEngine:
         """Return the leases under the authority of a key."""
         return self._shards[shard_of(key, len(self._shards)) if len(self._shards) > 1 else 0]
 
-    @property
     def responses_wait(self) -> bool:
         """Whether responses must wait for the commits of their steps (invariant 9)."""
         return any(shard.responses_wait() for shard in self._shards)

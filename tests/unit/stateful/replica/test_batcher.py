@@ -15,6 +15,7 @@ from deployments.stateful.protocol import (
     CheckoutTimeoutError,
     Key,
     KeyReusedError,
+    NotBegunError,
     Receipt,
     TooManyStatesError,
     Version,
@@ -378,3 +379,73 @@ async def test_a_refusal_at_the_limit_on_states_is_remembered_while_it_may_last(
     assert served.batcher.at_capacity
     await asyncio.sleep(3.1)
     assert not served.batcher.at_capacity
+
+
+# Requests that come together
+
+
+async def answered(served: Served, *values: tuple[Key, int], **how: Any) -> list[Any]:
+    """Submit requests together; return (output, step) or the error of each."""
+    requests = [served.batcher.request(key, value, **how) for key, value in values]
+    served.batcher.submit_all(requests)
+    return await asyncio.gather(*(each.response for each in requests), return_exceptions=True)
+
+
+@simulated
+async def test_states_that_are_here_are_stepped_at_once_in_one_batch():
+    served = Served()
+    keys = [Key(f"run-{n}", ENTITIES[0]) for n in range(5)]
+    for key in keys:
+        await served.engine.fetch(key)
+    sizes: list[int] = []
+    served.batcher.on_step = lambda batch: sizes.append(len(batch.requests))
+    requests = [served.batcher.request(key, 7) for key in keys]
+    served.batcher.submit_all(requests)
+    assert all(each.response.done() for each in requests)
+    assert sizes == [5]
+
+
+@simulated
+async def test_requests_for_one_state_that_come_together_keep_their_order_with_those_before():
+    served = Served()
+    first = served.submit(1)
+    await served.engine.fetch(KEY)
+    queued = served.submit(2)
+    values = [(KEY, 3), (OTHER, 4), (KEY, 5), (OTHER, 6)]
+    results = await answered(served, *values)
+    MODEL.assert_replays(
+        KEY, list(zip((1, 2, 3, 5), (await first, await queued, *results[::2]), strict=True))
+    )
+    MODEL.assert_replays(OTHER, list(zip((4, 6), results[1::2], strict=True)))
+
+
+@simulated
+async def test_a_state_is_begun_unless_the_request_is_to_continue_one():
+    served = Served()
+    refused = await answered(served, (KEY, 1), (OTHER, 1), continues=True)
+    assert [type(each) for each in refused] == [NotBegunError] * 2
+    begun, again = await answered(served, (KEY, 1)), await answered(served, (KEY, 2))
+    (continued,) = await answered(served, (KEY, 3), continues=True)
+    MODEL.assert_replays(KEY, list(zip((1, 2, 3), (*begun, *again, continued), strict=True)))
+
+
+@simulated
+async def test_a_request_that_is_repeated_among_others_gets_the_first_result():
+    served = Served()
+    await served.engine.fetch(KEY)
+    first = await answered(served, (KEY, 1), (OTHER, 1), request_id="a", fingerprint="1")
+    again = await answered(served, (KEY, 1), (OTHER, 1), request_id="a", fingerprint="1")
+    assert again == first
+    refused = await answered(served, (KEY, 2), request_id="a", fingerprint="2")
+    assert [type(each) for each in refused] == [KeyReusedError]
+
+
+@simulated
+async def test_a_refused_input_or_a_defect_spoils_no_other_request_of_the_batch():
+    served = Served()
+    for key in (KEY, OTHER):
+        await served.engine.fetch(key)
+    refused, stepped = await answered(served, (KEY, -1), (OTHER, 1))
+    assert (type(refused), stepped.step) == (UnfitInputError, 1)
+    served.model = None
+    assert all(isinstance(each, RuntimeError) for each in await answered(served, (KEY, 1)))
