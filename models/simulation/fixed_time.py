@@ -12,8 +12,6 @@ from models.sumo.net import load_net
 
 LOST_S = 4.0  # per phase: yellow and start-up, less what still drives at yellow
 FEWEST_DECISIONS = 2  # per phase
-SAFE_LOST_S = 8.0  # of a phase behind the safety layer
-SAFE_DECISIONS = 3  # the longest change, and the minimum green
 
 PhaseTimes = dict[str, tuple[int, ...]]  # by junction, the seconds of each phase
 
@@ -44,18 +42,11 @@ class FixedTime:
     cycle two to three times as long as its neighbours do.
     """
 
-    def __init__(
-        self, demand: DailyDemand, junctions: Iterable[str], decision_s: int, guarded: bool = False
-    ) -> None:
+    def __init__(self, demand: DailyDemand, junctions: Iterable[str], decision_s: int) -> None:
         ids = list(junctions)
-        phases = (SAFE_LOST_S, SAFE_DECISIONS) if guarded else (LOST_S, FEWEST_DECISIONS)
         self._hourly = [
             phase_times(
-                demand,
-                ids,
-                (begin_s + min(begin_s + HOUR_S, demand.end_s)) / 2,
-                decision_s,
-                *phases,
+                demand, ids, (begin_s + min(begin_s + HOUR_S, demand.end_s)) / 2, decision_s
             )
             for begin_s in range(demand.begin_s, demand.end_s, HOUR_S)
         ]

@@ -34,13 +34,7 @@ from models.signals.clock_plan import (
 )
 from models.simulation.controllers import PlanByClock, run
 from models.simulation.daily_demand import DAY_S, HOUR_S
-from models.simulation.fixed_time import (
-    FEWEST_DECISIONS,
-    LOST_S,
-    SAFE_DECISIONS,
-    SAFE_LOST_S,
-    phase_times,
-)
+from models.simulation.fixed_time import FEWEST_DECISIONS, LOST_S, phase_times
 from models.simulation.processes import make_pool
 from models.simulation.shipped import DECISION_S, shipped_demand, shipped_scenario
 
@@ -48,6 +42,8 @@ PLAN_SEEDS = range(60_000, 60_003)  # neither training nor evaluation has them
 BOUNDARIES_H = (0, 5, 6, 7, 9, 15, 16, 18, 20, 24)  # between periods of like demand
 RUSHES_H = (7, 16)  # periods that offsets are searched for in
 SEARCHED_S = HOUR_S // 2
+SAFE_LOST_S = 8.0  # of a phase behind the safety layer
+SAFE_DECISIONS = 3  # the longest change, and the minimum green
 WORTH_S = 0.2  # of time loss per vehicle, for which an offset is changed
 
 DEMAND = shipped_demand(0, DAY_S)
