@@ -25,6 +25,7 @@ from models.evaluation.cases import (
     plan_jobs,
 )
 from models.evaluation.report import Run, write_report
+from models.evaluation.run_job import SAME, run_job
 from models.evaluation.statistics import estimate
 from models.networks.shipped import SHIPPED
 from models.policy.form import SHIPPED_POLICY, InvalidPolicyFileError
@@ -124,7 +125,7 @@ def test_behind_the_safety_layer_another_policy_decides(tmp_path: Path) -> None:
 
 
 def test_worker_processes_can_import_what_makes_a_run() -> None:
-    assert evaluate.run_job.__module__ != evaluate.__name__
+    assert run_job.__module__ != evaluate.__name__
 
 
 def test_policies_that_a_plan_replaces_count_for_the_plan_as_well() -> None:
@@ -139,7 +140,7 @@ def test_policies_that_a_plan_replaces_count_for_the_plan_as_well() -> None:
 
 def run_quietly(job: Job) -> Mapping[str, Any]:
     run = Run(job.controller, job.version, job.level, job.seed, 50.0, 20.0, 120.0, 1, 2, 3.0)
-    return run._asdict() | evaluate.SAME
+    return run._asdict() | SAME
 
 
 def run_again(job: Job) -> NoReturn:
