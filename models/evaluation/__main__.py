@@ -11,11 +11,9 @@ import csv
 import io
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from tqdm import tqdm
 
@@ -23,32 +21,12 @@ from models.atomic_write import atomic_write
 from models.evaluation.cases import STRESS, TEST_SEEDS, Job, plan_jobs
 from models.evaluation.kept_runs import make_runs
 from models.evaluation.report import REPORTS, Run, write_report
+from models.evaluation.run_job import SAME, run_job
 from models.policy.form import SHIPPED_POLICY, InvalidPolicyFileError
-from models.simulation.controllers import run
 from models.simulation.options import add_renamed
 
 RUNS_FILE = REPORTS / "policy_runs.csv"
 UNFINISHED = Path(__file__).parents[2] / "reports" / "evaluation"
-SAME = {"sumo": version("eclipse-sumo")}
-
-
-def run_job(job: Job) -> Mapping[str, Any]:
-    """Simulate one run in this process."""
-    scenario = job.scenario
-    metrics = run(scenario, job.seed, job.control(scenario))
-    made = Run(
-        controller=job.controller,
-        version=job.version,
-        level=job.level,
-        seed=job.seed,
-        time_loss_s=round(metrics.time_loss_s, 3),
-        waiting_s=round(metrics.waiting_s, 3),
-        travel_s=round(metrics.travel_s, 3),
-        arrived=metrics.arrived,
-        demanded=metrics.demanded,
-        queue=round(sum(metrics.queues.values()), 3),
-    )
-    return made._asdict() | SAME
 
 
 def evaluate(jobs: Sequence[Job], file: Path, folder: Path, workers: int) -> list[Run]:
@@ -99,6 +77,11 @@ def write_runs(file: Path, runs: list[Run]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--policy", type=Path, default=SHIPPED_POLICY, help="file to evaluate")
+    parser.add_argument(
+        "--safe-policy",
+        type=Path,
+        help="file to evaluate behind the safety layer (default: that of --policy)",
+    )
     parser.add_argument("--seeds", type=int, default=len(TEST_SEEDS), help="how many, from 1 on")
     parser.add_argument(
         "--stress",
@@ -114,7 +97,8 @@ def main() -> None:
         if getattr(options, name) < 1:
             parser.error(f"--{name} {getattr(options, name)} is less than 1")
     try:
-        jobs = plan_jobs(options.policy, range(TEST_SEEDS.start, TEST_SEEDS.start + options.seeds))
+        seeds = range(TEST_SEEDS.start, TEST_SEEDS.start + options.seeds)
+        jobs = plan_jobs(options.policy, seeds, options.safe_policy)
     except InvalidPolicyFileError as error:
         sys.exit(str(error))
     if options.stress:

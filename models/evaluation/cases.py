@@ -111,13 +111,19 @@ def _plan(scenario: Scenario, path: Path) -> Controller:
 # Without hysteresis, light traffic makes signals change all the time, and each change costs yellow.
 OBSERVED_QUEUES = QueueRule(None, shared=False, yielding=1.0, hysteresis=1.0)
 
-PEERS: Mapping[str, Callable[[Scenario, int], Control]] = {
+MakePeer = Callable[[Scenario, int], Control]
+UNGUARDED: Mapping[str, MakePeer] = {
     "random": lambda scenario, seed: lambda environment: RandomPhases(SHIPPED, seed),
     "fixed time": lambda scenario, seed: lambda environment: _fixed_time(scenario),
     "actuated": lambda scenario, seed: actuated(scenario, "actuated", begin_at_minimum=True),
     "max pressure": lambda scenario, seed: partial(QueueController, OBSERVED_QUEUES),
+}
+PEERS: Mapping[str, MakePeer] = {
+    **UNGUARDED,
+    **{f"{each}{GUARDED}": UNGUARDED[each] for each in ("actuated", "max pressure")},
     GUARDED_PLAN: lambda scenario, seed: lambda environment: _plan(scenario, SAFE_PLAN),
 }
+COMPARED = sorted((*PEERS, POLICY, GUARDED_POLICY), key=lambda each: each.endswith(GUARDED))
 
 # What is lost of the policy, and what answers instead; the policy is made anew after an outage.
 RED, PLAN = "RED", "plan"
@@ -172,24 +178,31 @@ class Job(NamedTuple):
         return lambda environment: OUTAGES[outage](policy, instead, self.seed)
 
 
-def plan_jobs(policy: Path, seeds: range) -> list[Job]:
+def plan_jobs(policy: Path, seeds: range, safe_policy: Path | None = None) -> list[Job]:
     """Return every controller at every level with every seed; complete seed by seed.
 
+    Args:
+        safe_policy: the one behind the safety layer, by default the same.
+
     Raises:
-        InvalidPolicyFileError: the policy's file cannot be used.
+        InvalidPolicyFileError: a policy's file cannot be used.
     """
-    read_weights(policy, SHIPPED)
+    safe_policy = safe_policy or policy
+    for path in (policy, safe_policy):
+        read_weights(path, SHIPPED)
     version = digest(policy)
+    guarded = Job(GUARDED_POLICY, str(safe_policy), digest(safe_policy), "", 0)
 
     def job(controller: str, level: str, seed: int) -> Job:
         if controller in PEERS:
             return Job(controller, "", "", level, seed)
+        if controller == GUARDED_POLICY:
+            return guarded._replace(level=level, seed=seed)
         made_from = f"{version} {digest(SHIPPED_PLAN)}" if controller.endswith(PLAN) else version
         return Job(controller, str(policy), made_from, level, seed)
 
-    controllers = (*PEERS, POLICY, GUARDED_POLICY)
     return [
-        *(job(name, level, seed) for seed in seeds for level in LEVELS for name in controllers),
+        *(job(name, level, seed) for seed in seeds for level in LEVELS for name in COMPARED),
         *(job(name, RUSH_HOUR, seed) for seed in seeds for name in OUTAGE_RUNS),
         *(
             job(name, level, seed)

@@ -10,7 +10,16 @@ from typing import NamedTuple, Self
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from models.evaluation.cases import FALLBACKS, OUTAGE_RUNS, OUTAGES, POLICY, RUSH_HOUR, STRESS
+from models.evaluation.cases import (
+    FALLBACKS,
+    GUARDED,
+    GUARDED_POLICY,
+    OUTAGE_RUNS,
+    OUTAGES,
+    POLICY,
+    RUSH_HOUR,
+    STRESS,
+)
 from models.evaluation.statistics import Estimate, estimate
 
 mpl.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
@@ -88,9 +97,10 @@ def write_report(runs: Sequence[Run], folder: Path = REPORTS) -> None:
     ]
     for measure, title in MEASURES.items():
         lines += _table(f"{title[0].upper()}{title[1:]}", tables[measure], levels, controllers)
-    peers = [controller for controller in controllers if controller != POLICY]
+    peers = [each for each in controllers if each not in (POLICY, GUARDED_POLICY)]
     lines += _table(
-        "Time loss of the policy less that of a peer, seed by seed, s per vehicle",
+        "Time loss of the policy less that of a peer under the same rules, seed by seed, s per"
+        " vehicle",
         _differences(compared),
         levels,
         peers,
@@ -144,10 +154,12 @@ def _estimates(runs: Sequence[Run], measure: str) -> Cells:
 
 def _differences(runs: Sequence[Run]) -> Cells:
     """Paired by seed: much of the chance in the demand cancels out."""
-    policy = {(run.level, run.seed): run.time_loss_s for run in runs if run.controller == POLICY}
+    losses = {(run.level, run.seed, run.controller): run.time_loss_s for run in runs}
     values: dict[tuple[str, str], list[float]] = defaultdict(list)
     for run in runs:
-        values[run.level, run.controller].append(policy[run.level, run.seed] - run.time_loss_s)
+        policy = GUARDED_POLICY if run.controller.endswith(GUARDED) else POLICY
+        difference = losses[run.level, run.seed, policy] - run.time_loss_s
+        values[run.level, run.controller].append(difference)
     return {cell: estimate(differences) for cell, differences in values.items()}
 
 
@@ -179,7 +191,9 @@ def plot_comparison(
     figure = Figure(figsize=(2.6 * len(levels), 3.0 * len(measures)), layout="constrained")
     rows = figure.subplots(len(measures), len(levels), squeeze=False)
     places = range(len(controllers))
-    colours = [OURS if controller == POLICY else THEIRS for controller in controllers]
+    colours = [
+        OURS if controller in (POLICY, GUARDED_POLICY) else THEIRS for controller in controllers
+    ]
     for row, (title, cells) in zip(rows, measures.items(), strict=True):
         for axes, level in zip(row, levels, strict=True):
             means, half_widths = zip(*(cells[level, each] for each in controllers), strict=True)

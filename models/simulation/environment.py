@@ -19,7 +19,7 @@ import numpy as np
 
 from models.networks.network import network_of
 from models.signals.monitor import make_monitors
-from models.signals.safety import Limits, read_layers
+from models.signals.safety import Limits, SafetyLayer, read_layers
 from models.simulation.metrics import Metrics, read_trip_metrics
 from models.simulation.observation import Observation, encode_observation
 from models.simulation.scenario import Counts, InvalidScenarioError, Scenario, options_of
@@ -173,8 +173,7 @@ class Environment:
     def _new_signals(self) -> dict[str, Signal]:
         scenario = self.scenario
         if scenario.guarded:
-            network = network_of(scenario.network)
-            layers, monitors = read_layers(Limits(), network), make_monitors(network)
+            layers, monitors = layers_of(scenario), make_monitors(network_of(scenario.network))
             return {name: GuardedSignal(layers[name], monitors[name]) for name in self._junctions}
         times = scenario.yellow_s, scenario.all_red_s, scenario.min_green_s
         return {
@@ -213,6 +212,16 @@ class Environment:
                 [lane.capacity for lane in junction.lanes],
             )
         return observations
+
+
+def layers_of(scenario: Scenario) -> dict[str, SafetyLayer]:
+    """Return the safety layer of each junction.
+
+    Raises:
+        ValueError: the network file has no intergreen times, or they are too long to serve every
+            phase within the maximum red.
+    """
+    return read_layers(Limits(asked_every_s=scenario.decision_s), network_of(scenario.network))
 
 
 def sumo_command(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +16,8 @@ from typing import Literal, NamedTuple
 
 import libsumo
 
-from models.simulation.environment import sumo_command, sumo_errors
+from models.signals.safety import SafetyLayer, Shown
+from models.simulation.environment import layers_of, sumo_command, sumo_errors
 from models.simulation.scenario import Scenario
 from models.simulation.webster import Flows, green_phases, green_times_s
 from models.sumo.net import load_net
@@ -40,23 +41,48 @@ def actuated(
 ) -> Programs:
     """Return the net's own programs with green times that follow the traffic.
 
+    In a guarded scenario, the changes between the greens are those of the safety layer, and no
+    green is so long that a phase could wait longer than the layer allows.
+
     Args:
         begin_at_minimum: SUMO shows the first green of a run for its duration. Shorten that, and
             with it where the program begins, to the minimum green.
     """
     net = load_net(scenario.net)
+    layers = layers_of(scenario) if scenario.guarded else {}
     elements = []
     for junction in scenario.network.junctions:
         program = net.programs[junction.id][-1]
-        greens = green_phases(program)
-        phases = (
-            _bounded(phase, begin_at_minimum)
-            if number in greens
-            else {"duration": phase["duration"], "state": phase["state"]}
-            for number, phase in enumerate(program.phases)
-        )
+        own = _own_phases(program, begin_at_minimum)
+        phases = _guarded_phases(layers[junction.id]) if layers else own
         elements.append(_element(junction.id, kind, program, phases))
     return Programs(tuple(elements))
+
+
+def _own_phases(program: Program, begin_at_minimum: bool) -> Iterator[dict[str, str]]:
+    greens = green_phases(program)
+    for number, phase in enumerate(program.phases):
+        if number in greens:
+            yield _bounded(phase, begin_at_minimum)
+        else:
+            yield {"duration": phase["duration"], "state": phase["state"]}
+
+
+def _guarded_phases(layer: SafetyLayer) -> Iterator[dict[str, str]]:
+    """Yield the greens in their order, each with the layer's change to the next one."""
+    n_phases, shortest_s = len(layer.phases), layer.limits.min_green_s
+    reds_s = (0.0,) * n_phases
+    changes = [
+        layer.decide(Shown(each, shortest_s, reds_s), (each + 1) % n_phases).steps
+        for each in range(n_phases)
+    ]
+    between_s = sum(steps[-1].after_s for steps in changes)
+    longest_s = min(MAX_GREEN_S, (layer.limits.max_red_s - between_s) // (n_phases - 1))
+    for green, steps in zip(layer.phases, changes, strict=True):
+        bounds = {"minDur": f"{shortest_s:.0f}", "maxDur": f"{longest_s:.0f}"}
+        yield {"duration": f"{shortest_s:.0f}", "state": green} | bounds
+        for step, following in pairwise(steps):
+            yield {"duration": f"{following.after_s - step.after_s:.0f}", "state": step.state}
 
 
 def _bounded(phase: dict[str, str], begin_at_minimum: bool) -> dict[str, str]:

@@ -12,7 +12,7 @@ import os
 import sys
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -25,6 +25,7 @@ from models.networks.form import NetworkFile
 from models.networks.network import network_of
 from models.policy.form import InvalidPolicyFileError, PolicyForm
 from models.policy.network import RecurrentPolicy, read_state_dict
+from models.simulation.environment import layers_of
 from models.simulation.options import add_renamed, add_scenario, scenario_of
 from models.simulation.scenario import InvalidScenarioError
 from models.training.checkpoint import InvalidCheckpointError, write_atomically
@@ -51,6 +52,12 @@ def main() -> None:
         prog="python -m models.training", description=(__doc__ or "").split("\n\n")[1]
     )
     add_scenario(parser, required=False)
+    parser.add_argument(
+        "--safety",
+        action="store_true",
+        help="train behind the safety layer, whose times replace yellow, all red and minimum green;"
+        " the network file needs intergreen times",
+    )
     parser.add_argument("--output", type=Path, required=True, help="folder of the run")
     parser.add_argument(
         "--start",
@@ -127,10 +134,12 @@ def run(options: argparse.Namespace) -> None:
 def traffic_of(options: argparse.Namespace) -> tuple[Traffic, NetworkFile]:
     """Return the traffic that the options name, and its network."""
     if options.network is not None:
-        scenario = scenario_of(options)
+        scenario = replace(scenario_of(options), guarded=options.safety)
+        if scenario.guarded:
+            layers_of(scenario)
         return OneScenario(scenario, options.validation_seeds or 6), scenario.network
     mix = Mix(**{field.name: getattr(options, field.name) for field in fields(Mix)})
-    hours = DrawnHours(mix, options.validation_seeds or 2)
+    hours = DrawnHours(mix, options.validation_seeds or 2, options.safety)
     return hours, hours.example.network
 
 

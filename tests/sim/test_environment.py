@@ -186,9 +186,11 @@ def test_metrics_before_the_end_cover_what_has_passed():
     assert metrics.queues[MILL] == pytest.approx(np.mean(queues))
 
 
-def test_behind_the_safety_layer_sumo_shows_no_conflict_and_starves_nobody(monkeypatch):
+@pytest.mark.parametrize("name", ["random", "actuated"])
+def test_behind_the_safety_layer_sumo_shows_no_conflict_and_serves_every_phase(name, monkeypatch):
     shown = record_signals(monkeypatch)
-    run(replace(QUARTER, guarded=True), 1, random_phases(1))
+    scenario = replace(QUARTER, guarded=True)
+    run(scenario, 1, random_phases(1) if name == "random" else CONTROLS[name](scenario))
     bounds = Bounds(Limits().min_green_s, Limits().max_red_s)
     signals = read_signals(SHIPPED)
     for junction, states in shown.items():

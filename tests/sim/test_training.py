@@ -80,6 +80,26 @@ def test_a_run_leaves_a_policy_that_serves_and_longer_runs_are_other_runs(tmp_pa
     assert "Traceback" not in again.stderr
 
 
+def test_a_run_behind_the_safety_layer_is_continued_behind_it_only(tmp_path, scenario):
+    size = "--iterations=1", "--episodes=1"
+    done = train(tmp_path, scenario, "--safety", *size)
+    assert done.returncode == 0, done.stderr
+    again = train(tmp_path, scenario, *size)
+    assert again.returncode == 1
+    assert "made with safety True, not False" in again.stderr
+
+
+def test_without_intergreen_times_no_policy_is_trained_behind_the_safety_layer(tmp_path, scenario):
+    junctions = [
+        each.model_copy(update={"intergreen_s": None}) for each in scenario.network.junctions
+    ]
+    network = scenario.network.model_copy(update={"junctions": junctions})
+    done = train(tmp_path, replace(scenario, network=network), "--safety")
+    assert done.returncode == 1
+    assert done.stderr.strip().endswith("has no intergreen_s")
+    assert left_in(tmp_path) == ["town.json"]
+
+
 def driven(scenario: Scenario, weights: Path) -> Metrics:
     return run(scenario, 1, policy_control(scenario, weights))
 

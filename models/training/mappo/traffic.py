@@ -89,7 +89,7 @@ class OneScenario:
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {}
+        return {"safety": self.scenario.guarded}
 
     def tasks(self, config: Config, iteration: int) -> list[Task]:
         first, n_seeds = _first_seed(config, iteration), config.episodes // config.repeats
@@ -155,10 +155,15 @@ class Mix:
 
 @dataclass(frozen=True)
 class DrawnHours:
-    """Hours of the shipped network at any level of traffic, drawn anew for each iteration."""
+    """Hours of the shipped network at any level of traffic, drawn anew for each iteration.
+
+    Attributes:
+        guarded: see Scenario.
+    """
 
     mix: Mix = Mix()
     n_validation: int = 2
+    guarded: bool = False
 
     @property
     def network(self) -> Network:
@@ -170,7 +175,7 @@ class DrawnHours:
 
     @property
     def settings(self) -> dict[str, Any]:
-        return asdict(self.mix)
+        return asdict(self.mix) | {"safety": self.guarded}
 
     def tasks(self, config: Config, iteration: int) -> list[Task]:
         first, n_hours = _first_seed(config, iteration), config.episodes // config.repeats
@@ -180,7 +185,7 @@ class DrawnHours:
         hours = [draw_hour(rng, progress, self.mix) for _ in range(n_hours)]
         hours = [with_faults(hour, faults_rng, self.mix.faults) for hour in hours]
         return [
-            hour._replace(seed=first + number, repeat=repeat)
+            self._under_rules(hour._replace(seed=first + number, repeat=repeat))
             for number, hour in enumerate(hours)
             for repeat in range(config.repeats)
         ]
@@ -191,7 +196,10 @@ class DrawnHours:
         hours = [Task(make(seed), seed) for make in LEVELS.values() for seed in seeds]
         if self.mix.faults:
             hours += [task for seed in seeds for task in faulty_hours(seed)]
-        return [self._shortened(hour) for hour in hours]
+        return [self._under_rules(self._shortened(hour)) for hour in hours]
+
+    def _under_rules(self, task: Task) -> Task:
+        return task._replace(scenario=replace(task.scenario, guarded=self.guarded))
 
     def _shortened(self, task: Task) -> Task:
         scenario, demand = task.scenario, task.scenario.demand

@@ -15,6 +15,7 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 from models.evaluation import __main__ as evaluate
 from models.evaluation.cases import (
     GUARDED,
+    GUARDED_POLICY,
     LEVELS,
     OBSERVING,
     OUTAGE_RUNS,
@@ -24,6 +25,7 @@ from models.evaluation.cases import (
     plan_jobs,
 )
 from models.evaluation.report import Run, write_report
+from models.evaluation.run_job import SAME, run_job
 from models.evaluation.statistics import estimate
 from models.networks.shipped import SHIPPED
 from models.policy.form import SHIPPED_POLICY, InvalidPolicyFileError
@@ -59,6 +61,16 @@ def test_report_shows_means_with_intervals_and_paired_differences(tmp_path: Path
     assert "| | fixed time |\n|---|---:|\n| rush | -10.0 ± 0.0 |" in text
     assert "outages" not in text  # none was simulated
     assert (tmp_path / "policy.png").stat().st_size > 5_000
+
+
+def test_behind_the_safety_layer_a_peer_is_compared_with_the_policy_there(tmp_path: Path) -> None:
+    losses = {"policy": 40.0, "actuated": 50.0}
+    losses |= {f"{name}{GUARDED}": 2 * loss for name, loss in losses.items()}
+    runs = [make_run(name, seed, loss) for name, loss in losses.items() for seed in (1, 2)]
+    write_report(runs, tmp_path)
+    text = (tmp_path / "policy.md").read_text()
+    assert f"| | actuated | actuated{GUARDED} |\n|---|---:|---:|\n| rush | -10.0" in text
+    assert "| rush | -10.0 ± 0.0 | -20.0 ± 0.0 |" in text
 
 
 def test_report_shows_outages_with_either_fallback_beside_policy_and_fixed_time(
@@ -100,8 +112,20 @@ def test_every_controller_is_a_job_wherever_it_is_compared_and_can_be_made() -> 
         scenario = job.scenario
         assert scenario.guarded == job.controller.endswith(GUARDED)
         control = job.control(scenario)
-        if not isinstance(control, Programs) and job.controller != "max pressure":
+        if not isinstance(control, Programs) and not job.controller.startswith("max pressure"):
             control(None).act(observations)  # type: ignore[arg-type]
+
+
+def test_behind_the_safety_layer_another_policy_decides(tmp_path: Path) -> None:
+    safe = tmp_path / "safe.th"
+    safe.write_bytes(SHIPPED_POLICY.read_bytes())
+    jobs = [job for job in plan_jobs(SHIPPED_POLICY, range(1, 2), safe) if job.policy == str(safe)]
+    assert [job.level for job in jobs] == list(LEVELS)
+    assert {job.controller for job in jobs} == {GUARDED_POLICY}
+
+
+def test_worker_processes_can_import_what_makes_a_run() -> None:
+    assert run_job.__module__ != evaluate.__name__
 
 
 def test_policies_that_a_plan_replaces_count_for_the_plan_as_well() -> None:
@@ -116,7 +140,7 @@ def test_policies_that_a_plan_replaces_count_for_the_plan_as_well() -> None:
 
 def run_quietly(job: Job) -> Mapping[str, Any]:
     run = Run(job.controller, job.version, job.level, job.seed, 50.0, 20.0, 120.0, 1, 2, 3.0)
-    return run._asdict() | evaluate.SAME
+    return run._asdict() | SAME
 
 
 def run_again(job: Job) -> NoReturn:

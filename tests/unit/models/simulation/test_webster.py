@@ -10,6 +10,8 @@ import pytest
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from models.networks.shipped import NET_FILE, SHIPPED
+from models.signals.safety import Limits
+from models.signals.signal import read_signals
 from models.simulation import programs
 from models.simulation.daily_demand import HOUR_S
 from models.simulation.fixed_time import FixedTime
@@ -110,6 +112,18 @@ def test_an_actuated_program_begins_with_its_minimum_green_where_it_is_asked_to(
 ) -> None:
     for logic in elements_of(actuated(scenario, "actuated", at_minimum)).values():
         assert logic[0].get("duration") == f"{first_s}"
+
+
+def test_a_guarded_actuated_program_keeps_the_maximum_red_at_its_longest_greens(scenario) -> None:
+    limits, signals = Limits(), read_signals(SHIPPED)
+    for signal, logic in elements_of(actuated(replace(scenario, guarded=True), "actuated")).items():
+        greens = [phase for phase in logic if phase.get("maxDur")]
+        assert tuple(phase.get("state") for phase in greens) == signals[signal].phases
+        assert {phase.get("minDur") for phase in greens} == {f"{MIN_GREEN_S}"}
+        longest_s = [float(phase.get("maxDur", "nan")) for phase in greens]
+        changes = [phase for phase in logic if not phase.get("maxDur")]
+        changes_s = sum(float(phase.get("duration", "nan")) for phase in changes)
+        assert sum(longest_s) - min(longest_s) + changes_s <= limits.max_red_s
 
 
 def test_websters_programs_keep_states_offsets_and_the_times_between_greens(

@@ -394,7 +394,7 @@ async def answered(served: Served, *values: tuple[Key, int], **how: Any) -> list
 @simulated
 async def test_states_that_are_here_are_stepped_at_once_in_one_batch():
     served = Served()
-    keys = [Key(f"run-{n}", ENTITIES[0]) for n in range(5)]
+    keys = [Key(f"run-{n}", ENTITIES[0]) for n in range(module.MAX_BATCH)]
     for key in keys:
         await served.engine.fetch(key)
     sizes: list[int] = []
@@ -402,7 +402,7 @@ async def test_states_that_are_here_are_stepped_at_once_in_one_batch():
     requests = [served.batcher.request(key, 7) for key in keys]
     served.batcher.submit_all(requests)
     assert all(each.response.done() for each in requests)
-    assert sizes == [5]
+    assert sizes == [module.MAX_BATCH]
 
 
 @simulated

@@ -114,6 +114,14 @@ def test_training_has_the_mix_that_its_options_ask_for() -> None:
     assert {task.scenario.end_s - task.scenario.begin_s for task in low} == {600}
 
 
+@pytest.mark.parametrize("guarded", [True, False])
+def test_all_hours_are_behind_the_safety_layer_or_none(guarded: bool) -> None:
+    hours = DrawnHours(Mix(faults=0.5), guarded=guarded)
+    assert {task.scenario.guarded for task in hours.tasks(CONFIG, 1)} == {guarded}
+    assert {task.scenario.guarded for task in hours.validation()} == {guarded}
+    assert hours.settings["safety"] is guarded
+
+
 def test_faults_are_drawn_as_often_as_the_share_says() -> None:
     rng = np.random.default_rng(0)
     hour = draw_hour(rng, 0, Mix())
