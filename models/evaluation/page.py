@@ -30,7 +30,7 @@ DELAY = MEASURES["delay"]
 JAMMED = 0.9  # of the vehicles that arrive under the controller that lets most arrive
 
 MEANINGS = {
-    "fixed time": "The programs of the net, as they are.",
+    "fixed time": "The programs of the net, as they are, also where they are actuated.",
     "Webster": "The net's phases, with cycle and green times by Webster's formula for the routes of"
     " all vehicles of this very traffic, as one run with seed 0 has them.",
     "actuated": "SUMO's actuated control with the net's phases: a green continues while vehicles"

@@ -106,7 +106,7 @@ class SafetyLayer:
         needed_s = (len(self.phases) - 1) * self._turn_s + self._longest_change_s
         if limits.max_red_s < needed_s:
             raise ValueError(
-                f"max_red_s must be at least {needed_s:g}"
+                f"safety_max_red_s must be at least {needed_s:g}"
                 f" to serve {len(self.phases)} phases in turn"
             )
 

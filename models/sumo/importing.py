@@ -85,6 +85,10 @@ def import_network(
             entry = junction_of(net, signal, taken, len(junctions), remarks.add)
             if entry is not None:
                 junctions.append(entry)
+        for signal in net.links if signals is None else ():
+            if signal not in net.programs:
+                sentence = f"{signal} is left out: it has no program, like all signals of railways."
+                remarks.add("left out", sentence)
         if not junctions:
             raise InvalidNetworkError(_nothing_to_control(path, net, remarks))
         file = NetworkFile(name=name or _stem(path), junctions=tuple(junctions))

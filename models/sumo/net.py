@@ -239,11 +239,13 @@ def _read_connection(net: SumoNet, element: ET.Element) -> None:
     to = link["to"]
     to_lane = f"{to}_{link.get('toLane', 0)}"
     turn = link.get("dir", "s").replace("T", "t")  # back, in a net that drives on the left
+    # the rails of a level crossing have the signal of its road, but no letter
+    is_controlled = "tl" in link and int(link["linkIndex"]) >= 0
     if not link["from"].startswith(":") and turn != "t":
         net.ahead[lane].add(to_lane)
-        if "tl" not in link:
+        if not is_controlled:
             net.behind[to_lane].add(lane)
-    if "tl" in link:
+    if is_controlled:
         walked = to in net.crossings
         known = SumoLink(
             int(link["linkIndex"]),

@@ -17,6 +17,7 @@ from models.networks.network import network_of
 from models.signals.monitor import make_monitors
 from models.signals.safety import Limits, read_layers
 from models.sumo.importing import import_network
+from models.sumo.net import read_sumo_net
 
 
 def made(folder: Path, *options: str) -> Path:
@@ -126,7 +127,12 @@ def crossroads(folder: Path, north: int, *options: str) -> Path:
     )
     (folder / "a.nod.xml").write_text(f"<nodes>{centre}{nodes}</nodes>")
     (folder / "a.edg.xml").write_text(f"<edges>{edges}</edges>")
-    path = folder / "crossroads.net.xml"
+    return converted(folder, *options)
+
+
+def converted(folder: Path, *options: str) -> Path:
+    """Make a net of ``a.nod.xml`` and ``a.edg.xml``."""
+    path = folder / "made.net.xml"
     files = f"--node-files={folder}/a.nod.xml", f"--edge-files={folder}/a.edg.xml"
     command = str(Path(sumo.SUMO_HOME, "bin", "netconvert")), *files, f"--output-file={path}"
     subprocess.run([*command, *options], check=True, capture_output=True, timeout=60)
@@ -146,6 +152,30 @@ def test_a_left_hand_net_is_the_mirror_of_its_right_hand_twin(tmp_path):
     assert [(each.id, each.capacity) for each in ours.lanes] == [
         (each.id, each.capacity) for each in theirs.lanes
     ]
+
+
+def test_a_level_crossing_is_reported_and_keeps_its_own_control(tmp_path):
+    ends = {"w": (-400, 0), "e": (250, 0), "rn": (-150, 300), "rs": (-150, -300), "n": (0, 200)}
+    nodes = "".join(f'<node id="{name}" x="{x}" y="{y}"/>' for name, (x, y) in ends.items())
+    centres = '<node id="x" x="-150" y="0" type="rail_crossing"/><node id="c" x="0" y="0"/>'
+    roads = ("w", "x"), ("x", "c"), ("c", "e"), ("n", "c")
+    edges = "".join(
+        f'<edge id="{a}{b}" from="{a}" to="{b}"/>'
+        for pair in roads
+        for a, b in (pair, reversed(pair))
+    )
+    rails = "".join(
+        f'<edge id="{a}{b}" from="{a}" to="{b}" allow="rail"/>'
+        for a, b in (("rn", "x"), ("x", "rs"))
+    )
+    (tmp_path / "a.nod.xml").write_text(f"<nodes>{nodes}{centres}</nodes>")
+    (tmp_path / "a.edg.xml").write_text(f"<edges>{edges}{rails}</edges>")
+    path = converted(tmp_path, "--tls.set=c", "--no-turnarounds")
+    network, notes = import_network(path)
+    assert [each.id for each in network.junctions] == ["c"]
+    said = "x is left out: it has no program, like all signals of railways."
+    assert said in list(notes.sentences())
+    assert all(link.index >= 0 for links in read_sumo_net(path).links.values() for link in links)
 
 
 def test_a_net_without_signals_is_refused(tmp_path):

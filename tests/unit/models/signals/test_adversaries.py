@@ -25,7 +25,7 @@ def test_a_million_decisions_show_no_conflict_no_short_green_and_starve_nobody()
 
 
 def test_the_tightest_bound_that_is_accepted_holds() -> None:
-    with pytest.raises(ValueError, match="max_red_s must be at least 58") as refusal:
+    with pytest.raises(ValueError, match="safety_max_red_s must be at least 58") as refusal:
         SafetyLayer(PHASES, MATRIX, Limits(max_red_s=57.9))
     assert "to serve 4 phases in turn" in str(refusal.value)
     play(60_000, seed=2, limits=Limits(max_red_s=58))

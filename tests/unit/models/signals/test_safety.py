@@ -82,5 +82,5 @@ def test_what_cannot_be_is_refused(asked, shown, says):
 
 
 def test_a_bound_that_cannot_be_kept_is_refused_with_the_junction():
-    with pytest.raises(ValueError, match=r"junction \w+: max_red_s must be at least"):
+    with pytest.raises(ValueError, match=r"junction \w+: safety_max_red_s must be at least"):
         read_layers(Limits(max_red_s=30), SHIPPED)
