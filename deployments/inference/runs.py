@@ -109,10 +109,14 @@ class Runs:
 
     def _info(self, summary: RunSummary) -> RunInfo:
         namespace = self._service.policies.states_of(summary.run)
-        names = {
-            Key("", each).in_namespace(namespace).entity: each for each in self._service.network.ids
+        suffix = Key("", "").in_namespace(namespace).entity
+        junctions = self._service.network.junctions
+        steps = {
+            junction: n
+            for entity, n in summary.steps.items()
+            if n and entity.endswith(suffix)
+            if (junction := entity.removesuffix(suffix)) in junctions
         }
-        steps = {names[entity]: n for entity, n in summary.steps.items() if n and entity in names}
         return RunInfo(
             run=summary.run, steps=steps, idle_seconds=summary.idle_s, owners=summary.owners
         )
