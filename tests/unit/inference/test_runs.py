@@ -149,7 +149,9 @@ async def test_a_run_is_not_forked_to_one_of_a_canary(policy_folder):
         (service,) = replicas.services
         await reconfigure(service, canary=replicas.canary(share=0.5))
         async with client_of(create_app(service)) as client:
-            await drive(client, HIGH)
+            for run in (HIGH, LOW):  # the canary answers the latter
+                await drive(client, run)
+            await until_committed(client, {LOW: {SMALL: 3}, HIGH: {SMALL: 3}})
             answer = await client.post(f"/runs/{HIGH}/fork", json={"run_id": LOW})
             assert (answer.status_code, LOW in answer.json()["detail"]) == (409, True)
 
