@@ -82,7 +82,8 @@ def test_it_writes_to_the_volume_and_to_tmp_alone(final):
 
 
 def test_the_variables_are_ones_that_are_read(final):
-    known = {name.upper() for name in Settings.model_fields} | {"PATH", "HOME", "PYTHONUNBUFFERED"}
+    of_others = {"PATH", "HOME", "PYTHONUNBUFFERED", "RAY_SERVE_HAPROXY_BINARY_PATH"}
+    known = {name.upper() for name in Settings.model_fields} | of_others
     assert set(re.findall(r"(\w+)=", final["ENV"])) - known == set()
 
 
