@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from deployments.console.service import ConsoleService
 from deployments.console.stream import write_events
 from deployments.http.docs import page_headers
-from deployments.http.errors import RefusedError, render_error
+from deployments.http.errors import render_error
 from deployments.http.fast_routes import FastRoutes
 from deployments.http.messages import NOT_A_RUN_ID, is_name
 from deployments.http.probes import Probes
@@ -36,7 +36,6 @@ def create_app(service: ConsoleService, probes: Probes | None = None) -> FastAPI
     app = FastAPI(title="Live console", openapi_url=None)
     probes = probes or Probes(service.check_health, service.checks)
     probes.add_to(FastRoutes(app, render_error))
-    app.add_exception_handler(RefusedError, _respond_to)
     app.add_middleware(_SecurityHeaders)
     road_map = asdict(service.road_map)
 
@@ -115,13 +114,6 @@ class _SecurityHeaders:
             await app(scope, receive, send_guarded)
             return
         await self._app(scope, receive, send_guarded)
-
-
-async def _respond_to(request: Request, error: Exception) -> Response:
-    status, body, headers = render_error(request.scope, error)
-    response = Response(body, status)
-    response.raw_headers += headers
-    return response
 
 
 def _checked(run: str | None) -> str | None:

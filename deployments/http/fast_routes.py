@@ -99,8 +99,8 @@ class FastRoutes:
         app.state.request_times = self._times
         app.state.fast_routes = self
         app.add_middleware(self._wrap)
-        app.add_exception_handler(HTTPException, self._respond_to)
-        app.add_exception_handler(Exception, self._respond_to)
+        for error in (HTTPException, RefusedError, Exception):
+            app.add_exception_handler(error, self._respond_to)
 
     def add(
         self,

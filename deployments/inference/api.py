@@ -12,12 +12,7 @@ from starlette.types import Scope
 
 from deployments.http.access_log import AccessLog
 from deployments.http.docs import add_docs, page_headers
-from deployments.http.errors import (
-    ErrorBody,
-    RefusedError,
-    declared_code,
-    declared_detail_errors,
-)
+from deployments.http.errors import ErrorBody, declared_code, declared_detail_errors
 from deployments.http.fast_routes import FastRoutes
 from deployments.http.messages import Answer, IdempotencyKey, Run
 from deployments.http.probes import Probes
@@ -120,7 +115,6 @@ def create_app(
     _add_open_inference(fast, OpenInference(service, probes))
     probes.add_to(fast)
     _add_run_routes(app, Runs(service))
-    app.add_exception_handler(RefusedError, _respond_to)
     if not is_shipped(service.network):
         describe(app, service.network)
     landing_page = _LANDING_PAGE.read_text(encoding="utf-8")
@@ -243,13 +237,6 @@ def _add_run_routes(app: FastAPI, runs: Runs) -> None:
     async def restore_run(run: str, request: Request) -> RunSteps:
         """Begin a run anew from such a file, of this run or another one."""
         return await runs.restore(run, await bodies.read(request.receive, MAX_FILE))
-
-
-async def _respond_to(request: Request, error: Exception) -> Response:
-    status, body, headers = _render_error(request.scope, error)
-    response = Response(body, status)
-    response.raw_headers += headers
-    return response
 
 
 def _add_open_inference(fast: FastRoutes, protocol: OpenInference) -> None:

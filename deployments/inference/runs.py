@@ -1,4 +1,4 @@
-"""Simulation runs as things: list, end, fork, export and import them.
+"""Operations on simulation runs: list, end, fork, export and import them.
 
 A run has the hidden states of its junctions. All changes of it are made by the authority while no
 replica owns a state, so each lies before or after any step of the run. The file of a run is one of
@@ -18,9 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from deployments.http.messages import NOT_A_RUN_ID, is_name
 from deployments.inference.errors import InferenceError, InvalidRunError, refusal_of
-from deployments.inference.service import InferenceService
+from deployments.inference.service import InferenceService, run_of
 from deployments.stateful.protocol import Key, OutcomeUnknownError, RunSummary
 from models.networks.network import Network
 from models.policy.form import HIDDEN_DIM
@@ -123,7 +122,7 @@ class Runs:
 
     async def end(self, run: str) -> None:
         """Free the hidden states of a run; without any, this has no effect."""
-        await _confirmed(self._service.engine.reset(_checked(run)))
+        await _confirmed(self._service.engine.reset(run_of(run, None)))
 
     async def fork(self, run: str, fork: str) -> RunSteps:
         """Begin a run anew from the hidden states of another one.
@@ -131,7 +130,7 @@ class Runs:
         Raises:
             UnknownRunError, OtherPolicyError: nothing has changed.
         """
-        if _checked(run) == _checked(fork):
+        if run_of(run, None) == run_of(fork, None):
             raise InvalidRunError("A run cannot be forked to itself")
         if self._service.policies.states_of(run) != self._service.policies.states_of(fork):
             raise OtherPolicyError(fork)
@@ -139,7 +138,7 @@ class Runs:
 
     async def export(self, run: str) -> bytes:
         """Return the file of a run."""
-        states = await self._read(_checked(run))
+        states = await self._read(run_of(run, None))
         metadata = {
             "form": _FORM,
             "network": self._service.network.digest,
@@ -157,7 +156,7 @@ class Runs:
         Raises:
             InvalidRunFileError: it is damaged, or of another network; nothing has changed.
         """
-        return await self._write(_checked(run), _read_file(file, self._service.network))
+        return await self._write(run_of(run, None), _read_file(file, self._service.network))
 
     async def _read(self, run: str) -> dict[str, tuple[int, Any]]:
         """Return the steps and the state of each junction."""
@@ -181,12 +180,6 @@ class Runs:
         return RunSteps(run=run, steps={junction: step for junction, (step, _) in states.items()})
 
 
-def _checked(run: str) -> str:
-    if not is_name(run):
-        raise InvalidRunError(NOT_A_RUN_ID)
-    return run
-
-
 async def _confirmed(work: Awaitable[T]) -> T:
     try:
         async with asyncio.timeout(_TIMEOUT_S):
@@ -203,7 +196,7 @@ def _read_file(file: bytes, network: Network) -> dict[str, tuple[int, Any]]:
         junctions = _NAMES.validate_json(metadata["junctions"])
         hidden, steps = arrays["hidden"], arrays["steps"]
     except (SafetensorError, KeyError, ValueError, TypeError):
-        raise InvalidRunFileError("The body is no file of a run") from None
+        raise InvalidRunFileError("The body is not the file of a run") from None
     if metadata.get("form") != _FORM or metadata.get("network") != network.digest:
         raise InvalidRunFileError("The file is of a run on another network")
     n = len(junctions)

@@ -39,7 +39,7 @@ Outputs = Mapping[str, NDArray[Any] | list[bytes]]
 
 
 class InvalidTensorError(InferenceError):
-    """The request is not one of the protocol; nothing was stepped."""
+    """The request breaks the protocol; nothing was stepped."""
 
     status = 400
 
@@ -119,13 +119,13 @@ def read_request(body: bytes, header_length: str | None) -> tuple[InferRequest, 
         header_length: bytes of the JSON at the beginning of the body; None for all.
 
     Raises:
-        InvalidTensorError: it is not one of the protocol.
+        InvalidTensorError: it breaks the protocol.
     """
     end = len(body)
     if header_length is not None:
         if not header_length.isdecimal() or int(header_length) > end:
             raise InvalidTensorError(
-                f"Inference-Header-Content-Length is no number from 0 to {end}, the body's length"
+                f"Inference-Header-Content-Length is not from 0 to {end}, the body's length"
             )
         end = int(header_length)
     try:
@@ -143,7 +143,9 @@ def read_request(body: bytes, header_length: str | None) -> tuple[InferRequest, 
             values = _from_json(part)
         else:
             if not isinstance(size, int) or isinstance(size, bool) or size < 0:
-                raise InvalidTensorError(f"binary_data_size of {part.name!r} is no length in bytes")
+                raise InvalidTensorError(
+                    f"binary_data_size of {part.name!r} is not a length in bytes"
+                )
             if part.data is not None:
                 raise InvalidTensorError(f"{part.name!r} has data and binary_data_size")
             if end + size > len(body):
@@ -169,7 +171,7 @@ def _from_json(part: InputTensor) -> Values:
     values: Sequence[Any] = part.data
     while values and isinstance(values[0], list):  # row-major, and nested or not
         if not all(isinstance(each, list) for each in values):
-            raise InvalidTensorError(f"The data of {part.name!r} are no tensor")
+            raise InvalidTensorError(f"The data of {part.name!r} are not a tensor")
         values = list(chain.from_iterable(values))
     kinds = set(map(type, values))
     if part.datatype == "BYTES" and kinds <= {str}:
@@ -188,7 +190,7 @@ def _from_bytes(part: InputTensor, data: memoryview) -> Values:
         dtype = _dtype(part)
         if len(data) % dtype.itemsize:
             raise InvalidTensorError(
-                f"{part.name!r} has {len(data)} bytes, no multiple of {dtype.itemsize}"
+                f"{part.name!r} has {len(data)} bytes, which is not a multiple of {dtype.itemsize}"
             )
         return np.frombuffer(data, dtype)
     raw, values, at, end = data.tobytes(), [], 0, len(data)

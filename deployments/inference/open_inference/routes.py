@@ -49,7 +49,7 @@ class FailedRowError(InferenceError):
     """A row failed, and the request does not ask for the output that would say so."""
 
     def __init__(self, row: int, error: InferenceError) -> None:
-        super().__init__(f"Row {row}: {error}. The output 'status' tells of each row.")
+        super().__init__(f"Row {row}: {error}. Ask for the output 'status' to get the other rows.")
         self.status, self.code = error.status, error.code
         self.retry_after_s = error.retry_after_s
 

@@ -9,16 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deployments.http.messages import DEFAULT_RUN, NOT_A_RUN_ID, is_name
+from deployments.http.messages import DEFAULT_RUN, is_name
 from deployments.inference.errors import (
     InvalidKeyError,
-    InvalidRunError,
     TooManyKeysError,
     UnknownJunctionError,
 )
 from deployments.inference.open_inference.messages import InferRequest, InvalidTensorError, Tensor
 from deployments.inference.policy_model import fingerprints_of
-from deployments.inference.service import Wanted
+from deployments.inference.service import Wanted, run_of
 from deployments.stateful.protocol import MAX_RECEIPTS
 from models.networks.network import Junction, Network
 from models.policy.step import Floats
@@ -150,7 +149,7 @@ def _check_form(name: str, tensor: Tensor, n_rows: int) -> None:
 
 
 def _sequence_of(request: InferRequest) -> str | None:
-    """Return the sequence as a run; 0 and the empty name are none, as for Triton."""
+    """Return the run of a sequence; None for 0 and "", which Triton reads as no sequence."""
     sequence = request.parameters.get("sequence_id", 0)
     if isinstance(sequence, bool) or not isinstance(sequence, int | str):
         raise InvalidTensorError("sequence_id is neither a number nor a name")
@@ -178,10 +177,7 @@ def _runs_of(named: Tensor | None, sequence: str | None, run: str | None, n_rows
 
 @lru_cache(maxsize=16_384)  # a simulation has the same runs in all of its calls
 def _run(name: bytes) -> str:
-    text = name.decode(errors="replace")
-    if not is_name(text):
-        raise InvalidRunError(NOT_A_RUN_ID)
-    return text
+    return run_of(name.decode(errors="replace"), None)
 
 
 def _keys_of(given: Tensor | None, key: str | None, n_rows: int) -> list[str]:

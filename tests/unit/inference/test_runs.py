@@ -200,7 +200,7 @@ async def test_a_bad_file_is_refused_in_a_sentence_and_changes_nothing(client, f
     await drive(client, "one")
     answer = await client.put("/runs/one/state", content=file)
     assert answer.status_code == 422, answer.text
-    assert re.search("no file of a run|another network|damaged", answer.json()["detail"])
+    assert re.search("not the file of a run|another network|damaged", answer.json()["detail"])
     await goes_on(client, "one")
 
 
