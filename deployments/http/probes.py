@@ -38,10 +38,12 @@ class Check(NamedTuple):
     Attributes:
         holds: returns False, raises an error or takes too long when it is missing.
         failure: the message that says so, without addresses: every client may read it.
+        required: otherwise the replica is ready without it, and the message is a warning.
     """
 
     holds: Callable[[], Any]
     failure: str
+    required: bool = True
 
 
 class Readable(Protocol):
@@ -75,6 +77,14 @@ class Readiness:
             patience_s = PATIENCE_S if age_s < OLD_S else None
             await asyncio.wait([self._running.start()], timeout=patience_s)
         return self._results
+
+    @property
+    def ready(self) -> bool:
+        """Whether the last results lack nothing that is required."""
+        return all(
+            outcome == OK or not self._checks[name].required
+            for name, outcome in self._results.items()
+        )
 
     async def _run_checks(self) -> None:
         outcomes = await asyncio.gather(*map(_outcome, self._checks.values()))
@@ -143,7 +153,7 @@ class Probes:
     async def readyz(self, scope: Scope, body: bytes) -> Answer:
         """Return whether this replica has all that its work needs, as of the last second."""
         checks = await self._readiness.results()
-        ready = all(outcome == OK for outcome in checks.values())
+        ready = self._readiness.ready
         answer = ReadyzBody(status="ready" if ready else "not ready", checks=dict(checks))
         return _answer(answer, ready)
 

@@ -9,13 +9,15 @@ from typing import Any
 from fastapi import FastAPI
 from ray import serve
 
-from deployments.http.probes import store_check
+from deployments.http.probes import Check, store_check
 from deployments.http.request import BearerGuard
 from deployments.inference.api import create_app
 from deployments.inference.metrics import InferenceMetrics
 from deployments.inference.options import InferenceOptions
 from deployments.inference.policy_model import initial_state
 from deployments.inference.service import InferenceReporter, InferenceService
+from deployments.ray_private.haproxy_front import missing
+from deployments.ray_private.serve import read_front_configuration
 from deployments.replica import Observability, ReplicaBase
 from deployments.stateful.admission import ForeignStatesError
 from deployments.stateful.ray.actor import OpenStore
@@ -34,6 +36,10 @@ class AnotherNetworkError(Exception):
             " network file that they belong to and reset its runs, or give the application another"
             " name."
         )
+
+
+def _front_is_complete() -> bool:
+    return not any(missing(read_front_configuration()))
 
 
 @serve.deployment(name="Inference")
@@ -69,6 +75,11 @@ class Inference(ReplicaBase):
         self._service = InferenceService(self._engine, network)
         await asyncio.gather(self._engine.start(), self._service.policies.start(agent_path))
         self.checks |= {**self._service.checks(), "store": store_check(store)}
+        self.checks["front"] = Check(
+            lambda: asyncio.to_thread(_front_is_complete),
+            "Serve's front does not keep runs at their replicas; `make status` says why.",
+            required=False,
+        )
         self.close_at_end(self._service.close, store.close)
 
     def __serve_build_asgi_app__(self) -> FastAPI:

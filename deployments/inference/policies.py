@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -169,6 +169,17 @@ class Policies:
     def batcher_of(self, run: str) -> Batcher:
         """Return the batcher of the policy that answers a run."""
         return self._variant_of(run).batcher
+
+    def batchers_of(
+        self, runs: Sequence[str], rows: Sequence[int]
+    ) -> Iterable[tuple[Batcher, Sequence[int]]]:
+        """Divide rows among the batchers of the policies that answer their runs."""
+        if self.canary is None:
+            return [(self.primary.batcher, rows)]
+        divided: defaultdict[Batcher, list[int]] = defaultdict(list)
+        for row in rows:
+            divided[self.batcher_of(runs[row])].append(row)
+        return divided.items()
 
     def states_of(self, run: str) -> str:
         """Return the namespace of a run's hidden states."""

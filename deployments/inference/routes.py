@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count, repeat
 from typing import Any, TypeVar
 
@@ -28,6 +28,7 @@ from deployments.inference.errors import (
     TooManyKeysError,
     refusal_of,
 )
+from deployments.inference.policy_model import ObservedRows, fingerprint_of
 from deployments.inference.schemas import (
     BatchItem,
     BatchRequest,
@@ -37,12 +38,13 @@ from deployments.inference.schemas import (
 )
 from deployments.inference.service import (
     InferenceService,
-    Wanted,
+    Steps,
     request_id_of,
     run_of,
 )
 from deployments.stateful.protocol import MAX_RECEIPTS
 from deployments.stateful.replica.queues import StepResult
+from models.networks.network import Junction
 
 STEP_HEADER = b"x-hidden-state-step"
 
@@ -96,14 +98,19 @@ class Routes:
         request = _read_batch(body)
         run = run_of(header(scope, RAW_RUN_HEADER), request.run_id)
         keys = _item_keys(request_id_of(header(scope, RAW_KEY_HEADER)))
+        valid: list[tuple[BatchItem, Junction, str | None]] = []
+        refused: dict[int, InferenceError] = {}
         keyed: Counter[str] = Counter()
-        results = await self._service.predict_many(
-            [
-                self._wanted(run, item, key, keyed)
-                for item, key in zip(request.items, keys, strict=False)
-            ]
-        )
-        items = [self._item(*pair) for pair in zip(request.items, results, strict=True)]
+        for row, (item, key) in enumerate(zip(request.items, keys, strict=False)):
+            try:
+                valid.append(self._checked(item, key, keyed))
+            except InferenceError as error:
+                refused[row] = error
+        results = iter(await self._service.predict_many(_steps_of(run, valid)))
+        items = [
+            self._item(item, refused[row] if row in refused else next(results))
+            for row, item in enumerate(request.items)
+        ]
         return 200, f'{{"items":[{",".join(items)}]}}'.encode(), JSON_HEADERS
 
     async def reset_hidden(self, scope: Scope, body: bytes) -> Answer:
@@ -113,31 +120,32 @@ class Routes:
         await self._service.reset(run)
         return 200, _RESET_DONE, JSON_HEADERS
 
-    def _wanted(
-        self, run: str, item: Any, key: str | None, keyed: Counter[str]
-    ) -> Wanted | InferenceError:
-        """Check an item.
+    def _checked(
+        self, item: Any, key: str | None, keyed: Counter[str]
+    ) -> tuple[BatchItem, Junction, str | None]:
+        """Return an item with its junction and its idempotency key.
 
         Args:
-            key: idempotency key of an item without a ``request_id``.
+            key: of an item without a ``request_id``.
             keyed: items with a key so far, by junction.
+
+        Raises:
+            InferenceError: the item is wrong.
         """
         try:
-            valid = _ITEM.validate_python(item)
-            if valid.request_id is not None:
-                key = request_id_of(valid.request_id)
-            if key is not None:
-                keyed[valid.junction_id] += 1
-                if keyed[valid.junction_id] > MAX_RECEIPTS:
-                    return TooManyKeysError()
-            return self._service.wanted(run, valid.junction_id, valid.obs_data, key)
-        except InferenceError as error:
-            return error
+            valid = _ITEM.validator.validate_python(item)
         except ValidationError as error:
-            return InvalidItemError(error)
+            raise InvalidItemError(error) from None
+        if valid.request_id is not None:
+            key = request_id_of(valid.request_id)
+        if key is not None:
+            keyed[valid.junction_id] += 1
+            if keyed[valid.junction_id] > MAX_RECEIPTS:
+                raise TooManyKeysError()
+        return valid, self._service.checked(valid.junction_id, valid.obs_data), key
 
     def _prediction(self, junction_id: str, result: StepResult) -> str:
-        action, confidence = result.output
+        action, confidence, *_ = result.output
         return f'{self._prefixes[junction_id]}{action},"confidence":{confidence}}}'
 
     def _item(self, item: Any, result: StepResult | InferenceError) -> str:
@@ -149,6 +157,19 @@ class Routes:
         if result.code is not None:
             failure["code"] = result.code
         return json.dumps({"junction_id": named, "error": failure})
+
+
+def _steps_of(run: str, items: Sequence[tuple[BatchItem, Junction, str | None]]) -> Steps:
+    observations = [item.obs_data for item, _, _ in items]
+    keys = [key for _, _, key in items]
+    has_keys = any(key is not None for key in keys)
+    return Steps(
+        [run] * len(items),
+        [junction.id for _, junction, _ in items],
+        ObservedRows([junction.agent_index for _, junction, _ in items], observations),
+        keys if has_keys else None,
+        list(map(fingerprint_of, observations)) if has_keys else (),
+    )
 
 
 def _item_keys(batch_key: str | None) -> Iterator[str | None]:

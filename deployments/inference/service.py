@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -23,39 +22,41 @@ from deployments.inference.errors import (
 )
 from deployments.inference.options import SHARED_CHECKOUT_TIMEOUT_S
 from deployments.inference.policies import Policies
-from deployments.inference.policy_model import fingerprint_of
+from deployments.inference.policy_model import ObservedRows, fingerprint_of
 from deployments.inference.schemas import Health, JunctionInfo, ModelInfo
 from deployments.request_times import RouteTimes
 from deployments.stateful.protocol import Key, OutcomeUnknownError, StateError
-from deployments.stateful.replica.batcher import LONGEST_TURN_S, Batcher
+from deployments.stateful.replica.batcher import LONGEST_TURN_S
 from deployments.stateful.replica.engine import StatefulEngine
-from deployments.stateful.replica.queues import Request, StepResult
-from models.networks.network import Junction, Network, Observation
+from deployments.stateful.replica.queues import StepResult
+from deployments.stateful.replica.rows import RowOutcomes, Rows
+from models.networks.network import Junction, Network
 from models.networks.shipped import SHIPPED
 from models.policy.form import HIDDEN_DIM, PolicyForm
 
 _RESET_TIMEOUT_S = 10.0
 
 Result = StepResult | InferenceError
-"""The outcome of one step: its output is (action, confidence)."""
+"""The outcome of one step: its output is (action, confidence), with the logits on request."""
 
 _CHUNK = 128  # rows of a batched step: with more, the weights and the rows do not share a cache
 
 
-class Wanted(NamedTuple):
-    """A step that a batch asks for.
+class Steps(NamedTuple):
+    """The steps that one call asks for, as columns of B rows.
 
     Attributes:
-        obs: at most ``max_obs`` finite values.
-        fingerprint: of them, if there is an idempotency key.
-        continues: whether the step fails unless the state has made a step before.
+        inputs: whose observations have at most ``max_obs`` finite values.
+        request_ids: idempotency keys; None where no row has one.
+        fingerprints: digests of the observations, if there are idempotency keys.
+        continues: whether a step fails unless its state has made one before.
     """
 
-    run: str
-    junction: Junction
-    obs: Observation
-    request_id: str | None = None
-    fingerprint: str = ""
+    runs: Sequence[str]
+    junctions: Sequence[str]
+    inputs: ObservedRows
+    request_ids: Sequence[str | None] | None = None
+    fingerprints: Sequence[str] = ()
     continues: bool = False
 
 
@@ -86,31 +87,6 @@ def request_id_of(text: str | None) -> str | None:
     return text
 
 
-async def _results_of(submitted: Sequence[Request | InferenceError]) -> list[Result]:
-    """Wait for the steps of one call, each with a result or an error.
-
-    Raises:
-        asyncio.CancelledError: the caller has disconnected; no further step is made.
-    """
-    try:
-        return [
-            each if isinstance(each, InferenceError) else await _result(each.response)
-            for each in submitted
-        ]
-    except BaseException:
-        for each in submitted:
-            if isinstance(each, Request):
-                each.response.cancel()
-        raise
-
-
-async def _result(response: asyncio.Future[StepResult]) -> Result:
-    try:
-        return response.result() if response.done() else await response
-    except Exception as error:  # a defect must not hide the results of the other steps
-        return refusal_of(error)
-
-
 class InferenceService:
     """Validates requests, steps the policy, and reports its state."""
 
@@ -136,21 +112,19 @@ class InferenceService:
         Returns:
             A future whose output is (action, confidence); fails with a StateError.
         """
-        wanted = self.wanted(run, junction_id, obs, request_id)
+        junction = self.checked(junction_id, obs)
         if not self.policies.loaded:
             raise ModelNotLoadedError()
         return self.policies.batcher_of(run).submit(
             Key(run, junction_id),
-            (wanted.junction.agent_index, obs),
+            (junction.agent_index, obs, False),
             math.inf,
             request_id,
-            wanted.fingerprint,
+            fingerprint_of(obs) if request_id is not None else "",
         )
 
-    def wanted(
-        self, run: str, junction_id: str, obs: list[float], request_id: str | None = None
-    ) -> Wanted:
-        """Check what a step is asked with.
+    def checked(self, junction_id: str, obs: list[float]) -> Junction:
+        """Return the junction of a step.
 
         Raises:
             UnknownJunctionError, TooManyValuesError
@@ -160,44 +134,35 @@ class InferenceService:
             raise UnknownJunctionError(junction_id, self.network)
         if len(obs) > self._max_obs:
             raise TooManyValuesError(len(obs), self.network)
-        fingerprint = fingerprint_of(obs) if request_id is not None else ""
-        return Wanted(run, junction, obs, request_id, fingerprint)
+        return junction
 
-    async def predict_many(self, wanted: Sequence[Wanted | InferenceError]) -> list[Result]:
-        """Make several steps, those of one state in their order; errors stay in their places."""
-        submitted: list[Request | InferenceError] = []
-        until = time.perf_counter() + LONGEST_TURN_S
-        for at in range(0, len(wanted), _CHUNK):
-            submitted += self._submit(wanted[at : at + _CHUNK])
-            if time.perf_counter() > until:  # others must not wait for the whole batch
-                await asyncio.sleep(0)
-                until = time.perf_counter() + LONGEST_TURN_S
-        return await _results_of(submitted)
-
-    def _submit(self, wanted: Sequence[Wanted | InferenceError]) -> list[Request | InferenceError]:
-        submitted: list[Request | InferenceError] = []
-        together: defaultdict[Batcher, list[Request]] = defaultdict(list)
-        for each in wanted:
-            if isinstance(each, InferenceError) or not self.policies.loaded:
-                submitted.append(
-                    each if isinstance(each, InferenceError) else ModelNotLoadedError()
-                )
-                continue
-            run, junction, obs, request_id, fingerprint, continues = each
-            batcher = self.policies.batcher_of(run)
-            request = batcher.request(
-                Key(run, junction.id),
-                (junction.agent_index, obs),
-                SHARED_CHECKOUT_TIMEOUT_S,  # steps of one response must not wait long for others
-                request_id,
-                fingerprint,
-                continues,
-            )
-            submitted.append(request)
-            together[batcher].append(request)
-        for batcher, requests in together.items():
-            batcher.submit_all(requests)
-        return submitted
+    async def predict_many(self, steps: Steps) -> list[Result]:
+        """Make several steps, those of one state in their order."""
+        if not self.policies.loaded:
+            return [ModelNotLoadedError()] * len(steps.runs)
+        rows = Rows(
+            list(map(Key, steps.runs, steps.junctions)),
+            steps.inputs,
+            SHARED_CHECKOUT_TIMEOUT_S,  # steps of one response must not wait long for others
+            steps.request_ids,
+            steps.fingerprints,
+            steps.continues,
+        )
+        outcomes = RowOutcomes(len(rows.keys))
+        try:
+            until = time.perf_counter() + LONGEST_TURN_S
+            for at in range(0, len(rows.keys), _CHUNK):
+                chunk = range(at, min(at + _CHUNK, len(rows.keys)))
+                for batcher, numbers in self.policies.batchers_of(steps.runs, chunk):
+                    batcher.submit_rows(rows, numbers, outcomes)
+                if time.perf_counter() > until:  # others must not wait for the whole batch
+                    await asyncio.sleep(0)
+                    until = time.perf_counter() + LONGEST_TURN_S
+            results = await outcomes.all()
+        except BaseException:
+            outcomes.cancel()
+            raise
+        return [each if isinstance(each, StepResult) else refusal_of(each) for each in results]
 
     async def reset(self, run: str) -> None:
         """Clear the hidden states of a run.

@@ -104,15 +104,13 @@ class Shadow:
         self._scheduled = False
 
     def follow(self, batch: SteppedBatch) -> None:
-        """Step the same rows after their last response."""
-        rows = self._rows_of(batch)
-        last = batch.requests[-1].response
-        last.add_done_callback(lambda _: self._gather(rows))
+        """Step the same rows later."""
+        self._gather(self._rows_of(batch))
 
     def _rows_of(self, batch: SteppedBatch) -> _Rows:
         """Return the rows that were stepped, of the runs that the shadow follows."""
         decisions = cast("Decisions", batch.outputs)
-        keys, steps = [each.key for each in batch.requests], batch.steps
+        keys, steps = batch.keys, batch.steps
         rows = [n for n, key in enumerate(keys) if decisions.finite[n] and self.includes(key.run)]
         return _Rows(
             [keys[row] for row in rows],

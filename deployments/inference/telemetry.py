@@ -34,7 +34,7 @@ class BatchSample(NamedTuple):
 
     seconds: float
     policy: PolicyStep
-    agents: list[int]
+    agents: Sequence[int]
     inputs: Floats
     hidden: Floats
 
@@ -58,10 +58,8 @@ class StepCounts(BatcherCounts):
             labels: of the junctions, by agent index.
         """
         decisions = cast("Decisions", batch.outputs)
-        predictions, rows = (
-            self.predictions,
-            zip(decisions.agents, decisions.actions, decisions.finite, strict=True),
-        )
+        predictions = self.predictions
+        rows = zip(decisions.agents, decisions.actions, decisions.finite, strict=True)
         for agent, action, is_finite in rows:
             if is_finite:
                 predictions[labels[agent], action] += 1
@@ -109,8 +107,8 @@ class WatchedSteps:
         """
         active, wanted = self._active, self._runs
         agents = cast("Decisions", batch.outputs).agents
-        for row, request in enumerate(batch.requests):
-            run, agent = request.key.run, agents[row]
+        for row, key in enumerate(batch.keys):
+            run, agent = key.run, agents[row]
             active[run] += 1
             if run in wanted and agent < MAX_DRAWN:
                 step = batch.held[row].version.step

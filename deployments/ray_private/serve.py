@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import ray
@@ -12,7 +14,10 @@ from ray._common.formatters import JSONFormatter
 from ray._common.network_utils import build_address
 from ray.serve._private import replica as serve_replica
 from ray.serve._private.common import ReplicaState as State
-from ray.serve._private.constants import SERVE_LOGGER_NAME
+from ray.serve._private.constants import (
+    RAY_SERVE_HAPROXY_CONFIG_FILE_LOC,
+    SERVE_LOGGER_NAME,
+)
 from ray.serve._private.logging_utils import ServeContextFilter
 from ray.serve.context import _get_global_client, _get_internal_replica_context
 
@@ -41,6 +46,16 @@ async def read_front() -> Front:
         if endpoint["route"]
     }
     return Front(client.http_config.host, client.http_config.port, routes)
+
+
+def read_front_configuration() -> str:
+    """Return what Serve has written for the HAProxy of this node; nothing if it has none."""
+    folder, name = os.path.split(RAY_SERVE_HAPROXY_CONFIG_FILE_LOC)
+    node = ray.get_runtime_context().get_node_id()
+    try:
+        return Path(folder, node, name).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def prepare_log() -> None:

@@ -96,14 +96,14 @@ from __future__ import annotations
 import json
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-PROTOCOL = 6
+PROTOCOL = 7
 """Version of the messages. Replicas and authorities of different versions share no partition."""
 
 MAX_RECEIPTS = 64
@@ -197,19 +197,20 @@ class StateBatch:
     receipts: dict[Key, Receipts] = field(default_factory=dict)
 
     def header(self) -> list[Any]:
-        """Return all but the states, as JSON values."""
+        """Return all but the states, as JSON values: in columns, which take a third of the time."""
         receipts = [
             [key, [each.to_json() for each in of_key]] for key, of_key in self.receipts.items()
         ]
-        return [self.keys, self.versions, receipts]
+        return [*_columns(self.keys), *_columns(self.versions), receipts]
 
     @classmethod
     def from_frame(cls, header: list[Any], states: memoryview) -> StateBatch:
         """Read a batch from its header and the bytes of its states."""
-        keys, versions, receipts = header
+        runs, entities, epochs, steps, receipts = header
+        keys = list(map(Key, runs, entities))
         return cls(
-            list(map(Key._make, keys)),
-            list(map(Version._make, versions)),
+            keys,
+            list(map(Version, epochs, steps)),
             np.frombuffer(states, np.uint8).reshape(len(keys), -1 if keys else 0),
             {Key(*key): tuple(map(Receipt.from_json, of_key)) for key, of_key in receipts},
         )
@@ -217,6 +218,11 @@ class StateBatch:
     def __reduce__(self) -> tuple[Callable[[bytes], StateBatch], tuple[bytes]]:
         # Pickling each value takes several times as long as one frame.
         return _unpickle_batch, (pack_frame(self.header(), self.states),)
+
+
+def _columns(pairs: Sequence[tuple[Any, Any]]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    first, second = zip(*pairs, strict=True) if pairs else ((), ())
+    return first, second
 
 
 def _unpickle_batch(frame: bytes) -> StateBatch:

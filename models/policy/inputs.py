@@ -32,16 +32,22 @@ class InputLayout:
         self._obs_sizes = network.obs_sizes
 
     def encode(
-        self, agents: Sequence[int], observations: Sequence[Observation]
+        self, agents: Sequence[int], observations: Sequence[Observation] | NDArray[np.float32]
     ) -> NDArray[np.float32]:
         """Lay out B rows, (B, width).
 
         Args:
             agents: B agent indices.
-            observations: B observations of at most ``max_obs`` values each.
+            observations: B observations of at most ``max_obs`` values each, or an array (B, n).
         """
         inputs = np.zeros((len(agents), self.width), np.float32)
-        if self.one_hot:
+        if isinstance(observations, np.ndarray):
+            inputs[:, : observations.shape[1]] = observations
+            if self.one_hot:
+                inputs[np.arange(len(agents)), self._max_obs + np.asarray(agents)] = 1.0
+            else:
+                inputs[:, -1] = agents
+        elif self.one_hot:
             first = self._max_obs
             for row, agent, observation in zip(inputs, agents, observations, strict=True):
                 row[: len(observation)] = observation

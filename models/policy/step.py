@@ -132,6 +132,16 @@ class PolicyStep:
         entropies: Floats = -(weights * surprises).sum(axis=1)
         return entropies
 
+    def logits(self, hidden: Floats, unavailable: NDArray[np.bool_]) -> Floats:
+        """Return the logits (B, n_actions) of a step, -inf for actions that are not available.
+
+        Args:
+            hidden, unavailable: as for ``probabilities``.
+        """
+        logits: Floats = np.dot(hidden, self._fc2) + self._fc2_bias
+        logits[unavailable] = -np.inf
+        return logits
+
     def probabilities(self, hidden: Floats, unavailable: NDArray[np.bool_]) -> Floats:
         """Return the distributions (B, n_actions) that a step has drawn its maximum from.
 
@@ -139,8 +149,7 @@ class PolicyStep:
             hidden: (B, 128) finite hidden states after the step.
             unavailable: (B, n_actions) as for the step.
         """
-        logits: Floats = np.dot(hidden, self._fc2) + self._fc2_bias
-        logits[unavailable] = -np.inf
+        logits = self.logits(hidden, unavailable)
         logits -= logits.max(axis=1, keepdims=True)
         weights: Floats = np.exp(logits)
         weights /= weights.sum(axis=1, keepdims=True)

@@ -11,15 +11,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from deployments.ray_private import haproxy_front
+from deployments.ray_private.haproxy_front import bundled
 from serve_app.errors import EdgeError
-from serve_app.processes.serve_front import bundled
 
 STARTING_S = 5.0  # every server is checked within a second, and given up after another one
 
 _BINARY_OF_SERVE = "RAY_SERVE_HAPROXY_BINARY_PATH"
 _BINARY = "GREENWAVE_HAPROXY"
 _INTERPRETER = "GREENWAVE_PYTHON"
-_SCRIPT = Path(__file__).with_name("serve_front.sh")
+_SCRIPT = Path(haproxy_front.__file__).with_suffix(".sh")
 _STATE = re.compile(r"[Ss]erver (\S+) is (UP|DOWN)\b")
 _NO_SERVER = "has no server available!"
 _MAINTENANCE = "maintenance"  # a replica was added or removed
@@ -45,7 +46,7 @@ def binary() -> str:
 
 
 def front_environment() -> dict[str, str]:
-    """Return the variables with which Serve starts its front by :mod:`.serve_front`."""
+    """Return the variables with which Serve starts its front by :mod:`.haproxy_front`."""
     if (program := find_haproxy()) is None:
         return {}
     return {_BINARY_OF_SERVE: str(_SCRIPT), _BINARY: program, _INTERPRETER: sys.executable}

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from serve_app.processes.serve_front import PREFIX, missing, server_id, weight
+from deployments.ray_private.haproxy_front import PREFIX, missing, server_id, weight
 
 API_TIMEOUT_S = 2.0
 _ROUTE = re.compile(r"^ *acl is_(\S+) path (\S+)$", re.MULTILINE)

@@ -122,8 +122,8 @@ WRITTEN = [
     ),
     Mutant(
         "a commit leaves the receipts out",
-        f"{REPLICA}.held_states:HeldState.copy_for_commit",
-        swap("self.receipts.since(self.committed)", "()"),
+        f"{REPLICA}.held_states:commit_of",
+        swap("each.receipts.since(each.committed)", "()"),
     ),
     # Policies
     Mutant(
@@ -135,13 +135,5 @@ WRITTEN = [
         "a refused policy ends the canary",
         f"{INFERENCE}.policies:Policies.reconfigure",
         put("self.primary.slot.problem = primary.slot.problem", "self.canary = None"),
-    ),
-    Mutant(
-        "a shadow steps before the response",
-        f"{INFERENCE}.shadow:Shadow.follow",
-        put(
-            "last.add_done_callback(lambda _: self._gather(rows))",
-            "self._gather(rows)\nself._run()",
-        ),
     ),
 ]

@@ -248,4 +248,6 @@ def render_response(head: Mapping[str, Any], request: InferRequest, outputs: Out
 
 
 def _packed(values: list[bytes]) -> bytes:
+    if not any(values):
+        return bytes(_LENGTH.size * len(values))
     return b"".join(part for each in values for part in (_LENGTH.pack(len(each)), each))

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
@@ -41,6 +42,7 @@ OUTPUTS = {
     "step": ("INT64", [-1]),
     "status": ("INT32", [-1]),
     "code": ("BYTES", [-1]),
+    "logits": ("FP32", [-1, -1]),
 }
 _MAX_RESETS = 64  # at once
 
@@ -130,16 +132,18 @@ class OpenInference:
                 raise InvalidTensorError(f"There is no output {output.name!r}; there are {known}")
         run = run_of(header(scope, RAW_RUN_HEADER), None)
         key = request_id_of(header(scope, RAW_KEY_HEADER))
-        steps = self._reader.read(request, inputs, run, key)
-        if steps.starts:
-            await self._reset(steps.runs)
-        results = await self._service.predict_many(steps.wanted)
-        if steps.ends:
-            await self._reset(steps.runs)
+        sequences = self._reader.read(request, inputs, run, key)
+        if sequences.starts:
+            await self._reset(sequences.runs)
+        results = await self._service.predict_many(sequences.steps)
+        if sequences.ends:
+            await self._reset(sequences.runs)
         head = {"model_name": MODEL, "model_version": VERSION}
         if request.id is not None:
             head["id"] = request.id
-        return render_response(head, request, _outputs(request, results))
+        return render_response(
+            head, request, _outputs(request, results, self._service.network.n_actions)
+        )
 
     async def _reset(self, runs: Iterable[str]) -> None:
         some = asyncio.Semaphore(_MAX_RESETS)
@@ -151,23 +155,27 @@ class OpenInference:
         await asyncio.gather(*map(reset, runs))
 
 
-def _outputs(request: InferRequest, results: Sequence[Result]) -> Outputs:
+def _outputs(request: InferRequest, results: Sequence[Result], n_actions: int) -> Outputs:
+    """Return the outputs by name; logits only on request, as they cost more than the others."""
+    asked = {each.name for each in request.outputs or ()}
     failures = [(row, each) for row, each in enumerate(results) if isinstance(each, InferenceError)]
-    if failures and request.outputs and "status" not in {each.name for each in request.outputs}:
+    if failures and asked and "status" not in asked:
         raise FailedRowError(*failures[0])
-    steps = [
-        each if isinstance(each, StepResult) else StepResult((-1, 0.0), -1) for each in results
-    ]
+    nothing = StepResult((-1, 0.0, *[0.0] * n_actions), -1)
+    steps = [each if isinstance(each, StepResult) else nothing for each in results]
     status, codes = np.full(len(results), 200, np.int32), [b""] * len(results)
     for row, error in failures:
         status[row], codes[row] = error.status, (error.code or "").encode()
-    return {
-        "action": np.array([each.output[0] for each in steps], np.int32),
-        "confidence": np.array([each.output[1] for each in steps], np.float32),
-        "step": np.array([each.step for each in steps], np.int64),
+    outputs: dict[str, NDArray[Any] | list[bytes]] = {
+        "action": np.array([output[0] for output, _ in steps], np.int32),
+        "confidence": np.array([output[1] for output, _ in steps], np.float32),
+        "step": np.array([step for _, step in steps], np.int64),
         "status": status,
         "code": codes,
     }
+    if "logits" in asked:
+        outputs["logits"] = np.array([output[2:] for output, _ in steps], np.float32)
+    return outputs
 
 
 def _answer(content: dict[str, Any], status: int = 200) -> Answer:

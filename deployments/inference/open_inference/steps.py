@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -16,10 +16,10 @@ from deployments.inference.errors import (
     UnknownJunctionError,
 )
 from deployments.inference.open_inference.messages import InferRequest, InvalidTensorError, Tensor
-from deployments.inference.policy_model import fingerprints_of
-from deployments.inference.service import Wanted, run_of
+from deployments.inference.policy_model import ObservedRows, fingerprints_of
+from deployments.inference.service import Steps, run_of
 from deployments.stateful.protocol import MAX_RECEIPTS
-from models.networks.network import Junction, Network
+from models.networks.network import Network
 from models.policy.step import Floats
 
 MAX_ROWS = 4096
@@ -33,18 +33,21 @@ INPUTS = {
 _ALSO = {"run": "UINT64"}
 
 
-class Steps(NamedTuple):
+class Sequences(NamedTuple):
     """The steps of one request.
 
     Attributes:
-        runs: whose states are stepped, each once.
         starts, ends: whether the runs are reset before the first step, and after the last one.
     """
 
-    wanted: list[Wanted]
-    runs: list[str]
+    steps: Steps
     starts: bool
     ends: bool
+
+    @property
+    def runs(self) -> list[str]:
+        """Return the runs whose states are stepped, each once."""
+        return list(dict.fromkeys(self.steps.runs))
 
 
 class Reader:
@@ -56,8 +59,8 @@ class Reader:
 
     def __init__(self, network: Network) -> None:
         self._network = network
-        self._agents = list(network.junctions.values())
-        self._by_name = {each.id.encode(): each for each in self._agents}
+        self._ids = network.ids
+        self._agents = {name.encode(): agent for agent, name in enumerate(network.ids)}
 
     def read(
         self,
@@ -65,7 +68,7 @@ class Reader:
         inputs: Mapping[str, Tensor],
         run: str | None = None,
         key: str | None = None,
-    ) -> Steps:
+    ) -> Sequences:
         """Return the steps that a request asks for.
 
         Args:
@@ -82,21 +85,22 @@ class Reader:
             raise InvalidTensorError(
                 "sequence_start and sequence_end need a sequence_id, or the input 'run'"
             )
-        junctions = self._junctions(inputs)
+        agents = self._agents_of(inputs)
+        junctions = [self._ids[agent] for agent in agents]
         runs = _runs_of(inputs.get("run"), sequence, run, n_rows)
-        keys: list[str] | list[None] = [None] * n_rows
-        fingerprints = [""] * n_rows
+        keys, fingerprints = None, [""]
         if "request_id" in inputs or key is not None:
             keys = _keys_of(inputs.get("request_id"), key, n_rows)
             fingerprints = fingerprints_of(observations)
             if n_rows > MAX_RECEIPTS:
-                counts = Counter(zip(runs, (each.agent_index for each in junctions), strict=True))
+                counts = Counter(zip(runs, junctions, strict=True))
                 if max(counts.values()) > MAX_RECEIPTS:
                     raise TooManyKeysError()
-        continues = [sequence is not None and not starts] * n_rows
-        columns = runs, junctions, observations, keys, fingerprints, continues
-        wanted = list(map(Wanted._make, zip(*columns, strict=True)))
-        return Steps(wanted, list(dict.fromkeys(runs)), starts, ends)
+        logits = any(each.name == "logits" for each in request.outputs or ())
+        observed = ObservedRows(agents, observations, logits)
+        continues = sequence is not None and not starts
+        steps = Steps(runs, junctions, observed, keys, fingerprints, continues)
+        return Sequences(steps, starts, ends)
 
     def _observations(self, inputs: Mapping[str, Tensor]) -> Floats:
         tensor = inputs.get("observation")
@@ -117,20 +121,20 @@ class Reader:
             raise InvalidTensorError(f"'observation' is not finite in row {finite.argmin()}")
         return observations
 
-    def _junctions(self, inputs: Mapping[str, Tensor]) -> list[Junction]:
+    def _agents_of(self, inputs: Mapping[str, Tensor]) -> list[int]:
         named, indexed = inputs.get("junction"), inputs.get("agent_index")
         if (named is None) == (indexed is None):
             raise InvalidTensorError("One of the inputs 'junction' and 'agent_index' is needed")
         if indexed is not None:
             indices = np.asarray(indexed.values)
-            if indices.min() < 0 or indices.max() >= len(self._agents):
+            if indices.min() < 0 or indices.max() >= len(self._ids):
                 raise InvalidTensorError(
-                    f"An agent_index is 0 to {len(self._agents) - 1} in this network"
+                    f"An agent_index is 0 to {len(self._ids) - 1} in this network"
                 )
-            return [self._agents[index] for index in indices.tolist()]
+            return cast("list[int]", indices.tolist())
         assert named is not None
         try:
-            return [self._by_name[name] for name in named.values]
+            return [self._agents[name] for name in named.values]
         except KeyError as unknown:
             name = unknown.args[0].decode(errors="replace")
             raise UnknownJunctionError(name, self._network) from None

@@ -11,10 +11,10 @@ import asyncio
 import contextvars
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -30,7 +30,16 @@ from deployments.stateful.protocol import (
 )
 from deployments.stateful.replica.engine import Model, StatefulEngine
 from deployments.stateful.replica.held_states import Array, HeldState, PendingResponse
-from deployments.stateful.replica.queues import CommitDeadlines, Queues, Request, StepResult
+from deployments.stateful.replica.queues import (
+    CommitDeadlines,
+    Queues,
+    Request,
+    RequestBatch,
+    Response,
+    StepResult,
+    Waiting,
+)
+from deployments.stateful.replica.rows import RowBatch, RowOutcomes, RowResponse, Rows
 from deployments.trace_context import CURRENT, Trace, traces_of
 from deployments.tracing import process as tracing
 
@@ -57,7 +66,7 @@ class SteppedBatch:
     """A batch of B steps, for an observer.
 
     Attributes:
-        requests: B of them.
+        keys: B of them.
         held: B states after their steps.
         before, after: (B, \\*shape) states, which an observer must not write into. A row of
             ``after`` whose output is an error was not kept.
@@ -65,7 +74,7 @@ class SteppedBatch:
         seconds: duration of the step.
     """
 
-    requests: list[Request]
+    keys: Sequence[Key]
     held: list[HeldState]
     before: Array
     after: Array
@@ -76,6 +85,31 @@ class SteppedBatch:
     def steps(self) -> list[int]:
         """B numbers: each counts the steps of its state, this one included."""
         return [held.version.step for held in self.held]
+
+
+class Batch(Protocol):
+    """B steps of different states: requests from the queues, or rows of one call."""
+
+    @property
+    def keys(self) -> Sequence[Key]: ...
+
+    @property
+    def inputs(self) -> Any: ...
+
+    @property
+    def traces(self) -> Sequence[Trace | None]: ...
+
+    def take(self, rows: Sequence[int]) -> Batch: ...
+
+    def request(self, row: int) -> Request: ...
+
+    def receipts(self, results: Sequence[StepResult]) -> Sequence[Receipt | None]: ...
+
+    def responses(self) -> Sequence[Response]: ...
+
+    def waiting(self) -> Sequence[Waiting]: ...
+
+    def respond(self, results: Sequence[StepResult]) -> None: ...
 
 
 class Batcher:
@@ -135,54 +169,61 @@ class Batcher:
         Returns:
             A future of the result; fails with a :class:`StateError`.
         """
-        request = self.request(key, input, timeout_s, request_id, fingerprint)
-        self.enqueue(request)
-        return request.response
-
-    def request(
-        self,
-        key: Key,
-        input: Any,
-        timeout_s: float = math.inf,
-        request_id: str | None = None,
-        fingerprint: str = "",
-        continues: bool = False,
-    ) -> Request:
-        """Return a request for :meth:`submit_all`; the arguments are those of ``submit``.
-
-        Args:
-            continues: whether the step fails unless the state has made a step before.
-        """
-        return Request(
+        response: asyncio.Future[StepResult] = self._loop.create_future()
+        request = Request(
             key.in_namespace(self._namespace),
             key.entity,
             input,
-            self._loop.create_future(),
-            min(timeout_s, self._engine.options.checkout_timeout_s),
+            response,
+            timeout_s,
             request_id,
             fingerprint,
-            continues,
             trace=CURRENT.get(),
         )
+        self.enqueue(request)
+        return response
 
-    def submit_all(self, requests: Iterable[Request]) -> None:
-        """Make one step of each state that is here at once, and queue the other requests.
+    def submit_rows(self, rows: Rows, numbers: Sequence[int], outcomes: RowOutcomes) -> None:
+        """Step the states that are here at once, and queue the other rows.
 
-        Requests for one state are stepped in their order, after those that are queued already.
+        Rows of one state are stepped in their order, after requests that are queued already.
+
+        Args:
+            numbers: of the rows to step, at most MAX_BATCH.
         """
-        stepping: dict[Key, HeldState] = {}
-        now: list[Request] = []
-        for request in requests:
-            key = request.key
-            held = self._engine.leases_of(key).owned(key)
-            if held is None or key in stepping or self._queues.has(key):
-                self.enqueue(request)
-            elif self._needs_step(request, held):
-                stepping[key] = held
-                now.append(request)
-        for at in range(0, len(now), MAX_BATCH):
-            batch = now[at : at + MAX_BATCH]
-            self._step_or_fail(batch, [stepping[request.key] for request in batch])
+        keys = [rows.keys[number] for number in numbers]
+        if self._namespace:
+            keys = [key.in_namespace(self._namespace) for key in keys]
+        times: dict[Key, int] = {}
+        rounds: list[tuple[list[int], list[Key]]] = []  # each has a state at most once
+        for number, key in zip(numbers, keys, strict=True):
+            earlier = times.get(key, 0)
+            times[key] = earlier + 1
+            if earlier == len(rounds):
+                rounds.append(([], []))
+            of_round, keys_of_round = rounds[earlier]
+            of_round.append(number)
+            keys_of_round.append(key)
+        for of_round, keys_of_round in rounds:
+            self._submit_round(rows, of_round, keys_of_round, outcomes)
+
+    def _submit_round(
+        self, rows: Rows, numbers: list[int], keys: list[Key], outcomes: RowOutcomes
+    ) -> None:
+        stepping: list[HeldState] = []
+        now: list[int] = []
+        may_be_answered = rows.continues or rows.request_ids is not None
+        for number, key, held in zip(numbers, keys, self._engine.all_owned(keys), strict=True):
+            if held is None or self._queues.has(key):
+                self.enqueue(rows.request(number, key, outcomes))
+            elif not may_be_answered or self._needs_step(
+                held, *rows.request_id(number), rows.continues, RowResponse(outcomes, number)
+            ):
+                stepping.append(held)
+                now.append(number)
+        if now:
+            batch = RowBatch(rows, outcomes, now, [held.key for held in stepping])
+            self._step_or_fail(batch, stepping)
 
     def enqueue(self, request: Request) -> None:
         """Queue one step behind those of the same state."""
@@ -205,7 +246,7 @@ class Batcher:
         while self._queues.has_ready:
             requests, held = self._next_batch()
             if requests:
-                self._step_or_fail(requests, held)
+                self._step_or_fail(RequestBatch(requests), held)
             if time.perf_counter() > until and self._queues.has_ready:
                 self._schedule()
                 return
@@ -227,89 +268,106 @@ class Batcher:
         """Return the next request that needs a step, after answering those that need none."""
         while self._queues.is_ready(key):
             request = self._queues.pop(key)
-            if request is None or self._needs_step(request, held):
+            if request is None or self._needs_step(
+                held, request.request_id, request.fingerprint, request.continues, request.response
+            ):
                 return request
+            request.stepped = True
         return None
 
-    def _needs_step(self, request: Request, held: HeldState) -> bool:
-        """Return True, or answer a request that has a receipt or is refused."""
+    def _needs_step(
+        self,
+        held: HeldState,
+        request_id: str | None,
+        fingerprint: str,
+        continues: bool,
+        response: Response,
+    ) -> bool:
+        """Return True, or answer what has a receipt or is refused."""
         try:
             receipt = None
-            if request.request_id is not None:
-                receipt = held.receipts.find(request.request_id, request.fingerprint)
+            if request_id is not None:
+                receipt = held.receipts.find(request_id, fingerprint)
             if receipt is None:
-                if request.continues and not held.version.step:
+                if continues and not held.version.step:
                     raise NotBegunError
                 return True
         except StateError as error:
-            _fail(request.response, error)
+            _fail(response, error)
             return False
-        waits = receipt.step > held.committed and self._engine.responses_wait()
-        self._respond(request, held, StepResult(receipt.output, receipt.step), waits)
+        result = StepResult(receipt.output, receipt.step)
+        if receipt.step > held.committed and self._engine.responses_wait():
+            held.pending.append(PendingResponse(response, result))
+            self._commit_deadlines.add(response)
+        else:
+            response.set_result(result)
         return False
 
-    def _step_or_fail(self, requests: list[Request], held: list[HeldState]) -> None:
+    def _step_or_fail(self, batch: Batch, held: list[HeldState]) -> None:
         try:
-            with self._covering(requests):
-                self._step(requests, held)
+            with self._covering(batch):
+                self._step(batch, held)
         except Exception as error:  # a defect; no request may hang because of it
-            for request in requests:
-                _fail(request.response, error)
+            for response in batch.responses():
+                _fail(response, error)
 
-    def _step(self, requests: list[Request], held: list[HeldState]) -> None:
+    def _step(self, batch: Batch, held: list[HeldState]) -> None:
         model = self._model()
         if model is None:
             raise RuntimeError("A step was requested while no model is loaded")
         started = time.perf_counter()
         states = [each.state for each in held]
         before = np.concatenate(states).reshape(len(states), *states[0].shape)
-        outputs, after = model.step([request.input for request in requests], before)
-        self._settle(requests, held, outputs, after)
+        outputs, after = model.step(batch.inputs, before)
+        self._settle(batch, held, outputs, after)
         if self.on_step is not None:
             seconds = time.perf_counter() - started
-            self.on_step(SteppedBatch(requests, held, before, after, outputs, seconds))
+            self.on_step(SteppedBatch(batch.keys, held, before, after, outputs, seconds))
 
     def _settle(
         self,
-        requests: list[Request],
+        batch: Batch,
         held: list[HeldState],
         outputs: Sequence[Output | StateError],
         after: Array,
     ) -> None:
-        waits = self._engine.responses_wait()
-        for request, state, output, new in zip(requests, held, outputs, after, strict=True):
-            if isinstance(output, StateError):
-                self._refuse_step(request, output)
-                continue
-            result = StepResult(output, state.version.step + 1)
-            receipt = None
-            if request.request_id is not None:
-                receipt = Receipt(request.request_id, request.fingerprint, result.step, output)
-            self._engine.leases_of(request.key).advance(state, new.copy(), receipt)
-            self._respond(request, state, result, waits)
-
-    def _refuse_step(self, request: Request, error: StateError) -> None:
-        """Leave a step that the model refuses to the fallback, if there is one."""
-        if self.fallback is None:
-            _fail(request.response, error)
+        waits = self._engine.responses_wait()  # invariant 9
+        refused = [row for row, output in enumerate(outputs) if isinstance(output, StateError)]
+        if refused:
+            self._refuse_steps(batch, outputs, refused)
+            kept = [row for row, output in enumerate(outputs) if not isinstance(output, StateError)]
+            batch, held = batch.take(kept), [held[row] for row in kept]
+            outputs, after = [outputs[row] for row in kept], after[kept]
+        steps = [each.version.step + 1 for each in held]
+        made = zip(cast("Sequence[Output]", outputs), steps, strict=True)
+        results = list(map(StepResult._make, made))
+        self._engine.advance(held, after, batch.receipts(results))
+        if waits:
+            for response, state, result in zip(batch.responses(), held, results, strict=True):
+                state.pending.append(PendingResponse(response, result))
+            for waiting in batch.waiting():
+                self._commit_deadlines.add(waiting)
         else:
-            self.counts.passed_on += 1
-            self.fallback.take_over(request)
+            batch.respond(results)
+
+    def _refuse_steps(
+        self, batch: Batch, outputs: Sequence[Output | StateError], refused: list[int]
+    ) -> None:
+        """Leave the steps that the model refuses to the fallback, if there is one."""
+        for row in refused:
+            request, error = batch.request(row), outputs[row]
+            if self.fallback is None:
+                assert isinstance(error, StateError)
+                _fail(request.response, error)
+            else:
+                self.counts.passed_on += 1
+                self.fallback.take_over(request)
 
     def take_over(self, request: Request) -> None:
         """Queue a request that another batcher has not answered."""
         request.key = Key(request.key.run, request.entity).in_namespace(self._namespace)
         request.timer_started = False  # the timer of the other batcher knows its own keys only
         self.enqueue(request)
-
-    def _respond(self, request: Request, held: HeldState, result: StepResult, waits: bool) -> None:
-        """Answer a step that was made, now or when it is committed (invariant 9)."""
-        request.stepped = True
-        if waits:
-            held.pending.append(PendingResponse(result.step, request.response, result))
-            self._commit_deadlines.add(request.response)
-        else:
-            request.response.set_result(result)
 
     # Checkouts
 
@@ -320,7 +378,8 @@ class Batcher:
             self._start_timer(request)
         # In the context of no request: Ray cancels the calls of a request whose client disconnects,
         # and other requests wait for this state as well.
-        acquiring = self._acquire(key, _traces(parked))
+        traces = traces_of(each.trace for each in parked) if tracing.is_on() else []
+        acquiring = self._acquire(key, traces)
         task = self._loop.create_task(acquiring, context=contextvars.Context())
         self._acquiring.add(task)
         task.add_done_callback(self._acquiring.discard)
@@ -330,7 +389,8 @@ class Batcher:
             self._fail_checkout(request)
         elif not request.timer_started:
             request.timer_started = True
-            self._loop.call_later(request.timeout_s, self._time_out, request)
+            timeout_s = min(request.timeout_s, self._engine.options.checkout_timeout_s)
+            self._loop.call_later(timeout_s, self._time_out, request)
 
     def _time_out(self, request: Request) -> None:
         # A step that was made waits for its commit, which has its own deadline.
@@ -380,24 +440,19 @@ class Batcher:
 
     # Traces
 
-    def _covering(self, requests: Sequence[Request]) -> AbstractContextManager[Any]:
-        traces = _traces(requests)
-        return self._span(requests, traces) if traces else tracing.NOTHING
+    def _covering(self, batch: Batch) -> AbstractContextManager[Any]:
+        traces = traces_of(batch.traces) if tracing.is_on() else []
+        return self._span(batch, traces) if traces else tracing.NOTHING
 
     @contextmanager
-    def _span(self, requests: Sequence[Request], traces: list[Trace]) -> Iterator[None]:
+    def _span(self, batch: Batch, traces: list[Trace]) -> Iterator[None]:
         """Cover the step of a batch, and add its commits to the traces."""
-        with tracing.covering(self._step_span, traces, attributes={"rows": len(requests)}):
+        with tracing.covering(self._step_span, traces, attributes={"rows": len(batch.keys)}):
             yield
-            for request in requests:
-                if request.trace is not None:
-                    self._engine.leases_of(request.key).trace_commit(tracing.current())
+            for leases in dict.fromkeys(map(self._engine.leases_of, batch.keys)):
+                leases.trace_commit(tracing.current())
 
 
-def _traces(requests: Sequence[Request]) -> list[Trace]:
-    return traces_of(request.trace for request in requests) if tracing.is_on() else []
-
-
-def _fail(response: asyncio.Future[StepResult], error: Exception) -> None:
+def _fail(response: Response, error: Exception) -> None:
     if not response.done():  # a disconnected client has cancelled it
         response.set_exception(error)

@@ -8,7 +8,7 @@ from collections import deque
 
 from deployments.stateful.protocol import Authority, Key, StateBatch
 from deployments.stateful.replica.claims import Claims
-from deployments.stateful.replica.held_states import HeldState, HeldStates, LeaseCounts, batch_of
+from deployments.stateful.replica.held_states import HeldState, HeldStates, LeaseCounts, commit_of
 from deployments.stateful.replica.session import Session
 from deployments.trace_context import MAX_LINKED, Trace, traces_of
 from deployments.tracing import process as tracing
@@ -99,7 +99,7 @@ class Commits:
                 self._oldest_unsent = math.inf
             return
         assert not self._sending, "invariant 5: one commit at a time"
-        batch = batch_of(state.copy_for_commit() for state in stepped)
+        batch = commit_of(stepped)
         self._sending = True
         self._oldest_sent = self._oldest_unsent
         if self._held.has_outgoing:  # more than one commit takes

@@ -11,8 +11,14 @@ from typing import Any, Protocol
 
 from deployments.stateful.layout import shard_of
 from deployments.stateful.options import StateOptions
-from deployments.stateful.protocol import Key, Output, RunSummary, StateError, Version
-from deployments.stateful.replica.held_states import Array, HeldCopy, LeaseCounts, batch_of
+from deployments.stateful.protocol import Key, Output, Receipt, RunSummary, StateError, Version
+from deployments.stateful.replica.held_states import (
+    Array,
+    HeldCopy,
+    HeldState,
+    LeaseCounts,
+    batch_of,
+)
 from deployments.stateful.replica.leases import StateLeases
 
 
@@ -22,13 +28,12 @@ class Model(Protocol):
     def initial_state(self, key: Key) -> Array:
         """Return the state of a key before its first step."""
 
-    def step(
-        self, inputs: Sequence[Any], states: Array
-    ) -> tuple[Sequence[Output | StateError], Array]:
+    def step(self, inputs: Any, states: Array) -> tuple[Sequence[Output | StateError], Array]:
         """Advance B states by one step each.
 
         Args:
-            inputs: B of what the callers of :meth:`.batcher.Batcher.submit` passed.
+            inputs: B of what the callers of :meth:`.batcher.Batcher.submit` passed, as a list; or
+                what a caller of :meth:`.batcher.Batcher.submit_rows` passed, of B rows.
             states: (B, \\*shape), which the model must not write into.
 
         Returns:
@@ -51,6 +56,24 @@ class StatefulEngine:
     def leases_of(self, key: Key) -> StateLeases:
         """Return the leases under the authority of a key."""
         return self._shards[shard_of(key, len(self._shards)) if len(self._shards) > 1 else 0]
+
+    def all_owned(self, keys: Sequence[Key]) -> list[HeldState | None]:
+        """Return the state of each key that may be stepped now."""
+        if len(self._shards) == 1:
+            return self._shards[0].all_owned(keys)
+        return [self.leases_of(key).owned(key) for key in keys]
+
+    def advance(
+        self, held: Sequence[HeldState], states: Array, receipts: Sequence[Receipt | None] = ()
+    ) -> None:
+        """Record a step of each of B owned states; see StateLeases."""
+        if len(self._shards) == 1:
+            self._shards[0].advance(held, states, receipts)
+            return
+        for row, each in enumerate(held):
+            self.leases_of(each.key).advance(
+                (each,), states[row : row + 1], receipts[row : row + 1]
+            )
 
     def responses_wait(self) -> bool:
         """Whether responses must wait for the commits of their steps (invariant 9)."""

@@ -5,8 +5,7 @@ Plain values: nothing here waits, and nothing calls the authority.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -25,6 +24,7 @@ from deployments.stateful.protocol import (
     Version,
 )
 from deployments.stateful.replica.phases import TRANSITIONS, Event, Phase
+from deployments.stateful.replica.queues import Response, StepResult
 from deployments.stateful.replica.receipts import ReceiptCache
 
 Array = NDArray[Any]
@@ -62,9 +62,8 @@ class HeldCopy(NamedTuple):
 class PendingResponse(NamedTuple):
     """A response that waits until its step is committed."""
 
-    step: int
-    response: asyncio.Future[Any]
-    result: object
+    response: Response
+    result: StepResult
 
 
 @dataclass(eq=False, slots=True)
@@ -92,18 +91,13 @@ class HeldState:
     def copy(self) -> HeldCopy:
         return HeldCopy(self.key, self.version, self.state, self.receipts.all())
 
-    def copy_for_commit(self) -> HeldCopy:
-        """Return a copy with only the receipts that are not committed yet."""
-        new = self.receipts.since(self.committed)
-        return HeldCopy(self.key, self.version, self.state, new)
-
     def acknowledge(self, up_to_step: int) -> None:
         """Send the responses that waited for the commit of a step or of an earlier one."""
         self.committed = max(self.committed, up_to_step)
         if not self.pending:
             return
-        due = [each for each in self.pending if each.step <= up_to_step]
-        self.pending = [each for each in self.pending if each.step > up_to_step]
+        due = [each for each in self.pending if each.result.step <= up_to_step]
+        self.pending = [each for each in self.pending if each.result.step > up_to_step]
         for each in due:
             if not each.response.done():  # a disconnected client has cancelled it
                 each.response.set_result(each.result)
@@ -113,7 +107,7 @@ class HeldState:
         pending, self.pending = self.pending, []
         for each in pending:
             error: StateError = StaleSessionError("The hidden state was granted to another replica")
-            if each.step <= self.sent:
+            if each.result.step <= self.sent:
                 error = OutcomeUnknownError()
             if not each.response.done():
                 each.response.set_exception(error)
@@ -126,15 +120,26 @@ def outline_of(copies: Iterable[HeldCopy]) -> StateBatch:
     return StateBatch([each.key for each in listed], [each.version for each in listed], nothing)
 
 
-def batch_of(copies: Iterable[HeldCopy]) -> StateBatch:
-    """Pack states for a message."""
-    listed = list(copies)
-    if not listed:
+def batch_of(copies: Sequence[HeldCopy]) -> StateBatch:
+    """Pack states for a message, with all of their receipts."""
+    return _pack(copies, {each.key: each.receipts for each in copies if each.receipts})
+
+
+def commit_of(stepped: Sequence[HeldState]) -> StateBatch:
+    """Pack states for a commit, with the receipts that are not committed yet."""
+    new = ((each.key, each.receipts.since(each.committed)) for each in stepped if each.receipts)
+    return _pack(stepped, {key: receipts for key, receipts in new if receipts})
+
+
+def _pack(
+    held: Sequence[HeldState] | Sequence[HeldCopy], receipts: dict[Key, Receipts]
+) -> StateBatch:
+    if not held:
         return StateBatch()
-    keys, versions, states, _ = zip(*listed, strict=True)
-    packed = np.concatenate(states).reshape(len(keys), -1).view(np.uint8)
-    receipts = {each.key: each.receipts for each in listed if each.receipts}
-    return StateBatch(list(keys), list(versions), packed, receipts)
+    packed = np.concatenate([each.state for each in held]).reshape(len(held), -1).view(np.uint8)
+    return StateBatch(
+        [each.key for each in held], [each.version for each in held], packed, receipts
+    )
 
 
 class HeldStates:
@@ -148,6 +153,14 @@ class HeldStates:
         """Return the state if it is owned, whether or not the lease is valid."""
         state = self._held.get(key)
         return state if state is not None and state.phase is Phase.OWNED else None
+
+    def all_owned(self, keys: Iterable[Key]) -> list[HeldState | None]:
+        """Return the state of each key that is owned, whether or not the lease is valid."""
+        owned = Phase.OWNED
+        return [
+            state if state is not None and state.phase is owned else None
+            for state in map(self._held.get, keys)
+        ]
 
     def is_releasing(self, key: Key) -> bool:
         return self.phase(key) is Phase.RELEASING
@@ -251,15 +264,25 @@ class HeldStates:
 
     # From a step to its commit
 
-    def advance(self, held: HeldState, state: Array, receipt: Receipt | None = None) -> None:
-        """Record a step of an owned state."""
-        assert held.phase is Phase.OWNED, "invariant 1: only its owner steps a state"
-        held.state = state
-        held.version = Version(held.version.epoch, held.version.step + 1)
-        held.dirty = True
-        if receipt is not None:
-            held.receipts.add(receipt)
-        self._outbox[held.key] = held
+    def advance(
+        self, held: Sequence[HeldState], states: Array, receipts: Sequence[Receipt | None] = ()
+    ) -> None:
+        """Record a step of each of B owned states.
+
+        Args:
+            states: (B, \\*shape), copied: a row would keep the memory of all.
+            receipts: B, or none at all.
+        """
+        for state, new in zip(held, states, strict=True):
+            assert state.phase is Phase.OWNED, "invariant 1: only its owner steps a state"
+            state.state = new.copy()
+            epoch, step = state.version
+            state.version = Version(epoch, step + 1)
+            state.dirty = True
+            self._outbox[state.key] = state
+        for state, receipt in zip(held, receipts, strict=False):
+            if receipt is not None:
+                state.receipts.add(receipt)
 
     @property
     def has_outgoing(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -107,18 +107,26 @@ class StateLeases:
 
     def owned(self, key: Key) -> HeldState | None:
         """Return the state if it may be stepped now."""
-        state = self._held.owned(key)
-        may_step = self._session.valid and not self._closing
-        return state if state is not None and may_step else None
+        return self._held.owned(key) if self._may_step else None
 
-    def advance(self, held: HeldState, state: Array, receipt: Receipt | None = None) -> None:
-        """Record a step and schedule its commit.
+    def all_owned(self, keys: Sequence[Key]) -> list[HeldState | None]:
+        """Return the state of each key that may be stepped now."""
+        return self._held.all_owned(keys) if self._may_step else [None] * len(keys)
+
+    @property
+    def _may_step(self) -> bool:
+        return self._session.valid and not self._closing
+
+    def advance(
+        self, held: Sequence[HeldState], states: Array, receipts: Sequence[Receipt | None] = ()
+    ) -> None:
+        """Record a step of each of B owned states, and schedule its commit.
 
         Args:
-            state: a new array, which the caller does not use any more.
-            receipt: if the request had an idempotency key.
+            states: (B, \\*shape), which are copied.
+            receipts: of requests that had an idempotency key; B, or none at all.
         """
-        self._held.advance(held, state, receipt)
+        self._held.advance(held, states, receipts)
         self._commits.schedule()
 
     def trace_commit(self, traces: list[Trace]) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from deployments.log import RateLimitedLogger
-from deployments.stateful.protocol import Key, OutcomeUnknownError, Output
+from deployments.stateful.protocol import Key, OutcomeUnknownError, Output, Receipt
 from deployments.trace_context import Trace
 
 
@@ -19,13 +20,27 @@ class StepResult(NamedTuple):
     step: int
 
 
+class Waiting(Protocol):
+    """What waits for the outcome of one step or of several."""
+
+    def done(self) -> bool: ...
+
+    def set_exception(self, error: Exception, /) -> None: ...
+
+
+class Response(Waiting, Protocol):
+    """Where the outcome of a step goes. An asyncio.Future is one; it may be cancelled."""
+
+    def set_result(self, result: StepResult, /) -> None: ...
+
+
 @dataclass(slots=True)
 class Request:
     """One step that a caller asks for.
 
     Attributes:
         entity: of the key, without the namespace of the model.
-        timeout_s: longest time that it waits for its state.
+        timeout_s: how long it may wait for its state, if less than the options allow.
         request_id: an idempotency key, the same for every attempt at one step.
         fingerprint: a digest of the input, if there is an idempotency key.
         continues: the step fails unless the state has made one before.
@@ -38,7 +53,7 @@ class Request:
     key: Key
     entity: str
     input: Any
-    response: asyncio.Future[StepResult]
+    response: Response
     timeout_s: float
     request_id: str | None = None
     fingerprint: str = ""
@@ -47,6 +62,54 @@ class Request:
     timer_started: bool = False
     timed_out: bool = False
     trace: Trace | None = None
+
+
+class RequestBatch:
+    """Requests of different states, to be stepped together."""
+
+    def __init__(self, requests: Sequence[Request]) -> None:
+        self._requests = requests
+
+    @property
+    def keys(self) -> list[Key]:
+        return [each.key for each in self._requests]
+
+    @property
+    def inputs(self) -> list[Any]:
+        return [each.input for each in self._requests]
+
+    @property
+    def traces(self) -> list[Trace | None]:
+        return [each.trace for each in self._requests]
+
+    def take(self, rows: Sequence[int]) -> RequestBatch:
+        return RequestBatch([self._requests[row] for row in rows])
+
+    def request(self, row: int) -> Request:
+        return self._requests[row]
+
+    def receipts(self, results: Sequence[StepResult]) -> list[Receipt | None]:
+        """Return the receipt of each request that has an idempotency key."""
+        return [
+            None
+            if each.request_id is None
+            else Receipt(each.request_id, each.fingerprint, result.step, result.output)
+            for each, result in zip(self._requests, results, strict=True)
+        ]
+
+    def responses(self) -> list[Response]:
+        """Return where the outcomes go, now that the steps are made."""
+        for each in self._requests:
+            each.stepped = True
+        return [each.response for each in self._requests]
+
+    def waiting(self) -> list[Response]:
+        """Return what is to fail if no commit is confirmed in time."""
+        return [each.response for each in self._requests]
+
+    def respond(self, results: Sequence[StepResult]) -> None:
+        for response, result in zip(self.responses(), results, strict=True):
+            response.set_result(result)
 
 
 class Queues:
@@ -134,11 +197,11 @@ class CommitDeadlines:
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
         self._loop = asyncio.get_running_loop()
-        self._waiting: deque[tuple[float, asyncio.Future[StepResult]]] = deque()
+        self._waiting: deque[tuple[float, Waiting]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._log = RateLimitedLogger("Commits")
 
-    def add(self, response: asyncio.Future[StepResult]) -> None:
+    def add(self, response: Waiting) -> None:
         while self._waiting and self._waiting[0][1].done():
             self._waiting.popleft()
         until = self._loop.time() + self._timeout_s

@@ -17,6 +17,9 @@ class ReceiptCache:
     def __init__(self, receipts: Receipts = ()) -> None:
         self._by_request = {receipt.request_id: receipt for receipt in receipts}
 
+    def __bool__(self) -> bool:
+        return bool(self._by_request)
+
     def find(self, request_id: str, fingerprint: str) -> Receipt | None:
         """Return the receipt of a request that has stepped already.
 

@@ -195,6 +195,12 @@ class TestRoutes:
         assert (ready.status_code, ready.json()) == (503, {"status": "not ready", "checks": GONE})
         assert (await client.get("/livez")).status_code == 200
 
+    async def test_what_is_not_required_is_a_warning(self):
+        checks = {"front": Check(lambda: False, TROUBLE, required=False)}
+        ready = await client_of(Probes(checks=checks)).get("/readyz")
+        assert ready.status_code == 200
+        assert ready.json() == {"status": "ready", "checks": {"front": TROUBLE}}
+
     async def test_who_has_lost_a_background_task_is_dead_and_says_which(self):
         def check_health():
             raise RuntimeError("the metrics are not published any more")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,8 @@ import httpx
 
 from deployments.inference.service import InferenceService
 from deployments.stateful.protocol import Key
-from deployments.stateful.replica.queues import Request, StepResult
+from deployments.stateful.replica.queues import StepResult
+from deployments.stateful.replica.rows import RowOutcomes, Rows
 from models.networks.shipped import SHIPPED
 
 Outcome = StepResult | Exception | None
@@ -37,7 +39,8 @@ class FakeService(InferenceService):
 
     Attributes:
         request_ids: the idempotency keys of the steps.
-        steps: their futures.
+        steps: the futures of single steps.
+        rows: the outcomes of calls with several.
     """
 
     def __init__(self, *outcomes: Outcome) -> None:
@@ -49,6 +52,7 @@ class FakeService(InferenceService):
             at_capacity=False,
             primary=SimpleNamespace(slot=SimpleNamespace(model=None)),
             batcher_of=lambda run: self,
+            batchers_of=lambda runs, rows: [(self, rows)],
             states_of=lambda run: "",
         )
         self.policies = policies  # type: ignore[assignment]
@@ -57,27 +61,27 @@ class FakeService(InferenceService):
         self.engine = engine  # type: ignore[assignment]
         self.request_ids: list[str | None] = []
         self.steps: list[asyncio.Future[StepResult]] = []
+        self.rows: list[RowOutcomes] = []
         self.outcomes: list[Outcome] = [*outcomes] or [STEP]
 
-    def submit(self, *step: Any) -> asyncio.Future[StepResult]:
+    def submit(
+        self, key: Key, input: Any, timeout_s: float, request_id: str | None, fingerprint: str
+    ) -> asyncio.Future[StepResult]:
         """Answer as the batcher of each run."""
-        return self.request(*step).response
-
-    def request(
-        self,
-        key: Key,
-        input: Any,
-        timeout_s: float,
-        request_id: str | None,
-        fingerprint: str,
-        continues: bool = False,
-    ) -> Request:
         self.request_ids.append(request_id)
         self.steps.append(self._outcome(key.run))
-        return Request(key, key.entity, input, self.steps[-1], timeout_s, request_id)
+        return self.steps[-1]
 
-    def submit_all(self, requests: list[Request]) -> None:
-        """Let the outcomes of the requests be those that they began with."""
+    def submit_rows(self, rows: Rows, numbers: Sequence[int], outcomes: RowOutcomes) -> None:
+        """Answer as the batcher of each run."""
+        self.rows.append(outcomes)
+        for number in numbers:
+            self.request_ids.append(rows.request_id(number)[0])
+            step = self._outcome(rows.keys[number].run)
+            if step.done():
+                error = step.exception()
+                assert error is None or isinstance(error, Exception)
+                outcomes.set((number,), (error or step.result(),))
 
     async def _of_runs(self, *arguments: Any) -> list[Any]:
         await self._outcome("")

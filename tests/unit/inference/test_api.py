@@ -662,7 +662,8 @@ class TestSlowAndGoneClients:
         fake = FakeService(None)
         async with client_of(create_app(fake)) as client:
             predictions = asyncio.create_task(client.post(path, json=body))
-            await until(lambda: bool(fake.steps))
+            await until(lambda: bool(fake.steps or fake.rows))
             predictions.cancel()
             await asyncio.wait([predictions])
         assert all(step.cancelled() for step in fake.steps)
+        assert all(rows.done() for rows in fake.rows), "a row without an outcome is still stepped"

@@ -11,7 +11,8 @@ from deployments.inference.api import create_app
 from deployments.inference.metrics import InferenceMetrics
 from deployments.inference.options import InferenceOptions, InferenceUserConfig
 from deployments.inference.policies import Role, bucket_of
-from deployments.inference.service import InferenceService
+from deployments.inference.policy_model import ObservedRows
+from deployments.inference.service import InferenceService, Steps
 from deployments.stateful.protocol import CheckoutTimeoutError, Key, StateError
 from tests.reference import ReferencePolicy
 from tests.unit.inference.policies import (
@@ -194,7 +195,8 @@ async def test_a_step_that_a_canary_refused_keeps_its_timeout(policy_folder, mon
 
         monkeypatch.setattr(leases, "acquire", never_for_the_other)
         async with asyncio.timeout(5):
-            (result,) = await service.predict_many([service.wanted(LOW, SMALL, [0.5])])
+            steps = Steps([LOW], [SMALL], ObservedRows([0], [[0.5]]))
+            (result,) = await service.predict_many(steps)
         assert str(result) == str(CheckoutTimeoutError())
 
 

@@ -101,7 +101,7 @@ async def test_junctions_that_no_map_shows_are_not_reported(states):
     batcher = Batcher(engine, lambda: model)
     batcher.on_step = lambda batch: watched.add(batch, "")
     for agent in (MAX_DRAWN - 1, MAX_DRAWN, MAX_DRAWN + 1):
-        await batcher.submit(Key("run", network.ids[agent]), (agent, [1.0]))
+        await batcher.submit(Key("run", network.ids[agent]), (agent, [1.0], False))
     await engine.close()
     decisions, runs = watched.take(FILES)
     assert [decision.junction for decision in decisions] == [network.ids[MAX_DRAWN - 1]]

@@ -14,6 +14,13 @@ from deployments.stateful.replica.queues import StepResult
 _PRIME = 2**31 - 1
 
 
+class Numbers(list[int]):
+    """Inputs of rows."""
+
+    def take(self, rows: Sequence[int]) -> Numbers:
+        return Numbers(self[row] for row in rows)
+
+
 class UnfitInputError(StateError):
     """The model makes no step with this input."""
 

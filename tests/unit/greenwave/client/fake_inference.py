@@ -53,15 +53,17 @@ class FakeInference:
             asked = READER.read(request, inputs, run, key)
         except InferenceError as error:
             return answer(error.status, {"error": str(error)})
-        states = [(each.run, each.junction.id) for each in asked.wanted]
+        steps = asked.steps
+        states = list(zip(steps.runs, steps.junctions, strict=True))
         self.calls.append(states)
         if asked.starts:
             for state in [each for each in self.steps if each[0] in asked.runs]:
                 del self.steps[state]
             self.receipts = {k: v for k, v in self.receipts.items() if k[0] not in asked.runs}
+        keys = steps.request_ids or [None] * len(states)
         results = [
-            self._step(*state, each.request_id, int(each.obs[0]))
-            for state, each in zip(states, asked.wanted, strict=True)
+            self._step(*state, key, int(obs[0]))
+            for state, key, obs in zip(states, keys, steps.inputs.observations, strict=True)
         ]
         if len(self.calls) in self.lost:
             return LOST

@@ -190,6 +190,22 @@ async def test_a_row_that_fails_spoils_no_other_if_its_status_is_asked_for(clien
     assert (await infer(client, {**alone, "outputs": [{"name": "status"}]})).keys() == {"status"}
 
 
+async def test_logits_are_those_of_the_step_and_are_kept_with_its_key(client):
+    """Rows of one state take two ways: the first is stepped with the others, then come requests."""
+    asked = [{"name": name} for name in ("logits", "action", "confidence", "step")]
+    body = body_of(SMALL, BIG, SMALL, obs=(0.5, 0.25, 0.75), outputs=asked)
+    body = with_input(body, tensor("request_id", "BYTES", ["a", "b", "c"]))
+    outputs = await infer(client, body)
+    logits = np.reshape(outputs["logits"], (3, -1))
+    assert logits.argmax(axis=1).tolist() == outputs["action"]
+    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+    assert outputs["confidence"] == pytest.approx(1 / weights.sum(axis=1), rel=1e-6)
+    n_phases = JUNCTIONS[SMALL].n_phases
+    assert (logits[0, n_phases:] == np.finfo(np.float32).min).all()
+    assert outputs["step"] == [1, 1, 2]
+    assert await infer(client, body) == outputs
+
+
 async def test_the_outputs_are_those_that_are_asked_for(client):
     wanted = [{"name": "step"}, {"name": "action", "parameters": {"binary_data": True}}]
     response = await client.post(INFER, json=body_of(SMALL, outputs=wanted, id="mine"))

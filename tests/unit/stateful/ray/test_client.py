@@ -157,7 +157,7 @@ async def test_closing_during_a_commit_loses_no_step_and_no_session(moment_ms):
         loop = asyncio.get_running_loop()
         end = loop.time() + 0.02 + moment_ms / 1000
         while loop.time() < end:
-            leases.advance(state, state.state + 1)
+            leases.advance([state], state.state[None] + 1)
             await asyncio.sleep(0.0005)
         await leases.close()
         other = await join(authority, "other")

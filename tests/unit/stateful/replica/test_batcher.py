@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import math
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -16,6 +17,7 @@ from deployments.stateful.protocol import (
     Key,
     KeyReusedError,
     NotBegunError,
+    OutcomeUnknownError,
     Receipt,
     TooManyStatesError,
     Version,
@@ -26,8 +28,9 @@ from deployments.stateful.replica.engine import StatefulEngine
 from deployments.stateful.replica.held_states import Array, HeldState
 from deployments.stateful.replica.phases import Phase
 from deployments.stateful.replica.queues import StepResult
+from deployments.stateful.replica.rows import RowOutcomes, Rows
 from tests.unit.stateful.authorities import now, options
-from tests.unit.stateful.models import ENTITIES, MODEL, FoldModel, UnfitInputError
+from tests.unit.stateful.models import ENTITIES, MODEL, FoldModel, Numbers, UnfitInputError
 from tests.unit.stateful.simulation.scenario import simulated
 
 KEY, OTHER = Key("run", ENTITIES[0]), Key("run", ENTITIES[1])
@@ -54,14 +57,21 @@ class FakeEngine:
     def owned(self, key: Key) -> HeldState | None:
         return self.states.get(key)
 
+    def all_owned(self, keys: Sequence[Key]) -> list[HeldState | None]:
+        return list(map(self.owned, keys))
+
     async def fetch(self, key: Key) -> None:
         await asyncio.sleep(FETCH_S)
         self.states[key] = HeldState(key, Phase.OWNED, state=MODEL.initial_state(key))
 
-    def advance(self, held: HeldState, state: Array, receipt: Receipt | None = None) -> None:
-        held.state, held.version = state, Version(1, held.version.step + 1)
-        if receipt is not None:
-            held.receipts.add(receipt)
+    def advance(
+        self, held: Sequence[HeldState], states: Array, receipts: Sequence[Receipt | None] = ()
+    ) -> None:
+        for each, state in zip(held, states, strict=True):
+            each.state, each.version = state.copy(), Version(1, each.version.step + 1)
+        for each, receipt in zip(held, receipts, strict=False):
+            if receipt is not None:
+                each.receipts.add(receipt)
 
     def responses_wait(self) -> bool:
         return self.waits
@@ -118,10 +128,10 @@ async def test_requests_of_one_turn_of_the_loop_are_one_batch():
     await asyncio.gather(*(served.submit(1, key) for key in keys))
     served.batcher.on_step = batches.append
     await asyncio.gather(*(served.submit(1, key) for key in keys))
-    assert [len(batch.requests) for batch in batches] == [module.MAX_BATCH, 2]
+    assert [len(batch.keys) for batch in batches] == [module.MAX_BATCH, 2]
     for batch in batches:
-        assert batch.steps == [2] * len(batch.requests)
-        outputs, after = MODEL.step([1] * len(batch.requests), batch.before)
+        assert batch.steps == [2] * len(batch.keys)
+        outputs, after = MODEL.step([1] * len(batch.keys), batch.before)
         assert batch.outputs == outputs
         assert np.array_equal(batch.after, after)
 
@@ -381,14 +391,19 @@ async def test_a_refusal_at_the_limit_on_states_is_remembered_while_it_may_last(
     assert not served.batcher.at_capacity
 
 
-# Requests that come together
+# Rows
 
 
-async def answered(served: Served, *values: tuple[Key, int], **how: Any) -> list[Any]:
-    """Submit requests together; return (output, step) or the error of each."""
-    requests = [served.batcher.request(key, value, **how) for key, value in values]
-    served.batcher.submit_all(requests)
-    return await asyncio.gather(*(each.response for each in requests), return_exceptions=True)
+def rows_of(*values: tuple[Key, int], **how: Any) -> Rows:
+    keys, numbers = zip(*values, strict=True)
+    return Rows(keys, Numbers(numbers), math.inf, **how)
+
+
+async def answered(served: Served, rows: Rows) -> list[Any]:
+    """Submit rows; return the outcome of each."""
+    outcomes = RowOutcomes(len(rows.keys))
+    served.batcher.submit_rows(rows, range(len(rows.keys)), outcomes)
+    return await outcomes.all()
 
 
 @simulated
@@ -398,10 +413,10 @@ async def test_states_that_are_here_are_stepped_at_once_in_one_batch():
     for key in keys:
         await served.engine.fetch(key)
     sizes: list[int] = []
-    served.batcher.on_step = lambda batch: sizes.append(len(batch.requests))
-    requests = [served.batcher.request(key, 7) for key in keys]
-    served.batcher.submit_all(requests)
-    assert all(each.response.done() for each in requests)
+    served.batcher.on_step = lambda batch: sizes.append(len(batch.keys))
+    rows, outcomes = rows_of(*((key, 7) for key in keys)), RowOutcomes(len(keys))
+    served.batcher.submit_rows(rows, range(len(keys)), outcomes)
+    assert outcomes.done()
     assert sizes == [module.MAX_BATCH]
 
 
@@ -412,7 +427,7 @@ async def test_requests_for_one_state_that_come_together_keep_their_order_with_t
     await served.engine.fetch(KEY)
     queued = served.submit(2)
     values = [(KEY, 3), (OTHER, 4), (KEY, 5), (OTHER, 6)]
-    results = await answered(served, *values)
+    results = await answered(served, rows_of(*values))
     MODEL.assert_replays(
         KEY, list(zip((1, 2, 3, 5), (await first, await queued, *results[::2]), strict=True))
     )
@@ -422,10 +437,11 @@ async def test_requests_for_one_state_that_come_together_keep_their_order_with_t
 @simulated
 async def test_a_state_is_begun_unless_the_request_is_to_continue_one():
     served = Served()
-    refused = await answered(served, (KEY, 1), (OTHER, 1), continues=True)
+    refused = await answered(served, rows_of((KEY, 1), (OTHER, 1), continues=True))
     assert [type(each) for each in refused] == [NotBegunError] * 2
-    begun, again = await answered(served, (KEY, 1)), await answered(served, (KEY, 2))
-    (continued,) = await answered(served, (KEY, 3), continues=True)
+    begun = await answered(served, rows_of((KEY, 1)))
+    again = await answered(served, rows_of((KEY, 2)))
+    (continued,) = await answered(served, rows_of((KEY, 3), continues=True))
     MODEL.assert_replays(KEY, list(zip((1, 2, 3), (*begun, *again, continued), strict=True)))
 
 
@@ -433,19 +449,112 @@ async def test_a_state_is_begun_unless_the_request_is_to_continue_one():
 async def test_a_request_that_is_repeated_among_others_gets_the_first_result():
     served = Served()
     await served.engine.fetch(KEY)
-    first = await answered(served, (KEY, 1), (OTHER, 1), request_id="a", fingerprint="1")
-    again = await answered(served, (KEY, 1), (OTHER, 1), request_id="a", fingerprint="1")
-    assert again == first
-    refused = await answered(served, (KEY, 2), request_id="a", fingerprint="2")
+    both = [(KEY, 1), (OTHER, 1)]
+    rows = rows_of(*both, request_ids=["a", "a"], fingerprints=["1", "1"])
+    first = await answered(served, rows)
+    assert await answered(served, rows) == first
+    rows = rows_of((KEY, 2), request_ids=["a"], fingerprints=["2"])
+    refused = await answered(served, rows)
     assert [type(each) for each in refused] == [KeyReusedError]
 
 
 @simulated
-async def test_a_refused_input_or_a_defect_spoils_no_other_request_of_the_batch():
+async def test_rows_that_wait_for_a_commit_are_answered_by_it_and_fail_when_it_is_late():
     served = Served()
-    for key in (KEY, OTHER):
-        await served.engine.fetch(key)
-    refused, stepped = await answered(served, (KEY, -1), (OTHER, 1))
-    assert (type(refused), stepped.step) == (UnfitInputError, 1)
+    await served.engine.fetch(KEY)
+    await served.engine.fetch(OTHER)
+    served.engine.waits = True
+    outcomes = RowOutcomes(2)
+    served.batcher.submit_rows(rows_of((KEY, 1), (OTHER, 1)), range(2), outcomes)
+    await asyncio.sleep(0)
+    assert not outcomes.has(0)
+    served.engine.states[KEY].acknowledge(1)
+    assert outcomes.has(0)
+    assert not outcomes.has(1)
+    begun = now()
+    committed, late = await outcomes.all()
+    assert isinstance(committed, StepResult)
+    assert committed.step == 1
+    assert isinstance(late, OutcomeUnknownError)
+    assert now() - begun == pytest.approx(served.engine.options.commit_timeout_s)
+
+
+@simulated
+async def test_rows_of_a_caller_that_has_gone_make_no_further_step():
+    served = Served()
+    await served.engine.fetch(OTHER)
+    outcomes = RowOutcomes(3)
+    served.batcher.submit_rows(rows_of((KEY, 1), (OTHER, 1), (KEY, 2)), range(3), outcomes)
+    outcomes.cancel()
+    await asyncio.sleep(2 * FETCH_S)
+    assert served.engine.states[KEY].version.step == 0
+    assert served.engine.states[OTHER].version.step == 1
+
+
+@simulated
+async def test_rows_that_the_model_refuses_fail_alone_or_are_left_to_the_fallback():
+    served, fallback = Served(), Served(namespace="b")
+    await served.engine.fetch(KEY)
+    await served.engine.fetch(OTHER)
+    refused, made = await answered(served, rows_of((KEY, -1), (OTHER, 1)))
+    assert (type(refused), made.step) == (UnfitInputError, 1)
+    fallback.model = cast(FoldModel, AcceptingModel())
+    served.batcher.fallback = fallback.batcher
+    passed_on, made = await answered(served, rows_of((KEY, -1), (OTHER, 1)))
+    assert (passed_on.output, passed_on.step, made.step) == ((0,), 1, 2)
+    assert list(fallback.engine.states) == [KEY.in_namespace("b")]
     served.model = None
-    assert all(isinstance(each, RuntimeError) for each in await answered(served, (KEY, 1)))
+    (failed,) = await answered(served, rows_of((KEY, 1)))
+    assert isinstance(failed, RuntimeError)
+
+
+class AcceptingModel:
+    def step(self, inputs: Any, states: Array) -> tuple[list[Any], Array]:
+        return [(0,)] * len(inputs), states + 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+@simulated
+async def test_rows_and_requests_in_any_mixture_make_each_step_once_and_in_order(seed: int):
+    """States come and go, requests overtake nothing of their state, keys repeat steps."""
+    served, rng = Served(), random.Random(seed)
+    keys = [Key(f"run-{n}", ENTITIES[0]) for n in range(6)]
+    sent: dict[Key, list[tuple[int, asyncio.Future[Any]]]] = {key: [] for key in keys}
+    for _ in range(40):
+        if rng.random() < 0.3:
+            gone = rng.choice(keys)
+            if served.engine.states.get(gone) is not None:
+                stored = served.engine.states.pop(gone)
+                served.engine.acquire = give_back(served, stored, served.engine.acquire)
+        chosen = [(rng.choice(keys), rng.randrange(100)) for _ in range(rng.randrange(1, 8))]
+        if rng.random() < 0.3:
+            for key, value in chosen:
+                sent[key].append((value, served.submit(value, key)))
+        else:
+            task = asyncio.ensure_future(answered(served, rows_of(*chosen)))
+            for row, (key, value) in enumerate(chosen):
+                sent[key].append((value, asyncio.ensure_future(one_of(task, row))))
+        await asyncio.sleep(rng.choice((0, 0, FETCH_S / 2, FETCH_S)))
+    for key, steps in sent.items():
+        results = [(value, await result) for value, result in steps]
+        assert [result.step for _, result in results] == list(range(1, len(results) + 1))
+        MODEL.assert_replays(key, results)
+
+
+def give_back(
+    served: Served, stored: HeldState, otherwise: Callable[[Key], Awaitable[None]]
+) -> Callable[[Key], Awaitable[None]]:
+    """Let a state that has left come back as it was."""
+
+    async def acquire(key: Key) -> None:
+        if key != stored.key:
+            await otherwise(key)
+            return
+        await asyncio.sleep(FETCH_S)
+        served.engine.states[key] = stored
+
+    return acquire
+
+
+async def one_of(rows: asyncio.Future[list[Any]], row: int) -> Any:
+    return (await rows)[row]

@@ -22,6 +22,7 @@ from deployments.stateful.replica.held_states import (
     PendingResponse,
 )
 from deployments.stateful.replica.phases import Phase
+from deployments.stateful.replica.queues import StepResult
 
 
 class Holding:
@@ -45,12 +46,12 @@ class Holding:
             self.claims.settle_part(part, Claimed(lost=lost or []))
         self.claims.settle()
 
-    def pending_response(self) -> asyncio.Future[str]:
+    def pending_response(self) -> asyncio.Future[StepResult]:
         """Step the first state, with a response that waits."""
         (state, *_) = self.held.in_phase(Phase.OWNED)
-        response: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self.held.advance(state, state.state + 1)
-        state.pending.append(PendingResponse(state.version.step, response, "stepped"))
+        response: asyncio.Future[StepResult] = asyncio.get_running_loop().create_future()
+        self.held.advance([state], state.state[None] + 1)
+        state.pending.append(PendingResponse(response, StepResult((), state.version.step)))
         return response
 
     def phases(self) -> list[Phase]:
@@ -86,7 +87,7 @@ async def test_pending_responses_are_sent_when_the_whole_claim_is_settled(lost):
         with pytest.raises(OutcomeUnknownError):
             await response
     else:
-        assert await response == "stepped"
+        assert await response == StepResult((), 1)
     assert holding.phases() == [Phase.NOT_OWNED if lost else Phase.OWNED]
     assert (holding.counts.sessions, holding.counts.states_refused) == (1, lost)
 

@@ -35,7 +35,7 @@ async def test_requests_that_were_answered_are_passed_over():
     for each in requests:
         queues.add(each)
     for n in (0, 1, 3):
-        requests[n].response.cancel()
+        requests[n].response.set_exception(ConnectionAbortedError())
     assert queues.pop(A) is requests[2]
     assert queues.pop(A) is None
     assert not queues.has_ready
@@ -62,7 +62,7 @@ async def test_parked_requests_that_gave_up_are_not_kept():
     queues.add(request(A))
     queues.park(A)
     for _ in range(100):
-        queues._queues[A][-1].response.cancel()
+        queues._queues[A][-1].response.set_exception(ConnectionAbortedError())
         queues.add(request(A))
     assert len(queues._queues[A]) == 1
 

@@ -13,7 +13,7 @@ from deployments.stateful.protocol import (
     Receipt,
     Version,
 )
-from deployments.stateful.replica.held_states import HeldStates, batch_of
+from deployments.stateful.replica.held_states import HeldStates, batch_of, commit_of
 from deployments.stateful.replica.receipts import ReceiptCache
 
 
@@ -50,9 +50,9 @@ def test_receipts_move_with_a_state_and_a_commit_has_only_new_ones():
     held.grant(key, Grant(Version(1, 1), None, (receipt(1),)), np.zeros(1))
     state = held.owned(key)
     assert state is not None
-    held.advance(state, state.state + 1, receipt(2))
+    held.advance([state], state.state[None] + 1, [receipt(2)])
     assert state.copy().receipts == (receipt(1), receipt(2)), "a claim has all"
     assert batch_of([state.copy()]).receipts == {key: state.copy().receipts}
-    assert state.copy_for_commit().receipts == (receipt(2),)
+    assert commit_of([state]).receipts == {key: (receipt(2),)}
     state.acknowledge(2)
-    assert state.copy_for_commit().receipts == ()
+    assert commit_of([state]).receipts == {}

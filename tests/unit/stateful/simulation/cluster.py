@@ -7,12 +7,16 @@ import contextlib
 import random
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
+from math import inf
 from typing import Any
 
 from deployments.stateful.layout import Partition
 from deployments.stateful.options import StateOptions
 from deployments.stateful.protocol import ClaimPart, Key, OutcomeUnknownError, StateError, Version
+from deployments.stateful.replica.batcher import Batcher
 from deployments.stateful.replica.queues import StepResult
+from deployments.stateful.replica.rows import RowOutcomes, Rows
+from tests.unit.stateful.models import Numbers
 from tests.unit.stateful.simulation.actors import Actor
 from tests.unit.stateful.simulation.history import (
     GRU,
@@ -157,12 +161,11 @@ class SimulatedCluster:
                 request.outcome, request.ended = Outcome.REFUSED, loop.now
                 return
             number = first[0].number if first else request.number
-            asked = replica.batcher.request(key, number, request_id=request_id)
-            response = asked.response
-            if request.number % 2:  # the ways of single requests and of batches meet
-                replica.batcher.submit_all([asked])
+            response: asyncio.Future[StepResult]
+            if request.number % 2:  # the ways of single requests and of rows meet
+                response = loop.create_task(_make_row(replica.batcher, key, number, request_id))
             else:
-                replica.batcher.enqueue(asked)
+                response = replica.batcher.submit(key, number, request_id=request_id)
             response.add_done_callback(ended, context=loop.environment.context.copy())
             if cancel_after_s is not None:
                 loop.call_later(cancel_after_s, response.cancel)
@@ -293,3 +296,17 @@ class SimulatedCluster:
     @property
     def _cut_off(self) -> set[str]:
         return {name for pair, n in self.network.cuts.items() if n > 0 for name in pair}
+
+
+async def _make_row(batcher: Batcher, key: Key, number: int, request_id: str | None) -> StepResult:
+    outcomes = RowOutcomes(1)
+    rows = Rows([key], Numbers([number]), inf, [request_id], [""])
+    batcher.submit_rows(rows, [0], outcomes)
+    try:
+        (outcome,) = await outcomes.all()
+    except asyncio.CancelledError:
+        outcomes.cancel()
+        raise
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome

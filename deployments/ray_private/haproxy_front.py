@@ -1,7 +1,7 @@
 """Serve's HAProxy: complete the configuration that Serve has written, then become HAProxy.
 
-Serve starts ``serve_front.sh`` as its HAProxy, at each start and reload, and that starts this file
-alone: a reload waits for it, so it imports neither Ray nor the rest of this package.
+Serve starts ``haproxy_front.sh`` as its HAProxy, at each start and reload, and that starts this
+file alone: a reload waits for it, so it imports neither Ray nor the rest of this package.
 
 Ray 2.60 has no setting for what is added here (haproxy_templates.py).
 """

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from deployments.ray_private.haproxy_front import GLOBAL, complete, missing, server_id
 from serve_app.processes import haproxy
-from serve_app.processes.serve_front import GLOBAL, complete, missing, server_id
 from tests.unit.serve_app.processes.rendered_front import (
     METRICS_PORT,
     STATS_PORT,
