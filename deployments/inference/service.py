@@ -25,7 +25,7 @@ from deployments.inference.policies import Policies
 from deployments.inference.policy_model import ObservedRows, fingerprint_of
 from deployments.inference.schemas import Health, JunctionInfo, ModelInfo
 from deployments.request_times import RouteTimes
-from deployments.stateful.protocol import Key, OutcomeUnknownError, StateError
+from deployments.stateful.protocol import Key, OutcomeUnknownError, StateError, made
 from deployments.stateful.replica.batcher import LONGEST_TURN_S
 from deployments.stateful.replica.engine import StatefulEngine
 from deployments.stateful.replica.queues import StepResult
@@ -141,7 +141,7 @@ class InferenceService:
         if not self.policies.loaded:
             return [ModelNotLoadedError()] * len(steps.runs)
         rows = Rows(
-            list(map(Key, steps.runs, steps.junctions)),
+            list(made(Key, steps.runs, steps.junctions)),
             steps.inputs,
             SHARED_CHECKOUT_TIMEOUT_S,  # steps of one response must not wait long for others
             steps.request_ids,

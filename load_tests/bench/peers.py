@@ -64,12 +64,15 @@ AT_ONCE: Calls = {
     "one a request": (1, "/predict_action", ("predict", "runs=200")),
     "5 a request": (5, "/predict_actions", ("predict_many", "runs=200")),
     "100 a request": (100, "/predict_actions", ("predict_many", "runs=200", "steps=20")),
+    "1 in binary": (1, "/v2/models/policy/infer", ("infer", "rows=1")),
     "100 in binary": (100, "/v2/models/policy/infer", ("infer", "rows=100")),
     "512 in binary": (512, "/v2/models/policy/infer", ("infer", "rows=512")),
 }
-ROWS_OF_PEER: Calls = {
-    f"{n} in binary": (n, "/step_rows", ("step_rows", f"rows={n}")) for n in (100, 512)
-}
+
+
+def _rows_of_peer(form: str) -> Calls:
+    kind = "step_rows" if form == "binary" else "step_rows_in_json"
+    return {f"{n} in {form}": (n, "/step_rows", (kind, f"rows={n}")) for n in (1, 100, 512)}
 
 
 @dataclass(frozen=True)
@@ -237,6 +240,11 @@ CONTENDERS = {
 GREENWAVE, FASTAPI, NUMPY, LITSERVE, NO_OP = (
     CONTENDERS[key].name for key in ("greenwave", "fastapi", "numpy", "litserve", "no-op")
 )
+CALLS: Mapping[str, Calls] = {
+    GREENWAVE: AT_ONCE,
+    FASTAPI: _rows_of_peer("binary"),
+    LITSERVE: _rows_of_peer("JSON"),
+}
 THRESHOLDS = [
     Threshold(GREENWAVE, "per_s", SIXTEEN.name, ">=", 1.4, FASTAPI),
     Threshold(GREENWAVE, "per_s", SIXTEEN.name, ">=", 0.8, NUMPY),
@@ -285,7 +293,7 @@ def _take_turn(contender: Contender, options: argparse.Namespace, results: Resul
         if contender.name == GREENWAVE:
             targets = _at_once_targets(server, contender.name, AT_ONCE)
             measure(targets["5 a request"], SIXTEEN, WARM_UP_S)  # claims the states of all runs
-        calls = {GREENWAVE: AT_ONCE, FASTAPI: ROWS_OF_PEER}.get(contender.name, {})
+        calls = CALLS.get(contender.name, {})
         for name, target in _at_once_targets(server, contender.name, calls).items():
             measure_into(results, target, Load(name, SIXTEEN.connections), options.seconds)
     own = {"memory_mb": memory_mb, "processes": float(len(processes)), "start_s": start_s}
@@ -359,7 +367,7 @@ _rates, _latencies, _costs = load_tables(
 _rates += [Column(f"req/s at {BUSY.name}", "per_s", BUSY.name, versus_first=True)]
 _at_once = [
     column
-    for name in AT_ONCE
+    for name in {name: None for calls in CALLS.values() for name in calls}
     for column in (
         Column(f"predictions/s, {name}", "per_s", name),
         Column(f"p50 ms, {name}", "p50_ms", name, 2),

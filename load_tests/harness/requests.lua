@@ -113,6 +113,14 @@ local kinds = {
     wrk.method = "POST"
     return function() return wrk.format(nil, nil, nil, body) end
   end,
+  step_rows_in_json = function()
+    local observations, agents = {}, {}
+    for row = 1, tonumber(options.rows or 512) do
+      observations[row], agents[row] = observation(junctions[1], row), (row - 1) % #junctions
+    end
+    return post({string.format('{"observation":[%s],"agent_index":[%s]}',
+      table.concat(observations, ","), table.concat(agents, ","))})
+  end,
   predict = function() return post(map(junctions, item)) end,
   predict_many = function()
     local items = table.concat(map(junctions, item), ",")

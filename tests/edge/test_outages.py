@@ -264,6 +264,13 @@ def test_requests_are_held_while_everything_is_away_for_a_second(tmp_path):
     assert load.longest_gap_s < 2
 
 
+def test_the_open_inference_protocol_has_its_own_form_of_errors(edge):
+    url = f"{edge.urls()['inference']}/v2/models/policy/infer"
+    answer = httpx.post(url, headers={"X-Do": "no route"}, timeout=10)
+    assert answer.status_code == 503
+    assert answer.json() == {"error": "Service unavailable", "code": "overloaded"}
+
+
 def test_an_outage_that_lasts_gets_a_503_at_once(tmp_path):
     with running(make_edge(tmp_path, free_port())) as edge:
         deadline = time.monotonic() + 5

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from deployments.stateful.protocol import (
     Receipt,
     StateError,
     TooManyStatesError,
+    made,
 )
 from deployments.stateful.replica.engine import Model, StatefulEngine
 from deployments.stateful.replica.held_states import Array, HeldState, PendingResponse
@@ -339,8 +340,7 @@ class Batcher:
             batch, held = batch.take(kept), [held[row] for row in kept]
             outputs, after = [outputs[row] for row in kept], after[kept]
         steps = [each.version.step + 1 for each in held]
-        made = zip(cast("Sequence[Output]", outputs), steps, strict=True)
-        results = list(map(StepResult._make, made))
+        results = list(made(StepResult, outputs, steps))
         self._engine.advance(held, after, batch.receipts(results))
         if waits:
             for response, state, result in zip(batch.responses(), held, results, strict=True):

@@ -109,7 +109,8 @@ class RowOutcomes:
 
     async def all(self) -> list[RowOutcome]:
         """Return the outcome of each row."""
-        await self._complete
+        if self._n_missing:
+            await self._complete
         return [outcome for outcome in self._outcomes if outcome is not None]
 
 

@@ -373,6 +373,12 @@ class TestPredictActions:
         assert [item.get("error", {}).get("status") for item in items] == [None, 422, None]
         assert await steps_made(client) == 2
 
+    async def test_items_that_are_all_wrong_are_answered(self, client):
+        async with asyncio.timeout(5):
+            response = await client.post("/predict_actions", json={"items": [1, body_of("x")]})
+        statuses = [item["error"]["status"] for item in response.json()["items"]]
+        assert statuses == [422, 404]
+
     async def test_a_thousand_items_are_answered(self, client):
         items = [body_of(obs=[n / 1000]) for n in range(1000)]
         response = await client.post("/predict_actions", json={"items": items})

@@ -480,6 +480,12 @@ async def test_rows_that_wait_for_a_commit_are_answered_by_it_and_fail_when_it_i
 
 
 @simulated
+async def test_no_rows_have_no_outcomes_at_once():
+    async with asyncio.timeout(1):
+        assert await RowOutcomes(0).all() == []
+
+
+@simulated
 async def test_rows_of_a_caller_that_has_gone_make_no_further_step():
     served = Served()
     await served.engine.fetch(OTHER)
