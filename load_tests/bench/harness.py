@@ -32,7 +32,7 @@ from load_tests.harness.processes import (
     stop,
 )
 from load_tests.harness.shipped import ROOT
-from load_tests.harness.wrk import run_wrk
+from load_tests.harness.wrk import run_wrk, wrk_command
 
 START_TIMEOUT_S = 120.0
 IDLE_S = 8.0
@@ -75,12 +75,14 @@ class Load:
         name: as it follows "at" in a heading.
         options: of ``requests.lua``, added to those of the target.
         busy: whether another program keeps one core busy.
+        batches: the URL to which another client sends 512 rows in each request, if any.
     """
 
     name: str
     connections: int
     options: tuple[str, ...] = ()
     busy: bool = False
+    batches: str = ""
 
 
 ONE, SIXTEEN, SIXTY_FOUR = Load("1", 1), Load("16", 16), Load("64", 64)
@@ -114,7 +116,10 @@ def measure(target: Target, load: Load, seconds: float) -> dict[str, float]:
     """
     cpu, own, busy = cpu_seconds_by_kind(target.processes()), _own_seconds(), busy_seconds()
     started = time.monotonic()
-    with busy_core() if load.busy else contextlib.nullcontext():
+    with (
+        busy_core() if load.busy else contextlib.nullcontext(),
+        batch_client(load.batches, seconds) if load.batches else contextlib.nullcontext(),
+    ):
         requests = (*target.requests, *load.options)
         sample = run_wrk(target.url, load.connections, seconds, requests, target.headers)
     took_s = time.monotonic() - started
@@ -239,6 +244,18 @@ def busy_core() -> Iterator[None]:
     finally:
         loop.kill()
         loop.wait()
+
+
+@contextlib.contextmanager
+def batch_client(url: str, seconds: float) -> Iterator[None]:
+    """Let one client send 512 rows in each request, one request after the other."""
+    command = wrk_command(url, 1, seconds + 5, ("infer", "rows=512"))
+    client = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        client.terminate()
+        client.wait()
 
 
 def _own_seconds() -> float:

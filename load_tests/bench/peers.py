@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,7 @@ ERRORS = (BenchmarkError, WrkError, DeployError, InstanceError)
 
 PLAIN = (ONE, SIXTEEN, SIXTY_FOUR)
 BUSY = Load("16 beside a busy core", 16, busy=True)
+BESIDE = Load("1 beside 512 in binary", 1)
 # The items of one request belong to one run, so a hundred are twenty steps of its five junctions.
 Calls = Mapping[str, tuple[int, str, tuple[str, ...]]]
 AT_ONCE: Calls = {
@@ -205,8 +206,8 @@ CONTENDERS = {
     ),
     "litserve": Contender(
         "LitServe",
-        "one worker, eager PyTorch, states in a dict, `fast_queue=True`, no batching, no access"
-        " log",
+        "a worker for single requests, another with batching for rows, eager PyTorch, states in a"
+        " dict, `fast_queue=True`, no access log",
         _command(
             str(_LITSERVE.python), "-m", "load_tests.bench.peer_servers.litserve_server", "{port}"
         ),
@@ -293,6 +294,9 @@ def _take_turn(contender: Contender, options: argparse.Namespace, results: Resul
         if contender.name == GREENWAVE:
             targets = _at_once_targets(server, contender.name, AT_ONCE)
             measure(targets["5 a request"], SIXTEEN, WARM_UP_S)  # claims the states of all runs
+            batches = targets["512 in binary"]
+            measure(batches, SIXTEEN, WARM_UP_S)
+            measure_into(results, target, replace(BESIDE, batches=batches.url), options.seconds)
         calls = CALLS.get(contender.name, {})
         for name, target in _at_once_targets(server, contender.name, calls).items():
             measure_into(results, target, Load(name, SIXTEEN.connections), options.seconds)
@@ -365,6 +369,10 @@ _rates, _latencies, _costs = load_tables(
     Column("start, s", "start_s", digits=1),
 )
 _rates += [Column(f"req/s at {BUSY.name}", "per_s", BUSY.name, versus_first=True)]
+_latencies += [
+    Column(f"{quantile} ms at {BESIDE.name}", f"{quantile}_ms", BESIDE.name, 2)
+    for quantile in ("p50", "p99")
+]
 _at_once = [
     column
     for name in {name: None for calls in CALLS.values() for name in calls}
