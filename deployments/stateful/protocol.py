@@ -74,6 +74,9 @@ Cost of each fault
                             their commits
     a replica stalls or     as above. Responses wait after ``loss_bound_s``. Uncommitted steps are
     is cut off              void once another replica was granted the state
+    a machine is paused,    as above, and for ``loss_bound_s`` after it the replica may answer with
+    and its clocks stop     void steps, from before a reset, too; none if responses wait for their
+                            commits
     the authority dies      nothing. Responses wait until the next term has received all claims
     a message is lost,      a new session, or a claim that is sent again within the same lease. No
     late or repeated        step is made twice: only the owner steps, and calls run once
@@ -113,7 +116,6 @@ Output = tuple[Any, ...]
 """A model's output for one step: JSON scalars, so that a receipt can keep it."""
 
 _LENGTH = struct.Struct(">I")
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def lease_clock() -> float:
@@ -121,7 +123,7 @@ def lease_clock() -> float:
 
     Linux stops its monotonic clock while a machine is suspended. A lease must not stop.
     """
-    return time.clock_gettime(_CLOCK)
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Key(NamedTuple):

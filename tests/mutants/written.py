@@ -33,6 +33,21 @@ WRITTEN = [
         f"{REPLICA}.session:Session._open",
         swap("sent_at + opened.lease_s", "self.clock() + opened.lease_s"),
     ),
+    Mutant(
+        "leases end by a clock that stops in a suspend",
+        "deployments.stateful.protocol:lease_clock",
+        swap("time.CLOCK_BOOTTIME", "time.CLOCK_MONOTONIC"),
+    ),
+    Mutant(
+        "the age of steps does not include time asleep",
+        f"{REPLICA}.commits:Commits.overdue",
+        swap("self._session.clock()", "self._loop.time()"),
+    ),
+    Mutant(
+        "steps are noted by a clock that stops in a suspend",
+        f"{REPLICA}.commits:Commits.schedule",
+        swap("self._session.clock()", "self._loop.time()"),
+    ),
     # Terms
     Mutant(
         "the cluster is not queried while the store is unavailable",

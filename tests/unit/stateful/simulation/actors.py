@@ -49,7 +49,6 @@ class ActorProcess:
             self,
             cluster.form.n_bytes,
             self._end,
-            clock=self.runtime.lease_clock,
         )
 
     def call(self, method: str, args: Any, done: Callable[[asyncio.Task[Any]], None]) -> None:

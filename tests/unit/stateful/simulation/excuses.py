@@ -102,6 +102,22 @@ class Excuses:
 
     # Faults
 
+    def is_void_after_pause(self, key: Key, step: Step) -> bool:
+        """Return whether a replica made a step with a lease that had expired without its clocks.
+
+        No code can notice that at once. But its commit is refused, and then the replica knows.
+        """
+        if self._options.responses_wait or step.committed_at is not None:
+            return False
+        longest_s = self._options.lease_s * 1.1
+        for fault in self._history.faults:
+            its_own = fault.kind == "paused" and fault.target == step.replica
+            if its_own and fault.end <= step.at <= fault.end + longest_s:
+                self.used["void: the replica was paused, and so were its clocks"] += 1
+                self._uncommitted.append(Lost(key, step, step))
+                return True
+        return False
+
     def _all_restarted(self, lost: Lost) -> str | None:
         for at in self._history.restarts:
             if not lost.step.at <= at <= lost.witness.at:
@@ -132,7 +148,8 @@ class Excuses:
         since = begin - self._options.lease_s * 1.1
         faults = [fault for fault in self._history.faults if fault.overlaps(since, end)]
         for fault in faults:
-            if fault.target == replica and fault.kind in ("dead", "closed", "stalled"):
+            ended = fault.kind in ("dead", "closed")
+            if fault.target == replica and (ended or fault.is_standstill):
                 return f"the replica {fault.kind}"
             if fault.target in links and fault.kind == "cut":
                 return fault.kind
@@ -147,8 +164,8 @@ class Excuses:
         actors = self._actors_of(lost.key)
         for fault in self._history.faults:
             if fault.target in actors and fault.overlaps(begin - self._options.lease_s * 1.1, end):
-                if fault.kind == "stalled":
-                    return "the authority stalled"
+                if fault.is_standstill:
+                    return f"the authority {fault.kind}"
                 if fault.kind == "two processes":
                     return "Ray led the replica to another process"
         near = [each for each in self._history.faults if each.overlaps(begin - NOTICED_S, end)]
@@ -231,11 +248,20 @@ class Excuses:
         for lost in self._uncommitted:
             responded = self._responded_at(lost.step)
             oldest = min(each.step.at for each in self._uncommitted if self._goes_with(each, lost))
-            if responded - oldest > bound_s:
+            waited_s = responded - oldest - self._paused_s(lost.step.replica, oldest, responded)
+            if waited_s > bound_s:
                 raise Violation(
-                    f"{lost.step} was answered {responded - oldest:.4f} s after the oldest step "
+                    f"{lost.step} was answered {waited_s:.4f} s after the oldest step "
                     f"that was lost with it; {lost.witness} does not continue from it"
                 )
+
+    def _paused_s(self, replica: str, begin: float, end: float) -> float:
+        """Return for how long no clock of a replica went on."""
+        return sum(
+            min(fault.end, end) - max(fault.begin, begin)
+            for fault in self._history.faults
+            if fault.kind == "paused" and fault.target == replica and fault.overlaps(begin, end)
+        )
 
     def _goes_with(self, other: Lost, lost: Lost) -> bool:
         """Return whether another step waited for its commit when a lost one was answered."""

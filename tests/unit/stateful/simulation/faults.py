@@ -71,6 +71,25 @@ class Faults:
     def stall_replica(self, replica: Replica, for_s: float = inf) -> None:
         self._stall(replica.process, replica.name, for_s)
 
+    def suspend_replica(
+        self, replica: Replica, for_s: float = inf, lease_clock_stops: bool = False
+    ) -> None:
+        """Suspend the machine of a replica, or pause it so that no clock goes on."""
+        self._suspend(replica.process, replica.name, for_s, lease_clock_stops)
+
+    def suspend_actor(
+        self, actor: Actor, for_s: float = inf, lease_clock_stops: bool = False
+    ) -> None:
+        if actor.current is not None and not actor.current.runtime.stalled:
+            self._suspend(actor.current.runtime, actor.node, for_s, lease_clock_stops)
+
+    def _suspend(
+        self, process: Process, target: str, for_s: float, lease_clock_stops: bool
+    ) -> None:
+        process.suspend(lease_clock_stops)
+        kind = "paused" if lease_clock_stops else "suspended"
+        self._begin(kind, target, for_s, lambda: process.resume(self._cluster.random))
+
     def _stall(self, process: Process, target: str, for_s: float) -> None:
         process.stall()
         self._begin("stalled", target, for_s, lambda: process.resume(self._cluster.random))

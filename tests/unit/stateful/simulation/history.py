@@ -95,6 +95,11 @@ class Fault:
     begin: float
     end: float = inf
 
+    @property
+    def is_standstill(self) -> bool:
+        """Whether none of the process' code runs."""
+        return self.kind in ("stalled", "suspended", "paused")
+
     def overlaps(self, begin: float, end: float) -> bool:
         return self.begin <= end and self.end >= begin
 

@@ -78,6 +78,8 @@ class Judge:
         on_line: set[int] = set()
         for number in sorted({each.state for each in requests}):
             newest = self._history.step(number)
+            if self._excuses.is_void_after_pause(key, newest):
+                continue
             meeting = 0
             for step in self._history.line(number):
                 if step.number in on_line:
@@ -142,7 +144,7 @@ class Judge:
             stalled_s = sum(
                 min(fault.end, end) - max(fault.begin, request.sent)
                 for fault in self._history.faults
-                if fault.kind == "stalled"
+                if fault.is_standstill
                 and fault.target == request.replica
                 and fault.overlaps(request.sent, end)
             )

@@ -174,6 +174,14 @@ class Play:
         if (replica := self._running(action)) is not None:
             self._faults.stall_replica(replica, action.amount)
 
+    def _suspend_replica(self, action: Action) -> None:
+        if (replica := self._running(action)) is not None:
+            self._faults.suspend_replica(replica, action.amount)
+
+    def _pause_replica(self, action: Action) -> None:
+        if (replica := self._running(action)) is not None:
+            self._faults.suspend_replica(replica, action.amount, lease_clock_stops=True)
+
     def _cut_replica(self, action: Action) -> None:
         if (replica := self._running(action)) is not None:
             ways = (BOTH, BOTH, THERE, BACK)[action.b % 4]
@@ -186,6 +194,14 @@ class Play:
     def _stall_actor(self, action: Action) -> None:
         if (actor := self._actor(action)) is not None:
             self._faults.stall_actor(actor, action.amount)
+
+    def _suspend_actor(self, action: Action) -> None:
+        if (actor := self._actor(action)) is not None:
+            self._faults.suspend_actor(actor, action.amount)
+
+    def _pause_actor(self, action: Action) -> None:
+        if (actor := self._actor(action)) is not None:
+            self._faults.suspend_actor(actor, action.amount, lease_clock_stops=True)
 
     def _move_actor(self, action: Action) -> None:
         if (actor := self._actor(action)) is not None:

@@ -60,7 +60,6 @@ class Replica:
                     model.initial_state,
                     self.options,
                     partition.generation,
-                    clock=self.process.lease_clock,
                 )
             )
         self.engine = StatefulEngine(self.shards, self.options)

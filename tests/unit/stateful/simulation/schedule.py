@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, get_args
 
@@ -16,9 +17,13 @@ TRAFFIC = ("load", "load", "load", "burst", "repeat", "cancel", "predict", "rese
 FAULTS = (
     "kill replica",
     "stall replica",
+    "suspend replica",
+    "pause replica",
     "cut replica",
     "kill actor",
     "stall actor",
+    "suspend actor",
+    "pause actor",
     "second process",
     "cut actor from store",
     "cut actor from ray",
@@ -40,6 +45,8 @@ OPERATIONS = (
     "restart all",
     "idle",
 )
+
+KINDS = tuple(sorted({*TRAFFIC, *FAULTS, *OPERATIONS}))
 
 SHORT, LONG = (0.0, 0.002, 0.02, 0.1), (0.15, 0.25, 0.35, 0.6, 1.1)
 
@@ -69,6 +76,7 @@ class Schedule:
         mode: the durability.
         spaced: a fault waits until the one before is over and survived.
         drift: largest deviation of the clocks' rates from 1.
+        named: kinds of actions that were asked for when it was drawn.
     """
 
     seed: int
@@ -82,6 +90,7 @@ class Schedule:
     restore: bool = False
     run_ttl_s: float = 3600.0
     form: StateForm = GRU
+    named: tuple[str, ...] = ()
 
     @property
     def options(self) -> StateOptions:
@@ -102,11 +111,15 @@ class Schedule:
         return "\n".join([settings, *(f"  {action}" for action in self.actions)])
 
 
-def draw(seed: int, mode: str) -> Schedule:
-    """Draw a schedule of a few kinds of faults, often one kind after the other."""
+def draw(seed: int, mode: str, named: Sequence[str] = ()) -> Schedule:
+    """Draw a schedule of a few kinds of faults, often one kind after the other.
+
+    Args:
+        named: kinds of traffic, faults and operations that it has anyway.
+    """
     rng = random.Random(f"{mode}/{seed}")
     spaced = rng.random() < 0.4
-    kinds = rng.sample(FAULTS, rng.randint(1, 4))
+    kinds = [*named, *rng.sample(FAULTS, rng.randint(1, 4))]
     if rng.random() < 0.5:
         kinds += rng.sample(OPERATIONS, rng.randint(1, 2))
     actions = []
@@ -127,4 +140,5 @@ def draw(seed: int, mode: str) -> Schedule:
         restore=rng.random() < 0.5,
         run_ttl_s=0.6 if "idle" in kinds or rng.random() < 0.1 else 3600.0,
         form=rng.choice(FORMS),
+        named=tuple(named),
     )

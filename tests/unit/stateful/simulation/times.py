@@ -5,6 +5,7 @@ Leases, timeouts and pauses keep their proportions.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import math
@@ -25,6 +26,9 @@ from deployments.stateful.authority import (
 )
 from deployments.stateful.options import StateOptions
 from deployments.stateful.replica import batcher, claims, commits, leases, session
+from tests.unit.stateful.simulation.loop import SimulatedLoop
+
+BOOTTIME, MONOTONIC = time.CLOCK_BOOTTIME, time.CLOCK_MONOTONIC
 
 CALL_TIMEOUT_S = 0.5
 RESET_TIMEOUT_S = 1.0
@@ -64,11 +68,12 @@ OPTIONS = StateOptions().model_copy(update={"lease_s": 0.2, "snapshot_period_s":
 
 @contextlib.contextmanager
 def a_tenth_as_long() -> Iterator[None]:
-    """Patch the constants, and refuse the engine the time of day."""
+    """Patch the constants and the clocks, and refuse the engine the time of day."""
     with contextlib.ExitStack() as stack:
         for module, name, value in _CONSTANTS:
             stack.enter_context(mock.patch.object(module, name, value))
         stack.enter_context(mock.patch.object(time, "time", _no_time_of_day(time.time)))
+        stack.enter_context(mock.patch.object(time, "clock_gettime", _simulated_clock))
         yield
 
 
@@ -81,6 +86,15 @@ def without_logs() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(level)
+
+
+def _simulated_clock(which: int) -> float:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, SimulatedLoop)
+    if which == BOOTTIME:
+        return loop.current.lease_clock()
+    assert which == MONOTONIC, f"the simulation has no clock {which}"
+    return loop.current.clock()
 
 
 def _no_time_of_day(real: Any) -> Any:
