@@ -65,6 +65,11 @@ WRITTEN = [
         swap("tuple(remaining)", "()"),
     ),
     Mutant(
+        "snapshots that are not restored are erased after the term has begun to act",
+        f"{AUTHORITY}.leadership:Leadership.load",
+        put("erased.append(snapshot_row(key))", "snapshots.put(key, None)"),
+    ),
+    Mutant(
         "a claim is sent only once",
         f"{REPLICA}.session:Session._send",
         swap("range(ATTEMPTS_PER_LEASE)", "range(1)"),

@@ -21,6 +21,7 @@ from deployments.stateful.authority.snapshots import (
     cluster_stamp,
     has_stamp,
     key_of,
+    snapshot_row,
 )
 from deployments.stateful.authority.table import StateTable
 from deployments.stateful.layout import LAYOUT_ROW, Cluster, Layout, Partition
@@ -225,13 +226,15 @@ class Leadership:
     ) -> None:
         """Read the snapshots and resets of this partition; erase snapshots that are void.
 
+        They are erased before this term acts: a later start of the cluster may restore snapshots.
+
         Raises:
             AuthorityUnavailableError: the store is unavailable.
         """
         restores = self._options.restore_after_restart
         stamp = cluster_stamp(self._cluster.session)
         found: list[tuple[Key, Snapshot | None, bool]] = []  # True: of this start of the cluster
-        obsolete: list[str] = []
+        erased: list[str] = []
         try:
             async for row, value in self.writer.store.scan(self.writer.table):
                 if (key := key_of(row)) is not None:
@@ -241,17 +244,17 @@ class Leadership:
                         snapshot = Snapshot.unpack(value, state_bytes) if is_kept else None
                         found.append((key, snapshot, is_own))
                 elif not resets.restore(row, value) and resets.is_obsolete(row):
-                    obsolete.append(row)
+                    erased.append(row)
         except StoreUnavailable as error:
             raise AuthorityUnavailableError(f"The store is unavailable: {error}") from error
         for key, snapshot, is_own in found:
             if snapshot is None or resets.voids(key.run, snapshot.version.epoch):
-                snapshots.put(key, None)
+                erased.append(snapshot_row(key))
                 continue
             table.restore(key, snapshot)
             if not is_own:  # from now on it is kept whatever the options of the next term are
                 snapshots.put(key, snapshot)
-        await self.writer.delete(obsolete)
+        await self.writer.delete(erased)
 
     def open(self) -> None:
         """Begin to act."""

@@ -65,7 +65,7 @@ class SimulatedCluster:
         form: StateForm = GRU,
     ) -> None:
         self.loop = loop
-        self.options = options
+        self._options = [(0.0, options)]  # with the time of each change
         self.random = random.Random(seed)
         self.form = form
         self.history = History()
@@ -85,6 +85,27 @@ class SimulatedCluster:
         self.reached: Counter[str] = Counter()
         self._claimed: dict[tuple[str, int], dict[Key, int]] = {}
         self._numbers: dict[tuple[str, Key, Version], int] = {}
+
+    # Options
+
+    @property
+    def options(self) -> StateOptions:
+        """The options of new processes."""
+        return self._options[-1][1]
+
+    def change_options(self, **changes: Any) -> None:
+        changed = self.options.model_copy(update=changes)
+        self._options.append((self.loop.now, changed))
+
+    def options_between(self, begin: float, end: float) -> list[StateOptions]:
+        """Return what was rolled out at the beginning, and every change until the end."""
+        before = [options for at, options in self._options if at <= begin]
+        return [*before[-1:], *(options for at, options in self._options if begin < at <= end)]
+
+    def options_of(self, name: str) -> StateOptions:
+        """Return the options of a replica."""
+        of_replicas = {each.name: each.options for each in self.replicas}
+        return of_replicas.get(name, self.options)
 
     def new_process(self, name: str) -> Process:
         rate = 1 + self.random.uniform(-self.drift, self.drift)

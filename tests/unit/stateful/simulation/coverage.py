@@ -32,6 +32,7 @@ EXPECTED = (
     "a replica closed without a confirmation",
     "a change of layout with states",
     "everything restarted with states",
+    "everything restarted with other options",
     "a run expired",
     "a repeated request was answered from a receipt",
     "a repeated request was answered by another replica",

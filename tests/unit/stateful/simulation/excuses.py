@@ -80,7 +80,8 @@ class Excuses:
 
     def _has_expired(self, lost: Lost) -> str | None:
         """Excuse what one authority removes, as it saw no step of the run for its time to live."""
-        ttl_s = self._options.run_ttl_s
+        begin, end = lost.step.at, lost.witness.at
+        ttl_s = min(each.run_ttl_s for each in self._cluster.options_between(begin, end))
         shards = set(self._history.shards_of.values())
         keys = {request.number: request.key for request in self._history.requests}
         mates = {
@@ -89,7 +90,6 @@ class Excuses:
             if key.run == lost.key.run
             and all(shard_of(key, n) == shard_of(lost.key, n) for n in shards)
         }
-        begin, end = lost.step.at, lost.witness.at
         commits = [
             step.received_at
             for step in self._history.steps
@@ -107,7 +107,8 @@ class Excuses:
 
         No code can notice that at once. But its commit is refused, and then the replica knows.
         """
-        if self._options.responses_wait or step.committed_at is not None:
+        waits = self._cluster.options_of(step.replica).responses_wait
+        if waits or step.committed_at is not None:
             return False
         longest_s = self._options.lease_s * 1.1
         for fault in self._history.faults:
@@ -122,10 +123,11 @@ class Excuses:
         for at in self._history.restarts:
             if not lost.step.at <= at <= lost.witness.at:
                 continue
-            if not self._options.restore_after_restart:
+            (options,) = self._cluster.options_between(at, at)
+            if not options.restore_after_restart:
                 return "everything restarted"
             if lost.step.committed_at is None:
-                waits = self._options.responses_wait
+                waits = self._cluster.options_of(lost.step.replica).responses_wait
                 return None if waits else "everything restarted, not committed"
             if self._missing_in_store(lost, at):
                 return "everything restarted, not in the store"
@@ -133,7 +135,8 @@ class Excuses:
 
     def _was_not_committed(self, lost: Lost) -> str | None:
         """Excuse an uncommitted step of a replica that died, or that could not keep its lease."""
-        if self._options.responses_wait or lost.step.committed_at is not None:
+        waits = self._cluster.options_of(lost.step.replica).responses_wait
+        if waits or lost.step.committed_at is not None:
             return None
         fault = self._fault_of_replica(lost.step.replica, lost, lost.step.at, lost.witness.at)
         fault = fault or self._fault_of_authority(lost)
@@ -222,13 +225,14 @@ class Excuses:
             return False
         since = lost.step.committed_at
         assert since is not None
-        if self._options.commits_reach_store:
+        if self._cluster.options_of(lost.step.replica).commits_reach_store:
             raise Violation(f"{lost.step} was committed at {since} without a snapshot")
-        if self._snapshot_is_late(lost.key, since, at):
+        period_s = self._cluster.options_of(lost.step.replica).snapshot_period_s
+        if self._snapshot_is_late(lost.key, since, at, period_s):
             raise Violation(f"{lost.step} was committed at {since}, and has no snapshot at {at}")
         return True
 
-    def _snapshot_is_late(self, key: Key, since: float, until: float) -> bool:
+    def _snapshot_is_late(self, key: Key, since: float, until: float, period_s: float) -> bool:
         actors = set(self._actors_of(key))
         store = {link(actor, STORE) for actor in actors} | {STORE}
         committed = since
@@ -238,7 +242,7 @@ class Excuses:
             if fault.target in actors and fault.end >= committed:  # no process could write it then
                 until = min(until, fault.begin)
         slack_s = SNAPSHOT_SLACK_S + 4 * self._cluster.slowest_message_s
-        return until - since > self._options.snapshot_period_s * 1.1 + slack_s
+        return until - since > period_s * 1.1 + slack_s
 
     # The bound
 

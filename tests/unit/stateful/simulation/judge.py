@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
+from math import inf
 
 from deployments.stateful.protocol import Key
 from tests.unit.stateful.simulation.cluster import SimulatedCluster
@@ -65,11 +66,14 @@ class Judge:
         if request.step != step.depth:
             raise Violation(f"{request} is number {step.depth} since the initial state")
         committed_at, ended = step.committed_at, request.ended or 0.0
-        if self._cluster.options.responses_wait and (committed_at is None or committed_at > ended):
+        waits = self._cluster.options_of(step.replica).responses_wait
+        if waits and (committed_at is None or committed_at > ended):
             raise Violation(f"{request} was answered without a commit")
-        for restart in self._history.restarts:
-            before = self._history.step(step.root).at < restart < step.at
-            if before and not self._cluster.options.restore_after_restart:
+        root_at = self._history.step(step.root).at
+        for restart, following in pairwise([*self._history.restarts, inf]):
+            (options,) = self._cluster.options_between(restart, restart)
+            acted = any(restart < each.at < following for each in self._history.steps)
+            if root_at < restart < step.at and acted and not options.restore_after_restart:
                 raise Violation(f"{request} continues from before the restart at {restart}")
 
     def _judge_line(self, key: Key, requests: Sequence[Request]) -> None:

@@ -12,14 +12,16 @@ from tests.unit.stateful.simulation.history import Request
 from tests.unit.stateful.simulation.loop import SimulatedLoop
 from tests.unit.stateful.simulation.network import RAY, STORE
 from tests.unit.stateful.simulation.replica import Replica
-from tests.unit.stateful.simulation.schedule import Action, Schedule
+from tests.unit.stateful.simulation.schedule import MODES, Action, Schedule
 from tests.unit.stateful.simulation.store import SLOWEST_S
+from tests.unit.stateful.simulation.times import OPTIONS
 
 RECOVERY_S = 0.9  # the time in which the service survives a single fault
 SETTLING_S = 2.4
 CHECK_PERIOD_S = 0.3
 LONGEST_START_S = 3.0
 NEVER_NOTICED = 0.1
+OTHER_TTL_S = 0.9
 BOTH, THERE, BACK = (True, True), (True, False), (False, True)
 
 
@@ -79,12 +81,11 @@ class Play:
             await asyncio.sleep(CHECK_PERIOD_S)
 
     def _to_replace(self) -> list[Replica]:
-        shards = self.cluster.options.shards
         return [
             replica
             for replica in self.cluster.replicas
             if not replica.dead and not replica.closing
-            if replica.options.shards != shards or replica.is_dismissed
+            if replica.options is not self.cluster.options or replica.is_dismissed
         ]
 
     async def _send_to_every_replica(self) -> None:
@@ -287,12 +288,13 @@ class Play:
             self.cluster.add_replica()
 
     def _change_layout(self, action: Action) -> None:
-        """Roll out another number of shards: start new replicas, then close the old ones."""
+        """Roll out other shards or another durability: start replicas, then close the old ones."""
         cluster = self.cluster
         shards = 1 + action.a % 3
-        if shards == cluster.options.shards:
+        durability = cluster.options.durability if action.b % 3 else MODES[action.b % len(MODES)]
+        if (shards, durability) == (cluster.options.shards, cluster.options.durability):
             return
-        cluster.options = cluster.options.model_copy(update={"shards": shards})
+        cluster.change_options(shards=shards, durability=durability)
         for replica in cluster.serving:
             cluster.loop.post(cluster.loop.environment, action.amount, self._close_if_old, replica)
         cluster.add_replica()
@@ -303,6 +305,18 @@ class Play:
     def _close_if_old(self, replica: Replica) -> None:
         if replica.serves and not replica.closing and len(self.cluster.serving) > 1:
             replica.close()
+
+    def _restart_with_other_options(self, action: Action) -> None:
+        present = self.cluster.options
+        self.cluster.change_options(
+            durability=MODES[action.a % len(MODES)],
+            shards=1 + action.b % 3,
+            restore_after_restart=action.a % 3 > 0,
+            snapshot_period_s=OPTIONS.snapshot_period_s * (1 + action.b % 2),
+            run_ttl_s=present.run_ttl_s if action.a % 2 else OTHER_TTL_S,
+        )
+        self.cluster.reached["everything restarted with other options"] += 1
+        self._restart_all(action)
 
     def _restart_all(self, action: Action) -> None:
         cluster = self.cluster

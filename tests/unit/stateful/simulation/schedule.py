@@ -43,6 +43,7 @@ OPERATIONS = (
     "change layout",
     "restart and close",
     "restart all",
+    "restart with other options",
     "idle",
 )
 

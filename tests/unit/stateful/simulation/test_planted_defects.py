@@ -1,4 +1,4 @@
-"""Each kind of fault finds the defect that it is there for, within a few random schedules."""
+"""Each kind of fault finds the defect that it is there for, in a schedule that draws it."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.unit.stateful.simulation.explore import explore
-
-MOST_SCHEDULES = 40
+from deployments.stateful.authority import leadership
+from tests.unit.stateful.simulation.explore import Result, run
+from tests.unit.stateful.simulation.schedule import Action, Schedule
+from tests.unit.stateful.simulation.times import a_tenth_as_long, without_logs
 
 
 class Planted(NamedTuple):
     """A defect.
 
     Attributes:
-        mode: in which it violates an invariant.
-        faults: kinds that find it.
         plant: puts it into the engine.
+        schedule: finds it, and violates no invariant without it.
         violation: a part of the text.
     """
 
-    mode: str
-    faults: tuple[str, ...]
     plant: Callable[[pytest.MonkeyPatch], None]
+    schedule: Schedule
     violation: str
 
 
@@ -33,21 +32,51 @@ def leases_end_by_a_clock_that_stops_in_a_suspend(patch: pytest.MonkeyPatch) -> 
     patch.setattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
+def snapshots_of_an_earlier_start_stay_in_the_store(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(leadership, "snapshot_row", lambda key: "another row")
+
+
 DEFECTS = [
     Planted(
-        "memory",
-        ("suspend replica",),
         leases_end_by_a_clock_that_stops_in_a_suspend,
+        Schedule(
+            1,
+            "memory",
+            (
+                Action(0.0, "predict", 0, 0, 0.0),
+                Action(0.1, "suspend replica", 0, 0, 0.6),
+                Action(0.1, "predict", 0, 1, 0.0),
+                Action(0.3, "load", 0, 0, 0.0),
+            ),
+        ),
         "is lost",
+    ),
+    Planted(
+        snapshots_of_an_earlier_start_stay_in_the_store,
+        Schedule(
+            1,
+            "memory",
+            (
+                Action(0.0, "predict", 0, 0, 0.0),
+                Action(0.3, "restart with other options", 0, 0, 0.0),  # that restores nothing
+                Action(0.5, "predict", 1, 0, 0.0),
+                Action(0.1, "restart with other options", 4, 0, 0.0),  # that restores
+                Action(0.5, "predict", 0, 0, 0.0),
+            ),
+        ),
+        "continues from before the restart",
     ),
 ]
 
 
 @pytest.mark.parametrize("planted", DEFECTS, ids=lambda planted: planted.plant.__name__)
 def test_a_fault_finds_its_defect(planted, monkeypatch):
+    assert played(planted.schedule).violation is None
     planted.plant(monkeypatch)
-    for result in explore(planted.mode, iter(range(MOST_SCHEDULES)), planted.faults):
-        if result.violation is not None:
-            assert planted.violation in result.violation, str(result)
-            return
-    pytest.fail(f"no schedule has found it: {planted.faults}")
+    result = played(planted.schedule)
+    assert planted.violation in (result.violation or ""), str(result)
+
+
+def played(schedule: Schedule) -> Result:
+    with a_tenth_as_long(), without_logs():
+        return run(schedule)
