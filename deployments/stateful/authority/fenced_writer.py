@@ -18,6 +18,7 @@ from deployments.stateful.protocol import AuthorityUnavailableError, DismissedEr
 from deployments.store import Expected, StoreUnavailable
 
 ROWS_PER_WRITE = 1000
+_AT_THE_SAME_TIME = "Another process acquires the partition at the same time"
 
 
 class SupersededError(AuthorityUnavailableError):
@@ -100,8 +101,13 @@ class FencedWriter:
         self._in_doubt = False  # whether the outcome of the last write is unknown
         self._lock = asyncio.Lock()
 
-    async def acquire(self, session: str, process: str, lease_s: float = 0.0) -> LeadershipRecord:
+    async def acquire(
+        self, session: str, process: str, lease_s: float = 0.0, succeeds: str | None = None
+    ) -> LeadershipRecord:
         """Begin a new term, and return the record of the one before.
+
+        Args:
+            succeeds: the only session that it may succeed; None: any.
 
         Raises:
             PartitionRetiredError: the partition does not exist any more.
@@ -111,12 +117,12 @@ class FencedWriter:
             if stored is None:
                 raise PartitionRetiredError
             before = LeadershipRecord.unpack(stored)
+            if succeeds not in (None, before.session):
+                raise AuthorityUnavailableError(_AT_THE_SAME_TIME)
             members = before.members if before.session == session else ()
             mine = LeadershipRecord(before.term + 1, 0, session, process, members, lease_s)
             if not await self._change({self._partition.row: mine.pack()}, (), stored):
-                raise AuthorityUnavailableError(
-                    "Another process acquires the partition at the same time"
-                )
+                raise AuthorityUnavailableError(_AT_THE_SAME_TIME)
             self._adopt(mine)
             return before
 

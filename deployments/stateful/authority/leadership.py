@@ -158,10 +158,13 @@ class Leadership:
         """
         if not await self._cluster.is_current():
             raise AuthorityUnavailableError("The cluster has started another state actor")
-        await self._await_silence(self._partition)
+        silent = await self._await_silence(self._partition)
         asked_at = self._clock()
         before = await self.writer.acquire(
-            self._cluster.session, self._cluster.process, self._options.leader_lease_s
+            self._cluster.session,
+            self._cluster.process,
+            self._options.leader_lease_s,
+            succeeds=silent.session,
         )
         acquired_at = self._clock()
         self.lease.begin(asked_at)
@@ -174,12 +177,14 @@ class Leadership:
 
         Replicas of another cluster are no members here, so their leases are waited for, too.
         """
-        if not before.process:
+        is_ours = before.session in ("", self._cluster.session)
+        if is_ours and not before.process:
             return
         lease_s = (before.lease_s or self._options.leader_lease_s) + self._options.lease_margin_s
-        is_ours = before.session == self._cluster.session
         until = acquired_at + (lease_s if is_ours else 2 * lease_s)
-        while self._clock() < until and not await self._cluster.has_ended(before.process):
+        while self._clock() < until:
+            if before.process and await self._cluster.has_ended(before.process):
+                return
             await asyncio.sleep(_PAUSE_S)
 
     async def _wait_for_earlier_layouts(self) -> None:
@@ -210,12 +215,12 @@ class Leadership:
             logger.info("Waiting for %s of an earlier layout: %s", partition, error)
         return False
 
-    async def _await_silence(self, partition: Partition) -> None:
-        """Return when no authority of another cluster shows that it has the partition."""
+    async def _await_silence(self, partition: Partition) -> LeadershipRecord:
+        """Return the record when no other cluster shows that it has the partition."""
         store, table, cluster = self.writer.store, self.writer.table, self._cluster
         lease_s = self._options.leader_lease_s
         try:
-            await await_silence(
+            return await await_silence(
                 store, table, partition, cluster.session, cluster.has_ended, lease_s
             )
         except StoreUnavailable as error:

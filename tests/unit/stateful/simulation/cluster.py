@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import random
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from deployments.stateful.authority.fenced_writer import LeadershipRecord
+from deployments.stateful.authority.other_clusters import SILENT_LEASES
 from deployments.stateful.layout import Partition
 from deployments.stateful.options import StateOptions
 from deployments.stateful.protocol import ClaimPart, Key, OutcomeUnknownError, StateError, Version
@@ -48,6 +51,8 @@ class SimulatedCluster:
 
     Attributes:
         session: names this start of the cluster.
+        machine: that all its processes run on.
+        rival: another cluster with the same store, network and history.
         actors: of the layouts since this start.
         partitions: of every layout.
         slowest_message_s: longest latency so far.
@@ -65,7 +70,8 @@ class SimulatedCluster:
         form: StateForm = GRU,
     ) -> None:
         self.loop = loop
-        self._options = [(0.0, options)]  # with the time of each change
+        # With the time of each change.
+        self._options: list[tuple[float, StateOptions]] = [(0.0, options)]
         self.random = random.Random(seed)
         self.form = form
         self.history = History()
@@ -73,9 +79,11 @@ class SimulatedCluster:
         self.network.on_loss = self._note_loss
         self.store = Store(loop, self.random)
         self.store.on_snapshot = self._note_snapshot
+        self.store.on_record = self._note_record
         self.drift = drift
         self.session = "first"
-        self.n_processes = 0
+        self.machine = "node"
+        self.rival: SimulatedCluster | None = None
         self.actors: dict[Partition, Actor] = {}
         self.partitions: dict[Partition, None] = {}
         self.slowest_message_s = latency_s[1]
@@ -83,6 +91,7 @@ class SimulatedCluster:
         self.known_dead: set[str] = set()
         self.known_ended: set[str] = set()
         self.reached: Counter[str] = Counter()
+        self._written_at: dict[str, float] = {}  # records of partitions
         self._claimed: dict[tuple[str, int], dict[Key, int]] = {}
         self._numbers: dict[tuple[str, Key, Version], int] = {}
 
@@ -104,8 +113,13 @@ class SimulatedCluster:
 
     def options_of(self, name: str) -> StateOptions:
         """Return the options of a replica."""
-        of_replicas = {each.name: each.options for each in self.replicas}
+        of_replicas: dict[str, StateOptions] = {each.name: each.options for each in self.replicas}
         return of_replicas.get(name, self.options)
+
+    def are_of_one_start(self, one: str, other: str) -> bool:
+        """Return whether two replicas belong to the same start of the same cluster."""
+        sessions = {each.name: each.session for each in self.replicas}
+        return one in sessions and sessions[one] == sessions.get(other)
 
     def new_process(self, name: str) -> Process:
         rate = 1 + self.random.uniform(-self.drift, self.drift)
@@ -118,6 +132,19 @@ class SimulatedCluster:
         replica = Replica(self, f"replica-{len(self.replicas)}")
         self.replicas.append(replica)
         return replica
+
+    def add_rival(self) -> SimulatedCluster:
+        """Start another cluster on another machine; its replicas are among those of this one."""
+        self.history.leader = self.history.leader or self.session
+        self.rival = rival = copy.copy(self)
+        rival.session, rival.machine, rival.actors = f"{self.session}-rival", "another", {}
+        for _ in range(2):
+            rival.add_replica()
+        return rival
+
+    def has_ended(self, process: str) -> bool:
+        """Return whether Ray or the machine knows that a process of an actor has ended."""
+        return process.startswith(self.machine) and process in self.known_ended
 
     def actor_of(self, partition: Partition) -> Actor:
         self.partitions[partition] = None
@@ -288,12 +315,30 @@ class SimulatedCluster:
         if self.options.commits_reach_store:
             self.history.store(number, self.loop.now)
 
+    def _note_record(self, row: str, before: bytes, after: bytes) -> None:
+        """Check that no cluster succeeds another one that has shown that it is alive."""
+        if not row.startswith("seat/"):
+            return
+        earlier, later = LeadershipRecord.unpack(before), LeadershipRecord.unpack(after)
+        silent_s = self.loop.now - self._written_at.get(row, 0.0)
+        is_other = earlier.session not in ("", later.session)
+        ended = earlier.process in self.known_ended
+        if is_other and not ended and silent_s < SILENT_LEASES * self.options.lease_s:
+            text = f"{later.session} succeeded {earlier.session} after a silence of {silent_s} s"
+            self.history.defects.append(text)
+        self._written_at[row] = self.loop.now
+
     def _note_loss(self, source: str, target: str) -> None:
         fault = Fault("message lost", link(source, target), self.loop.now, self.loop.now)
         self.history.faults.append(fault)
 
-    def note_takeover(self, partition: Partition) -> None:
+    def note_takeover(self, partition: Partition, session: str) -> None:
         """Record that a term begins with what is in the store now."""
+        if self.history.leader not in ("", session):
+            self.history.restarts.append(self.loop.now)
+            self.reached["a cluster succeeded another one"] += 1
+        if self.history.leader:
+            self.history.leader = session
         known = {
             key: [(each.name, number) for each in self.replicas for number in each.numbers_of(key)]
             for key in dict.fromkeys(request.key for request in self.history.requests)

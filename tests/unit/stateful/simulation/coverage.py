@@ -33,6 +33,8 @@ EXPECTED = (
     "a change of layout with states",
     "everything restarted with states",
     "everything restarted with other options",
+    "two clusters with one store",
+    "a cluster succeeded another one",
     "a run expired",
     "a repeated request was answered from a receipt",
     "a repeated request was answered by another replica",

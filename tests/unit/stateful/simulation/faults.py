@@ -128,15 +128,34 @@ class Faults:
     def restart_everything(self) -> None:
         """End every process; the next ones belong to another start of the cluster."""
         cluster = self._cluster
-        cluster.history.restarts.append(cluster.loop.now)
+        if not cluster.history.leader:  # otherwise, the next cluster may be another one
+            cluster.history.restarts.append(cluster.loop.now)
         for replica in cluster.replicas:
-            if not replica.dead:
+            if not replica.dead and replica.session == cluster.session:
                 self.kill_replica(replica, 0.0)
         for actor in cluster.actors.values():
             for process in list(actor.processes):
                 actor.end(process, restart=False)
-        cluster.actors.clear()
+        cluster.actors = {}
         cluster.session += "'"
+
+    def end_rival(self) -> None:
+        """End every process of the other cluster."""
+        if (rival := self._cluster.rival) is not None:
+            self._cluster.rival = None
+            Faults(rival).restart_everything()
+
+    def end_in_favour_of_rival(self) -> None:
+        """End every process of this cluster; the other one takes its place."""
+        cluster = self._cluster
+        self.restart_everything()
+        rival, cluster.rival = cluster.rival, None
+        assert rival is not None
+        cluster.session, cluster.machine, cluster.actors = (
+            rival.session,
+            rival.machine,
+            rival.actors,
+        )
 
     # Links
 

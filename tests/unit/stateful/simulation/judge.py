@@ -69,11 +69,13 @@ class Judge:
         waits = self._cluster.options_of(step.replica).responses_wait
         if waits and (committed_at is None or committed_at > ended):
             raise Violation(f"{request} was answered without a commit")
-        root_at = self._history.step(step.root).at
+        root = self._history.step(step.root)
+        if self._cluster.are_of_one_start(root.replica, step.replica):
+            return  # another cluster had the states meanwhile, and has ended
         for restart, following in pairwise([*self._history.restarts, inf]):
             (options,) = self._cluster.options_between(restart, restart)
             acted = any(restart < each.at < following for each in self._history.steps)
-            if root_at < restart < step.at and acted and not options.restore_after_restart:
+            if root.at < restart < step.at and acted and not options.restore_after_restart:
                 raise Violation(f"{request} continues from before the restart at {restart}")
 
     def _judge_line(self, key: Key, requests: Sequence[Request]) -> None:

@@ -54,7 +54,7 @@ class Process:
         self._clock_stopped_at: float | None = None
         self._lease_clock_stops = False
         self._loop = loop
-        loop._processes.append(self)
+        loop.processes.append(self)
         self.context = copy_context()
         self.context.run(_PROCESS.set, self)
 
@@ -156,7 +156,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._n_timers = 0
         self._tasks: list[asyncio.Task[Any]] = []  # keeps those of dead processes from ending
         self._closing = False
-        self._processes: list[Process] = []
+        self.processes: list[Process] = []
         self.environment = self.current = Process(self, "environment")
 
     # What asyncio calls
@@ -312,7 +312,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._closing = True
         asyncio._set_running_loop(self)
         try:
-            for process in self._processes:
+            for process in self.processes:
                 self._ready.extend(process.backlog)
                 process.backlog.clear()
             while tasks := [task for task in self._tasks if not task.done()]:

@@ -63,6 +63,7 @@ class Play:
                 await asyncio.sleep(0.9)
         await asyncio.sleep(0.3)
         self._faults.heal()
+        self._faults.end_rival()
         await self._settle()
         await self._send_to_every_replica()
         return cluster
@@ -322,6 +323,14 @@ class Play:
         cluster = self.cluster
         if cluster.history.steps:
             cluster.reached["everything restarted with states"] += 1
+        if cluster.rival is not None:
+            self._faults.end_in_favour_of_rival()
+            return
         self._faults.restart_everything()
         for _ in range(2):
             cluster.add_replica()
+
+    def _second_cluster(self, action: Action) -> None:
+        if self.cluster.rival is None:
+            self.cluster.add_rival()
+            self.cluster.reached["two clusters with one store"] += 1

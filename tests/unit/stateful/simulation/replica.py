@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from deployments.stateful.layout import agree_on_layout
+from deployments.stateful.admission import Claimant, admit
 from deployments.stateful.protocol import (
     AuthorityUnavailableError,
     DismissedError,
@@ -14,7 +14,6 @@ from deployments.stateful.protocol import (
 from deployments.stateful.replica.batcher import Batcher
 from deployments.stateful.replica.engine import StatefulEngine
 from deployments.stateful.replica.leases import StateLeases
-from deployments.store import StoreUnavailable
 from tests.unit.stateful.simulation.actors import TABLE
 from tests.unit.stateful.simulation.history import LineageModel
 from tests.unit.stateful.simulation.remote_authority import RemoteAuthority
@@ -33,6 +32,7 @@ class Replica:
         self.name = name
         self.process = cluster.new_process(name)
         self.options = cluster.options
+        self.session = cluster.session
         self.ready = self.closing = self.closed = False
         self.shards: list[StateLeases] = []
         self._authorities: list[RemoteAuthority] = []
@@ -44,9 +44,10 @@ class Replica:
         store = StoreClient(cluster.store, cluster.network, self.name)
         while True:
             try:
-                layout = await agree_on_layout(store, TABLE, self.options, "test")
+                claimant = Claimant(self.session, "test")
+                layout = await admit(store, TABLE, claimant, self.options, self._has_ended)
                 break
-            except (StoreUnavailable, AuthorityUnavailableError):
+            except AuthorityUnavailableError:
                 await asyncio.sleep(0.05)
         cluster.history.shards_of[self.name] = layout.shards
         model = LineageModel(cluster.history, self.name, cluster.form, lambda: cluster.loop.now)
@@ -66,6 +67,9 @@ class Replica:
         self.batcher = Batcher(self.engine, lambda: model)
         await self.engine.start()
         self.ready = True
+
+    async def _has_ended(self, process: str) -> bool:
+        return bool(self._cluster.has_ended(process))
 
     @property
     def dead(self) -> bool:

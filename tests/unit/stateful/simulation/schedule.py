@@ -44,10 +44,22 @@ OPERATIONS = (
     "restart and close",
     "restart all",
     "restart with other options",
+    "second cluster",
     "idle",
 )
 
 KINDS = tuple(sorted({*TRAFFIC, *FAULTS, *OPERATIONS}))
+
+NOT_BESIDE_ANOTHER_CLUSTER = {
+    "pause actor",
+    "cut actor from store",
+    "isolate actor",
+    "store slow",
+    "store fails",
+    "change layout",
+    "restart with other options",
+}
+"""A cluster that is cut off from the store alone cannot be told from one that has ended."""
 
 SHORT, LONG = (0.0, 0.002, 0.02, 0.1), (0.15, 0.25, 0.35, 0.6, 1.1)
 
@@ -123,6 +135,8 @@ def draw(seed: int, mode: str, named: Sequence[str] = ()) -> Schedule:
     kinds = [*named, *rng.sample(FAULTS, rng.randint(1, 4))]
     if rng.random() < 0.5:
         kinds += rng.sample(OPERATIONS, rng.randint(1, 2))
+    if "second cluster" in kinds:
+        kinds = [kind for kind in kinds if kind not in NOT_BESIDE_ANOTHER_CLUSTER]
     actions = []
     for _ in range(rng.randint(8, 30)):
         kind = rng.choice(kinds) if rng.random() < 0.35 else rng.choice(TRAFFIC)
@@ -137,7 +151,7 @@ def draw(seed: int, mode: str, named: Sequence[str] = ()) -> Schedule:
         drift=rng.choice((0.0, 0.05)),
         latency_s=rng.choice(((0.0002, 0.001), (0.0002, 0.001), (0.001, 0.03))),
         n_replicas=rng.randint(1, 3),
-        shards=rng.choice((1, 1, 2, 3)),
+        shards=1 if "second cluster" in kinds else rng.choice((1, 1, 2, 3)),
         restore=rng.random() < 0.5,
         run_ttl_s=0.6 if "idle" in kinds or rng.random() < 0.1 else 3600.0,
         form=rng.choice(FORMS),

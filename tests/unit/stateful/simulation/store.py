@@ -30,6 +30,7 @@ class Store:
         late_s: shortest and longest delay of late changes.
         starts: of the server; a call that is under way during one fails.
         on_snapshot: is called with the bytes of each state that is written, None if erased.
+        on_record: is called with the row of a condition, before and after the change.
     """
 
     loop: SimulatedLoop
@@ -44,6 +45,7 @@ class Store:
     rows: dict[str, bytes] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     on_snapshot: Callable[[Key, bytes | None], None] = lambda key, state: None
+    on_record: Callable[[str, bytes, bytes], None] = lambda row, before, after: None
 
     def change(self, puts: Mapping[str, bytes], deletes: Collection[str], when: Expected) -> bool:
         if self.rows.get(when.key) != when.value:
@@ -56,6 +58,8 @@ class Store:
             if (key := key_of(row)) is not None:
                 self.on_snapshot(key, value[_HEADER.size :])
         self.counts["changes"] += 1
+        if when.key in puts:
+            self.on_record(when.key, when.value or b"", puts[when.key])
         return True
 
 

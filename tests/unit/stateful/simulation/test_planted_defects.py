@@ -8,7 +8,10 @@ from typing import NamedTuple
 
 import pytest
 
+from deployments.stateful import admission
 from deployments.stateful.authority import leadership
+from deployments.stateful.authority.fenced_writer import LeadershipRecord
+from deployments.stateful.layout import Partition, StateStore
 from tests.unit.stateful.simulation.explore import Result, run
 from tests.unit.stateful.simulation.schedule import Action, Schedule
 from tests.unit.stateful.simulation.times import a_tenth_as_long, without_logs
@@ -34,6 +37,16 @@ def leases_end_by_a_clock_that_stops_in_a_suspend(patch: pytest.MonkeyPatch) -> 
 
 def snapshots_of_an_earlier_start_stay_in_the_store(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(leadership, "snapshot_row", lambda key: "another row")
+
+
+def no_cluster_waits_for_the_silence_of_another(patch: pytest.MonkeyPatch) -> None:
+    async def at_once(
+        store: StateStore, table: str, partition: Partition, *_: object
+    ) -> LeadershipRecord:
+        return LeadershipRecord.unpack(await store.get(table, partition.row) or b"")
+
+    patch.setattr(admission, "await_silence", at_once)
+    patch.setattr(leadership, "await_silence", at_once)
 
 
 DEFECTS = [
@@ -65,6 +78,19 @@ DEFECTS = [
             ),
         ),
         "continues from before the restart",
+    ),
+    Planted(
+        no_cluster_waits_for_the_silence_of_another,
+        Schedule(
+            1,
+            "memory",
+            (
+                Action(0.0, "load", 0, 1, 0.0),
+                Action(0.0, "second cluster", 0, 0, 0.0),
+                Action(0.1, "load", 0, 4, 0.0),
+            ),
+        ),
+        "first-rival succeeded first after a silence",
     ),
 ]
 

@@ -15,11 +15,13 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
+from deployments.stateful import admission
 from deployments.stateful.authority import (
     authority,
     eviction,
     fenced_writer,
     leadership,
+    other_clusters,
     ownership,
     recovery,
     snapshots,
@@ -51,6 +53,8 @@ _CONSTANTS: list[tuple[Any, str, object]] = [
     (snapshots, "RETRY_PAUSE_S", 0.01),
     (snapshots, "FLUSH_TIMEOUT_S", 0.4),
     (leadership, "_PAUSE_S", 0.02),
+    (other_clusters, "_PAUSE_S", 0.02),
+    (admission, "_STORE_PAUSE_S", 0.05),
     (recovery, "_PAUSE_S", 0.02),
     (claims, "STATES_PER_PART", 2),
     (claims, "NAMES_PER_PART", 2),
