@@ -15,6 +15,8 @@ from deployments.stateful.authority.other_clusters import SILENT_LEASES
 from deployments.stateful.layout import Partition
 from deployments.stateful.options import StateOptions
 from deployments.stateful.protocol import ClaimPart, Key, OutcomeUnknownError, StateError, Version
+from deployments.stateful.replica.batcher import Batcher
+from deployments.stateful.replica.queues import Request as BatchedRequest
 from deployments.stateful.replica.queues import StepResult
 from tests.unit.stateful.simulation.actors import Actor
 from tests.unit.stateful.simulation.history import (
@@ -52,6 +54,7 @@ class SimulatedCluster:
     Attributes:
         session: names this start of the cluster.
         machine: that all its processes run on.
+        canary_runs: that the canary answers on new replicas.
         rival: another cluster with the same store, network and history.
         actors: of the layouts since this start.
         partitions: of every layout.
@@ -84,6 +87,7 @@ class SimulatedCluster:
         self.session = "first"
         self.machine = "node"
         self.rival: SimulatedCluster | None = None
+        self.canary_runs: frozenset[str] = frozenset()
         self.actors: dict[Partition, Actor] = {}
         self.partitions: dict[Partition, None] = {}
         self.slowest_message_s = latency_s[1]
@@ -180,14 +184,67 @@ class SimulatedCluster:
         Args:
             first: earlier attempts at the same step.
         """
-        loop, history = self.loop, self.history
-        request = Request(len(history.requests) + 1, key, replica.name, loop.now, request_id)
-        history.requests.append(request)
+        loop = self.loop
+        request = self._new_request(replica, key, request_id)
         if self.network.cuts and replica.name in self._cut_off:
             self.reached["a request was sent to a replica that was cut off"] += 1
 
+        def arrive() -> None:
+            if replica.closed:
+                request.outcome, request.ended = Outcome.REFUSED, loop.now
+                return
+            batcher = replica.batcher_of(key.run)
+            asked = self._ask(batcher, request, first[0] if first else request)
+            if request.number % 2:  # the ways of single requests and of batches meet
+                batcher.submit_all([asked])
+            else:
+                batcher.enqueue(asked)
+            if cancel_after_s is not None:
+                loop.call_later(cancel_after_s, asked.response.cancel)
+
+        loop.post(replica.process, self.network.delay(), arrive)
+        return request
+
+    def send_batch(
+        self, replica: Replica, key: Key, request_ids: Sequence[str], first: Sequence[Request] = ()
+    ) -> list[Request]:
+        """Send one batch of steps of a state.
+
+        Args:
+            first: the earlier attempt at the same steps.
+        """
+        requests = [self._new_request(replica, key, each) for each in request_ids]
+
+        def arrive() -> None:
+            batcher = replica.batcher_of(key.run)
+            pairs = zip(requests, first or requests, strict=True)
+            asked = [self._ask(batcher, *pair) for pair in pairs]
+            if replica.closed:
+                for each in asked:
+                    each.response.cancel()
+            else:
+                batcher.submit_all(asked)
+
+        self.loop.post(replica.process, self.network.delay(), arrive)
+        return requests
+
+    def _new_request(self, replica: Replica, key: Key, request_id: str | None) -> Request:
+        requests = self.history.requests
+        request = Request(len(requests) + 1, key, replica.name, self.loop.now, request_id)
+        requests.append(request)
+        return request
+
+    def _ask(self, batcher: Batcher, request: Request, first: Request) -> BatchedRequest:
+        """Make the request of a batcher; the history records how it ends."""
+        loop, history = self.loop, self.history
+        asked = batcher.request(request.key, first.number, request_id=request.request_id)
+        request.key = asked.key
+
         def ended(response: asyncio.Future[StepResult]) -> None:
             request.ended = loop.now
+            if request.key != asked.key:
+                self.reached["a canary left a step to the policy in service"] += 1
+            request.key = asked.key
             if response.cancelled():
                 request.outcome = Outcome.CANCELLED
             elif (error := response.exception()) is None:
@@ -200,23 +257,8 @@ class SimulatedCluster:
                 if not isinstance(error, StateError):
                     history.defects.append(f"{request} failed with {error!r}")
 
-        def arrive() -> None:
-            if replica.closed:
-                request.outcome, request.ended = Outcome.REFUSED, loop.now
-                return
-            number = first[0].number if first else request.number
-            asked = replica.batcher.request(key, number, request_id=request_id)
-            response = asked.response
-            if request.number % 2:  # the ways of single requests and of batches meet
-                replica.batcher.submit_all([asked])
-            else:
-                replica.batcher.enqueue(asked)
-            response.add_done_callback(ended, context=loop.environment.context.copy())
-            if cancel_after_s is not None:
-                loop.call_later(cancel_after_s, response.cancel)
-
-        loop.post(replica.process, self.network.delay(), arrive)
-        return request
+        asked.response.add_done_callback(ended, context=loop.environment.context.copy())
+        return asked
 
     def reset(self, replica: Replica, run: str) -> ResetCall:
         call = ResetCall(run, self.loop.now)

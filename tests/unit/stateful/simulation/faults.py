@@ -134,6 +134,7 @@ class Faults:
             if not replica.dead and replica.session == cluster.session:
                 self.kill_replica(replica, 0.0)
         for actor in cluster.actors.values():
+            self._begin("dead", actor.node)
             for process in list(actor.processes):
                 actor.end(process, restart=False)
         cluster.actors = {}

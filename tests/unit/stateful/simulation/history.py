@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deployments.stateful.protocol import Key, Output
+from deployments.stateful.protocol import Key, Output, StateError
 from deployments.stateful.replica.held_states import Array
 
+REFUSED_BY_CANARY = 5  # one of so many steps
 INITIAL = 0
 """The number of every initial state."""
 
@@ -31,6 +32,7 @@ class Step:
         committed_at: when the authority had committed it.
         only_in_store: whether no response has confirmed that yet.
         refused_at: when its replica learned that it is void.
+        policy: that made it.
     """
 
     number: int
@@ -44,6 +46,7 @@ class Step:
     committed_at: float | None = None
     only_in_store: bool = False
     refused_at: float | None = None
+    policy: str = ""
 
 
 class Outcome(Enum):
@@ -68,6 +71,11 @@ class Request:
     state: int = INITIAL
     step: int = 0
     error: str = ""
+
+    @property
+    def junction(self) -> Key:
+        """The key without the namespace of the policy."""
+        return Key(self.key.run, self.key.entity.partition("@")[0])
 
 
 @dataclass(slots=True, eq=False)
@@ -230,11 +238,22 @@ FORMS = (GRU, LSTM, COUNTER)
 
 
 class LineageModel:
-    """A model that numbers its steps; the output is the number of the new state."""
+    """A model that numbers its steps; the output is the number of the new state.
+
+    Args:
+        policy: its name, which is the namespace of its states; "" for the one in service.
+            Any other, a canary, refuses some steps.
+    """
 
     def __init__(
-        self, history: History, replica: str, form: StateForm, now: Callable[[], float]
+        self,
+        history: History,
+        replica: str,
+        form: StateForm,
+        now: Callable[[], float],
+        policy: str = "",
     ) -> None:
+        self._policy = policy
         self._history = history
         self._replica = replica
         self._form = form
@@ -243,15 +262,22 @@ class LineageModel:
     def initial_state(self, key: Key) -> Array:
         return self._form.initial()
 
-    def step(self, inputs: Sequence[int], states: Array) -> tuple[list[Output], Array]:
+    def step(self, inputs: Sequence[int], states: Array) -> tuple[list[Output | StateError], Array]:
         new = np.zeros_like(states)
         steps = self._history.steps
+        outputs: list[Output | StateError] = []
         for row, request in enumerate(inputs):
+            if self._policy and request % REFUSED_BY_CANARY == 0:
+                outputs.append(StateError("the canary refuses this step"))
+                continue
             number, parent = len(steps) + 1, int(states[row].flat[0])
             root, depth = number, 1
             if parent:
                 before = self._history.step(parent)
                 root, depth = before.root, before.depth + 1
-            steps.append(Step(number, request, parent, root, depth, self._replica, self._now()))
+            step = Step(number, request, parent, root, depth, self._replica, self._now())
+            step.policy = self._policy
+            steps.append(step)
+            outputs.append((number,))
             new[row].flat[0] = number
-        return [(int(state.flat[0]),) for state in new], new
+        return outputs, new

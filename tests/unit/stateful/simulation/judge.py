@@ -17,6 +17,7 @@ from deployments.stateful.protocol import Key
 from tests.unit.stateful.simulation.cluster import SimulatedCluster
 from tests.unit.stateful.simulation.excuses import Excuses, Lost, Violation
 from tests.unit.stateful.simulation.history import Outcome, Request, ResetCall, Step
+from tests.unit.stateful.simulation.times import MOST_KEYS
 
 SLACK_S = 0.05
 
@@ -42,6 +43,9 @@ class Judge:
         for request, n in Counter(step.request for step in self._history.steps).items():
             if n > 1 and self._requests[request].request_id is None:
                 raise Violation(f"{self._requests[request]} was stepped {n} times")
+        for step in self._history.steps:
+            if step.parent and self._history.step(step.parent).policy != step.policy:
+                raise Violation(f"{step} continues from a state of another policy")
         self._judge_deadlines()
         responded: dict[Key, list[Request]] = defaultdict(list)
         for each in self._history.requests:
@@ -61,7 +65,7 @@ class Judge:
         own = request is first or (
             request.request_id is not None and request.request_id == first.request_id
         )
-        if not own or request.key != first.key:
+        if not own or request.junction != first.junction:
             raise Violation(f"{request} was answered with the step of {first}")
         if request.step != step.depth:
             raise Violation(f"{request} is number {step.depth} since the initial state")
@@ -137,8 +141,17 @@ class Judge:
                     by_id[request_id].add(step.number)
         for request_id, numbers in by_id.items():
             for one, other in combinations(sorted(numbers), 2):
-                if self._history.descends(other, one):
+                if self._history.descends(other, one) and self._keeps_key(one, other):
                     raise Violation(f"{request_id} was stepped twice: states {one} and {other}")
+
+    def _keeps_key(self, one: int, other: int) -> bool:
+        """Return whether a state before another one still has the key of an earlier step."""
+        keys = 0
+        for step in self._history.line(self._history.step(other).parent):
+            keys += self._requests[step.request].request_id is not None
+            if step.number == one:
+                return keys <= MOST_KEYS
+        return False
 
     def _judge_deadlines(self) -> None:
         options = self._cluster.options

@@ -14,7 +14,7 @@ from tests.unit.stateful.simulation.network import RAY, STORE
 from tests.unit.stateful.simulation.replica import Replica
 from tests.unit.stateful.simulation.schedule import MODES, Action, Schedule
 from tests.unit.stateful.simulation.store import SLOWEST_S
-from tests.unit.stateful.simulation.times import OPTIONS
+from tests.unit.stateful.simulation.times import MOST_KEYS, OPTIONS
 
 RECOVERY_S = 0.9  # the time in which the service survives a single fault
 SETTLING_S = 2.4
@@ -145,6 +145,23 @@ class Play:
                 loop.post(loop.environment, action.amount / 2, send, n + 1)
 
         send(0)
+
+    def _batch(self, action: Action) -> None:
+        """Send as many steps of a state as it keeps keys, and repeat the batch."""
+        cluster = self.cluster
+        self._repeated += 1
+        request_ids = [f"batch-{self._repeated}-{n}" for n in range(MOST_KEYS)]
+        if (replica := self._any(action.b)) is not None:
+            first = cluster.send_batch(replica, self._key(action), request_ids)
+            cluster.loop.post(
+                cluster.loop.environment, action.amount, self._repeat_batch, action, first
+            )
+
+    def _repeat_batch(self, action: Action, first: list[Request]) -> None:
+        if (replica := self._any(action.b + action.a)) is not None:
+            request_ids = [str(each.request_id) for each in first]
+            self.cluster.send_batch(replica, self._key(action), request_ids, first)
+            self.cluster.reached["a batch of as many steps as a state keeps keys was repeated"] += 1
 
     def _reset(self, action: Action) -> None:
         if (replica := self._any(action.b)) is not None:
@@ -306,6 +323,18 @@ class Play:
     def _close_if_old(self, replica: Replica) -> None:
         if replica.serves and not replica.closing and len(self.cluster.serving) > 1:
             replica.close()
+
+    def _change_policy(self, action: Action) -> None:
+        """Let a canary answer other runs; each replica adopts it at another time."""
+        cluster = self.cluster
+        cluster.canary_runs = (frozenset("a"), frozenset("ab"), frozenset())[action.a % 3]
+        for replica in cluster.replicas:
+            delay_s = cluster.random.random() * min(action.amount, 0.1)
+            cluster.loop.post(
+                replica.process, delay_s, setattr, replica, "canary_runs", cluster.canary_runs
+            )
+        if cluster.history.steps:
+            cluster.reached["the policy of runs changed"] += 1
 
     def _restart_with_other_options(self, action: Action) -> None:
         present = self.cluster.options

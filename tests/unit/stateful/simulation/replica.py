@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from deployments.stateful.admission import Claimant, admit
 from deployments.stateful.protocol import (
@@ -19,6 +20,9 @@ from tests.unit.stateful.simulation.history import LineageModel
 from tests.unit.stateful.simulation.remote_authority import RemoteAuthority
 from tests.unit.stateful.simulation.store import StoreClient
 
+CANARY = "canary"
+POLICIES = ("", CANARY)
+
 
 class Replica:
     """A replica of Serve.
@@ -26,6 +30,7 @@ class Replica:
     Attributes:
         ready: it has its sessions, and requests are sent to it.
         closing, closed: it is being shut down, and has been.
+        canary_runs: that the canary answers here, which other replicas may not know yet.
     """
 
     def __init__(self, cluster, name: str) -> None:
@@ -34,6 +39,7 @@ class Replica:
         self.options = cluster.options
         self.session = cluster.session
         self.ready = self.closing = self.closed = False
+        self.canary_runs = cluster.canary_runs
         self.shards: list[StateLeases] = []
         self._authorities: list[RemoteAuthority] = []
         self._cluster = cluster
@@ -50,7 +56,12 @@ class Replica:
             except AuthorityUnavailableError:
                 await asyncio.sleep(0.05)
         cluster.history.shards_of[self.name] = layout.shards
-        model = LineageModel(cluster.history, self.name, cluster.form, lambda: cluster.loop.now)
+        models = {
+            policy: LineageModel(
+                cluster.history, self.name, cluster.form, lambda: cluster.loop.now, policy
+            )
+            for policy in POLICIES
+        }
         for partition in layout.partitions:
             authority = RemoteAuthority(cluster, cluster.actor_of(partition), self.process)
             self._authorities.append(authority)
@@ -58,18 +69,24 @@ class Replica:
                 StateLeases(
                     authority,
                     self.name,
-                    model.initial_state,
+                    models[""].initial_state,
                     self.options,
                     partition.generation,
                 )
             )
         self.engine = StatefulEngine(self.shards, self.options)
-        self.batcher = Batcher(self.engine, lambda: model)
+        self._batchers = {
+            policy: Batcher(self.engine, partial(models.get, policy), policy) for policy in POLICIES
+        }
+        self._batchers[CANARY].fallback = self._batchers[""]
         await self.engine.start()
         self.ready = True
 
     async def _has_ended(self, process: str) -> bool:
         return bool(self._cluster.has_ended(process))
+
+    def batcher_of(self, run: str) -> Batcher:
+        return self._batchers[CANARY if run in self.canary_runs else ""]
 
     @property
     def dead(self) -> bool:
@@ -106,7 +123,8 @@ class Replica:
 
     async def _close(self) -> None:
         await self.engine.close()
-        await self.batcher.close()
+        for batcher in self._batchers.values():
+            await batcher.close()
         self.closed = True
         self._cluster.loop.post(
             self._cluster.loop.environment, 0.0, self._cluster.note_closed, self

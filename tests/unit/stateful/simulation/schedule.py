@@ -13,7 +13,9 @@ from tests.unit.stateful.simulation.times import OPTIONS
 
 MODES: tuple[Durability, ...] = get_args(Durability)
 
-TRAFFIC = ("load", "load", "load", "burst", "repeat", "cancel", "predict", "reset", "fork")
+TRAFFIC = tuple(
+    ["load", "load", "load", "burst", "repeat", "batch", "cancel", "predict", "reset", "fork"]
+)
 FAULTS = (
     "kill replica",
     "stall replica",
@@ -45,6 +47,7 @@ OPERATIONS = (
     "restart all",
     "restart with other options",
     "second cluster",
+    "change policy",
     "idle",
 )
 

@@ -12,9 +12,12 @@ from deployments.stateful import admission
 from deployments.stateful.authority import leadership
 from deployments.stateful.authority.fenced_writer import LeadershipRecord
 from deployments.stateful.layout import Partition, StateStore
+from deployments.stateful.protocol import Receipt
+from deployments.stateful.replica.batcher import Batcher
+from deployments.stateful.replica.receipts import ReceiptCache
 from tests.unit.stateful.simulation.explore import Result, run
 from tests.unit.stateful.simulation.schedule import Action, Schedule
-from tests.unit.stateful.simulation.times import a_tenth_as_long, without_logs
+from tests.unit.stateful.simulation.times import MOST_KEYS, a_tenth_as_long, without_logs
 
 
 class Planted(NamedTuple):
@@ -47,6 +50,21 @@ def no_cluster_waits_for_the_silence_of_another(patch: pytest.MonkeyPatch) -> No
 
     patch.setattr(admission, "await_silence", at_once)
     patch.setattr(leadership, "await_silence", at_once)
+
+
+def a_step_that_a_canary_refuses_keeps_its_states(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Batcher, "take_over", Batcher.enqueue)
+
+
+def a_state_keeps_one_key_less(patch: pytest.MonkeyPatch) -> None:
+    find = ReceiptCache.find
+
+    def forget(cache: ReceiptCache, request_id: str, fingerprint: str) -> Receipt | None:
+        kept = [each.request_id for each in cache.all()]
+        oldest = len(kept) == MOST_KEYS and kept[0] == request_id
+        return None if oldest else find(cache, request_id, fingerprint)
+
+    patch.setattr(ReceiptCache, "find", forget)
 
 
 DEFECTS = [
@@ -91,6 +109,23 @@ DEFECTS = [
             ),
         ),
         "first-rival succeeded first after a silence",
+    ),
+    Planted(
+        a_step_that_a_canary_refuses_keeps_its_states,
+        Schedule(
+            1,
+            "memory",
+            (
+                Action(0.0, "change policy", 0, 0, 0.0),
+                Action(0.1, "load", 0, 0, 0.0),
+            ),
+        ),
+        "continues from a state of another policy",
+    ),
+    Planted(
+        a_state_keeps_one_key_less,
+        Schedule(1, "memory", (Action(0.0, "batch", 1, 0, 0.1),)),
+        "was stepped twice",
     ),
 ]
 

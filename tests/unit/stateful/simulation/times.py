@@ -25,9 +25,10 @@ from deployments.stateful.authority import (
     ownership,
     recovery,
     snapshots,
+    table,
 )
 from deployments.stateful.options import StateOptions
-from deployments.stateful.replica import batcher, claims, commits, leases, session
+from deployments.stateful.replica import batcher, claims, commits, leases, receipts, session
 from tests.unit.stateful.simulation.loop import SimulatedLoop
 
 BOOTTIME, MONOTONIC = time.CLOCK_BOOTTIME, time.CLOCK_MONOTONIC
@@ -38,6 +39,7 @@ CLOSE_TIMEOUT_S = 1.0
 KEEP_RELEASED_S = 3.0
 RETIRE_TIMEOUT_S = 0.5
 ANSWER_TIMEOUT_S = 0.05
+MOST_KEYS = 8  # that a state keeps
 
 _CONSTANTS: list[tuple[Any, str, object]] = [
     (session, "CALL_TIMEOUT_S", CALL_TIMEOUT_S),
@@ -64,6 +66,8 @@ _CONSTANTS: list[tuple[Any, str, object]] = [
     (fenced_writer, "ROWS_PER_WRITE", 2),
     (eviction, "ROWS_PER_WRITE", 2),
     (batcher, "MAX_BATCH", 4),
+    (receipts, "MAX_RECEIPTS", MOST_KEYS),
+    (table, "MAX_RECEIPTS", MOST_KEYS),
     (batcher, "LONGEST_TURN_S", math.inf),  # of real time, which no schedule may depend on
 ]
 
