@@ -83,6 +83,8 @@ Cost of each fault
     the store fails         nothing. Owners continue stepping, and states move between replicas,
                             unless commits reach the store. Resets, new members and a new term
                             wait for it
+    the store loses writes  nothing is stepped until an operator accepts the loss, if any process is
+                            left that knows of it (:mod:`.rolled_back`)
     authority and replica   the steps since the last snapshot, at most ``snapshot_period_s``; none
     die together            if commits reach the store
     everything dies         states begin again from their initial state, or from their snapshots
@@ -106,7 +108,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-PROTOCOL = 6
+PROTOCOL = 7
 """Version of the messages. Replicas and authorities of different versions share no partition."""
 
 MAX_RECEIPTS = 64
@@ -245,6 +247,16 @@ def unpack_frame(frame: bytes) -> tuple[Any, memoryview]:
         raise ValueError(f"not a frame: {error}") from error
 
 
+class Mark(NamedTuple):
+    """How far the store is known to be written: a number of writes, and the term that told it."""
+
+    term: int
+    writes: int
+
+
+NOTHING_SEEN = Mark(0, 0)
+
+
 @dataclass(frozen=True)
 class Hello:
     """A replica's request for a session.
@@ -252,10 +264,12 @@ class Hello:
     Attributes:
         replica: the name by which the cluster knows whether this replica is alive.
         generation: of the replica's layout.
+        seen: the latest mark that it received.
     """
 
     replica: str
     generation: int = 0
+    seen: Mark = NOTHING_SEEN
     protocol: int = PROTOCOL
 
 

@@ -74,6 +74,22 @@ WRITTEN = [
         f"{REPLICA}.session:Session._send",
         swap("range(ATTEMPTS_PER_LEASE)", "range(1)"),
     ),
+    # A store that was rolled back
+    Mutant(
+        "a confirmation of the term does not look at the number of writes",
+        f"{AUTHORITY}.fenced_writer:FencedWriter.is_mine",
+        swap("await self._is_rolled_back(stored, known)", "False"),
+    ),
+    Mutant(
+        "a term counts its own writes among those of the terms before",
+        f"{AUTHORITY}.fenced_writer:FencedWriter.acquire",
+        put("self.inherited = before.writes", "self.inherited = before.writes + 1"),
+    ),
+    Mutant(
+        "a term begins although the store was found rolled back",
+        f"{AUTHORITY}.leadership:Leadership.acquire",
+        drop("await refuse_rolled_back(self.writer.store, self.writer.table)"),
+    ),
     # Resets
     Mutant(
         "a reset is confirmed before the store has it",

@@ -26,7 +26,8 @@ from deployments.stateful.authority.snapshots import (
 from deployments.stateful.authority.table import StateTable
 from deployments.stateful.layout import LAYOUT_ROW, Cluster, Layout, Partition
 from deployments.stateful.options import StateOptions
-from deployments.stateful.protocol import AuthorityUnavailableError, DismissedError, Key
+from deployments.stateful.protocol import AuthorityUnavailableError, DismissedError, Key, Mark
+from deployments.stateful.rolled_back import refuse_rolled_back
 from deployments.store import Expected, StoreUnavailable
 
 logger = logging.getLogger("ray.serve")
@@ -135,6 +136,10 @@ class Leadership:
         return self.writer.record.term
 
     @property
+    def mark(self) -> Mark:
+        return Mark(self.term, self.writer.record.writes)
+
+    @property
     def members(self) -> tuple[str, ...]:
         return self.writer.record.members
 
@@ -155,9 +160,14 @@ class Leadership:
             AuthorityUnavailableError: the store is unavailable, or the cluster has started a later
                 process for this partition.
             ClusterClaimedError: another cluster has it.
+            StoreRolledBackError: the store has lost writes.
         """
         if not await self._cluster.is_current():
             raise AuthorityUnavailableError("The cluster has started another state actor")
+        try:
+            await refuse_rolled_back(self.writer.store, self.writer.table)
+        except StoreUnavailable as error:
+            raise AuthorityUnavailableError(f"The store is unavailable: {error}") from error
         silent = await self._await_silence(self._partition)
         asked_at = self._clock()
         before = await self.writer.acquire(

@@ -386,6 +386,9 @@ class SimulatedCluster:
             for key in dict.fromkeys(request.key for request in self.history.requests)
             if partition.has(key)
         }
+        rolled_back = any(each.kind == "rolled back" for each in self.history.faults)
+        if rolled_back and not any(each.knows_lost_writes(partition) for each in self._connected):
+            self.history.forgotten.append(self.loop.now)
         takeover = Takeover(partition.shard, partition.shards, self.loop.now, known)
         self.history.takeovers.append(takeover)
 
@@ -397,6 +400,14 @@ class SimulatedCluster:
             self.reached["a replica closed without a confirmation"] += 1
             fault = Fault("closed", replica.name, self.loop.now, self.loop.now)
             self.history.faults.append(fault)
+
+    @property
+    def _connected(self) -> list[Replica]:
+        return [
+            each
+            for each in self.serving
+            if not each.process.stalled and each.name not in self._cut_off
+        ]
 
     @property
     def _cut_off(self) -> set[str]:

@@ -37,6 +37,8 @@ EXPECTED = (
     "a cluster succeeded another one",
     "the policy of runs changed",
     "a canary left a step to the policy in service",
+    "the store was rolled back",
+    "an operator accepted a store that was rolled back",
     "a run expired",
     "a repeated request was answered from a receipt",
     "a repeated request was answered by another replica",

@@ -52,6 +52,7 @@ class Excuses:
         for excuse in (
             self._was_reset,
             self._has_expired,
+            self._was_rolled_back,
             self._all_restarted,
             self._was_not_committed,
             self._both_died,
@@ -131,6 +132,16 @@ class Excuses:
                 return None if waits else "everything restarted, not committed"
             if self._missing_in_store(lost, at):
                 return "everything restarted, not in the store"
+        return None
+
+    def _was_rolled_back(self, lost: Lost) -> str | None:
+        """Excuse what an operator gave up, or what no living process knew any more."""
+        for at in self._history.accepted:
+            if lost.step.at <= at <= lost.witness.at:
+                return "the store was rolled back, and accepted"
+        for at in self._history.forgotten:
+            if lost.step.at <= at <= lost.witness.at:
+                return "the store was rolled back, and no process remembered"
         return None
 
     def _was_not_committed(self, lost: Lost) -> str | None:
@@ -237,7 +248,8 @@ class Excuses:
         store = {link(actor, STORE) for actor in actors} | {STORE}
         committed = since
         for fault in self._history.faults:
-            if fault.target in store and fault.overlaps(committed - 0.3, until):
+            is_outage = fault.target in store and fault.kind != "rolled back"
+            if is_outage and fault.overlaps(committed - 0.3, until):
                 since = max(since, fault.end + HANGING_S.get(fault.kind, 0.0))
             if fault.target in actors and fault.end >= committed:  # no process could write it then
                 until = min(until, fault.begin)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from math import inf
 
+from deployments.stateful.rolled_back import ROLLED_BACK_ROW
 from tests.unit.stateful.simulation.actors import Actor
 from tests.unit.stateful.simulation.cluster import SimulatedCluster
 from tests.unit.stateful.simulation.history import Fault
@@ -217,6 +218,13 @@ class Faults:
         """Drop the calls under way, and serve again after a while."""
         self._cluster.store.starts += 1
         self.stop_store(for_s)
+
+    def roll_back_store(self, lost_s: float) -> None:
+        """Restore the store as it was, as a failover does that loses writes."""
+        store, loop = self._cluster.store, self._cluster.loop
+        if ROLLED_BACK_ROW not in store.rows and store.roll_back(loop.now - lost_s):
+            self._cluster.reached["the store was rolled back"] += 1
+            self._begin("rolled back", STORE)
 
     def slow_store(self, slow_s: float, for_s: float = inf) -> None:
         self._change("slow", STORE, self._cluster.store, for_s, slow_s=slow_s)

@@ -134,6 +134,9 @@ class History:
         unsettled: numbers of the states that were claimed, and lost to another claim.
         snapshots: by key, the times of writes to the store, and the numbers of the states.
         sessions: by replica, when it opened them.
+        accepted: when an operator accepted a store that was rolled back.
+        forgotten: when a term began from a store that was rolled back, and no replica that reached
+            it knew of the lost writes.
         restarts: of everything, or takeovers by another cluster.
         leader: session of the latest term, once there is more than one cluster.
         defects: errors that no code handled.
@@ -149,6 +152,8 @@ class History:
     snapshots: dict[Key, list[tuple[float, int]]] = field(default_factory=dict)
     sessions: dict[str, list[float]] = field(default_factory=dict)
     restarts: list[float] = field(default_factory=list)
+    accepted: list[float] = field(default_factory=list)
+    forgotten: list[float] = field(default_factory=list)
     leader: str = ""
     defects: list[str] = field(default_factory=list)
     shards_of: dict[str, int] = field(default_factory=dict)

@@ -117,6 +117,9 @@ class Judge:
         root = self._history.step(step.root)
         for reset in self._history.resets:
             over = reset.done is not None and reset.done <= step.at
+            lost_at = (*self._history.accepted, *self._history.forgotten)
+            if over and any(reset.sent <= at <= step.at for at in lost_at):
+                continue  # the store may have lost it
             if not over or reset.run != key.run or root.at >= reset.sent:
                 continue
             if not self._continues_from_write(key, step, reset):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from deployments.stateful.protocol import Key
-from tests.unit.stateful.simulation.actors import Actor
+from deployments.stateful.rolled_back import accept_rolled_back
+from tests.unit.stateful.simulation.actors import TABLE, Actor
 from tests.unit.stateful.simulation.cluster import KEYS, SimulatedCluster
 from tests.unit.stateful.simulation.faults import Faults
 from tests.unit.stateful.simulation.history import Request
@@ -13,7 +14,7 @@ from tests.unit.stateful.simulation.loop import SimulatedLoop
 from tests.unit.stateful.simulation.network import RAY, STORE
 from tests.unit.stateful.simulation.replica import Replica
 from tests.unit.stateful.simulation.schedule import MODES, Action, Schedule
-from tests.unit.stateful.simulation.store import SLOWEST_S
+from tests.unit.stateful.simulation.store import SLOWEST_S, StoreClient
 from tests.unit.stateful.simulation.times import MOST_KEYS, OPTIONS
 
 RECOVERY_S = 0.9  # the time in which the service survives a single fault
@@ -44,6 +45,7 @@ class Play:
         )
         self.last: list[Request] = []
         self._faults = Faults(self.cluster)
+        self._operators_store = StoreClient(self.cluster.store, self.cluster.network, "operator")
         self._repeated = 0
 
     async def run(self) -> SimulatedCluster:
@@ -79,6 +81,9 @@ class Play:
                     self._faults.kill_replica(replica, 0.0)
                 if len([r for r in cluster.replicas if not r.dead and not r.closing]) < 2:
                     cluster.add_replica()
+            if await accept_rolled_back(self._operators_store, TABLE):
+                cluster.history.accepted.append(cluster.loop.now)
+                cluster.reached["an operator accepted a store that was rolled back"] += 1
             await asyncio.sleep(CHECK_PERIOD_S)
 
     def _to_replace(self) -> list[Replica]:
@@ -260,6 +265,9 @@ class Play:
     def _store_restarts(self, action: Action) -> None:
         if not self.cluster.store.down:
             self._faults.restart_store(min(action.amount, 0.1))
+
+    def _store_rolls_back(self, action: Action) -> None:
+        self._faults.roll_back_store(0.02 + action.amount)
 
     def _store_slow(self, action: Action) -> None:
         if not self.cluster.store.slow_s:

@@ -6,6 +6,8 @@ import asyncio
 from functools import partial
 
 from deployments.stateful.admission import Claimant, admit
+from deployments.stateful.authority.fenced_writer import LeadershipRecord
+from deployments.stateful.layout import Partition
 from deployments.stateful.protocol import (
     AuthorityUnavailableError,
     DismissedError,
@@ -15,6 +17,7 @@ from deployments.stateful.protocol import (
 from deployments.stateful.replica.batcher import Batcher
 from deployments.stateful.replica.engine import StatefulEngine
 from deployments.stateful.replica.leases import StateLeases
+from deployments.stateful.rolled_back import StoreRolledBackError
 from tests.unit.stateful.simulation.actors import TABLE
 from tests.unit.stateful.simulation.history import LineageModel
 from tests.unit.stateful.simulation.remote_authority import RemoteAuthority
@@ -53,10 +56,10 @@ class Replica:
                 claimant = Claimant(self.session, "test")
                 layout = await admit(store, TABLE, claimant, self.options, self._has_ended)
                 break
-            except AuthorityUnavailableError:
+            except (AuthorityUnavailableError, StoreRolledBackError):
                 await asyncio.sleep(0.05)
         cluster.history.shards_of[self.name] = layout.shards
-        models = {
+        steppers = {
             policy: LineageModel(
                 cluster.history, self.name, cluster.form, lambda: cluster.loop.now, policy
             )
@@ -69,14 +72,15 @@ class Replica:
                 StateLeases(
                     authority,
                     self.name,
-                    models[""].initial_state,
+                    steppers[""].initial_state,
                     self.options,
                     partition.generation,
                 )
             )
         self.engine = StatefulEngine(self.shards, self.options)
         self._batchers = {
-            policy: Batcher(self.engine, partial(models.get, policy), policy) for policy in POLICIES
+            policy: Batcher(self.engine, partial(steppers.get, policy), policy)
+            for policy in POLICIES
         }
         self._batchers[CANARY].fallback = self._batchers[""]
         await self.engine.start()
@@ -116,6 +120,15 @@ class Replica:
     def owns(self, key: Key) -> bool:
         """Return whether it may step a state now."""
         return self.process.run(self.engine.leases_of(key).owned, key) is not None
+
+    def knows_lost_writes(self, partition: Partition) -> bool:
+        """Return whether the store has fewer writes of a partition than it has learned of."""
+        record = LeadershipRecord.unpack(self._cluster.store.rows.get(partition.row, b""))
+        return any(
+            each.seen.writes >= record.writes
+            for each in self._authorities
+            if each.partition == partition
+        )
 
     def close(self) -> None:
         self.closing = True

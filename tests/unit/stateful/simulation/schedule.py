@@ -13,8 +13,17 @@ from tests.unit.stateful.simulation.times import OPTIONS
 
 MODES: tuple[Durability, ...] = get_args(Durability)
 
-TRAFFIC = tuple(
-    ["load", "load", "load", "burst", "repeat", "batch", "cancel", "predict", "reset", "fork"]
+TRAFFIC = (
+    "load",
+    "load",
+    "load",
+    "burst",
+    "repeat",
+    "batch",
+    "cancel",
+    "predict",
+    "reset",
+    "fork",
 )
 FAULTS = (
     "kill replica",
@@ -34,6 +43,7 @@ FAULTS = (
     "store slow",
     "store fails",
     "store restarts",
+    "store rolls back",
     "lose messages",
     "repeat messages",
     "slow network",

@@ -10,7 +10,7 @@ import pytest
 
 from deployments.stateful import admission
 from deployments.stateful.authority import leadership
-from deployments.stateful.authority.fenced_writer import LeadershipRecord
+from deployments.stateful.authority.fenced_writer import FencedWriter, LeadershipRecord
 from deployments.stateful.layout import Partition, StateStore
 from deployments.stateful.protocol import Receipt
 from deployments.stateful.replica.batcher import Batcher
@@ -67,6 +67,17 @@ def a_state_keeps_one_key_less(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ReceiptCache, "find", forget)
 
 
+def a_store_that_lost_writes_is_not_found(patch: pytest.MonkeyPatch) -> None:
+    async def never(*_: object) -> bool:
+        return False
+
+    async def anyway(*_: object) -> None:
+        pass
+
+    patch.setattr(FencedWriter, "_is_rolled_back", never)
+    patch.setattr(FencedWriter, "refuse_if_behind", anyway)
+
+
 DEFECTS = [
     Planted(
         leases_end_by_a_clock_that_stops_in_a_suspend,
@@ -89,9 +100,9 @@ DEFECTS = [
             "memory",
             (
                 Action(0.0, "predict", 0, 0, 0.0),
-                Action(0.3, "restart with other options", 0, 0, 0.0),  # that restores nothing
+                Action(0.3, "restart with other options", 3, 0, 0.0),  # that restores nothing
                 Action(0.5, "predict", 1, 0, 0.0),
-                Action(0.1, "restart with other options", 4, 0, 0.0),  # that restores
+                Action(0.1, "restart with other options", 1, 0, 0.0),  # that restores
                 Action(0.5, "predict", 0, 0, 0.0),
             ),
         ),
@@ -126,6 +137,20 @@ DEFECTS = [
         a_state_keeps_one_key_less,
         Schedule(1, "memory", (Action(0.0, "batch", 1, 0, 0.1),)),
         "was stepped twice",
+    ),
+    Planted(
+        a_store_that_lost_writes_is_not_found,
+        Schedule(
+            1,
+            "memory",
+            (
+                Action(0.3, "load", 0, 1, 0.0),
+                Action(0.5, "close replica", 1, 0, 0.0),
+                Action(0.3, "store rolls back", 0, 0, 0.9),
+                Action(0.0, "kill actor", 0, 0, 0.0),
+            ),
+        ),
+        "has no snapshot",
     ),
 ]
 
