@@ -94,12 +94,22 @@ WRITTEN = [
     Mutant(
         "a reset is confirmed before the store has it",
         f"{AUTHORITY}.eviction:Eviction.reset",
-        put("await self._resets.write(run, epoch, rows)", "self._resets.note(run, epoch)"),
+        put("await self._resets.write(run, epoch, keys)", "self._resets.note(run, epoch)"),
     ),
     Mutant(
         "a reset has the epoch of the latest grant",
         f"{AUTHORITY}.eviction:Eviction.reset",
         swap("self._table.next_epoch()", "self._table.last_epoch"),
+    ),
+    Mutant(
+        "a reset is left unfinished when its caller is cancelled",
+        f"{AUTHORITY}.eviction:Eviction.reset",
+        put("await asyncio.shield(clearing)", "await clearing"),
+    ),
+    Mutant(
+        "a snapshot from before a reset stays noted",
+        f"{AUTHORITY}.eviction:Resets.write",
+        drop("self._snapshots.forget(key)"),
     ),
     Mutant(
         "a reset erases snapshots and is not written itself",

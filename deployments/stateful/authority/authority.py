@@ -91,7 +91,7 @@ class StateAuthority:
         self._ownership = Ownership(
             self._table, self._background, cluster, self._leadership.may_act
         )
-        self._resets = Resets(writer, partition, clock)
+        self._resets = Resets(writer, self._snapshots, partition, clock)
         self._longest_ttl_s = options.run_ttl_s  # so far; replicas may have any of them
         self._recovery = Recovery(self._table, self._ownership, self._resets, cluster, clock)
         self._eviction = Eviction(

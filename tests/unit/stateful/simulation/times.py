@@ -65,6 +65,7 @@ _CONSTANTS: list[tuple[Any, str, object]] = [
     (leadership, "ROWS_PER_WRITE", 2),
     (fenced_writer, "ROWS_PER_WRITE", 2),
     (eviction, "ROWS_PER_WRITE", 2),
+    (eviction, "RECORDS_PER_TURN", 2),
     (batcher, "MAX_BATCH", 4),
     (receipts, "MAX_RECEIPTS", MOST_KEYS),
     (table, "MAX_RECEIPTS", MOST_KEYS),
