@@ -19,6 +19,7 @@ from deployments.stateful.authority.other_clusters import await_silence
 from deployments.stateful.authority.snapshots import cluster_stamp, has_stamp, key_of
 from deployments.stateful.layout import LAYOUT_ROW, Layout, StateStore, agree_on_layout
 from deployments.stateful.options import StateOptions
+from deployments.stateful.rolled_back import refuse_rolled_back
 from deployments.store import StoreUnavailable
 
 LONGEST_WAIT_S = 10.0
@@ -63,13 +64,14 @@ async def admit(
         has_ended: returns whether a process of any cluster is known to have ended.
 
     Raises:
-        ClusterClaimedError, ForeignStatesError: nothing was changed.
+        ClusterClaimedError, ForeignStatesError, StoreRolledBackError: nothing was changed.
         TimeoutError: the store did not serve within a minute.
     """
     snapshots_within_s = options.snapshot_period_s + _STORE_PAUSE_S
     async with asyncio.timeout(_STORE_TIMEOUT_S):
         while True:
             try:
+                await refuse_rolled_back(store, table)
                 await await_other_clusters(
                     store, table, claimant.session, has_ended, options.leader_lease_s
                 )

@@ -74,12 +74,17 @@ Cost of each fault
                             their commits
     a replica stalls or     as above. Responses wait after ``loss_bound_s``. Uncommitted steps are
     is cut off              void once another replica was granted the state
+    a machine is paused,    as above, and for ``loss_bound_s`` after it the replica may answer with
+    and its clocks stop     void steps, from before a reset, too; none if responses wait for their
+                            commits
     the authority dies      nothing. Responses wait until the next term has received all claims
     a message is lost,      a new session, or a claim that is sent again within the same lease. No
     late or repeated        step is made twice: only the owner steps, and calls run once
     the store fails         nothing. Owners continue stepping, and states move between replicas,
                             unless commits reach the store. Resets, new members and a new term
                             wait for it
+    the store loses writes  nothing is stepped until an operator accepts the loss, if any process is
+                            left that knows of it (:mod:`.rolled_back`)
     authority and replica   the steps since the last snapshot, at most ``snapshot_period_s``; none
     die together            if commits reach the store
     everything dies         states begin again from their initial state, or from their snapshots
@@ -116,7 +121,6 @@ Output = tuple[Any, ...]
 """A model's output for one step: JSON scalars, so that a receipt can keep it."""
 
 _LENGTH = struct.Struct(">I")
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def lease_clock() -> float:
@@ -124,7 +128,7 @@ def lease_clock() -> float:
 
     Linux stops its monotonic clock while a machine is suspended. A lease must not stop.
     """
-    return time.clock_gettime(_CLOCK)
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def made(kind: type[Tuple], *columns: Iterable[Any]) -> Iterator[Tuple]:
@@ -275,6 +279,16 @@ def unpack_frame(frame: bytes) -> tuple[Any, memoryview]:
         raise ValueError(f"not a frame: {error}") from error
 
 
+class Mark(NamedTuple):
+    """How far the store is known to be written: a number of writes, and the term that told it."""
+
+    term: int
+    writes: int
+
+
+NOTHING_SEEN = Mark(0, 0)
+
+
 @dataclass(frozen=True)
 class Hello:
     """A replica's request for a session.
@@ -282,10 +296,12 @@ class Hello:
     Attributes:
         replica: the name by which the cluster knows whether this replica is alive.
         generation: of the replica's layout.
+        seen: the latest mark that it received.
     """
 
     replica: str
     generation: int = 0
+    seen: Mark = NOTHING_SEEN
     protocol: int = PROTOCOL
 
 

@@ -33,6 +33,21 @@ WRITTEN = [
         f"{REPLICA}.session:Session._open",
         swap("sent_at + opened.lease_s", "self.clock() + opened.lease_s"),
     ),
+    Mutant(
+        "leases end by a clock that stops in a suspend",
+        "deployments.stateful.protocol:lease_clock",
+        swap("time.CLOCK_BOOTTIME", "time.CLOCK_MONOTONIC"),
+    ),
+    Mutant(
+        "the age of steps does not include time asleep",
+        f"{REPLICA}.commits:Commits.overdue",
+        swap("self._session.clock()", "self._loop.time()"),
+    ),
+    Mutant(
+        "steps are noted by a clock that stops in a suspend",
+        f"{REPLICA}.commits:Commits.schedule",
+        swap("self._session.clock()", "self._loop.time()"),
+    ),
     # Terms
     Mutant(
         "the cluster is not queried while the store is unavailable",
@@ -50,20 +65,51 @@ WRITTEN = [
         swap("tuple(remaining)", "()"),
     ),
     Mutant(
+        "snapshots that are not restored are erased after the term has begun to act",
+        f"{AUTHORITY}.leadership:Leadership.load",
+        put("erased.append(snapshot_row(key))", "snapshots.put(key, None)"),
+    ),
+    Mutant(
         "a claim is sent only once",
         f"{REPLICA}.session:Session._send",
         swap("range(ATTEMPTS_PER_LEASE)", "range(1)"),
+    ),
+    # A store that was rolled back
+    Mutant(
+        "a confirmation of the term does not look at the number of writes",
+        f"{AUTHORITY}.fenced_writer:FencedWriter.is_mine",
+        swap("await self._is_rolled_back(stored, known)", "False"),
+    ),
+    Mutant(
+        "a term counts its own writes among those of the terms before",
+        f"{AUTHORITY}.fenced_writer:FencedWriter.acquire",
+        put("self.inherited = before.writes", "self.inherited = before.writes + 1"),
+    ),
+    Mutant(
+        "a term begins although the store was found rolled back",
+        f"{AUTHORITY}.leadership:Leadership.acquire",
+        drop("await refuse_rolled_back(self.writer.store, self.writer.table)"),
     ),
     # Resets
     Mutant(
         "a reset is confirmed before the store has it",
         f"{AUTHORITY}.eviction:Eviction.reset",
-        put("await self._resets.write(run, epoch, rows)", "self._resets.note(run, epoch)"),
+        put("await self._resets.write(run, epoch, keys)", "self._resets.note(run, epoch)"),
     ),
     Mutant(
         "a reset has the epoch of the latest grant",
         f"{AUTHORITY}.eviction:Eviction.reset",
         swap("self._table.next_epoch()", "self._table.last_epoch"),
+    ),
+    Mutant(
+        "a reset is left unfinished when its caller is cancelled",
+        f"{AUTHORITY}.eviction:Eviction.reset",
+        put("await asyncio.shield(clearing)", "await clearing"),
+    ),
+    Mutant(
+        "a snapshot from before a reset stays noted",
+        f"{AUTHORITY}.eviction:Resets.write",
+        drop("self._snapshots.forget(key)"),
     ),
     Mutant(
         "a reset erases snapshots and is not written itself",

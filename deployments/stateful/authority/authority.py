@@ -37,6 +37,7 @@ from deployments.stateful.protocol import (
     Grant,
     Hello,
     Key,
+    Mark,
     OpenedSession,
     RunSummary,
     StaleSessionError,
@@ -90,7 +91,7 @@ class StateAuthority:
         self._ownership = Ownership(
             self._table, self._background, cluster, self._leadership.may_act
         )
-        self._resets = Resets(writer, partition, clock)
+        self._resets = Resets(writer, self._snapshots, partition, clock)
         self._longest_ttl_s = options.run_ttl_s  # so far; replicas may have any of them
         self._recovery = Recovery(self._table, self._ownership, self._resets, cluster, clock)
         self._eviction = Eviction(
@@ -231,6 +232,7 @@ class StateAuthority:
     async def open_session(self, hello: Hello) -> OpenedSession:
         refuse_other_protocols(hello)
         await self.start()
+        await self._leadership.writer.refuse_if_behind(*hello.seen)
         session = await self._sessions.open(hello)
         return OpenedSession(session.number, self._options.lease_s)
 
@@ -254,6 +256,11 @@ class StateAuthority:
         mine.recalled.clear()
         self._sessions.renew(session)
         return list(mine.recalls)  # including those that were sent before and not answered yet
+
+    async def poll(self, session: int) -> tuple[list[Key], Mark]:
+        """Listen; return how far the store is written, too."""
+        recalls = await self.listen(session)
+        return recalls, self._leadership.mark
 
     async def close_session(self, session: int) -> None:
         mine = self._sessions.renew(session)

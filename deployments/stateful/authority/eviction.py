@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -20,6 +21,8 @@ from deployments.stateful.protocol import Key
 NOTHING: Mapping[Key, Snapshot] = MappingProxyType({})
 _PREFIX = "reset/"
 _EPOCH_BYTES = 16
+RECORDS_PER_TURN = 2000
+"""Of a large run, in one turn of the event loop: leases are renewed in between."""
 
 
 class _Void(NamedTuple):
@@ -33,10 +36,12 @@ class Resets:
     def __init__(
         self,
         writer: FencedWriter,
+        snapshots: SnapshotWriter,
         partition: Partition,
         clock: Callable[[], float],
     ) -> None:
         self._writer = writer
+        self._snapshots = snapshots
         self._prefix = f"{_PREFIX}{partition.generation}/{partition.shard}/"
         self._generation = partition.generation
         self._clock = clock
@@ -69,21 +74,26 @@ class Resets:
         cleared = self._being_written.get(run, 0 if void is None else void.epoch)
         return epoch <= cleared
 
-    async def write(self, run: str, epoch: int, erased: list[str]) -> None:
+    async def write(self, run: str, epoch: int, keys: list[Key]) -> None:
         """Write a reset, and erase the snapshots that it voids.
 
         One reset of a run is written at a time. The snapshots of a large run are erased in several
-        writes, because the store has a deadline for each.
+        writes, because the store has a deadline for each. Snapshots of other runs may be written
+        between them.
 
         Args:
-            erased: rows of these snapshots.
+            keys: of the run; none of them is committed meanwhile.
         """
         self._being_written[run] = epoch
+        packed = epoch.to_bytes(_EPOCH_BYTES, "little")
+        erased = list(map(snapshot_row, keys))
         try:
-            packed = epoch.to_bytes(_EPOCH_BYTES, "little")
-            first, others = erased[:ROWS_PER_WRITE], erased[ROWS_PER_WRITE:]
-            await self._writer.write({self._prefix + run: packed}, first)
-            await self._writer.delete(others)
+            # No snapshot from before the reset may be written after it.
+            async with self._snapshots.writing:
+                await self._writer.write({self._prefix + run: packed}, erased[:ROWS_PER_WRITE])
+                for key in keys:
+                    self._snapshots.forget(key)
+            await self._writer.delete(erased[ROWS_PER_WRITE:])
             self.note(run, epoch)
         finally:
             del self._being_written[run]
@@ -175,17 +185,17 @@ class Eviction:
                 while not written:
                     records += await self._take_run(run, evictor)
                     epoch = self._table.next_epoch()
-                    # No snapshot from before the reset may be written after it.
-                    async with self._snapshots.writing:
-                        rows = [snapshot_row(record.key) for record in records]
-                        await self._resets.write(run, epoch, rows)
+                    keys = [record.key for record in records]
+                    await self._resets.write(run, epoch, keys)
                     # A replica may own a state by now that is to go on from another one.
                     written = not (states and self._not_taken(self._table.of_run(run), evictor))
             except BaseException:
                 for record in records:
                     self._ownership.release(record)
                 raise
-            self._clear(records, evictor, epoch, states)
+            # Whatever becomes of the caller, the store has the reset.
+            clearing = asyncio.ensure_future(self._clear(records, evictor, epoch, states))
+            await asyncio.shield(clearing)
 
     async def read(self, run: str) -> dict[Key, Snapshot]:
         """Return every state of a run but initial ones, all as of one moment."""
@@ -215,7 +225,9 @@ class Eviction:
                 if records and not self._table.used_since(run, idle_since):
                     epoch = self._table.next_epoch()
                     self._resets.note(run, epoch)
-                    self._clear(records, evictor, epoch)
+                    for record in records:
+                        self._snapshots.put(record.key, None)
+                    await self._clear(records, evictor, epoch)
                     return
                 for record in records:  # it was used while they were recalled
                     self._ownership.free(record)
@@ -246,27 +258,45 @@ class Eviction:
         records: list[StateRecord] = []
         try:
             while more := self._not_taken(self._table.of_run(run), evictor):
-                await self._ownership.take(more, evictor)
-                records += more
+                for some in _turns(more):
+                    await self._ownership.take(some, evictor)
+                    records += some
+                    await asyncio.sleep(0)
         except asyncio.CancelledError:
             for record in records:
                 self._ownership.release(record)
             raise
         return records
 
-    def _clear(
+    async def _clear(
         self,
         records: list[StateRecord],
         evictor: Evictor,
         epoch: int,
         states: Mapping[Key, Snapshot] = NOTHING,
     ) -> None:
-        for record in records:
-            assert record.owner is evictor, "invariant 6: what is cleared was recalled"
-            self._table.clear(record, epoch)
+        """Clear records, begin the states, and then free the records."""
+        await _in_turns(records, partial(self._clear_one, evictor, epoch))
         for key, state in states.items():
             self._table.begin(key, state)
-        for record in records:
-            self._ownership.free(record)
-            if record.owner is None and record.state is None:
-                self._table.remove(record)
+        await _in_turns(records, self._free)
+
+    def _clear_one(self, evictor: Evictor, epoch: int, record: StateRecord) -> None:
+        assert record.owner is evictor, "invariant 6: what is cleared was recalled"
+        self._table.clear(record, epoch)
+
+    def _free(self, record: StateRecord) -> None:
+        self._ownership.free(record)
+        if record.owner is None and record.state is None:
+            self._table.remove(record)
+
+
+def _turns(records: list[StateRecord]) -> Iterator[list[StateRecord]]:
+    return (records[at : at + RECORDS_PER_TURN] for at in range(0, len(records), RECORDS_PER_TURN))
+
+
+async def _in_turns(records: list[StateRecord], do: Callable[[StateRecord], None]) -> None:
+    for some in _turns(records):
+        for record in some:
+            do(record)
+        await asyncio.sleep(0)

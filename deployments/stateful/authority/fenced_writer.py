@@ -13,11 +13,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from deployments.stateful.layout import Partition, StateStore
+from deployments.stateful.layout import LAYOUT_ROW, Layout, Partition, StateStore
 from deployments.stateful.protocol import AuthorityUnavailableError, DismissedError
+from deployments.stateful.rolled_back import ROLLED_BACK_ROW, StoreRolledBackError
 from deployments.store import Expected, StoreUnavailable
 
 ROWS_PER_WRITE = 1000
+_AT_THE_SAME_TIME = "Another process acquires the partition at the same time"
 
 
 class SupersededError(AuthorityUnavailableError):
@@ -46,7 +48,8 @@ class LeadershipRecord:
         process: of the authority; "" after it stepped down.
         members: replicas that may have a session.
         lease_s: leader lease of the authority; 0 in records of earlier versions.
-        beat: grows while the authority acts, for other clusters to see.
+        writes: number of writes of every term so far, heartbeats included. Other clusters see from
+            it that the authority acts. It never falls, unless the store has been rolled back.
     """
 
     term: int = 0
@@ -55,7 +58,7 @@ class LeadershipRecord:
     process: str = ""
     members: tuple[str, ...] = ()
     lease_s: float = 0.0
-    beat: int = 0
+    writes: int = 0
 
     def pack(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -72,7 +75,7 @@ class LeadershipRecord:
             values["process"],
             tuple(values["members"]),
             values.get("lease_s", 0.0),
-            values.get("beat", 0),
+            values.get("writes", 0),
         )
 
     def is_same_term(self, other: LeadershipRecord) -> bool:
@@ -83,25 +86,33 @@ class LeadershipRecord:
 class FencedWriter:
     """Writes for one partition, one at a time.
 
-    Every method raises SupersededError when another term has the partition, and
-    AuthorityUnavailableError while the store does not answer. After the latter a write may have
-    been made or not, until the next write has settled that.
+    Every method raises SupersededError when another term has the partition, StoreRolledBackError
+    when the store has lost a write of this term, and AuthorityUnavailableError while the store does
+    not answer. After the latter a write may have been made or not, until the next write has settled
+    that.
 
     Attributes:
         record: of the partition, as this term wrote it last.
+        inherited: the number of writes of the terms before.
     """
 
     def __init__(self, store: StateStore, table: str, partition: Partition) -> None:
         self.store = store
         self.table = table
         self.record = LeadershipRecord()
+        self.inherited = 0
         self._partition = partition
         self._stored = b""  # the record, byte for byte as in the store
         self._in_doubt = False  # whether the outcome of the last write is unknown
         self._lock = asyncio.Lock()
 
-    async def acquire(self, session: str, process: str, lease_s: float = 0.0) -> LeadershipRecord:
+    async def acquire(
+        self, session: str, process: str, lease_s: float = 0.0, succeeds: str | None = None
+    ) -> LeadershipRecord:
         """Begin a new term, and return the record of the one before.
+
+        Args:
+            succeeds: the only session that it may succeed; None: any.
 
         Raises:
             PartitionRetiredError: the partition does not exist any more.
@@ -109,21 +120,39 @@ class FencedWriter:
         async with self._lock:
             stored = await self._read()
             if stored is None:
+                if await self._is_rolled_back(None, 0):
+                    raise await self._refuse_store(None)
                 raise PartitionRetiredError
             before = LeadershipRecord.unpack(stored)
+            if succeeds not in (None, before.session):
+                raise AuthorityUnavailableError(_AT_THE_SAME_TIME)
             members = before.members if before.session == session else ()
-            mine = LeadershipRecord(before.term + 1, 0, session, process, members, lease_s)
+            mine = LeadershipRecord(
+                before.term + 1, 0, session, process, members, lease_s, before.writes + 1
+            )
             if not await self._change({self._partition.row: mine.pack()}, (), stored):
-                raise AuthorityUnavailableError(
-                    "Another process acquires the partition at the same time"
-                )
+                raise AuthorityUnavailableError(_AT_THE_SAME_TIME)
             self._adopt(mine)
+            self.inherited = before.writes
             return before
 
     async def is_mine(self) -> bool:
         """Read from the store whether the partition is still this term's."""
+        known = self.record.writes
         stored = await self._read()
+        if await self._is_rolled_back(stored, known):
+            raise await self._refuse_store(stored)
         return stored is not None and self.record.is_same_term(LeadershipRecord.unpack(stored))
+
+    async def refuse_if_behind(self, term: int, writes: int) -> None:
+        """Check that no write is missing that a replica has learned of.
+
+        Args:
+            term, writes: the highest number of writes that it knows, and the term that told it.
+        """
+        known = self.record.writes if term == self.record.term else self.inherited
+        if writes > known:
+            raise await self._refuse_store(await self._read())
 
     async def write(self, puts: Mapping[str, bytes], deletes: Collection[str] = ()) -> None:
         """Write and delete rows of the table, all or none."""
@@ -140,7 +169,7 @@ class FencedWriter:
 
     async def beat(self) -> None:
         """Show that this term acts."""
-        await self._update(beat=self.record.beat + 1)
+        await self.write({})
 
     async def step_down(self) -> None:
         """Record that this process acts no more, so that the next term need not wait for it."""
@@ -148,26 +177,59 @@ class FencedWriter:
 
     async def _update(self, **changed: Any) -> None:
         async with self._lock:
-            await self._settle_doubt()
-            mine = replace(self.record, **changed)
-            await self._write({self._partition.row: mine.pack()})
-            self._adopt(mine)
+            await self._write({}, **changed)
 
     async def retire(self, deletes: Collection[str]) -> None:
         """Delete the record, so that no term follows, and rows that served the partition alone."""
         async with self._lock:
             try:
-                await self._write({}, [self._partition.row, *deletes])
+                await self._settle_doubt()
+                await self._change_mine({}, [self._partition.row, *deletes])
             except SupersededError:
                 if await self._read() is not None:
                     raise  # otherwise an earlier attempt deleted it, although it seemed to fail
 
-    async def _write(self, puts: Mapping[str, bytes], deletes: Collection[str] = ()) -> None:
+    async def _write(
+        self, puts: Mapping[str, bytes], deletes: Collection[str] = (), **changed: Any
+    ) -> None:
         await self._settle_doubt()
+        mine = replace(self.record, writes=self.record.writes + 1, **changed)
+        await self._change_mine({**puts, self._partition.row: mine.pack()}, deletes)
+        self._adopt(mine)
+
+    async def _change_mine(self, puts: Mapping[str, bytes], deletes: Collection[str]) -> None:
         self._in_doubt = True
         if not await self._change(puts, deletes, self._stored):
+            stored = await self._read()
+            if await self._is_rolled_back(stored, self.record.writes):
+                raise await self._refuse_store(stored)
             raise SupersededError
-        self._in_doubt = False
+
+    async def _is_rolled_back(self, stored: bytes | None, known: int) -> bool:
+        """Return whether the store lacks a write of this term, or all of its layout.
+
+        Args:
+            stored: the record of the partition.
+            known: number of writes that had been made before it was read.
+        """
+        if stored is not None:
+            return LeadershipRecord.unpack(stored).writes < known
+        row = await self._read(LAYOUT_ROW)
+        return row is None or Layout.unpack(row).generation < self._partition.generation
+
+    async def _refuse_store(self, stored: bytes | None) -> StoreRolledBackError:
+        """Note in the store that it was rolled back, and return the error.
+
+        Args:
+            stored: the record of the partition. It changes, so that no term acts under it.
+        """
+        puts = {ROLLED_BACK_ROW: str(self._partition.generation).encode()}
+        if stored is not None:
+            found = LeadershipRecord.unpack(stored)
+            puts[self._partition.row] = replace(found, attempt=found.attempt + 1).pack()
+        if not await self._change(puts, (), stored):
+            raise AuthorityUnavailableError("The store changes while it is found rolled back")
+        return StoreRolledBackError()
 
     async def _settle_doubt(self) -> None:
         """Make sure that a write whose outcome is unknown cannot be made any more.
@@ -179,6 +241,8 @@ class FencedWriter:
         """
         while self._in_doubt:
             stored = await self._read()
+            if await self._is_rolled_back(stored, self.record.writes):
+                raise await self._refuse_store(stored)
             found = LeadershipRecord.unpack(stored) if stored is not None else None
             if found is None or not self.record.is_same_term(found):
                 raise SupersededError
@@ -189,9 +253,9 @@ class FencedWriter:
     def _adopt(self, mine: LeadershipRecord) -> None:
         self.record, self._stored, self._in_doubt = mine, mine.pack(), False
 
-    async def _read(self) -> bytes | None:
+    async def _read(self, row: str = "") -> bytes | None:
         try:
-            return await self.store.get(self.table, self._partition.row)
+            return await self.store.get(self.table, row or self._partition.row)
         except StoreUnavailable as error:
             raise AuthorityUnavailableError(f"The store is unavailable: {error}") from error
 

@@ -21,11 +21,13 @@ from deployments.stateful.authority.snapshots import (
     cluster_stamp,
     has_stamp,
     key_of,
+    snapshot_row,
 )
 from deployments.stateful.authority.table import StateTable
 from deployments.stateful.layout import LAYOUT_ROW, Cluster, Layout, Partition
 from deployments.stateful.options import StateOptions
-from deployments.stateful.protocol import AuthorityUnavailableError, DismissedError, Key
+from deployments.stateful.protocol import AuthorityUnavailableError, DismissedError, Key, Mark
+from deployments.stateful.rolled_back import refuse_rolled_back
 from deployments.store import Expected, StoreUnavailable
 
 logger = logging.getLogger("ray.serve")
@@ -134,6 +136,10 @@ class Leadership:
         return self.writer.record.term
 
     @property
+    def mark(self) -> Mark:
+        return Mark(self.term, self.writer.record.writes)
+
+    @property
     def members(self) -> tuple[str, ...]:
         return self.writer.record.members
 
@@ -154,13 +160,21 @@ class Leadership:
             AuthorityUnavailableError: the store is unavailable, or the cluster has started a later
                 process for this partition.
             ClusterClaimedError: another cluster has it.
+            StoreRolledBackError: the store has lost writes.
         """
         if not await self._cluster.is_current():
             raise AuthorityUnavailableError("The cluster has started another state actor")
-        await self._await_silence(self._partition)
+        try:
+            await refuse_rolled_back(self.writer.store, self.writer.table)
+        except StoreUnavailable as error:
+            raise AuthorityUnavailableError(f"The store is unavailable: {error}") from error
+        silent = await self._await_silence(self._partition)
         asked_at = self._clock()
         before = await self.writer.acquire(
-            self._cluster.session, self._cluster.process, self._options.leader_lease_s
+            self._cluster.session,
+            self._cluster.process,
+            self._options.leader_lease_s,
+            succeeds=silent.session,
         )
         acquired_at = self._clock()
         self.lease.begin(asked_at)
@@ -173,12 +187,14 @@ class Leadership:
 
         Replicas of another cluster are no members here, so their leases are waited for, too.
         """
-        if not before.process:
+        is_ours = before.session in ("", self._cluster.session)
+        if is_ours and not before.process:
             return
         lease_s = (before.lease_s or self._options.leader_lease_s) + self._options.lease_margin_s
-        is_ours = before.session == self._cluster.session
         until = acquired_at + (lease_s if is_ours else 2 * lease_s)
-        while self._clock() < until and not await self._cluster.has_ended(before.process):
+        while self._clock() < until:
+            if before.process and await self._cluster.has_ended(before.process):
+                return
             await asyncio.sleep(_PAUSE_S)
 
     async def _wait_for_earlier_layouts(self) -> None:
@@ -209,12 +225,12 @@ class Leadership:
             logger.info("Waiting for %s of an earlier layout: %s", partition, error)
         return False
 
-    async def _await_silence(self, partition: Partition) -> None:
-        """Return when no authority of another cluster shows that it has the partition."""
+    async def _await_silence(self, partition: Partition) -> LeadershipRecord:
+        """Return the record when no other cluster shows that it has the partition."""
         store, table, cluster = self.writer.store, self.writer.table, self._cluster
         lease_s = self._options.leader_lease_s
         try:
-            await await_silence(
+            return await await_silence(
                 store, table, partition, cluster.session, cluster.has_ended, lease_s
             )
         except StoreUnavailable as error:
@@ -225,13 +241,15 @@ class Leadership:
     ) -> None:
         """Read the snapshots and resets of this partition; erase snapshots that are void.
 
+        They are erased before this term acts: a later start of the cluster may restore snapshots.
+
         Raises:
             AuthorityUnavailableError: the store is unavailable.
         """
         restores = self._options.restore_after_restart
         stamp = cluster_stamp(self._cluster.session)
         found: list[tuple[Key, Snapshot | None, bool]] = []  # True: of this start of the cluster
-        obsolete: list[str] = []
+        erased: list[str] = []
         try:
             async for row, value in self.writer.store.scan(self.writer.table):
                 if (key := key_of(row)) is not None:
@@ -241,17 +259,17 @@ class Leadership:
                         snapshot = Snapshot.unpack(value, state_bytes) if is_kept else None
                         found.append((key, snapshot, is_own))
                 elif not resets.restore(row, value) and resets.is_obsolete(row):
-                    obsolete.append(row)
+                    erased.append(row)
         except StoreUnavailable as error:
             raise AuthorityUnavailableError(f"The store is unavailable: {error}") from error
         for key, snapshot, is_own in found:
             if snapshot is None or resets.voids(key.run, snapshot.version.epoch):
-                snapshots.put(key, None)
+                erased.append(snapshot_row(key))
                 continue
             table.restore(key, snapshot)
             if not is_own:  # from now on it is kept whatever the options of the next term are
                 snapshots.put(key, snapshot)
-        await self.writer.delete(obsolete)
+        await self.writer.delete(erased)
 
     def open(self) -> None:
         """Begin to act."""

@@ -44,8 +44,8 @@ async def await_silence(
     session: str,
     has_ended: Callable[[str], Awaitable[bool]],
     lease_s: float,
-) -> None:
-    """Return when no authority of another cluster shows that it has a partition.
+) -> LeadershipRecord:
+    """Return the record of a partition when no other cluster shows that it has it.
 
     Args:
         session: of this cluster.
@@ -60,13 +60,17 @@ async def await_silence(
     clock = asyncio.get_running_loop().time
     until = clock() + SILENT_LEASES * (first.lease_s or lease_s)
     record = first
-    while record.process and record.session != session and not await has_ended(record.process):
+    while record.session not in ("", session):
+        # One that stepped down has a successor soon, and replicas with leases.
+        if record.process and await has_ended(record.process):
+            return record
         if record != first:
             raise ClusterClaimedError(record.session)
         if clock() > until:
-            return
+            return record
         await asyncio.sleep(_PAUSE_S)
         record = await _read(store, table, partition)
+    return record
 
 
 async def _read(store: StateStore, table: str, partition: Partition) -> LeadershipRecord:

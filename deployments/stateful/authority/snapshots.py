@@ -123,6 +123,11 @@ class SnapshotWriter:
         if self._every_put_is_urgent or key in self._urgent:
             self.expedite(key)
 
+    def forget(self, key: Key) -> None:
+        """Drop what was noted for a key, while the caller holds ``writing``."""
+        self._pending.pop(key, None)
+        self._urgent.pop(key, None)
+
     def expedite(self, key: Key) -> None:
         """Write at once: only the authority has this state now."""
         if key in self._pending:

@@ -192,7 +192,6 @@ class StateTable:
         """Return a state to its initial one, under an epoch above that of every earlier copy."""
         assert epoch > record.version.epoch, "invariant 2: epochs grow"
         record.version, record.state, record.receipts = Version(epoch, 0), None, ()
-        self._snapshots.put(record.key, None)
 
     def begin(self, key: Key, state: Snapshot) -> None:
         """Let a cleared or new state go on from the step of another one, in a new epoch."""

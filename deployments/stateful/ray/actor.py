@@ -28,7 +28,7 @@ from deployments.stateful.authority.authority import StateAuthority
 from deployments.stateful.authority.fenced_writer import PartitionRetiredError
 from deployments.stateful.layout import Partition, table_of
 from deployments.stateful.options import StateOptions
-from deployments.stateful.protocol import Hello, Key, OpenedSession, StateError
+from deployments.stateful.protocol import Hello, Key, Mark, OpenedSession, StateError
 from deployments.stateful.ray.channel import Address
 from deployments.stateful.ray.cluster import RayCluster
 from deployments.stateful.ray.commit_channel import CommitServer
@@ -199,8 +199,8 @@ class StateActor(StateAuthority):
 
     # Ray would keep a record of each poll, two a second for every replica.
     @ray.method(enable_task_events=False)  # type: ignore[untyped-decorator]
-    async def listen(self, session: int) -> list[Key]:
-        return await super().listen(session)
+    async def poll(self, session: int) -> tuple[list[Key], Mark]:
+        return await super().poll(session)
 
     async def connect(self, hello: Hello) -> tuple[OpenedSession, Address]:
         """Open a session, and return where its commits are accepted."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import ray
@@ -16,6 +17,7 @@ from deployments.stateful.admission import Claimant, admit
 from deployments.stateful.layout import Partition, table_of
 from deployments.stateful.options import StateOptions
 from deployments.stateful.protocol import (
+    NOTHING_SEEN,
     AuthorityUnavailableError,
     Claimed,
     ClaimPart,
@@ -91,13 +93,14 @@ class RayAuthority:
         self._find = find
         self._actor: ActorHandle | None = None
         self._channel: CommitChannel | None = None
+        self._seen = NOTHING_SEEN
 
     async def open_session(self, hello: Hello) -> OpenedSession:
         self._close_channel()
         try:
             if self._actor is None:
                 self._actor = await asyncio.to_thread(self._find)
-            opened, address = await self._call("connect", hello)
+            opened, address = await self._call("connect", replace(hello, seen=self._seen))
             self._channel = await CommitChannel.open(address)
         except AuthorityUnavailableError:
             self._actor = None
@@ -115,7 +118,8 @@ class RayAuthority:
         return claimed
 
     async def listen(self, session: int) -> list[Key]:
-        recalls: list[Key] = await self._call("listen", session)
+        recalls: list[Key]
+        recalls, self._seen = await self._call("poll", session)
         return recalls
 
     async def checkout(self, session: int, key: Key, call: int) -> Grant:

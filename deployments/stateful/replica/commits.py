@@ -56,7 +56,7 @@ class Commits:
     def schedule(self) -> None:
         """Note that there is a step to send."""
         if self._oldest_unsent == math.inf:
-            self._oldest_unsent = self._loop.time()
+            self._oldest_unsent = self._session.clock()
         if not self._delay_s:
             self._due.set()
         elif self._timer is None:
@@ -66,12 +66,12 @@ class Commits:
     def overdue(self) -> bool:
         """Whether responses must wait for their commits (invariant 9)."""
         oldest = min(self._oldest_sent, self._oldest_unsent)
-        return self._loop.time() - oldest > self._loss_bound_s
+        return self._session.clock() - oldest > self._loss_bound_s
 
     @property
     def age_s(self) -> float:
         """Age of the oldest step that is not acknowledged, or 0."""
-        return max(0.0, self._loop.time() - min(self._oldest_sent, self._oldest_unsent))
+        return max(0.0, self._session.clock() - min(self._oldest_sent, self._oldest_unsent))
 
     def expedite(self) -> None:
         self._due.set()
@@ -122,7 +122,7 @@ class Commits:
         self._session.renew(number, sent_at)
         self._counts.commits += 1
         self._counts.states_committed += len(stepped)
-        self._counts.commit_lag_s = max(0.0, self._loop.time() - self._oldest_sent)
+        self._counts.commit_lag_s = max(0.0, self._session.clock() - self._oldest_sent)
         self._oldest_sent = math.inf
         self._settle(stepped, releasing, batch, set(refused))
 

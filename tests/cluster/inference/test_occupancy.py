@@ -27,7 +27,7 @@ async def act(store: Store, partition: Partition) -> None:
     """Keep the record of the partition as an authority of another cluster does."""
     stored = await store.get(table_of(APP), partition.row)
     for beat in itertools.count():
-        record = dataclasses.replace(THERE, beat=beat).pack()
+        record = dataclasses.replace(THERE, writes=beat).pack()
         condition = Expected(partition.row, stored)
         assert await store.change(table_of(APP), {partition.row: record}, when=condition)
         stored = record

@@ -97,6 +97,41 @@ async def test_a_stalled_replica_never_answers_from_an_old_state():
 
 
 @scenario
+async def test_a_replica_that_was_suspended_for_longer_than_its_lease_does_not_step():
+    cluster = await start(2)
+    suspended, other = cluster.replicas
+    await cluster.step(suspended)
+    await asyncio.sleep(COMMITTED_S)
+    cluster.faults.suspend_replica(suspended)
+    assert (await cluster.step(other)).step == 2
+    cluster.faults.heal()
+    assert not suspended.owns(KEY)
+    assert (await cluster.step(suspended)).step == 3
+
+
+@scenario
+async def test_a_step_from_before_a_suspend_counts_as_old_as_it_is():
+    cluster = await start(2)
+    suspended = cluster.replicas[0]
+    await cluster.step(suspended)
+    cluster.faults.suspend_replica(suspended, 2 * OPTIONS.loss_bound_s)
+    await asyncio.sleep(2 * OPTIONS.loss_bound_s)
+    assert suspended.process.run(suspended.engine.responses_wait)
+
+
+@pytest.mark.parametrize("durability", ["actor", "store"])
+@scenario
+async def test_a_replica_whose_clocks_stopped_answers_nothing_that_is_lost(durability):
+    cluster = await start(2, durability=durability)
+    paused, other = cluster.replicas
+    await cluster.step(paused)
+    cluster.faults.suspend_replica(paused, lease_clock_stops=True)
+    assert (await cluster.step(other)).step == 2
+    cluster.faults.heal()
+    assert (await cluster.step(paused)).step == 3
+
+
+@scenario
 async def test_a_short_stall_costs_nothing():
     cluster = await start(2)
     owner, other = cluster.replicas

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from deployments.stateful.authority.eviction import KeyedLocks, Resets
 from deployments.stateful.authority.fenced_writer import FencedWriter, SupersededError
-from deployments.stateful.authority.snapshots import Snapshot, cluster_stamp, snapshot_row
+from deployments.stateful.authority.snapshots import (
+    Snapshot,
+    SnapshotWriter,
+    cluster_stamp,
+    snapshot_row,
+)
+from deployments.stateful.authority.table import Evictor, StateRecord
 from deployments.stateful.layout import Partition, agree_on_layout
 from deployments.stateful.protocol import (
     AuthorityUnavailableError,
@@ -24,6 +31,7 @@ from tests.unit.stateful.authorities import (
     OPTIONS,
     TABLE,
     FaultyStore,
+    NumberingAuthority,
     batch,
     claim,
     join,
@@ -53,7 +61,8 @@ async def new_resets() -> tuple[FaultyStore, Resets]:
     await agree_on_layout(store, TABLE, OPTIONS, "test")
     writer = FencedWriter(store, TABLE, Partition())
     await writer.acquire("first", "node/1/1")
-    return store, Resets(writer, Partition(), now)
+    snapshots = SnapshotWriter(writer, b"thestamp", False)
+    return store, Resets(writer, snapshots, Partition(), now)
 
 
 @simulated
@@ -70,10 +79,10 @@ async def test_a_reset_is_in_the_store_with_its_snapshots_erased_before_it_count
     store.rows.update({"copy/run/a": b"1", "copy/run/b": b"2", "copy/run/4": b"3"})
     store.server.down = True
     with pytest.raises(AuthorityUnavailableError):
-        await resets.write("run", 7, ["copy/run/a"])
+        await resets.write("run", 7, [Key("run", "a")])
     assert not resets.voids("run", 7)
     store.server.down = False
-    await resets.write("run", 7, ["copy/run/a", *(f"copy/run/{n}" for n in range(5))])
+    await resets.write("run", 7, [Key("run", name) for name in "a01234"])
     assert epoch_in(store) == 7
     assert store.snapshots == {"copy/run/b"}
 
@@ -255,6 +264,75 @@ async def test_no_snapshot_is_written_after_its_reset():
     for _ in range(100):
         assert store.snapshots <= {snapshot_row(key) for key in keys[:-1]}
         await asyncio.sleep(0.001)
+
+
+async def with_a_large_run(n: int, **changes: Any) -> tuple[NumberingAuthority, int, FaultyStore]:
+    """Return an authority with a run of n states, a session that owns KEY, and the store."""
+    store = FaultyStore()
+    authority = await make_authority(options(**changes), store)
+    session = await join(authority, "a")
+    for key in (Key("large", str(number)) for number in range(n)):
+        epoch = (await authority.checkout(session, key)).version.epoch
+        await authority.commit(session, batch(key, Version(epoch, 1)), [key])
+    await authority._snapshots.flush()
+    return authority, session, store
+
+
+@simulated
+async def test_states_of_other_runs_are_committed_between_the_writes_of_a_large_reset():
+    authority, session, store = await with_a_large_run(20, durability="store")
+    epoch = (await authority.checkout(session, KEY)).version.epoch
+    store.latency_s = 0.02
+    resetting = asyncio.create_task(authority.reset(session, "large"))
+    await asyncio.sleep(0.03)
+    await authority.commit(session, batch(KEY, Version(epoch, 1)), [])
+    assert not resetting.done()
+    await resetting
+    assert store.snapshots == {snapshot_row(KEY)}
+
+
+@simulated
+async def test_a_large_reset_leaves_turns_of_the_event_loop_to_others():
+    authority, _, _ = await with_a_large_run(20)
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += isinstance(authority._table.get(Key("large", "0")), StateRecord)
+
+    counting = asyncio.create_task(count_turns())
+    await authority._eviction._clear(
+        *(await taken(authority, "large")), authority._table.next_epoch()
+    )
+    counting.cancel()
+    assert turns >= 20 // 2
+    assert authority._table.of_run("large") == []
+
+
+async def taken(authority: NumberingAuthority, run: str) -> tuple[list[StateRecord], Evictor]:
+    evictor = Evictor()
+    return await authority._eviction._take_run(run, evictor), evictor
+
+
+@simulated
+async def test_a_reset_is_finished_although_its_caller_is_cancelled_while_records_are_cleared(
+    monkeypatch,
+):
+    authority, session, _ = await with_a_large_run(20)
+    resetting = asyncio.create_task(authority.reset(session, "large"))
+    clear = authority._table.clear
+
+    def clear_and_cancel(record: StateRecord, epoch: int) -> None:
+        resetting.cancel()
+        clear(record, epoch)
+
+    monkeypatch.setattr(authority._table, "clear", clear_and_cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await resetting
+    await asyncio.sleep(0.01)
+    assert authority.n_states == 0
 
 
 @pytest.mark.parametrize("copy", ["owned", "released", "snapshot"])

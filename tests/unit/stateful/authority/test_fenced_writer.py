@@ -80,8 +80,10 @@ async def test_only_a_term_of_the_same_cluster_inherits_the_members(session, mem
 
 @simulated
 async def test_a_retired_partition_is_not_acquired():
+    store = await new_store()
+    del store.rows[PARTITION.row]
     with pytest.raises(PartitionRetiredError):
-        await acquire(FaultyStore())
+        await acquire(store)
 
 
 @simulated

@@ -72,6 +72,31 @@ async def test_replicas_of_the_cluster_that_acts_are_admitted_at_once():
 
 
 @simulated
+async def test_a_cluster_whose_state_actor_moves_is_not_succeeded_meanwhile():
+    store = DictStore()
+    there = await authority_of(THERE, store)
+    await there.start()
+    await there.step_down()
+    starting = asyncio.create_task((await authority_of(HERE, store)).start())
+    await asyncio.sleep(0.5)
+    await (await authority_of(THERE, store)).start()
+    with pytest.raises(ClusterClaimedError, match=THERE):
+        await starting
+
+
+@simulated
+async def test_of_two_clusters_that_found_a_third_one_silent_one_is_refused():
+    store = DictStore()
+    there = await authority_of(THERE, store)
+    await there.start()
+    there._background.cancel()  # as if its machine had stopped
+    others = [await authority_of(f"session-{n}", store) for n in range(2)]
+    refused = await asyncio.gather(*(each.start() for each in others), return_exceptions=True)
+    assert [type(each) for each in refused].count(type(None)) == 1
+    assert any(isinstance(each, AuthorityUnavailableError) for each in refused)
+
+
+@simulated
 async def test_a_cluster_that_fell_silent_is_succeeded_after_all_of_its_leases():
     store = FaultyStore()
     there = await authority_of(THERE, store)
@@ -132,14 +157,14 @@ async def test_a_heartbeat_is_written_while_the_term_acts_and_missed_ones_cost_n
     authority = await authority_of(HERE, store)
     await authority.start()
     await asyncio.sleep(OPTIONS.leader_lease_s)
-    beat = authority._leadership.writer.record.beat
-    assert beat >= 1
+    writes = authority._leadership.writer.record.writes
+    assert writes > 1
     store.server.down = True
     await asyncio.sleep(2 * OPTIONS.leader_lease_s)
     assert authority._leadership.may_act()
     store.server.down = False
     await asyncio.sleep(OPTIONS.leader_lease_s)
-    assert authority._leadership.writer.record.beat > beat
+    assert authority._leadership.writer.record.writes > writes
 
 
 @simulated

@@ -18,8 +18,8 @@ from tests.unit.stateful.simulation.scenario import simulated, until
 
 def test_ray_keeps_no_record_of_polls():
     methods = ray.remote(StateActor).__ray_metadata__.method_meta
-    assert "listen" in methods.methods
-    assert methods.enable_task_events == {"listen": False}
+    assert "poll" in methods.methods
+    assert methods.enable_task_events == {"poll": False}
 
 
 @simulated

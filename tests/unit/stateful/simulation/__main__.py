@@ -19,7 +19,7 @@ from tests.unit.stateful.simulation.explore import (
     fresh_seeds,
     shrink,
 )
-from tests.unit.stateful.simulation.schedule import MODES
+from tests.unit.stateful.simulation.schedule import KINDS, MODES
 
 CHUNK = 20
 REPORT_EVERY_S = 20.0
@@ -28,10 +28,11 @@ REPORT_EVERY_S = 20.0
 class Work(NamedTuple):
     mode: str
     seeds: tuple[int, ...]
+    named: tuple[str, ...]
 
 
 def _do(work: Work) -> list[Result]:
-    return list(explore(work.mode, iter(work.seeds)))
+    return list(explore(work.mode, iter(work.seeds), work.named))
 
 
 def _work(args: argparse.Namespace) -> Iterator[Work]:
@@ -40,7 +41,7 @@ def _work(args: argparse.Namespace) -> Iterator[Work]:
     n = args.schedules if args.schedules is not None else (None if args.seed is None else 1)
     seeds = itertools.islice(seeds, n)
     while chunk := tuple(itertools.islice(seeds, CHUNK)):
-        yield Work(next(modes), chunk)
+        yield Work(next(modes), chunk, tuple(args.fault))
 
 
 def _results(pool: Pool, work: Iterator[Work], ahead: int) -> Iterator[Result]:
@@ -58,6 +59,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="the first seed, instead of fresh ones")
     parser.add_argument(
         "--schedules", type=_positive, help="how many; by default 1 for a seed, otherwise no limit"
+    )
+    parser.add_argument(
+        "--fault",
+        action="append",
+        default=[],
+        choices=KINDS,
+        metavar="KIND",
+        help=f"that every schedule draws from, among others; may be repeated: {', '.join(KINDS)}",
     )
     parser.add_argument("--shrink", action="store_true", help="drop actions that are not needed")
     parser.add_argument("--jobs", type=_positive, default=1, help="number of processes")

@@ -28,9 +28,8 @@ class ActorProcess:
     """
 
     def __init__(self, cluster, actor: Actor) -> None:
-        cluster.n_processes += 1
         self.session = cluster.session
-        self.process = f"node/{cluster.n_processes}/0"
+        self.process = f"{cluster.machine}/{len(cluster.loop.processes)}/0"
         self.node = actor.node
         self.runtime = cluster.new_process(self.process)
         self.pending: dict[int, Callable[[BaseException], None]] = {}
@@ -42,14 +41,16 @@ class ActorProcess:
         return StateAuthority(
             cluster.options,
             StoreClient(
-                cluster.store, cluster.network, self.node, lambda: cluster.note_takeover(partition)
+                cluster.store,
+                cluster.network,
+                self.node,
+                lambda: cluster.note_takeover(partition, self.session),
             ),
             TABLE,
             partition,
             self,
             cluster.form.n_bytes,
             self._end,
-            clock=self.runtime.lease_clock,
         )
 
     def call(self, method: str, args: Any, done: Callable[[asyncio.Task[Any]], None]) -> None:
@@ -83,7 +84,7 @@ class ActorProcess:
         return not await self._reaches_ray() or replica not in self._cluster.known_dead
 
     async def has_ended(self, process: str) -> bool:
-        return process in self._cluster.known_ended
+        return bool(self._cluster.has_ended(process))
 
     async def is_current(self) -> bool:
         if not await self._reaches_ray():

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import random
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from math import inf
 from typing import Any
 
+from deployments.stateful.authority.fenced_writer import LeadershipRecord
+from deployments.stateful.authority.other_clusters import SILENT_LEASES
 from deployments.stateful.layout import Partition
 from deployments.stateful.options import StateOptions
 from deployments.stateful.protocol import ClaimPart, Key, OutcomeUnknownError, StateError, Version
 from deployments.stateful.replica.batcher import Batcher
+from deployments.stateful.replica.queues import Request as BatchedRequest
 from deployments.stateful.replica.queues import StepResult
 from deployments.stateful.replica.rows import RowOutcomes, Rows
 from tests.unit.stateful.models import Numbers
@@ -52,6 +56,9 @@ class SimulatedCluster:
 
     Attributes:
         session: names this start of the cluster.
+        machine: that all its processes run on.
+        canary_runs: that the canary answers on new replicas.
+        rival: another cluster with the same store, network and history.
         actors: of the layouts since this start.
         partitions: of every layout.
         slowest_message_s: longest latency so far.
@@ -69,7 +76,8 @@ class SimulatedCluster:
         form: StateForm = GRU,
     ) -> None:
         self.loop = loop
-        self.options = options
+        # With the time of each change.
+        self._options: list[tuple[float, StateOptions]] = [(0.0, options)]
         self.random = random.Random(seed)
         self.form = form
         self.history = History()
@@ -77,9 +85,12 @@ class SimulatedCluster:
         self.network.on_loss = self._note_loss
         self.store = Store(loop, self.random)
         self.store.on_snapshot = self._note_snapshot
+        self.store.on_record = self._note_record
         self.drift = drift
         self.session = "first"
-        self.n_processes = 0
+        self.machine = "node"
+        self.rival: SimulatedCluster | None = None
+        self.canary_runs: frozenset[str] = frozenset()
         self.actors: dict[Partition, Actor] = {}
         self.partitions: dict[Partition, None] = {}
         self.slowest_message_s = latency_s[1]
@@ -87,8 +98,35 @@ class SimulatedCluster:
         self.known_dead: set[str] = set()
         self.known_ended: set[str] = set()
         self.reached: Counter[str] = Counter()
+        self._written_at: dict[str, float] = {}  # records of partitions
         self._claimed: dict[tuple[str, int], dict[Key, int]] = {}
         self._numbers: dict[tuple[str, Key, Version], int] = {}
+
+    # Options
+
+    @property
+    def options(self) -> StateOptions:
+        """The options of new processes."""
+        return self._options[-1][1]
+
+    def change_options(self, **changes: Any) -> None:
+        changed = self.options.model_copy(update=changes)
+        self._options.append((self.loop.now, changed))
+
+    def options_between(self, begin: float, end: float) -> list[StateOptions]:
+        """Return what was rolled out at the beginning, and every change until the end."""
+        before = [options for at, options in self._options if at <= begin]
+        return [*before[-1:], *(options for at, options in self._options if begin < at <= end)]
+
+    def options_of(self, name: str) -> StateOptions:
+        """Return the options of a replica."""
+        of_replicas: dict[str, StateOptions] = {each.name: each.options for each in self.replicas}
+        return of_replicas.get(name, self.options)
+
+    def are_of_one_start(self, one: str, other: str) -> bool:
+        """Return whether two replicas belong to the same start of the same cluster."""
+        sessions = {each.name: each.session for each in self.replicas}
+        return one in sessions and sessions[one] == sessions.get(other)
 
     def new_process(self, name: str) -> Process:
         rate = 1 + self.random.uniform(-self.drift, self.drift)
@@ -101,6 +139,19 @@ class SimulatedCluster:
         replica = Replica(self, f"replica-{len(self.replicas)}")
         self.replicas.append(replica)
         return replica
+
+    def add_rival(self) -> SimulatedCluster:
+        """Start another cluster on another machine; its replicas are among those of this one."""
+        self.history.leader = self.history.leader or self.session
+        self.rival = rival = copy.copy(self)
+        rival.session, rival.machine, rival.actors = f"{self.session}-rival", "another", {}
+        for _ in range(2):
+            rival.add_replica()
+        return rival
+
+    def has_ended(self, process: str) -> bool:
+        """Return whether Ray or the machine knows that a process of an actor has ended."""
+        return process.startswith(self.machine) and process in self.known_ended
 
     def actor_of(self, partition: Partition) -> Actor:
         self.partitions[partition] = None
@@ -136,42 +187,119 @@ class SimulatedCluster:
         Args:
             first: earlier attempts at the same step.
         """
-        loop, history = self.loop, self.history
-        request = Request(len(history.requests) + 1, key, replica.name, loop.now, request_id)
-        history.requests.append(request)
+        loop = self.loop
+        request = self._new_request(replica, key, request_id)
         if self.network.cuts and replica.name in self._cut_off:
             self.reached["a request was sent to a replica that was cut off"] += 1
-
-        def ended(response: asyncio.Future[StepResult]) -> None:
-            request.ended = loop.now
-            if response.cancelled():
-                request.outcome = Outcome.CANCELLED
-            elif (error := response.exception()) is None:
-                (request.state,), request.step = response.result()
-                request.outcome = Outcome.RESPONDED
-            else:
-                request.error = repr(error)
-                unknown = isinstance(error, OutcomeUnknownError)
-                request.outcome = Outcome.UNKNOWN if unknown else Outcome.REFUSED
-                if not isinstance(error, StateError):
-                    history.defects.append(f"{request} failed with {error!r}")
 
         def arrive() -> None:
             if replica.closed:
                 request.outcome, request.ended = Outcome.REFUSED, loop.now
                 return
-            number = first[0].number if first else request.number
-            response: asyncio.Future[StepResult]
+            batcher = replica.batcher_of(key.run)
+            responds = first[0] if first else request
+            response: asyncio.Future[Any]
             if request.number % 2:  # the ways of single requests and of rows meet
-                response = loop.create_task(_make_row(replica.batcher, key, number, request_id))
+                response = self._ask_in_rows(batcher, [request], [responds])
             else:
-                response = replica.batcher.submit(key, number, request_id=request_id)
-            response.add_done_callback(ended, context=loop.environment.context.copy())
+                response = self._ask(batcher, request, responds)
             if cancel_after_s is not None:
                 loop.call_later(cancel_after_s, response.cancel)
 
         loop.post(replica.process, self.network.delay(), arrive)
         return request
+
+    def send_batch(
+        self, replica: Replica, key: Key, request_ids: Sequence[str], first: Sequence[Request] = ()
+    ) -> list[Request]:
+        """Send one batch of steps of a state.
+
+        Args:
+            first: the earlier attempt at the same steps.
+        """
+        requests = [self._new_request(replica, key, each) for each in request_ids]
+
+        def arrive() -> None:
+            batcher = replica.batcher_of(key.run)
+            if replica.closed:
+                for each in requests:
+                    each.outcome, each.ended = Outcome.REFUSED, self.loop.now
+            else:
+                self._ask_in_rows(batcher, requests, first or requests)
+
+        self.loop.post(replica.process, self.network.delay(), arrive)
+        return requests
+
+    def _new_request(self, replica: Replica, key: Key, request_id: str | None) -> Request:
+        requests = self.history.requests
+        request = Request(len(requests) + 1, key, replica.name, self.loop.now, request_id)
+        requests.append(request)
+        return request
+
+    def _ask(self, batcher: Batcher, request: Request, first: Request) -> asyncio.Future[Any]:
+        """Queue a request; the history records how it ends."""
+        key, response = request.key, self.loop.create_future()
+        of_policy = key.in_namespace(batcher._namespace)
+        asked = BatchedRequest(
+            of_policy, key.entity, first.number, response, inf, request.request_id
+        )
+        request.key = of_policy
+        batcher.enqueue(asked)
+
+        def ended(response: asyncio.Future[StepResult]) -> None:
+            if response.cancelled():
+                request.ended, request.outcome = self.loop.now, Outcome.CANCELLED
+            else:
+                self._end(request, asked.key, response.exception() or response.result())
+
+        response.add_done_callback(ended, context=self.loop.environment.context.copy())
+        return response
+
+    def _ask_in_rows(
+        self, batcher: Batcher, requests: Sequence[Request], first: Sequence[Request]
+    ) -> asyncio.Task[None]:
+        """Submit rows together; the history records how each ends."""
+        outcomes = RowOutcomes(len(requests))
+        keys, numbers = [each.key for each in requests], Numbers(each.number for each in first)
+        ids = [each.request_id for each in requests]
+        rows = _WatchedRows(keys, numbers, inf, ids, [""] * len(ids))
+        for request in requests:
+            request.key = request.key.in_namespace(batcher._namespace)
+        batcher.submit_rows(rows, range(len(ids)), outcomes)
+
+        async def wait() -> None:
+            try:
+                results = await outcomes.all()
+            except asyncio.CancelledError:
+                outcomes.cancel()
+                for request in requests:
+                    request.ended, request.outcome = self.loop.now, Outcome.CANCELLED
+                raise
+            for row, (request, result) in enumerate(zip(requests, results, strict=True)):
+                queued = rows.queued.get(row)
+                self._end(request, queued.key if queued else request.key, result)
+
+        return self.loop.create_task(wait())
+
+    def _end(self, request: Request, key: Key, result: StepResult | BaseException) -> None:
+        """Record how a request ended.
+
+        Args:
+            key: of the state, with the namespace of the policy that has answered.
+        """
+        request.ended = self.loop.now
+        if request.key != key:
+            self.reached["a canary left a step to the policy in service"] += 1
+        request.key = key
+        if isinstance(result, StepResult):
+            (request.state,), request.step = result
+            request.outcome = Outcome.RESPONDED
+            return
+        request.error = repr(result)
+        unknown = isinstance(result, OutcomeUnknownError)
+        request.outcome = Outcome.UNKNOWN if unknown else Outcome.REFUSED
+        if not isinstance(result, StateError):
+            self.history.defects.append(f"{request} failed with {result!r}")
 
     def reset(self, replica: Replica, run: str) -> ResetCall:
         call = ResetCall(run, self.loop.now)
@@ -270,17 +398,38 @@ class SimulatedCluster:
         if self.options.commits_reach_store:
             self.history.store(number, self.loop.now)
 
+    def _note_record(self, row: str, before: bytes, after: bytes) -> None:
+        """Check that no cluster succeeds another one that has shown that it is alive."""
+        if not row.startswith("seat/"):
+            return
+        earlier, later = LeadershipRecord.unpack(before), LeadershipRecord.unpack(after)
+        silent_s = self.loop.now - self._written_at.get(row, 0.0)
+        is_other = earlier.session not in ("", later.session)
+        ended = earlier.process in self.known_ended
+        if is_other and not ended and silent_s < SILENT_LEASES * self.options.lease_s:
+            text = f"{later.session} succeeded {earlier.session} after a silence of {silent_s} s"
+            self.history.defects.append(text)
+        self._written_at[row] = self.loop.now
+
     def _note_loss(self, source: str, target: str) -> None:
         fault = Fault("message lost", link(source, target), self.loop.now, self.loop.now)
         self.history.faults.append(fault)
 
-    def note_takeover(self, partition: Partition) -> None:
+    def note_takeover(self, partition: Partition, session: str) -> None:
         """Record that a term begins with what is in the store now."""
+        if self.history.leader not in ("", session):
+            self.history.restarts.append(self.loop.now)
+            self.reached["a cluster succeeded another one"] += 1
+        if self.history.leader:
+            self.history.leader = session
         known = {
             key: [(each.name, number) for each in self.replicas for number in each.numbers_of(key)]
             for key in dict.fromkeys(request.key for request in self.history.requests)
             if partition.has(key)
         }
+        rolled_back = any(each.kind == "rolled back" for each in self.history.faults)
+        if rolled_back and not any(each.knows_lost_writes(partition) for each in self._connected):
+            self.history.forgotten.append(self.loop.now)
         takeover = Takeover(partition.shard, partition.shards, self.loop.now, known)
         self.history.takeovers.append(takeover)
 
@@ -294,19 +443,27 @@ class SimulatedCluster:
             self.history.faults.append(fault)
 
     @property
+    def _connected(self) -> list[Replica]:
+        return [
+            each
+            for each in self.serving
+            if not each.process.stalled and each.name not in self._cut_off
+        ]
+
+    @property
     def _cut_off(self) -> set[str]:
         return {name for pair, n in self.network.cuts.items() if n > 0 for name in pair}
 
 
-async def _make_row(batcher: Batcher, key: Key, number: int, request_id: str | None) -> StepResult:
-    outcomes = RowOutcomes(1)
-    rows = Rows([key], Numbers([number]), inf, [request_id], [""])
-    batcher.submit_rows(rows, [0], outcomes)
-    try:
-        (outcome,) = await outcomes.all()
-    except asyncio.CancelledError:
-        outcomes.cancel()
-        raise
-    if isinstance(outcome, Exception):
-        raise outcome
-    return outcome
+class _WatchedRows(Rows):
+    """Rows that keep the requests which they become, as a fallback changes their keys."""
+
+    queued: dict[int, BatchedRequest]
+
+    def __init__(self, *columns: Any) -> None:
+        super().__init__(*columns)
+        object.__setattr__(self, "queued", {})
+
+    def request(self, row: int, key: Key, outcomes: RowOutcomes) -> BatchedRequest:
+        self.queued[row] = super().request(row, key, outcomes)
+        return self.queued[row]

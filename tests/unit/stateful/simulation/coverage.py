@@ -17,8 +17,12 @@ EXPECTED = (
     "a run was forked",
     "responses on both sides of a cut",
     "a request was sent to a replica that was cut off",
-    "a replica stalled for longer than its lease, with responses before and after",
-    "an actor stalled for longer than its leader lease",
+    "a replica stalled beyond its lease, with responses before and after",
+    "a replica suspended beyond its lease, with responses before and after",
+    "a replica paused beyond its lease, with responses before and after",
+    "an actor stalled beyond its leader lease",
+    "an actor suspended beyond its leader lease",
+    "an actor paused beyond its leader lease",
     "two processes at once",
     "a state actor moved",
     "a claim in parts",
@@ -28,9 +32,17 @@ EXPECTED = (
     "a replica closed without a confirmation",
     "a change of layout with states",
     "everything restarted with states",
+    "everything restarted with other options",
+    "two clusters with one store",
+    "a cluster succeeded another one",
+    "the policy of runs changed",
+    "a canary left a step to the policy in service",
+    "the store was rolled back",
+    "an operator accepted a store that was rolled back",
     "a run expired",
     "a repeated request was answered from a receipt",
     "a repeated request was answered by another replica",
+    "a batch of as many steps as a state keeps keys was repeated",
     "a request was cancelled",
     "a message was lost",
     "a message was repeated",
@@ -72,14 +84,13 @@ def _situations(cluster: SimulatedCluster) -> Iterator[str]:
 
 def _around(fault: Fault, responded: list[Request]) -> Iterator[str]:
     during = [each for each in responded if each.ended and fault.begin < each.ended < fault.end]
-    if fault.kind == "stalled" and fault.end - fault.begin > OPTIONS.lease_s:
+    if fault.is_standstill and fault.end - fault.begin > OPTIONS.lease_s:
         mine = [each for each in responded if each.replica == fault.target]
+        before = [each for each in mine if each.ended and each.ended < fault.begin]
         if fault.target.startswith("actor/"):
-            yield "an actor stalled for longer than its leader lease"
-        elif any(each.ended and each.ended < fault.begin for each in mine) and any(
-            each.sent > fault.end for each in mine
-        ):
-            yield "a replica stalled for longer than its lease, with responses before and after"
+            yield f"an actor {fault.kind} beyond its leader lease"
+        elif before and any(each.sent > fault.end for each in mine):
+            yield f"a replica {fault.kind} beyond its lease, with responses before and after"
     if fault.kind == "cut" and "replica" in fault.target:
         sides = {each.replica in fault.target.split("|") for each in during}
         if len(sides) == 2:

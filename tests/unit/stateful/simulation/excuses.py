@@ -52,6 +52,7 @@ class Excuses:
         for excuse in (
             self._was_reset,
             self._has_expired,
+            self._was_rolled_back,
             self._all_restarted,
             self._was_not_committed,
             self._both_died,
@@ -80,7 +81,8 @@ class Excuses:
 
     def _has_expired(self, lost: Lost) -> str | None:
         """Excuse what one authority removes, as it saw no step of the run for its time to live."""
-        ttl_s = self._options.run_ttl_s
+        begin, end = lost.step.at, lost.witness.at
+        ttl_s = min(each.run_ttl_s for each in self._cluster.options_between(begin, end))
         shards = set(self._history.shards_of.values())
         keys = {request.number: request.key for request in self._history.requests}
         mates = {
@@ -89,7 +91,6 @@ class Excuses:
             if key.run == lost.key.run
             and all(shard_of(key, n) == shard_of(lost.key, n) for n in shards)
         }
-        begin, end = lost.step.at, lost.witness.at
         commits = [
             step.received_at
             for step in self._history.steps
@@ -102,22 +103,51 @@ class Excuses:
 
     # Faults
 
+    def is_void_after_pause(self, key: Key, step: Step) -> bool:
+        """Return whether a replica made a step with a lease that had expired without its clocks.
+
+        No code can notice that at once. But its commit is refused, and then the replica knows.
+        """
+        waits = self._cluster.options_of(step.replica).responses_wait
+        if waits or step.committed_at is not None:
+            return False
+        longest_s = self._options.lease_s * 1.1
+        for fault in self._history.faults:
+            its_own = fault.kind == "paused" and fault.target == step.replica
+            if its_own and fault.end <= step.at <= fault.end + longest_s:
+                self.used["void: the replica was paused, and so were its clocks"] += 1
+                self._uncommitted.append(Lost(key, step, step))
+                return True
+        return False
+
     def _all_restarted(self, lost: Lost) -> str | None:
         for at in self._history.restarts:
             if not lost.step.at <= at <= lost.witness.at:
                 continue
-            if not self._options.restore_after_restart:
+            (options,) = self._cluster.options_between(at, at)
+            if not options.restore_after_restart:
                 return "everything restarted"
             if lost.step.committed_at is None:
-                waits = self._options.responses_wait
+                waits = self._cluster.options_of(lost.step.replica).responses_wait
                 return None if waits else "everything restarted, not committed"
             if self._missing_in_store(lost, at):
                 return "everything restarted, not in the store"
         return None
 
+    def _was_rolled_back(self, lost: Lost) -> str | None:
+        """Excuse what an operator gave up, or what no living process knew any more."""
+        for at in self._history.accepted:
+            if lost.step.at <= at <= lost.witness.at:
+                return "the store was rolled back, and accepted"
+        for at in self._history.forgotten:
+            if lost.step.at <= at <= lost.witness.at:
+                return "the store was rolled back, and no process remembered"
+        return None
+
     def _was_not_committed(self, lost: Lost) -> str | None:
         """Excuse an uncommitted step of a replica that died, or that could not keep its lease."""
-        if self._options.responses_wait or lost.step.committed_at is not None:
+        waits = self._cluster.options_of(lost.step.replica).responses_wait
+        if waits or lost.step.committed_at is not None:
             return None
         fault = self._fault_of_replica(lost.step.replica, lost, lost.step.at, lost.witness.at)
         fault = fault or self._fault_of_authority(lost)
@@ -132,7 +162,8 @@ class Excuses:
         since = begin - self._options.lease_s * 1.1
         faults = [fault for fault in self._history.faults if fault.overlaps(since, end)]
         for fault in faults:
-            if fault.target == replica and fault.kind in ("dead", "closed", "stalled"):
+            ended = fault.kind in ("dead", "closed")
+            if fault.target == replica and (ended or fault.is_standstill):
                 return f"the replica {fault.kind}"
             if fault.target in links and fault.kind == "cut":
                 return fault.kind
@@ -147,8 +178,8 @@ class Excuses:
         actors = self._actors_of(lost.key)
         for fault in self._history.faults:
             if fault.target in actors and fault.overlaps(begin - self._options.lease_s * 1.1, end):
-                if fault.kind == "stalled":
-                    return "the authority stalled"
+                if fault.is_standstill:
+                    return f"the authority {fault.kind}"
                 if fault.kind == "two processes":
                     return "Ray led the replica to another process"
         near = [each for each in self._history.faults if each.overlaps(begin - NOTICED_S, end)]
@@ -205,23 +236,25 @@ class Excuses:
             return False
         since = lost.step.committed_at
         assert since is not None
-        if self._options.commits_reach_store:
+        if self._cluster.options_of(lost.step.replica).commits_reach_store:
             raise Violation(f"{lost.step} was committed at {since} without a snapshot")
-        if self._snapshot_is_late(lost.key, since, at):
+        period_s = self._cluster.options_of(lost.step.replica).snapshot_period_s
+        if self._snapshot_is_late(lost.key, since, at, period_s):
             raise Violation(f"{lost.step} was committed at {since}, and has no snapshot at {at}")
         return True
 
-    def _snapshot_is_late(self, key: Key, since: float, until: float) -> bool:
+    def _snapshot_is_late(self, key: Key, since: float, until: float, period_s: float) -> bool:
         actors = set(self._actors_of(key))
         store = {link(actor, STORE) for actor in actors} | {STORE}
         committed = since
         for fault in self._history.faults:
-            if fault.target in store and fault.overlaps(committed - 0.3, until):
+            is_outage = fault.target in store and fault.kind != "rolled back"
+            if is_outage and fault.overlaps(committed - 0.3, until):
                 since = max(since, fault.end + HANGING_S.get(fault.kind, 0.0))
             if fault.target in actors and fault.end >= committed:  # no process could write it then
                 until = min(until, fault.begin)
         slack_s = SNAPSHOT_SLACK_S + 4 * self._cluster.slowest_message_s
-        return until - since > self._options.snapshot_period_s * 1.1 + slack_s
+        return until - since > period_s * 1.1 + slack_s
 
     # The bound
 
@@ -231,11 +264,20 @@ class Excuses:
         for lost in self._uncommitted:
             responded = self._responded_at(lost.step)
             oldest = min(each.step.at for each in self._uncommitted if self._goes_with(each, lost))
-            if responded - oldest > bound_s:
+            waited_s = responded - oldest - self._paused_s(lost.step.replica, oldest, responded)
+            if waited_s > bound_s:
                 raise Violation(
-                    f"{lost.step} was answered {responded - oldest:.4f} s after the oldest step "
+                    f"{lost.step} was answered {waited_s:.4f} s after the oldest step "
                     f"that was lost with it; {lost.witness} does not continue from it"
                 )
+
+    def _paused_s(self, replica: str, begin: float, end: float) -> float:
+        """Return for how long no clock of a replica went on."""
+        return sum(
+            min(fault.end, end) - max(fault.begin, begin)
+            for fault in self._history.faults
+            if fault.kind == "paused" and fault.target == replica and fault.overlaps(begin, end)
+        )
 
     def _goes_with(self, other: Lost, lost: Lost) -> bool:
         """Return whether another step waited for its commit when a lost one was answered."""

@@ -6,7 +6,7 @@ import contextlib
 import gc
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from deployments.stateful.protocol import StateError
@@ -41,9 +41,10 @@ class Result:
     def __str__(self) -> str:
         """Return the violation, and how to repeat it."""
         mode, seed = self.schedule.mode, self.schedule.seed
+        named = "".join(f" --fault {name!r}" for name in self.schedule.named)
         return (
             f"{self.violation}\n{self.schedule}\n"
-            f"Repeat it: python -m {__package__} --mode {mode} --seed {seed} --shrink"
+            f"Repeat it: python -m {__package__} --mode {mode} --seed {seed}{named} --shrink"
         )
 
 
@@ -71,11 +72,11 @@ def run(schedule: Schedule) -> Result:
     return result
 
 
-def explore(mode: str, seeds: Iterator[int]) -> Iterator[Result]:
-    """Run the schedules of some seeds."""
+def explore(mode: str, seeds: Iterator[int], named: Sequence[str] = ()) -> Iterator[Result]:
+    """Run the schedules of some seeds, with the named kinds of faults."""
     with a_tenth_as_long(), without_logs():
         for seed in seeds:
-            yield run(draw(seed, mode))
+            yield run(draw(seed, mode, named))
 
 
 def fresh_seeds() -> Iterator[int]:

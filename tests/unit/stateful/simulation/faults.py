@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from math import inf
 
+from deployments.stateful.rolled_back import ROLLED_BACK_ROW
 from tests.unit.stateful.simulation.actors import Actor
 from tests.unit.stateful.simulation.cluster import SimulatedCluster
 from tests.unit.stateful.simulation.history import Fault
@@ -71,6 +72,25 @@ class Faults:
     def stall_replica(self, replica: Replica, for_s: float = inf) -> None:
         self._stall(replica.process, replica.name, for_s)
 
+    def suspend_replica(
+        self, replica: Replica, for_s: float = inf, lease_clock_stops: bool = False
+    ) -> None:
+        """Suspend the machine of a replica, or pause it so that no clock goes on."""
+        self._suspend(replica.process, replica.name, for_s, lease_clock_stops)
+
+    def suspend_actor(
+        self, actor: Actor, for_s: float = inf, lease_clock_stops: bool = False
+    ) -> None:
+        if actor.current is not None and not actor.current.runtime.stalled:
+            self._suspend(actor.current.runtime, actor.node, for_s, lease_clock_stops)
+
+    def _suspend(
+        self, process: Process, target: str, for_s: float, lease_clock_stops: bool
+    ) -> None:
+        process.suspend(lease_clock_stops)
+        kind = "paused" if lease_clock_stops else "suspended"
+        self._begin(kind, target, for_s, lambda: process.resume(self._cluster.random))
+
     def _stall(self, process: Process, target: str, for_s: float) -> None:
         process.stall()
         self._begin("stalled", target, for_s, lambda: process.resume(self._cluster.random))
@@ -109,15 +129,35 @@ class Faults:
     def restart_everything(self) -> None:
         """End every process; the next ones belong to another start of the cluster."""
         cluster = self._cluster
-        cluster.history.restarts.append(cluster.loop.now)
+        if not cluster.history.leader:  # otherwise, the next cluster may be another one
+            cluster.history.restarts.append(cluster.loop.now)
         for replica in cluster.replicas:
-            if not replica.dead:
+            if not replica.dead and replica.session == cluster.session:
                 self.kill_replica(replica, 0.0)
         for actor in cluster.actors.values():
+            self._begin("dead", actor.node)
             for process in list(actor.processes):
                 actor.end(process, restart=False)
-        cluster.actors.clear()
+        cluster.actors = {}
         cluster.session += "'"
+
+    def end_rival(self) -> None:
+        """End every process of the other cluster."""
+        if (rival := self._cluster.rival) is not None:
+            self._cluster.rival = None
+            Faults(rival).restart_everything()
+
+    def end_in_favour_of_rival(self) -> None:
+        """End every process of this cluster; the other one takes its place."""
+        cluster = self._cluster
+        self.restart_everything()
+        rival, cluster.rival = cluster.rival, None
+        assert rival is not None
+        cluster.session, cluster.machine, cluster.actors = (
+            rival.session,
+            rival.machine,
+            rival.actors,
+        )
 
     # Links
 
@@ -178,6 +218,13 @@ class Faults:
         """Drop the calls under way, and serve again after a while."""
         self._cluster.store.starts += 1
         self.stop_store(for_s)
+
+    def roll_back_store(self, lost_s: float) -> None:
+        """Restore the store as it was, as a failover does that loses writes."""
+        store, loop = self._cluster.store, self._cluster.loop
+        if ROLLED_BACK_ROW not in store.rows and store.roll_back(loop.now - lost_s):
+            self._cluster.reached["the store was rolled back"] += 1
+            self._begin("rolled back", STORE)
 
     def slow_store(self, slow_s: float, for_s: float = inf) -> None:
         self._change("slow", STORE, self._cluster.store, for_s, slow_s=slow_s)

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deployments.stateful.protocol import Key, Output
+from deployments.stateful.protocol import Key, Output, StateError
 from deployments.stateful.replica.held_states import Array
 
+REFUSED_BY_CANARY = 5  # one of so many steps
 INITIAL = 0
 """The number of every initial state."""
 
@@ -31,6 +32,7 @@ class Step:
         committed_at: when the authority had committed it.
         only_in_store: whether no response has confirmed that yet.
         refused_at: when its replica learned that it is void.
+        policy: that made it.
     """
 
     number: int
@@ -44,6 +46,7 @@ class Step:
     committed_at: float | None = None
     only_in_store: bool = False
     refused_at: float | None = None
+    policy: str = ""
 
 
 class Outcome(Enum):
@@ -68,6 +71,11 @@ class Request:
     state: int = INITIAL
     step: int = 0
     error: str = ""
+
+    @property
+    def junction(self) -> Key:
+        """The key without the namespace of the policy."""
+        return Key(self.key.run, self.key.entity.partition("@")[0])
 
 
 @dataclass(slots=True, eq=False)
@@ -95,6 +103,11 @@ class Fault:
     begin: float
     end: float = inf
 
+    @property
+    def is_standstill(self) -> bool:
+        """Whether none of the process' code runs."""
+        return self.kind in ("stalled", "suspended", "paused")
+
     def overlaps(self, begin: float, end: float) -> bool:
         return self.begin <= end and self.end >= begin
 
@@ -121,7 +134,11 @@ class History:
         unsettled: numbers of the states that were claimed, and lost to another claim.
         snapshots: by key, the times of writes to the store, and the numbers of the states.
         sessions: by replica, when it opened them.
-        restarts: of everything.
+        accepted: when an operator accepted a store that was rolled back.
+        forgotten: when a term began from a store that was rolled back, and no replica that reached
+            it knew of the lost writes.
+        restarts: of everything, or takeovers by another cluster.
+        leader: session of the latest term, once there is more than one cluster.
         defects: errors that no code handled.
         shards_of: by replica, the number of shards in its layout.
     """
@@ -135,6 +152,9 @@ class History:
     snapshots: dict[Key, list[tuple[float, int]]] = field(default_factory=dict)
     sessions: dict[str, list[float]] = field(default_factory=dict)
     restarts: list[float] = field(default_factory=list)
+    accepted: list[float] = field(default_factory=list)
+    forgotten: list[float] = field(default_factory=list)
+    leader: str = ""
     defects: list[str] = field(default_factory=list)
     shards_of: dict[str, int] = field(default_factory=dict)
 
@@ -223,11 +243,22 @@ FORMS = (GRU, LSTM, COUNTER)
 
 
 class LineageModel:
-    """A model that numbers its steps; the output is the number of the new state."""
+    """A model that numbers its steps; the output is the number of the new state.
+
+    Args:
+        policy: its name, which is the namespace of its states; "" for the one in service.
+            Any other, a canary, refuses some steps.
+    """
 
     def __init__(
-        self, history: History, replica: str, form: StateForm, now: Callable[[], float]
+        self,
+        history: History,
+        replica: str,
+        form: StateForm,
+        now: Callable[[], float],
+        policy: str = "",
     ) -> None:
+        self._policy = policy
         self._history = history
         self._replica = replica
         self._form = form
@@ -236,15 +267,22 @@ class LineageModel:
     def initial_state(self, key: Key) -> Array:
         return self._form.initial()
 
-    def step(self, inputs: Sequence[int], states: Array) -> tuple[list[Output], Array]:
+    def step(self, inputs: Sequence[int], states: Array) -> tuple[list[Output | StateError], Array]:
         new = np.zeros_like(states)
         steps = self._history.steps
+        outputs: list[Output | StateError] = []
         for row, request in enumerate(inputs):
+            if self._policy and request % REFUSED_BY_CANARY == 0:
+                outputs.append(StateError("the canary refuses this step"))
+                continue
             number, parent = len(steps) + 1, int(states[row].flat[0])
             root, depth = number, 1
             if parent:
                 before = self._history.step(parent)
                 root, depth = before.root, before.depth + 1
-            steps.append(Step(number, request, parent, root, depth, self._replica, self._now()))
+            step = Step(number, request, parent, root, depth, self._replica, self._now())
+            step.policy = self._policy
+            steps.append(step)
+            outputs.append((number,))
             new[row].flat[0] = number
-        return [(int(state.flat[0]),) for state in new], new
+        return outputs, new

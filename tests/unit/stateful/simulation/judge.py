@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
+from math import inf
 
 from deployments.stateful.protocol import Key
 from tests.unit.stateful.simulation.cluster import SimulatedCluster
 from tests.unit.stateful.simulation.excuses import Excuses, Lost, Violation
 from tests.unit.stateful.simulation.history import Outcome, Request, ResetCall, Step
+from tests.unit.stateful.simulation.times import MOST_KEYS
 
 SLACK_S = 0.05
 
@@ -41,6 +43,9 @@ class Judge:
         for request, n in Counter(step.request for step in self._history.steps).items():
             if n > 1 and self._requests[request].request_id is None:
                 raise Violation(f"{self._requests[request]} was stepped {n} times")
+        for step in self._history.steps:
+            if step.parent and self._history.step(step.parent).policy != step.policy:
+                raise Violation(f"{step} continues from a state of another policy")
         self._judge_deadlines()
         responded: dict[Key, list[Request]] = defaultdict(list)
         for each in self._history.requests:
@@ -60,16 +65,21 @@ class Judge:
         own = request is first or (
             request.request_id is not None and request.request_id == first.request_id
         )
-        if not own or request.key != first.key:
+        if not own or request.junction != first.junction:
             raise Violation(f"{request} was answered with the step of {first}")
         if request.step != step.depth:
             raise Violation(f"{request} is number {step.depth} since the initial state")
         committed_at, ended = step.committed_at, request.ended or 0.0
-        if self._cluster.options.responses_wait and (committed_at is None or committed_at > ended):
+        waits = self._cluster.options_of(step.replica).responses_wait
+        if waits and (committed_at is None or committed_at > ended):
             raise Violation(f"{request} was answered without a commit")
-        for restart in self._history.restarts:
-            before = self._history.step(step.root).at < restart < step.at
-            if before and not self._cluster.options.restore_after_restart:
+        root = self._history.step(step.root)
+        if self._cluster.are_of_one_start(root.replica, step.replica):
+            return  # another cluster had the states meanwhile, and has ended
+        for restart, following in pairwise([*self._history.restarts, inf]):
+            (options,) = self._cluster.options_between(restart, restart)
+            acted = any(restart < each.at < following for each in self._history.steps)
+            if root.at < restart < step.at and acted and not options.restore_after_restart:
                 raise Violation(f"{request} continues from before the restart at {restart}")
 
     def _judge_line(self, key: Key, requests: Sequence[Request]) -> None:
@@ -78,6 +88,8 @@ class Judge:
         on_line: set[int] = set()
         for number in sorted({each.state for each in requests}):
             newest = self._history.step(number)
+            if self._excuses.is_void_after_pause(key, newest):
+                continue
             meeting = 0
             for step in self._history.line(number):
                 if step.number in on_line:
@@ -105,6 +117,9 @@ class Judge:
         root = self._history.step(step.root)
         for reset in self._history.resets:
             over = reset.done is not None and reset.done <= step.at
+            lost_at = (*self._history.accepted, *self._history.forgotten)
+            if over and any(reset.sent <= at <= step.at for at in lost_at):
+                continue  # the store may have lost it
             if not over or reset.run != key.run or root.at >= reset.sent:
                 continue
             if not self._continues_from_write(key, step, reset):
@@ -129,8 +144,17 @@ class Judge:
                     by_id[request_id].add(step.number)
         for request_id, numbers in by_id.items():
             for one, other in combinations(sorted(numbers), 2):
-                if self._history.descends(other, one):
+                if self._history.descends(other, one) and self._keeps_key(one, other):
                     raise Violation(f"{request_id} was stepped twice: states {one} and {other}")
+
+    def _keeps_key(self, one: int, other: int) -> bool:
+        """Return whether a state before another one still has the key of an earlier step."""
+        keys = 0
+        for step in self._history.line(self._history.step(other).parent):
+            keys += self._requests[step.request].request_id is not None
+            if step.number == one:
+                return keys <= MOST_KEYS
+        return False
 
     def _judge_deadlines(self) -> None:
         options = self._cluster.options
@@ -142,7 +166,7 @@ class Judge:
             stalled_s = sum(
                 min(fault.end, end) - max(fault.begin, request.sent)
                 for fault in self._history.faults
-                if fault.kind == "stalled"
+                if fault.is_standstill
                 and fault.target == request.replica
                 and fault.overlaps(request.sent, end)
             )

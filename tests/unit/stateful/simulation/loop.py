@@ -30,6 +30,9 @@ class Process:
         rate: seconds of its clock in a true second.
         ahead_s: what its clock shows at the start.
         asleep_s: by how much its lease clock differs, because the machine was suspended.
+
+    Attributes:
+        stopped_s: true time for which its clock has stood still so far.
     """
 
     def __init__(
@@ -44,11 +47,14 @@ class Process:
         self.rate = rate
         self.stalled = False
         self.dead = False
+        self.stopped_s = 0.0
         self.backlog: list[_Handle] = []
         self._ahead_s = ahead_s
         self._asleep_s = asleep_s
+        self._clock_stopped_at: float | None = None
+        self._lease_clock_stops = False
         self._loop = loop
-        loop._processes.append(self)
+        loop.processes.append(self)
         self.context = copy_context()
         self.context.run(_PROCESS.set, self)
 
@@ -64,14 +70,31 @@ class Process:
     def stall(self) -> None:
         self.stalled = True
 
+    def suspend(self, lease_clock_stops: bool) -> None:
+        """Stall together with the machine, whose clock stops; its lease clock may go on."""
+        self.stall()
+        self._clock_stopped_at = self._loop.now
+        self._lease_clock_stops = lease_clock_stops
+
     def resume(self, order: random.Random) -> None:
         """Run what is due: messages first or timers first, as real loops may."""
         if self.stalled and not self.dead:
             self.stalled = False
+            self._start_clock()
             timers_first = order.random() < 0.5
             self.backlog.sort(key=lambda handle: handle.timed != timers_first)
             self._loop.resume_with(self.backlog)
             self.backlog = []
+
+    def _start_clock(self) -> None:
+        if self._clock_stopped_at is None:
+            return
+        stopped_s = self._loop.now - self._clock_stopped_at
+        self._clock_stopped_at = None
+        self.stopped_s += stopped_s
+        self._ahead_s -= stopped_s * self.rate
+        if not self._lease_clock_stops:
+            self._asleep_s += stopped_s * self.rate
 
     def die(self) -> None:
         self.dead = True
@@ -82,7 +105,16 @@ class Process:
 
 
 class _Handle:
-    __slots__ = ("_cancelled", "args", "callback", "context", "process", "timed", "when")
+    __slots__ = (
+        "_cancelled",
+        "args",
+        "callback",
+        "context",
+        "process",
+        "stopped_s",
+        "timed",
+        "when",
+    )
 
     def __init__(
         self,
@@ -95,6 +127,7 @@ class _Handle:
     ) -> None:
         self.callback, self.args, self.context = callback, args, context
         self.process, self.when, self.timed = process, when, timed
+        self.stopped_s = process.stopped_s
         self._cancelled = False
 
     def cancel(self) -> None:
@@ -123,7 +156,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._n_timers = 0
         self._tasks: list[asyncio.Task[Any]] = []  # keeps those of dead processes from ending
         self._closing = False
-        self._processes: list[Process] = []
+        self.processes: list[Process] = []
         self.environment = self.current = Process(self, "environment")
 
     # What asyncio calls
@@ -178,9 +211,18 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         timed: bool,
     ) -> _Handle:
         handle = _Handle(callback, args, context, process, when, timed)
-        self._n_timers += 1
-        heapq.heappush(self._timers, (when, self._n_timers, handle))
+        self._push(handle)
         return handle
+
+    def _postpone(self, handle: _Handle) -> None:
+        """Let a timer wait for as long as the clock of its process has stood still."""
+        handle.when += handle.process.stopped_s - handle.stopped_s
+        handle.stopped_s = handle.process.stopped_s
+        self._push(handle)
+
+    def _push(self, handle: _Handle) -> None:
+        self._n_timers += 1
+        heapq.heappush(self._timers, (handle.when, self._n_timers, handle))
 
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)
@@ -251,6 +293,9 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         if (process.stalled or process.dead) and not self._closing:
             process.backlog.append(handle)
             return
+        if handle.timed and handle.stopped_s < process.stopped_s and not self._closing:
+            self._postpone(handle)
+            return
         self.callbacks += 1
         if self.callbacks > MOST_CALLBACKS:
             raise RuntimeError("a livelock")
@@ -267,7 +312,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._closing = True
         asyncio._set_running_loop(self)
         try:
-            for process in self._processes:
+            for process in self.processes:
                 self._ready.extend(process.backlog)
                 process.backlog.clear()
             while tasks := [task for task in self._tasks if not task.done()]:

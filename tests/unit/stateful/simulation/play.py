@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 
 from deployments.stateful.protocol import Key
-from tests.unit.stateful.simulation.actors import Actor
+from deployments.stateful.rolled_back import accept_rolled_back
+from tests.unit.stateful.simulation.actors import TABLE, Actor
 from tests.unit.stateful.simulation.cluster import KEYS, SimulatedCluster
 from tests.unit.stateful.simulation.faults import Faults
 from tests.unit.stateful.simulation.history import Request
 from tests.unit.stateful.simulation.loop import SimulatedLoop
 from tests.unit.stateful.simulation.network import RAY, STORE
 from tests.unit.stateful.simulation.replica import Replica
-from tests.unit.stateful.simulation.schedule import Action, Schedule
-from tests.unit.stateful.simulation.store import SLOWEST_S
+from tests.unit.stateful.simulation.schedule import MODES, Action, Schedule
+from tests.unit.stateful.simulation.store import SLOWEST_S, StoreClient
+from tests.unit.stateful.simulation.times import MOST_KEYS, OPTIONS
 
 RECOVERY_S = 0.9  # the time in which the service survives a single fault
 SETTLING_S = 2.4
 CHECK_PERIOD_S = 0.3
 LONGEST_START_S = 3.0
 NEVER_NOTICED = 0.1
+OTHER_TTL_S = 0.9
 BOTH, THERE, BACK = (True, True), (True, False), (False, True)
 
 
@@ -42,6 +45,7 @@ class Play:
         )
         self.last: list[Request] = []
         self._faults = Faults(self.cluster)
+        self._operators_store = StoreClient(self.cluster.store, self.cluster.network, "operator")
         self._repeated = 0
 
     async def run(self) -> SimulatedCluster:
@@ -61,6 +65,7 @@ class Play:
                 await asyncio.sleep(0.9)
         await asyncio.sleep(0.3)
         self._faults.heal()
+        self._faults.end_rival()
         await self._settle()
         await self._send_to_every_replica()
         return cluster
@@ -76,15 +81,17 @@ class Play:
                     self._faults.kill_replica(replica, 0.0)
                 if len([r for r in cluster.replicas if not r.dead and not r.closing]) < 2:
                     cluster.add_replica()
+            if await accept_rolled_back(self._operators_store, TABLE):
+                cluster.history.accepted.append(cluster.loop.now)
+                cluster.reached["an operator accepted a store that was rolled back"] += 1
             await asyncio.sleep(CHECK_PERIOD_S)
 
     def _to_replace(self) -> list[Replica]:
-        shards = self.cluster.options.shards
         return [
             replica
             for replica in self.cluster.replicas
             if not replica.dead and not replica.closing
-            if replica.options.shards != shards or replica.is_dismissed
+            if replica.options is not self.cluster.options or replica.is_dismissed
         ]
 
     async def _send_to_every_replica(self) -> None:
@@ -144,6 +151,23 @@ class Play:
 
         send(0)
 
+    def _batch(self, action: Action) -> None:
+        """Send as many steps of a state as it keeps keys, and repeat the batch."""
+        cluster = self.cluster
+        self._repeated += 1
+        request_ids = [f"batch-{self._repeated}-{n}" for n in range(MOST_KEYS)]
+        if (replica := self._any(action.b)) is not None:
+            first = cluster.send_batch(replica, self._key(action), request_ids)
+            cluster.loop.post(
+                cluster.loop.environment, action.amount, self._repeat_batch, action, first
+            )
+
+    def _repeat_batch(self, action: Action, first: list[Request]) -> None:
+        if (replica := self._any(action.b + action.a)) is not None:
+            request_ids = [str(each.request_id) for each in first]
+            self.cluster.send_batch(replica, self._key(action), request_ids, first)
+            self.cluster.reached["a batch of as many steps as a state keeps keys was repeated"] += 1
+
     def _reset(self, action: Action) -> None:
         if (replica := self._any(action.b)) is not None:
             self.cluster.reset(replica, self._key(action).run)
@@ -174,6 +198,14 @@ class Play:
         if (replica := self._running(action)) is not None:
             self._faults.stall_replica(replica, action.amount)
 
+    def _suspend_replica(self, action: Action) -> None:
+        if (replica := self._running(action)) is not None:
+            self._faults.suspend_replica(replica, action.amount)
+
+    def _pause_replica(self, action: Action) -> None:
+        if (replica := self._running(action)) is not None:
+            self._faults.suspend_replica(replica, action.amount, lease_clock_stops=True)
+
     def _cut_replica(self, action: Action) -> None:
         if (replica := self._running(action)) is not None:
             ways = (BOTH, BOTH, THERE, BACK)[action.b % 4]
@@ -186,6 +218,14 @@ class Play:
     def _stall_actor(self, action: Action) -> None:
         if (actor := self._actor(action)) is not None:
             self._faults.stall_actor(actor, action.amount)
+
+    def _suspend_actor(self, action: Action) -> None:
+        if (actor := self._actor(action)) is not None:
+            self._faults.suspend_actor(actor, action.amount)
+
+    def _pause_actor(self, action: Action) -> None:
+        if (actor := self._actor(action)) is not None:
+            self._faults.suspend_actor(actor, action.amount, lease_clock_stops=True)
 
     def _move_actor(self, action: Action) -> None:
         if (actor := self._actor(action)) is not None:
@@ -225,6 +265,9 @@ class Play:
     def _store_restarts(self, action: Action) -> None:
         if not self.cluster.store.down:
             self._faults.restart_store(min(action.amount, 0.1))
+
+    def _store_rolls_back(self, action: Action) -> None:
+        self._faults.roll_back_store(0.02 + action.amount)
 
     def _store_slow(self, action: Action) -> None:
         if not self.cluster.store.slow_s:
@@ -271,12 +314,13 @@ class Play:
             self.cluster.add_replica()
 
     def _change_layout(self, action: Action) -> None:
-        """Roll out another number of shards: start new replicas, then close the old ones."""
+        """Roll out other shards or another durability: start replicas, then close the old ones."""
         cluster = self.cluster
         shards = 1 + action.a % 3
-        if shards == cluster.options.shards:
+        durability = cluster.options.durability if action.b % 3 else MODES[action.b % len(MODES)]
+        if (shards, durability) == (cluster.options.shards, cluster.options.durability):
             return
-        cluster.options = cluster.options.model_copy(update={"shards": shards})
+        cluster.change_options(shards=shards, durability=durability)
         for replica in cluster.serving:
             cluster.loop.post(cluster.loop.environment, action.amount, self._close_if_old, replica)
         cluster.add_replica()
@@ -288,10 +332,42 @@ class Play:
         if replica.serves and not replica.closing and len(self.cluster.serving) > 1:
             replica.close()
 
+    def _change_policy(self, action: Action) -> None:
+        """Let a canary answer other runs; each replica adopts it at another time."""
+        cluster = self.cluster
+        cluster.canary_runs = (frozenset("a"), frozenset("ab"), frozenset())[action.a % 3]
+        for replica in cluster.replicas:
+            delay_s = cluster.random.random() * min(action.amount, 0.1)
+            cluster.loop.post(
+                replica.process, delay_s, setattr, replica, "canary_runs", cluster.canary_runs
+            )
+        if cluster.history.steps:
+            cluster.reached["the policy of runs changed"] += 1
+
+    def _restart_with_other_options(self, action: Action) -> None:
+        present = self.cluster.options
+        self.cluster.change_options(
+            durability=MODES[action.a % len(MODES)],
+            shards=1 + action.b % 3,
+            restore_after_restart=action.a % 3 > 0,
+            snapshot_period_s=OPTIONS.snapshot_period_s * (1 + action.b % 2),
+            run_ttl_s=present.run_ttl_s if action.a % 2 else OTHER_TTL_S,
+        )
+        self.cluster.reached["everything restarted with other options"] += 1
+        self._restart_all(action)
+
     def _restart_all(self, action: Action) -> None:
         cluster = self.cluster
         if cluster.history.steps:
             cluster.reached["everything restarted with states"] += 1
+        if cluster.rival is not None:
+            self._faults.end_in_favour_of_rival()
+            return
         self._faults.restart_everything()
         for _ in range(2):
             cluster.add_replica()
+
+    def _second_cluster(self, action: Action) -> None:
+        if self.cluster.rival is None:
+            self.cluster.add_rival()
+            self.cluster.reached["two clusters with one store"] += 1

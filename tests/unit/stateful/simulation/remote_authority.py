@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from deployments.stateful.protocol import (
+    NOTHING_SEEN,
     Authority,
     AuthorityUnavailableError,
     Claimed,
@@ -33,16 +34,19 @@ class RemoteAuthority(Authority):
 
     Attributes:
         left: the authority has confirmed the end of the session.
+        seen: the latest mark.
     """
 
     def __init__(self, cluster, actor: Actor, process: Process) -> None:
         self._cluster, self._actor, self._process = cluster, actor, process
         self._target: ActorProcess | None = None
         self.left = False
+        self.seen = NOTHING_SEEN
+        self.partition = actor.partition
 
     async def open_session(self, hello: Hello) -> OpenedSession:
         self._target = self._find()
-        opened: OpenedSession = await self._call("open_session", hello)
+        opened: OpenedSession = await self._call("open_session", replace(hello, seen=self.seen))
         return opened
 
     def _find(self) -> ActorProcess | None:
@@ -61,7 +65,8 @@ class RemoteAuthority(Authority):
         return claimed
 
     async def listen(self, session: int) -> list[Key]:
-        recalls: list[Key] = await self._call("listen", session)
+        recalls: list[Key]
+        recalls, self.seen = await self._call("poll", session)
         return recalls
 
     async def checkout(self, session: int, key: Key, call: int) -> Grant:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
-from deployments.stateful.layout import agree_on_layout
+from deployments.stateful.admission import Claimant, admit
+from deployments.stateful.authority.fenced_writer import LeadershipRecord
+from deployments.stateful.layout import Partition
 from deployments.stateful.protocol import (
     AuthorityUnavailableError,
     DismissedError,
@@ -14,11 +17,14 @@ from deployments.stateful.protocol import (
 from deployments.stateful.replica.batcher import Batcher
 from deployments.stateful.replica.engine import StatefulEngine
 from deployments.stateful.replica.leases import StateLeases
-from deployments.store import StoreUnavailable
+from deployments.stateful.rolled_back import StoreRolledBackError
 from tests.unit.stateful.simulation.actors import TABLE
 from tests.unit.stateful.simulation.history import LineageModel
 from tests.unit.stateful.simulation.remote_authority import RemoteAuthority
 from tests.unit.stateful.simulation.store import StoreClient
+
+CANARY = "canary"
+POLICIES = ("", CANARY)
 
 
 class Replica:
@@ -27,13 +33,16 @@ class Replica:
     Attributes:
         ready: it has its sessions, and requests are sent to it.
         closing, closed: it is being shut down, and has been.
+        canary_runs: that the canary answers here, which other replicas may not know yet.
     """
 
     def __init__(self, cluster, name: str) -> None:
         self.name = name
         self.process = cluster.new_process(name)
         self.options = cluster.options
+        self.session = cluster.session
         self.ready = self.closing = self.closed = False
+        self.canary_runs = cluster.canary_runs
         self.shards: list[StateLeases] = []
         self._authorities: list[RemoteAuthority] = []
         self._cluster = cluster
@@ -44,12 +53,18 @@ class Replica:
         store = StoreClient(cluster.store, cluster.network, self.name)
         while True:
             try:
-                layout = await agree_on_layout(store, TABLE, self.options, "test")
+                claimant = Claimant(self.session, "test")
+                layout = await admit(store, TABLE, claimant, self.options, self._has_ended)
                 break
-            except (StoreUnavailable, AuthorityUnavailableError):
+            except (AuthorityUnavailableError, StoreRolledBackError):
                 await asyncio.sleep(0.05)
         cluster.history.shards_of[self.name] = layout.shards
-        model = LineageModel(cluster.history, self.name, cluster.form, lambda: cluster.loop.now)
+        steppers = {
+            policy: LineageModel(
+                cluster.history, self.name, cluster.form, lambda: cluster.loop.now, policy
+            )
+            for policy in POLICIES
+        }
         for partition in layout.partitions:
             authority = RemoteAuthority(cluster, cluster.actor_of(partition), self.process)
             self._authorities.append(authority)
@@ -57,16 +72,25 @@ class Replica:
                 StateLeases(
                     authority,
                     self.name,
-                    model.initial_state,
+                    steppers[""].initial_state,
                     self.options,
                     partition.generation,
-                    clock=self.process.lease_clock,
                 )
             )
         self.engine = StatefulEngine(self.shards, self.options)
-        self.batcher = Batcher(self.engine, lambda: model)
+        self._batchers = {
+            policy: Batcher(self.engine, partial(steppers.get, policy), policy)
+            for policy in POLICIES
+        }
+        self._batchers[CANARY].fallback = self._batchers[""]
         await self.engine.start()
         self.ready = True
+
+    async def _has_ended(self, process: str) -> bool:
+        return bool(self._cluster.has_ended(process))
+
+    def batcher_of(self, run: str) -> Batcher:
+        return self._batchers[CANARY if run in self.canary_runs else ""]
 
     @property
     def dead(self) -> bool:
@@ -97,13 +121,23 @@ class Replica:
         """Return whether it may step a state now."""
         return self.process.run(self.engine.leases_of(key).owned, key) is not None
 
+    def knows_lost_writes(self, partition: Partition) -> bool:
+        """Return whether the store has fewer writes of a partition than it has learned of."""
+        record = LeadershipRecord.unpack(self._cluster.store.rows.get(partition.row, b""))
+        return any(
+            each.seen.writes >= record.writes
+            for each in self._authorities
+            if each.partition == partition
+        )
+
     def close(self) -> None:
         self.closing = True
         self.process.run(self._cluster.loop.create_task, self._close())
 
     async def _close(self) -> None:
         await self.engine.close()
-        await self.batcher.close()
+        for batcher in self._batchers.values():
+            await batcher.close()
         self.closed = True
         self._cluster.loop.post(
             self._cluster.loop.environment, 0.0, self._cluster.note_closed, self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, get_args
 
@@ -12,13 +13,28 @@ from tests.unit.stateful.simulation.times import OPTIONS
 
 MODES: tuple[Durability, ...] = get_args(Durability)
 
-TRAFFIC = ("load", "load", "load", "burst", "repeat", "cancel", "predict", "reset", "fork")
+TRAFFIC = (
+    "load",
+    "load",
+    "load",
+    "burst",
+    "repeat",
+    "batch",
+    "cancel",
+    "predict",
+    "reset",
+    "fork",
+)
 FAULTS = (
     "kill replica",
     "stall replica",
+    "suspend replica",
+    "pause replica",
     "cut replica",
     "kill actor",
     "stall actor",
+    "suspend actor",
+    "pause actor",
     "second process",
     "cut actor from store",
     "cut actor from ray",
@@ -27,6 +43,7 @@ FAULTS = (
     "store slow",
     "store fails",
     "store restarts",
+    "store rolls back",
     "lose messages",
     "repeat messages",
     "slow network",
@@ -38,8 +55,24 @@ OPERATIONS = (
     "change layout",
     "restart and close",
     "restart all",
+    "restart with other options",
+    "second cluster",
+    "change policy",
     "idle",
 )
+
+KINDS = tuple(sorted({*TRAFFIC, *FAULTS, *OPERATIONS}))
+
+NOT_BESIDE_ANOTHER_CLUSTER = {
+    "pause actor",
+    "cut actor from store",
+    "isolate actor",
+    "store slow",
+    "store fails",
+    "change layout",
+    "restart with other options",
+}
+"""A cluster that is cut off from the store alone cannot be told from one that has ended."""
 
 SHORT, LONG = (0.0, 0.002, 0.02, 0.1), (0.15, 0.25, 0.35, 0.6, 1.1)
 
@@ -69,6 +102,7 @@ class Schedule:
         mode: the durability.
         spaced: a fault waits until the one before is over and survived.
         drift: largest deviation of the clocks' rates from 1.
+        named: kinds of actions that were asked for when it was drawn.
     """
 
     seed: int
@@ -82,6 +116,7 @@ class Schedule:
     restore: bool = False
     run_ttl_s: float = 3600.0
     form: StateForm = GRU
+    named: tuple[str, ...] = ()
 
     @property
     def options(self) -> StateOptions:
@@ -102,13 +137,19 @@ class Schedule:
         return "\n".join([settings, *(f"  {action}" for action in self.actions)])
 
 
-def draw(seed: int, mode: str) -> Schedule:
-    """Draw a schedule of a few kinds of faults, often one kind after the other."""
+def draw(seed: int, mode: str, named: Sequence[str] = ()) -> Schedule:
+    """Draw a schedule of a few kinds of faults, often one kind after the other.
+
+    Args:
+        named: kinds of traffic, faults and operations that it has anyway.
+    """
     rng = random.Random(f"{mode}/{seed}")
     spaced = rng.random() < 0.4
-    kinds = rng.sample(FAULTS, rng.randint(1, 4))
+    kinds = [*named, *rng.sample(FAULTS, rng.randint(1, 4))]
     if rng.random() < 0.5:
         kinds += rng.sample(OPERATIONS, rng.randint(1, 2))
+    if "second cluster" in kinds:
+        kinds = [kind for kind in kinds if kind not in NOT_BESIDE_ANOTHER_CLUSTER]
     actions = []
     for _ in range(rng.randint(8, 30)):
         kind = rng.choice(kinds) if rng.random() < 0.35 else rng.choice(TRAFFIC)
@@ -123,8 +164,9 @@ def draw(seed: int, mode: str) -> Schedule:
         drift=rng.choice((0.0, 0.05)),
         latency_s=rng.choice(((0.0002, 0.001), (0.0002, 0.001), (0.001, 0.03))),
         n_replicas=rng.randint(1, 3),
-        shards=rng.choice((1, 1, 2, 3)),
+        shards=1 if "second cluster" in kinds else rng.choice((1, 1, 2, 3)),
         restore=rng.random() < 0.5,
         run_ttl_s=0.6 if "idle" in kinds or rng.random() < 0.1 else 3600.0,
         form=rng.choice(FORMS),
+        named=tuple(named),
     )

@@ -28,8 +28,10 @@ class Store:
         before, after, late: chance that a change fails before it is made, after it was made, or
             that it is made after its caller received an error.
         late_s: shortest and longest delay of late changes.
+        journal: time of each change of a row, and what the row was before.
         starts: of the server; a call that is under way during one fails.
         on_snapshot: is called with the bytes of each state that is written, None if erased.
+        on_record: is called with the row of a condition, before and after the change.
     """
 
     loop: SimulatedLoop
@@ -42,20 +44,38 @@ class Store:
     late_s: tuple[float, float] = (0.0, 1.0)
     starts: int = 0
     rows: dict[str, bytes] = field(default_factory=dict)
+    journal: list[tuple[float, str, bytes | None]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     on_snapshot: Callable[[Key, bytes | None], None] = lambda key, state: None
+    on_record: Callable[[str, bytes, bytes], None] = lambda row, before, after: None
+
+    def _put(self, row: str, value: bytes | None) -> None:
+        before = self.rows.pop(row, None)
+        if value is not None:
+            self.rows[row] = value
+        if before != value:
+            self.journal.append((self.loop.now, row, before))
+            if (key := key_of(row)) is not None:
+                self.on_snapshot(key, None if value is None else value[_HEADER.size :])
+
+    def roll_back(self, to: float) -> bool:
+        """Lose what was written since a moment; return False if nothing was."""
+        lost = [each for each in self.journal if each[0] > to]
+        for _, row, before in reversed(lost):
+            self._put(row, before)
+        self.starts += 1
+        return bool(lost)
 
     def change(self, puts: Mapping[str, bytes], deletes: Collection[str], when: Expected) -> bool:
         if self.rows.get(when.key) != when.value:
             return False
         for row in deletes:
-            if self.rows.pop(row, None) is not None and (key := key_of(row)) is not None:
-                self.on_snapshot(key, None)
+            self._put(row, None)
         for row, value in puts.items():
-            self.rows[row] = value
-            if (key := key_of(row)) is not None:
-                self.on_snapshot(key, value[_HEADER.size :])
+            self._put(row, value)
         self.counts["changes"] += 1
+        if when.key in puts:
+            self.on_record(when.key, when.value or b"", puts[when.key])
         return True
 
 

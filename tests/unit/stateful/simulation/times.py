@@ -5,6 +5,7 @@ Leases, timeouts and pauses keep their proportions.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import math
@@ -14,17 +15,23 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
+from deployments.stateful import admission
 from deployments.stateful.authority import (
     authority,
     eviction,
     fenced_writer,
     leadership,
+    other_clusters,
     ownership,
     recovery,
     snapshots,
+    table,
 )
 from deployments.stateful.options import StateOptions
-from deployments.stateful.replica import batcher, claims, commits, leases, session
+from deployments.stateful.replica import batcher, claims, commits, leases, receipts, session
+from tests.unit.stateful.simulation.loop import SimulatedLoop
+
+BOOTTIME, MONOTONIC = time.CLOCK_BOOTTIME, time.CLOCK_MONOTONIC
 
 CALL_TIMEOUT_S = 0.5
 RESET_TIMEOUT_S = 1.0
@@ -32,6 +39,7 @@ CLOSE_TIMEOUT_S = 1.0
 KEEP_RELEASED_S = 3.0
 RETIRE_TIMEOUT_S = 0.5
 ANSWER_TIMEOUT_S = 0.05
+MOST_KEYS = 8  # that a state keeps
 
 _CONSTANTS: list[tuple[Any, str, object]] = [
     (session, "CALL_TIMEOUT_S", CALL_TIMEOUT_S),
@@ -47,6 +55,8 @@ _CONSTANTS: list[tuple[Any, str, object]] = [
     (snapshots, "RETRY_PAUSE_S", 0.01),
     (snapshots, "FLUSH_TIMEOUT_S", 0.4),
     (leadership, "_PAUSE_S", 0.02),
+    (other_clusters, "_PAUSE_S", 0.02),
+    (admission, "_STORE_PAUSE_S", 0.05),
     (recovery, "_PAUSE_S", 0.02),
     (claims, "STATES_PER_PART", 2),
     (claims, "NAMES_PER_PART", 2),
@@ -55,7 +65,10 @@ _CONSTANTS: list[tuple[Any, str, object]] = [
     (leadership, "ROWS_PER_WRITE", 2),
     (fenced_writer, "ROWS_PER_WRITE", 2),
     (eviction, "ROWS_PER_WRITE", 2),
+    (eviction, "RECORDS_PER_TURN", 2),
     (batcher, "MAX_BATCH", 4),
+    (receipts, "MAX_RECEIPTS", MOST_KEYS),
+    (table, "MAX_RECEIPTS", MOST_KEYS),
     (batcher, "LONGEST_TURN_S", math.inf),  # of real time, which no schedule may depend on
 ]
 
@@ -64,11 +77,12 @@ OPTIONS = StateOptions().model_copy(update={"lease_s": 0.2, "snapshot_period_s":
 
 @contextlib.contextmanager
 def a_tenth_as_long() -> Iterator[None]:
-    """Patch the constants, and refuse the engine the time of day."""
+    """Patch the constants and the clocks, and refuse the engine the time of day."""
     with contextlib.ExitStack() as stack:
         for module, name, value in _CONSTANTS:
             stack.enter_context(mock.patch.object(module, name, value))
         stack.enter_context(mock.patch.object(time, "time", _no_time_of_day(time.time)))
+        stack.enter_context(mock.patch.object(time, "clock_gettime", _simulated_clock))
         yield
 
 
@@ -81,6 +95,15 @@ def without_logs() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(level)
+
+
+def _simulated_clock(which: int) -> float:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, SimulatedLoop)
+    if which == BOOTTIME:
+        return loop.current.lease_clock()
+    assert which == MONOTONIC, f"the simulation has no clock {which}"
+    return loop.current.clock()
 
 
 def _no_time_of_day(real: Any) -> Any:

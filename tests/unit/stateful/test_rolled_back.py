@@ -1,0 +1,183 @@
+"""A store that has lost writes is found and refused, until an operator accepts it."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+
+import pytest
+
+from deployments.stateful.admission import Claimant, admit
+from deployments.stateful.layout import Layout, agree_on_layout
+from deployments.stateful.options import StateOptions
+from deployments.stateful.protocol import ClaimPart, Hello, Key, Version
+from deployments.stateful.rolled_back import StoreRolledBackError, accept_rolled_back
+from tests.support.states import DictStore
+from tests.unit.stateful.authorities import (
+    OPTIONS,
+    TABLE,
+    FakeCluster,
+    NumberingAuthority,
+    batch,
+    join,
+    keep,
+    make_authority,
+    next_term,
+    value_of,
+)
+from tests.unit.stateful.simulation.scenario import simulated
+
+KEY = Key("default", "300839359")
+NOTICED_S = OPTIONS.lease_s  # by then the state actor has confirmed its term
+RESTORING = OPTIONS.model_copy(update={"restore_after_restart": True})
+
+
+class Acting:
+    """An authority whose replica has committed a step, which the store has.
+
+    Attributes:
+        backup: the store before that.
+        ended: why the process of the authority ends.
+    """
+
+    async def begin(self, options: StateOptions = OPTIONS) -> Acting:
+        self.store, self.ended = DictStore(), list[BaseException]()
+        self.authority = await make_authority(options, self.store, on_end=self.ended.append)
+        self.session = await join(self.authority, "a")
+        self.renewing = keep(self.authority, self.session)
+        await self.commit(1)
+        self.backup = dict(self.store.rows)
+        await self.commit(2)
+        _, self.seen = await self.authority.poll(self.session)
+        return self
+
+    async def commit(self, step: int) -> None:
+        if step == 1:
+            self.epoch = (await self.authority.checkout(self.session, KEY)).version.epoch
+        states = batch(KEY, Version(self.epoch, step), float(step))
+        await self.authority.commit(self.session, states, [])
+        await self.authority._snapshots.flush()
+
+    def die(self) -> None:
+        self.renewing.cancel()
+        self.authority.stop()
+
+
+async def replica_starts(store: DictStore) -> Layout:
+    async def has_ended(process: str) -> bool:
+        return False
+
+    return await admit(store, TABLE, Claimant("first", "test"), OPTIONS, has_ended)
+
+
+@pytest.mark.parametrize("empty", [False, True])
+@simulated
+async def test_a_state_actor_finds_that_the_store_has_lost_its_writes(empty):
+    acting = await Acting().begin()
+    acting.store.rows = {} if empty else dict(acting.backup)
+    await asyncio.sleep(NOTICED_S)
+    assert isinstance(acting.ended[0], StoreRolledBackError)
+    acting.die()
+    for refused in (replica_starts(acting.store), (await next_term(acting.store)).start()):
+        with pytest.raises(StoreRolledBackError, match=r"lost writes .* greenwave accept"):
+            await refused
+
+
+@simulated
+async def test_a_commit_that_must_reach_the_store_is_not_acknowledged_after_a_rollback():
+    acting = await Acting().begin(OPTIONS.model_copy(update={"durability": "store"}))
+    acting.store.rows = dict(acting.backup)
+    committing = asyncio.ensure_future(acting.commit(3))
+    await asyncio.sleep(NOTICED_S)
+    assert not committing.done()
+    assert isinstance(acting.ended[0], StoreRolledBackError)
+    committing.cancel()
+    acting.die()
+
+
+@simulated
+async def test_a_replica_finds_it_if_the_state_actor_died():
+    acting = await Acting().begin()
+    acting.die()
+    acting.store.rows = dict(acting.backup)
+    second = await next_term(acting.store)
+    with pytest.raises(StoreRolledBackError):
+        await second.open_session(Hello("a", 1, acting.seen))
+    with pytest.raises(StoreRolledBackError):
+        await replica_starts(acting.store)
+    second.stop()
+
+
+@simulated
+async def test_a_replica_with_the_latest_mark_is_served_by_every_term():
+    acting = await Acting().begin()
+    acting.die()
+    second = await next_term(acting.store)
+    opened = await second.open_session(Hello("a", 1, acting.seen))
+    assert opened.session >> 32 == 2
+    second.stop()
+
+
+@simulated
+async def test_the_later_store_is_served_again_without_a_command():
+    acting = await Acting().begin()
+    later = dict(acting.store.rows)
+    acting.store.rows = dict(acting.backup)
+    await asyncio.sleep(NOTICED_S)
+    acting.die()
+    acting.store.rows = later
+    await replica_starts(acting.store)
+    second = await next_term(acting.store)
+    await second.start()
+    assert [each.version.step for each in second._table] == [2]
+    second.stop()
+
+
+@simulated
+async def test_after_an_operator_has_accepted_the_store_states_continue_from_what_it_has():
+    acting = await Acting().begin()
+    acting.store.rows = dict(acting.backup)
+    await asyncio.sleep(NOTICED_S)
+    acting.die()
+    assert await accept_rolled_back(acting.store, TABLE)
+    layout = await replica_starts(acting.store)
+    assert layout.generation > 2
+    third = await of_layout(layout, acting.store)
+    granted = await third.checkout(await join_layout(third, layout), KEY)
+    assert (granted.version.step, value_of(granted.state)) == (1, 1.0)
+    assert granted.version.epoch > acting.epoch
+    third.stop()
+
+
+async def of_layout(layout: Layout, store: DictStore) -> NumberingAuthority:
+    """Return the authority of a layout, after the one before has been retired."""
+
+    class Retiring(FakeCluster):
+        async def retire(self, partition):
+            cluster = FakeCluster(process="node/3/3")
+            cluster.ended = {"node/1/1"}
+            await (await make_authority(RESTORING, store, cluster, partition)).retire()
+
+    return await make_authority(
+        RESTORING, store, Retiring(process="node/4/4"), layout.partitions[0]
+    )
+
+
+async def join_layout(authority: NumberingAuthority, layout: Layout) -> int:
+    opened = await authority.open_session(Hello("b", layout.generation))
+    await authority.claim(opened.session, ClaimPart())
+    return opened.session
+
+
+@simulated
+async def test_a_store_that_was_not_found_rolled_back_is_not_changed():
+    store = DictStore()
+    await agree_on_layout(store, TABLE, OPTIONS, "test")
+    before = dict(store.rows)
+    assert not await accept_rolled_back(store, TABLE)
+    assert store.rows == before
+
+
+def test_the_refusal_survives_pickling():
+    error = StoreRolledBackError()
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
