@@ -90,6 +90,11 @@ WRITTEN = [
         f"{AUTHORITY}.leadership:Leadership.acquire",
         drop("await refuse_rolled_back(self.writer.store, self.writer.table)"),
     ),
+    Mutant(
+        "a copy that was given back is claimed after its run has expired",
+        f"{REPLICA}.claims:RecentlyReleased.__init__",
+        swap("min(KEEP_RELEASED_S, ttl_s)", "KEEP_RELEASED_S"),
+    ),
     # Resets
     Mutant(
         "a reset is confirmed before the store has it",

@@ -7,6 +7,7 @@ for follow.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -40,10 +41,12 @@ class RecentlyReleased:
 
     Args:
         now: clock in seconds.
+        ttl_s: of a run. What expired must not come back.
     """
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float], ttl_s: float = math.inf) -> None:
         self._now = now
+        self._keep_s = min(KEEP_RELEASED_S, ttl_s)
         self._released: dict[Key, tuple[float, HeldCopy]] = {}  # oldest first
 
     def note(self, copy: HeldCopy) -> None:
@@ -55,7 +58,7 @@ class RecentlyReleased:
         return [copy for _, copy in self._released.values()]
 
     def prune(self) -> None:
-        too_old = self._now() - KEEP_RELEASED_S
+        too_old = self._now() - self._keep_s
         while self._released:
             key = next(iter(self._released))
             at, _ = self._released[key]
@@ -76,9 +79,15 @@ class Part:
 class Claims:
     """Makes and settles the claims for the states that a replica holds."""
 
-    def __init__(self, held: HeldStates, counts: LeaseCounts, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        held: HeldStates,
+        counts: LeaseCounts,
+        now: Callable[[], float],
+        ttl_s: float = math.inf,
+    ) -> None:
         self._held = held
-        self._recent = RecentlyReleased(now)
+        self._recent = RecentlyReleased(now, ttl_s)
         self._counts = counts
         self._begin()
 

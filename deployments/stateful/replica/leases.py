@@ -78,7 +78,7 @@ class StateLeases:
         self._loop = asyncio.get_running_loop()
         self._clock = clock
         self._held = HeldStates()
-        self._claims = Claims(self._held, self.counts, clock)
+        self._claims = Claims(self._held, self.counts, clock, options.run_ttl_s)
         self._session = Session(
             authority,
             replica,

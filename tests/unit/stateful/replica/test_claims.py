@@ -161,6 +161,16 @@ def test_a_state_that_is_recalled_between_two_parts_stays_owned_if_it_was_claime
     assert holding.phases() == [Phase.OWNED, Phase.OWNED]
 
 
+def test_a_copy_of_a_released_state_is_not_claimed_after_its_run_has_expired():
+    now = 0.0
+    recent = RecentlyReleased(lambda: now, ttl_s=2.0)
+    recent.note(HeldCopy(Key("a", "1"), Version(1, 1), np.zeros(1), ()))
+    now = 1.9
+    assert len(recent.copies()) == 1
+    now = 2.1
+    assert recent.copies() == []
+
+
 def test_the_newest_copy_of_a_released_state_is_kept_for_a_while():
     now = 0.0
     recent = RecentlyReleased(lambda: now)

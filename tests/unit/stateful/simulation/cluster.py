@@ -86,6 +86,7 @@ class SimulatedCluster:
         self.store = Store(loop, self.random)
         self.store.on_snapshot = self._note_snapshot
         self.store.on_record = self._note_record
+        self.store.on_reset = self._note_reset
         self.drift = drift
         self.session = "first"
         self.machine = "node"
@@ -397,6 +398,9 @@ class SimulatedCluster:
         self.history.snapshots.setdefault(key, []).append((self.loop.now, number))
         if self.options.commits_reach_store:
             self.history.store(number, self.loop.now)
+
+    def _note_reset(self, run: str) -> None:
+        self.history.cleared.setdefault(run, []).append(self.loop.now)
 
     def _note_record(self, row: str, before: bytes, after: bytes) -> None:
         """Check that no cluster succeeds another one that has shown that it is alive."""

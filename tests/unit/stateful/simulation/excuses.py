@@ -10,7 +10,7 @@ from typing import NamedTuple
 from deployments.stateful.layout import shard_of
 from deployments.stateful.protocol import Key
 from tests.unit.stateful.simulation.cluster import SimulatedCluster
-from tests.unit.stateful.simulation.history import Fault, Step, Takeover
+from tests.unit.stateful.simulation.history import Fault, ResetCall, Step, Takeover
 from tests.unit.stateful.simulation.network import RAY, STORE, link, node_of
 from tests.unit.stateful.simulation.store import DEADLINE_S, SLOWEST_S
 
@@ -33,15 +33,29 @@ class Lost(NamedTuple):
     witness: Step
 
 
+class Excuse(NamedTuple):
+    """Why a step may be lost.
+
+    Attributes:
+        name: of the kind of the cause.
+        cause: a fault, a reset, or the time of something else.
+    """
+
+    name: str
+    cause: Fault | ResetCall | float
+
+
 class Excuses:
     """Finds the faults that excuse the loss of steps.
 
     Attributes:
         used: how often each excuse was.
+        losses: each lost step, and its excuse.
     """
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.used: Counter[str] = Counter()
+        self.losses: list[tuple[Lost, Excuse]] = []
         self._cluster = cluster
         self._history = cluster.history
         self._options = cluster.options
@@ -57,8 +71,9 @@ class Excuses:
             self._was_not_committed,
             self._both_died,
         ):
-            if (name := excuse(lost)) is not None:
-                self.used[name] += 1
+            if (found := excuse(lost)) is not None:
+                self.used[found.name] += 1
+                self.losses.append((lost, found))
                 return
         raise Violation(
             f"{lost.step} of {lost.key} is lost: {lost.witness} does not continue from it"
@@ -69,17 +84,30 @@ class Excuses:
 
     # Resets and expiry
 
-    def _was_reset(self, lost: Lost) -> str | None:
-        for reset in self._history.resets:
-            if reset.run != lost.key.run or reset.sent > lost.witness.at:
+    def _was_reset(self, lost: Lost) -> Excuse | None:
+        """Excuse what was made before a reset was written, if the witness was made after it."""
+        for at in self._history.cleared.get(lost.key.run, ()):
+            if not (lost.step.at <= at <= lost.witness.at and self._begins_anew(lost, at)):
                 continue
-            unconfirmed = max(reset.sent + UNCONFIRMED_S, reset.executed)
-            latest = unconfirmed if reset.done is None else reset.done
-            if latest >= lost.step.at:
-                return "reset"
+            for reset in self._history.resets:
+                unconfirmed = max(reset.sent + UNCONFIRMED_S, reset.executed)
+                latest = unconfirmed if reset.done is None else reset.done
+                if reset.run == lost.key.run and reset.sent <= at <= latest:
+                    return Excuse("an unconfirmed reset" if reset.done is None else "reset", reset)
         return None
 
-    def _has_expired(self, lost: Lost) -> str | None:
+    def _begins_anew(self, lost: Lost, at: float) -> bool:
+        """Return whether the witness continues from an initial state, or one that was written."""
+        line = list(self._history.line(lost.witness.number))
+        if line[-1].at >= at:
+            return True
+        numbers = {step.number for step in line}
+        return any(
+            reset.run == lost.key.run and reset.written.get(lost.key) in numbers
+            for reset in self._history.resets
+        )
+
+    def _has_expired(self, lost: Lost) -> Excuse | None:
         """Excuse what one authority removes, as it saw no step of the run for its time to live."""
         begin, end = lost.step.at, lost.witness.at
         ttl_s = min(each.run_ttl_s for each in self._cluster.options_between(begin, end))
@@ -98,8 +126,11 @@ class Excuses:
         ]
         used = sorted([begin, end, *(at for at in commits if at and begin < at < end)])
         slack_s = 0.06 * ttl_s + SLOWEST_COMMIT_S
-        gaps = [later - earlier for earlier, later in pairwise(used)]
-        return "expired" if max(gaps) >= ttl_s - slack_s else None
+        for earlier, later in pairwise(used):
+            expired = earlier + ttl_s - slack_s
+            if later >= expired and self._begins_anew(lost, expired):
+                return Excuse("expired", earlier)
+        return None
 
     # Faults
 
@@ -120,31 +151,35 @@ class Excuses:
                 return True
         return False
 
-    def _all_restarted(self, lost: Lost) -> str | None:
+    def _all_restarted(self, lost: Lost) -> Excuse | None:
         for at in self._history.restarts:
             if not lost.step.at <= at <= lost.witness.at:
                 continue
             (options,) = self._cluster.options_between(at, at)
             if not options.restore_after_restart:
-                return "everything restarted"
+                root = self._history.step(lost.witness.root)
+                came_back = self._cluster.are_of_one_start(root.replica, lost.witness.replica)
+                if came_back or self._begins_anew(lost, at):
+                    return Excuse("everything restarted", at)
+                continue
             if lost.step.committed_at is None:
                 waits = self._cluster.options_of(lost.step.replica).responses_wait
-                return None if waits else "everything restarted, not committed"
+                return None if waits else Excuse("everything restarted, not committed", at)
             if self._missing_in_store(lost, at):
-                return "everything restarted, not in the store"
+                return Excuse("everything restarted, not in the store", at)
         return None
 
-    def _was_rolled_back(self, lost: Lost) -> str | None:
+    def _was_rolled_back(self, lost: Lost) -> Excuse | None:
         """Excuse what an operator gave up, or what no living process knew any more."""
         for at in self._history.accepted:
             if lost.step.at <= at <= lost.witness.at:
-                return "the store was rolled back, and accepted"
+                return Excuse("the store was rolled back, and accepted", at)
         for at in self._history.forgotten:
             if lost.step.at <= at <= lost.witness.at:
-                return "the store was rolled back, and no process remembered"
+                return Excuse("the store was rolled back, and no process remembered", at)
         return None
 
-    def _was_not_committed(self, lost: Lost) -> str | None:
+    def _was_not_committed(self, lost: Lost) -> Excuse | None:
         """Excuse an uncommitted step of a replica that died, or that could not keep its lease."""
         waits = self._cluster.options_of(lost.step.replica).responses_wait
         if waits or lost.step.committed_at is not None:
@@ -154,9 +189,11 @@ class Excuses:
         if fault is None:
             return None
         self._uncommitted.append(lost)
-        return f"not committed: {fault}"
+        return Excuse(f"not committed: {fault.name}", fault.cause)
 
-    def _fault_of_replica(self, replica: str, lost: Lost, begin: float, end: float) -> str | None:
+    def _fault_of_replica(
+        self, replica: str, lost: Lost, begin: float, end: float
+    ) -> Excuse | None:
         """Name what kept a replica from reporting to an authority what it knows."""
         links = {link(replica, actor) for actor in self._actors_of(lost.key)}
         since = begin - self._options.lease_s * 1.1
@@ -164,34 +201,35 @@ class Excuses:
         for fault in faults:
             ended = fault.kind in ("dead", "closed")
             if fault.target == replica and (ended or fault.is_standstill):
-                return f"the replica {fault.kind}"
+                return Excuse(f"the replica {fault.kind}", fault)
             if fault.target in links and fault.kind == "cut":
-                return fault.kind
+                return Excuse(fault.kind, fault)
             if fault.target == "network" and fault.kind == "slow":
-                return "a slow network"
-        n_lost = sum(each.kind == "message lost" and each.target in links for each in faults)
-        return "messages lost" if n_lost > 1 else None  # a lease outlives the loss of one
+                return Excuse("a slow network", fault)
+        losses = [each for each in faults if each.kind == "message lost" and each.target in links]
+        # A lease outlives the loss of one.
+        return Excuse("messages lost", losses[-1]) if len(losses) > 1 else None
 
-    def _fault_of_authority(self, lost: Lost) -> str | None:
+    def _fault_of_authority(self, lost: Lost) -> Excuse | None:
         """Name what kept a living authority from receiving calls."""
         begin, end = lost.step.at, lost.witness.at
         actors = self._actors_of(lost.key)
         for fault in self._history.faults:
             if fault.target in actors and fault.overlaps(begin - self._options.lease_s * 1.1, end):
                 if fault.is_standstill:
-                    return f"the authority {fault.kind}"
+                    return Excuse(f"the authority {fault.kind}", fault)
                 if fault.kind == "two processes":
-                    return "Ray led the replica to another process"
+                    return Excuse("Ray led the replica to another process", fault)
         near = [each for each in self._history.faults if each.overlaps(begin - NOTICED_S, end)]
         for actor in actors:
             stores = [each for each in near if each.target == STORE or _is_cut(each, actor, STORE)]
             rays = [each for each in near if _is_cut(each, actor, RAY)]
             for store, ray in product(stores, rays):
                 if store.overlaps(ray.begin - NOTICED_S, ray.end + NOTICED_S):
-                    return "the authority was isolated"
+                    return Excuse("the authority was isolated", store)
         return None
 
-    def _both_died(self, lost: Lost) -> str | None:
+    def _both_died(self, lost: Lost) -> Excuse | None:
         """Excuse what was not in the store when the authority and its replicas failed at once."""
         step, witness = lost.step, lost.witness
         if step.committed_at is None:
@@ -205,10 +243,10 @@ class Excuses:
                 continue
             fault = self._unreported(lost, takeover)
             if fault is not None:
-                return f"the authority died, and {fault}"
+                return Excuse(f"the authority died, and {fault.name}", fault.cause)
         return None
 
-    def _unreported(self, lost: Lost, takeover: Takeover) -> str | None:
+    def _unreported(self, lost: Lost, takeover: Takeover) -> Excuse | None:
         """Name the fault by which no replica reported a step to the next term."""
         knew = {
             replica
@@ -216,14 +254,14 @@ class Excuses:
             if self._history.descends(number, lost.step.number)
         }
         knew.add(lost.step.replica)
-        names = []
+        found = []
         for replica in sorted(knew):
             begin = takeover.at if replica != lost.step.replica else lost.step.at
             fault = self._fault_of_replica(replica, lost, begin, lost.witness.at)
             if fault is None:
                 return None
-            names.append(fault)
-        return names[0]
+            found.append(fault)
+        return found[0]
 
     def _missing_in_store(self, lost: Lost, at: float) -> bool:
         """Return whether the store has no snapshot, which lasts only while the store has a fault.

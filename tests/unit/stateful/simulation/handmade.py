@@ -88,6 +88,8 @@ class HandmadeHistory:
     def reset(self, run: str, sent: float, done: float | None) -> ResetCall:
         reset = ResetCall(run, sent, -1.0 if done is None else done, done)
         self.history.resets.append(reset)
+        if done is not None:
+            self.history.cleared.setdefault(run, []).append(done)
         return reset
 
     def fault(self, kind: str, target: str, begin: float, end: float) -> None:
@@ -111,14 +113,20 @@ class HandmadeHistory:
 
 
 class Loss(HandmadeHistory):
-    """A step at 2.0 is answered; one at 3.0, elsewhere, does not continue from it."""
+    """A step at 2.0 is answered; one at 3.0, elsewhere, does not continue from it.
 
-    def __init__(self, committed: bool = True, until: float = 3.0, **options: Any) -> None:
+    Args:
+        anew: the later one continues from the initial state.
+    """
+
+    def __init__(
+        self, committed: bool = True, until: float = 3.0, anew: bool = False, **options: Any
+    ) -> None:
         super().__init__(**options)
         self.kept = self.step(1.0)
         self.write_snapshot(self.kept, 1.1)
         self.lost = self.step(2.0, self.kept, committed=committed)
-        self.witness = self.step(until, self.kept, replica=THERE)
+        self.witness = self.step(until, None if anew else self.kept, replica=THERE)
 
     def excuse(self) -> str | None:
         """Return the excuse, None for a violation because of this loss."""

@@ -134,6 +134,7 @@ class History:
         unsettled: numbers of the states that were claimed, and lost to another claim.
         snapshots: by key, the times of writes to the store, and the numbers of the states.
         sessions: by replica, when it opened them.
+        cleared: by run, when a reset of it was written to the store.
         accepted: when an operator accepted a store that was rolled back.
         forgotten: when a term began from a store that was rolled back, and no replica that reached
             it knew of the lost writes.
@@ -152,6 +153,7 @@ class History:
     snapshots: dict[Key, list[tuple[float, int]]] = field(default_factory=dict)
     sessions: dict[str, list[float]] = field(default_factory=dict)
     restarts: list[float] = field(default_factory=list)
+    cleared: dict[str, list[float]] = field(default_factory=dict)
     accepted: list[float] = field(default_factory=list)
     forgotten: list[float] = field(default_factory=list)
     leader: str = ""

@@ -38,7 +38,7 @@ P = ParamSpec("P")
 AsyncTest = Callable[P, Coroutine[Any, Any, None]]
 
 KEY = KEYS[0]
-INTENDED = ("reset", "expired")  # losses that are not the cost of a fault
+INTENDED = ("reset", "an unconfirmed reset", "expired")  # losses that are not the cost of a fault
 
 _CLUSTERS: list[Scenario] = []
 _FORM: ContextVar[StateForm] = ContextVar("form", default=GRU)

@@ -64,6 +64,7 @@ OPERATIONS = (
 KINDS = tuple(sorted({*TRAFFIC, *FAULTS, *OPERATIONS}))
 
 NOT_BESIDE_ANOTHER_CLUSTER = {
+    "store rolls back",
     "pause actor",
     "cut actor from store",
     "isolate actor",
@@ -72,7 +73,8 @@ NOT_BESIDE_ANOTHER_CLUSTER = {
     "change layout",
     "restart with other options",
 }
-"""A cluster that is cut off from the store alone cannot be told from one that has ended."""
+"""A cluster that is cut off from the store alone cannot be told from one that has ended, nor can
+another cluster know what a store has lost."""
 
 SHORT, LONG = (0.0, 0.002, 0.02, 0.1), (0.15, 0.25, 0.35, 0.6, 1.1)
 

@@ -31,6 +31,7 @@ class Store:
         journal: time of each change of a row, and what the row was before.
         starts: of the server; a call that is under way during one fails.
         on_snapshot: is called with the bytes of each state that is written, None if erased.
+        on_reset: is called with the run of each reset that is written.
         on_record: is called with the row of a condition, before and after the change.
     """
 
@@ -47,6 +48,7 @@ class Store:
     journal: list[tuple[float, str, bytes | None]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     on_snapshot: Callable[[Key, bytes | None], None] = lambda key, state: None
+    on_reset: Callable[[str], None] = lambda run: None
     on_record: Callable[[str, bytes, bytes], None] = lambda row, before, after: None
 
     def _put(self, row: str, value: bytes | None) -> None:
@@ -73,6 +75,8 @@ class Store:
             self._put(row, None)
         for row, value in puts.items():
             self._put(row, value)
+            if row.startswith("reset/"):
+                self.on_reset(row.split("/", 3)[3])
         self.counts["changes"] += 1
         if when.key in puts:
             self.on_record(when.key, when.value or b"", puts[when.key])

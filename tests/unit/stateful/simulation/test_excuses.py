@@ -40,9 +40,10 @@ def test_without_a_fault_there_is_no_excuse():
     [
         (KEY.run, 2.1, 2.2, 2.2, "reset"),
         (KEY.run, 1.8, 2.2, 2.2, "reset"),
-        (KEY.run, 2.1, None, -1.0, "reset"),  # its outcome is unknown
-        (KEY.run, -1.5, None, -1.0, None),
-        (KEY.run, -1.5, None, 2.1, "reset"),  # its message came late
+        (KEY.run, 2.1, None, 2.2, "an unconfirmed reset"),
+        (KEY.run, -1.5, None, 2.1, "an unconfirmed reset"),  # its message came late
+        (KEY.run, 1.5, None, 1.9, None),  # it was made before the step
+        (KEY.run, 2.1, None, -1.0, None),  # it was never written
         (KEY.run, 1.5, 1.6, 2.1, None),  # it must not be executed again
         (STRANGER.run, 2.1, 2.2, 2.2, None),
         (KEY.run, 1.5, 1.6, 1.6, None),
@@ -50,14 +51,29 @@ def test_without_a_fault_there_is_no_excuse():
     ],
 )
 def test_a_reset(run, sent, done, executed, excuse):
-    loss = Loss()
+    loss = Loss(anew=True)
     loss.reset(run, sent, done).executed = executed
+    if done is None and executed > 0:
+        loss.history.cleared[run] = [executed]
     assert loss.excuse() == excuse
+
+
+def test_a_reset_does_not_explain_that_an_earlier_step_goes_on():
+    loss = Loss()
+    loss.reset(KEY.run, 2.1, 2.2)
+    assert loss.excuse() is None
+
+
+def test_a_reset_explains_that_a_step_goes_on_from_what_a_client_has_written():
+    loss = Loss()
+    loss.reset(KEY.run, 2.1, 2.2).written = {KEY: loss.kept.number}
+    assert loss.excuse() == "reset"
 
 
 @pytest.mark.parametrize(("until", "excuse"), [(2.7, "expired"), (2.4, None)])
 def test_the_expiry_of_an_idle_run(until, excuse):
-    assert Loss(until=until, run_ttl_s=0.6).excuse() == excuse
+    assert Loss(until=until, anew=True, run_ttl_s=0.6).excuse() == excuse
+    assert Loss(until=until, run_ttl_s=0.6).excuse() is None  # an earlier step goes on
 
 
 @pytest.mark.parametrize(
@@ -72,7 +88,7 @@ def test_the_expiry_of_an_idle_run(until, excuse):
 def test_a_commit_of_the_run_to_the_same_authority_prevents_its_expiry(
     key, shards, committed, excuse
 ):
-    loss = Loss(until=2.7, run_ttl_s=0.6)
+    loss = Loss(until=2.7, anew=True, run_ttl_s=0.6)
     loss.history.shards_of = dict(zip((HERE, THERE), shards, strict=True))
     loss.step(2.35, key=key, committed=committed)
     assert loss.excuse() == excuse
@@ -83,7 +99,7 @@ def test_a_commit_of_the_run_to_the_same_authority_prevents_its_expiry(
     ("at", "excuse"), [(1.9, None), (2.5, "everything restarted"), (3.1, None)]
 )
 def test_a_restart_of_everything(committed, at, excuse):
-    loss = Loss(committed)
+    loss = Loss(committed, anew=True)
     loss.history.restarts.append(at)
     assert loss.excuse() == excuse
 
