@@ -302,7 +302,11 @@ class StateLeases:
             assert session is not None, "listening begins with a session"
             try:
                 recalls = await self._poll(session)
-            except (StateError, TimeoutError) as error:
+            except TimeoutError as error:  # another poll follows, as a lost one is not repeated
+                if not self._session.valid:
+                    await self._replace_session(session, error)
+                continue
+            except StateError as error:
                 await self._replace_session(session, error)
                 continue
             self._claims.prune()
@@ -313,7 +317,7 @@ class StateLeases:
 
     async def _poll(self, session: int) -> list[Key]:
         try:
-            async with asyncio.timeout(self._options.listen_s + CALL_TIMEOUT_S) as timeout:
+            async with asyncio.timeout(1.5 * self._options.listen_s) as timeout:
                 self._listening = session, timeout
                 return await self._authority.listen(session)
         finally:

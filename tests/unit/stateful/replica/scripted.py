@@ -76,7 +76,7 @@ class ScriptedAuthority(Authority):
 
     async def listen(self, session: int) -> list[Key]:
         try:
-            response = await asyncio.wait_for(self.polls.get(), 0.1)
+            response = await asyncio.wait_for(self.polls.get(), LEASE_S / 4)
         except TimeoutError:
             return []
         if isinstance(response, Exception):

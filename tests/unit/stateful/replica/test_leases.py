@@ -226,6 +226,27 @@ async def test_a_poll_that_hangs_ends_with_its_session():
     assert (listened, len(authority.hellos)) == ([1, 2], 2)
 
 
+@simulated
+async def test_a_poll_that_is_lost_costs_no_lease():
+    class Forgetful(ScriptedAuthority):
+        async def listen(self, session: int) -> list[Key]:
+            polls.append(session)
+            if len(polls) == 2:
+                await asyncio.Event().wait()
+            return await super().listen(session)
+
+    polls: list[int] = []
+    authority = Forgetful()
+    leases = new_leases(authority)
+    await leases.start()
+    await leases.acquire(KEY)
+    for _ in range(20):
+        await asyncio.sleep(LEASE_S / 10)
+        assert leases.owned(KEY) is not None
+    assert len(polls) > 2
+    assert set(polls) == {1}
+
+
 # Commits
 
 
