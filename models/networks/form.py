@@ -16,6 +16,7 @@ MAX_JUNCTIONS = 100_000
 MAX_PHASES = 64
 MAX_LANES = 256
 MAX_LINKS = 512
+WALK_S = 7.0  # least walk of a crossing, as MUTCD recommends
 
 ID_MARKS = "_.:#()+/-"
 Name = Annotated[str, Field(pattern=rf"^[A-Za-z0-9{ID_MARKS}]{{1,200}}$")]
@@ -80,12 +81,20 @@ class Link(_Form):
         lane: id of the incoming lane; of one that is not controlled here too.
         to: the lane that it leads to.
         turn: direction as SUMO has it: s, l, r, t (back), L and R (partly).
+        walk_s: least green of a pedestrian crossing, WALK_S where the file does not say; None for
+            vehicles.
     """
 
     lane: Name
     to: Name
     turn: Literal["s", "l", "r", "t", "L", "R"] = "s"
     index: int | None = Field(default=None, ge=0, lt=MAX_LINKS)
+    walk_s: float | None = Field(default=None, ge=1, le=60)
+
+    @property
+    def is_crossing(self) -> bool:
+        """Whether people walk over it: in SUMO from a walking area (``:``) to a crossing."""
+        return self.walk_s is not None or self.lane[0] == self.to[0] == ":"
 
 
 class JunctionEntry(_Form):
@@ -162,6 +171,12 @@ class JunctionEntry(_Form):
         if states and max(indices) >= len(states[0]):
             raise ValueError(f"states of {len(states[0])} letters, and a link {max(indices)}")
         return indices
+
+    @property
+    def placed_links(self) -> tuple[tuple[int, Link], ...]:
+        """The links, each with its place in the states."""
+        links = enumerate(self.links or ())
+        return tuple((at if link.index is None else link.index, link) for at, link in links)
 
     @property
     def n_places(self) -> int:

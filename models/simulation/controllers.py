@@ -183,12 +183,8 @@ class _Ways:
     def __init__(self, junction: JunctionEntry, rule: QueueRule) -> None:
         green = {"G": 1.0, "g": rule.yielding}
         lanes = {lane.id: lane for lane in junction.lanes}
-        links = [
-            (place if link.index is None else link.index, link)
-            for place, link in enumerate(junction.links or ())
-        ]
-        ways = [(i, link) for i, link in links if link.lane in lanes]
-        walked = [(i, link) for i, link in links if link.lane.startswith(":")]  # a walking area
+        ways = [(i, link) for i, link in junction.placed_links if link.lane in lanes]
+        walked = [(i, link) for i, link in junction.placed_links if link.is_crossing]
         self._crossings = [link.to.rpartition("_")[0] for _, link in walked]  # edges, as in SUMO
         self._walks = np.array(
             [[(phase.state or "")[i] in "Gg" for i, _ in walked] for phase in junction.phases],

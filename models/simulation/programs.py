@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 import libsumo
 
 from models.signals.safety import SafetyLayer, Shown
+from models.signals.states import YELLOW_S
 from models.simulation.environment import layers_of, sumo_command, sumo_errors
 from models.simulation.scenario import Scenario
 from models.simulation.webster import Flows, green_phases, green_times_s
@@ -70,17 +71,17 @@ def _own_phases(program: Program, begin_at_minimum: bool) -> Iterator[dict[str, 
 
 def _guarded_phases(layer: SafetyLayer) -> Iterator[dict[str, str]]:
     """Yield the greens in their order, each with the layer's change to the next one."""
-    n_phases, shortest_s = len(layer.phases), layer.limits.min_green_s
-    reds_s = (0.0,) * n_phases
-    changes = [
-        layer.decide(Shown(each, shortest_s, reds_s), (each + 1) % n_phases).steps
-        for each in range(n_phases)
-    ]
+    n_phases, shortest_s = len(layer.phases), YELLOW_S + min(layer.min_green_s)
+    changes = []
+    for each in range(n_phases):
+        reds_s = [(each - phase) % n_phases * shortest_s for phase in range(n_phases)]
+        shown = Shown(each, layer.min_green_s[each], reds_s)
+        changes.append(layer.decide(shown, (each + 1) % n_phases).steps)
     between_s = sum(steps[-1].after_s for steps in changes)
-    longest_s = min(MAX_GREEN_S, (layer.limits.max_red_s - between_s) // (n_phases - 1))
-    for green, steps in zip(layer.phases, changes, strict=True):
-        bounds = {"minDur": f"{shortest_s:.0f}", "maxDur": f"{longest_s:.0f}"}
-        yield {"duration": f"{shortest_s:.0f}", "state": green} | bounds
+    longest_s = min(MAX_GREEN_S, (min(layer.max_red_s) - between_s) // (n_phases - 1))
+    for green, least_s, steps in zip(layer.phases, layer.min_green_s, changes, strict=True):
+        bounds = {"minDur": f"{least_s:.0f}", "maxDur": f"{longest_s:.0f}"}
+        yield {"duration": f"{least_s:.0f}", "state": green} | bounds
         for step, following in pairwise(steps):
             yield {"duration": f"{following.after_s - step.after_s:.0f}", "state": step.state}
 
