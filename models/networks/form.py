@@ -92,9 +92,11 @@ class Link(_Form):
     walk_s: float | None = Field(default=None, ge=1, le=60)
 
     @property
-    def is_crossing(self) -> bool:
-        """Whether people walk over it: in SUMO from a walking area (``:``) to a crossing."""
-        return self.walk_s is not None or self.lane[0] == self.to[0] == ":"
+    def crossing(self) -> str | None:
+        """The crossing that people walk over, as SUMO names its edge; None for vehicles."""
+        if self.lane[0] == self.to[0] == ":":  # from a walking area
+            return self.to.rpartition("_")[0]
+        return None if self.walk_s is None else self.to
 
 
 class JunctionEntry(_Form):
@@ -179,6 +181,12 @@ class JunctionEntry(_Form):
         return tuple((at if link.index is None else link.index, link) for at, link in links)
 
     @property
+    def crossings(self) -> tuple[str, ...]:
+        """The pedestrian crossings, in the order of the links."""
+        crossings = (link.crossing for link in self.links or ())
+        return tuple(dict.fromkeys(each for each in crossings if each is not None))
+
+    @property
     def n_places(self) -> int:
         """Letters in a state, 0 if neither states nor links are known."""
         return len(self.phases[0].state or self.links or "")
@@ -204,11 +212,14 @@ class NetworkFile(_Form):
     Attributes:
         format: of the file.
         name: of the network, for people.
+        pedestrian_calls: whether an observation ends with a value for each crossing: how long its
+            call has been waiting.
         junctions: in any order.
     """
 
     format: Literal[1] = 1
     name: str = Field(min_length=1, max_length=100)
+    pedestrian_calls: bool = False
     junctions: tuple[JunctionEntry, ...] = Field(min_length=1, max_length=MAX_JUNCTIONS)
 
     @model_validator(mode="after")

@@ -60,6 +60,6 @@ def _signal(junction: JunctionEntry, network: str) -> Signal:
     walk_s = {
         place: WALK_S if link.walk_s is None else link.walk_s
         for place, link in junction.placed_links
-        if link.is_crossing
+        if link.crossing is not None
     }
     return Signal(states, junction.intergreen_s, junction.conflicts, walk_s)

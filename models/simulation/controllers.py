@@ -184,12 +184,7 @@ class _Ways:
         green = {"G": 1.0, "g": rule.yielding}
         lanes = {lane.id: lane for lane in junction.lanes}
         ways = [(i, link) for i, link in junction.placed_links if link.lane in lanes]
-        walked = [(i, link) for i, link in junction.placed_links if link.is_crossing]
-        self._crossings = [link.to.rpartition("_")[0] for _, link in walked]  # edges, as in SUMO
-        self._walks = np.array(
-            [[(phase.state or "")[i] in "Gg" for i, _ in walked] for phase in junction.phases],
-            float,
-        )
+        self._crossings, self._walks = junction.crossings, walks_served(junction)
         self._hysteresis = rule.hysteresis
         self.incoming = [lanes[link.lane] for _, link in ways]
         self._to = [link.to for _, link in ways] if rule.pressure else []
@@ -240,6 +235,15 @@ def shares_served(junction: JunctionEntry, rule: QueueRule = GREEDY) -> NDArray[
     return shares
 
 
+def walks_served(junction: JunctionEntry) -> NDArray[np.float64]:
+    """Return (phases, crossings): 1 where a phase lets people walk."""
+    places = {name: place for place, link in junction.placed_links if (name := link.crossing)}
+    return np.array(
+        [[(phase.state or "")[i] in "Gg" for i in places.values()] for phase in junction.phases],
+        float,
+    )
+
+
 class QueueController:
     """Decides by the queues that the detectors of a run report."""
 
@@ -262,8 +266,8 @@ class QueueController:
         return {
             lane.id: lane.capacity * float(share)
             for junction in self._environment.scenario.network.junctions
-            for lane, share in zip(
-                junction.lanes, observations[junction.id][len(junction.phases) + 1 :], strict=True
+            for lane, share in zip(  # calls follow the lanes
+                junction.lanes, observations[junction.id][len(junction.phases) + 1 :], strict=False
             )
         }
 

@@ -7,6 +7,7 @@ library keeps one simulation per process, so only one environment can be open at
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,6 +51,10 @@ class Environment:
         self.scenario = scenario
         self._programs = programs
         self._junctions = {each.id: each for each in scenario.network.junctions}
+        self._scales = {
+            name: junction.scales
+            for name, junction in network_of(scenario.network).junctions.items()
+        }
         self._folder: TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> Self:
@@ -146,13 +151,19 @@ class Environment:
 
         So a crossing that is not served comes before any queue in the end.
         """
-        calls: dict[str, float] = {}
+        return {
+            crossing: sum(1 + seconds / CALL_S for seconds in waited_s)
+            for crossing, waited_s in self._waiting_pedestrians().items()
+        }
+
+    def _waiting_pedestrians(self) -> dict[str, list[float]]:
+        """Return by crossing for how many seconds each person who waits there has been standing."""
+        waited_s: defaultdict[str, list[float]] = defaultdict(list)
         for person in libsumo.person.getIDList():
             if libsumo.person.getSpeed(person) < STANDS_MPS:
                 crossing = str(libsumo.person.getNextEdge(person))
-                waited_s = float(libsumo.person.getWaitingTime(person))
-                calls[crossing] = calls.get(crossing, 0.0) + 1 + waited_s / CALL_S
-        return calls
+                waited_s[crossing].append(float(libsumo.person.getWaitingTime(person)))
+        return waited_s
 
     def detected(self, lane: str, counts: Counts) -> float:
         """Return what the detector of a lane counts, be it broken."""
@@ -201,15 +212,19 @@ class Environment:
         return self.detected(lane, self.scenario.counts)
 
     def _observe(self, count: Count) -> Observations:
+        calls_s: dict[str, float] = {}
+        observed = self.scenario.network.pedestrian_calls
+        if observed:
+            waiting = self._waiting_pedestrians()
+            calls_s = {crossing: max(waited_s) for crossing, waited_s in waiting.items()}
         observations = {}
         for name, junction in self._junctions.items():
             signal = self._signals[name]
+            counted = [lane.count(count) for lane in junction.lanes]
+            if observed:
+                counted += [calls_s.get(each, 0.0) for each in junction.crossings]
             observations[name] = encode_observation(
-                signal.phase,
-                len(junction.phases),
-                signal.may_change,
-                [lane.count(count) for lane in junction.lanes],
-                [lane.capacity for lane in junction.lanes],
+                signal.phase, len(junction.phases), signal.may_change, counted, self._scales[name]
             )
         return observations
 

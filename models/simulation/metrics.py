@@ -73,6 +73,14 @@ class Metrics:
     incidents: Incidents = NO_INCIDENTS
     classes: Mapping[str, tuple[int, float]] = field(default_factory=dict)
 
+    def delay_s(self, pedestrian_weight: float) -> float:
+        """Return the mean delay, in which a pedestrian counts as so many vehicles."""
+        walks = pedestrian_weight * self.walks.number
+        if not walks:
+            return self.time_loss_s
+        total_s = self.time_loss_s * self.demanded + self.walks.mean_s * walks
+        return total_s / (self.demanded + walks)
+
 
 def read_trip_metrics(
     path: str | os.PathLike[str],

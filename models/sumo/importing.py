@@ -58,6 +58,7 @@ def import_network(
     name: str | None = None,
     signals: Collection[str] | None = None,
     program: str | None = None,
+    pedestrian_calls: bool = False,
 ) -> tuple[NetworkFile, Remarks]:
     """Derive a network file from a SUMO network.
 
@@ -66,6 +67,7 @@ def import_network(
         signals: to restrict it to, all by default.
         program: id of the programs to take; a signal without it, and all by default, takes its
             last one.
+        pedestrian_calls: whether policies observe who waits at the crossings.
 
     Raises:
         InvalidNetworkError: it is not a SUMO network, has no signal to control, lacks one of
@@ -91,7 +93,9 @@ def import_network(
                 remarks.add("left out", sentence)
         if not junctions:
             raise InvalidNetworkError(_nothing_to_control(path, net, remarks))
-        file = NetworkFile(name=name or _stem(path), junctions=tuple(junctions))
+        file = NetworkFile(
+            name=name or _stem(path), junctions=tuple(junctions), pedestrian_calls=pedestrian_calls
+        )
     except ValidationError as error:
         raise InvalidNetworkError(f"{path}: {_first(error)}") from error
     return file, remarks
@@ -225,8 +229,12 @@ def _usable_links(net: SumoNet, signal: str, program: Program, remark: Remark) -
 def _remark_on_links(
     signal: str, links: list[SumoLink], states: Collection[str], remark: Remark
 ) -> None:
-    if walked := sum(link.walked for link in links):
-        remark("pedestrians", f"{signal}: {walked} pedestrian crossings follow its phases.")
+    walked = [link for link in links if link.walked]
+    if walked:
+        remark("pedestrians", f"{signal}: {len(walked)} pedestrian crossings follow its phases.")
+    for link in walked:
+        if not any(state[link.index] in "Gg" for state in states):
+            remark("never walk", f"{signal}: crossing {link.to_edge} never gets green.")
     if any("s" in state for state in states):
         remark("on red", f"{signal}: right turns on red stay as the states say, and are no green.")
     if len({link.index for link in links}) < len(links):

@@ -30,6 +30,8 @@ def add_network(network: argparse.ArgumentParser) -> None:
     importing.add_argument("--signals", type=_ids, metavar="IDS", help=signals)
     program = "id of the program to take where a signal has several (default: the last)"
     importing.add_argument("--program", metavar="ID", help=program)
+    calls = "let policies observe how long pedestrians have been waiting at each crossing"
+    importing.add_argument("--pedestrian-calls", action="store_true", help=calls)
     importing.add_argument("--output", type=Path, help="file to write (default: print it)")
     importing.set_defaults(run=_import)
     help = "draw the junctions, their lanes and phases"
@@ -57,7 +59,9 @@ def _import(options: argparse.Namespace) -> None:
     with naming_broken_files():
         from models.sumo.importing import import_network
     with as_command_error(InvalidNetworkError):
-        network, notes = import_network(options.net, options.name, options.signals, options.program)
+        network, notes = import_network(
+            options.net, options.name, options.signals, options.program, options.pedestrian_calls
+        )
     for sentence in notes.sentences():
         console.print(sentence, style="yellow", markup=False)
     text = network_as_json(network)
