@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import libsumo
 import numpy as np
@@ -36,6 +36,14 @@ Observations = dict[str, Observation]
 Count = Callable[[str], float]  # vehicles on a lane
 
 
+class Change(NamedTuple):
+    """A state that a signal shows from a second on."""
+
+    time_s: int
+    signal: str
+    state: str
+
+
 class Environment:
     """A context manager that frees the simulator.
 
@@ -45,6 +53,7 @@ class Environment:
 
     Attributes:
         time_s: in SUMO's clock.
+        changes: of the signals that actions set, in their order.
     """
 
     def __init__(self, scenario: Scenario, programs: Sequence[str] | None = None) -> None:
@@ -88,6 +97,7 @@ class Environment:
         with sumo_errors(self.scenario):
             libsumo.start(sumo_command(self.scenario, seed, folder, self._programs or ()))
         self.time_s = self.scenario.begin_s
+        self.changes: list[Change] = []
         self._shown = dict.fromkeys(self._junctions, "")
         self._signals = self._new_signals()
         self._broken = self._draw_broken(seed)
@@ -207,6 +217,7 @@ class Environment:
             if state != self._shown[name]:
                 libsumo.trafficlight.setRedYellowGreenState(name, state)
                 self._shown[name] = state
+                self.changes.append(Change(self.time_s, name, state))
 
     def _detect(self, lane: str) -> float:
         return self.detected(lane, self.scenario.counts)

@@ -56,7 +56,7 @@ def actuated(
         program = net.programs[junction.id][-1]
         own = _own_phases(program, begin_at_minimum)
         phases = _guarded_phases(layers[junction.id]) if layers else own
-        elements.append(_element(junction.id, kind, program, phases))
+        elements.append(program_element(junction.id, kind, program.offset, phases))
     return Programs(tuple(elements))
 
 
@@ -106,7 +106,7 @@ def webster(scenario: Scenario) -> Programs:
             }
             for number, phase in enumerate(program.phases)
         )
-        elements.append(_element(junction.id, "static", program, phases))
+        elements.append(program_element(junction.id, "static", program.offset, phases))
     return Programs(tuple(elements))
 
 
@@ -134,8 +134,9 @@ def count_flows(scenario: Scenario, seed: int) -> Flows:
     return {pair: count / hours for pair, count in counts.items()}
 
 
-def _element(signal: str, kind: str, program: Program, phases: Iterable[dict[str, str]]) -> str:
-    logic = ET.Element("tlLogic", id=signal, type=kind, programID=NAME, offset=program.offset)
+def program_element(signal: str, kind: str, offset: str, phases: Iterable[dict[str, str]]) -> str:
+    """Return a program as SUMO's ``tlLogic`` element, in XML."""
+    logic = ET.Element("tlLogic", id=signal, type=kind, programID=NAME, offset=offset)
     for phase in phases:
         ET.SubElement(logic, "phase", phase)
     return ET.tostring(logic, encoding="unicode")
