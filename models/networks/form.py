@@ -81,6 +81,7 @@ class Link(_Form):
         lane: id of the incoming lane; of one that is not controlled here too.
         to: the lane that it leads to.
         turn: direction as SUMO has it: s, l, r, t (back), L and R (partly).
+        shape: of a pedestrian crossing, points in metres.
         walk_s: least green of a pedestrian crossing, WALK_S where the file does not say; None for
             vehicles.
     """
@@ -89,6 +90,7 @@ class Link(_Form):
     to: Name
     turn: Literal["s", "l", "r", "t", "L", "R"] = "s"
     index: int | None = Field(default=None, ge=0, lt=MAX_LINKS)
+    shape: tuple[Point, ...] | None = None
     walk_s: float | None = Field(default=None, ge=1, le=60)
 
     @property
@@ -214,12 +216,14 @@ class NetworkFile(_Form):
         name: of the network, for people.
         pedestrian_calls: whether an observation ends with a value for each crossing: how long its
             call has been waiting.
+        remarks: what the import left out or merged, for people.
         junctions: in any order.
     """
 
     format: Literal[1] = 1
     name: str = Field(min_length=1, max_length=100)
     pedestrian_calls: bool = False
+    remarks: tuple[str, ...] = ()
     junctions: tuple[JunctionEntry, ...] = Field(min_length=1, max_length=MAX_JUNCTIONS)
 
     @model_validator(mode="after")

@@ -25,7 +25,7 @@ from models.sumo.intergreen import intergreen_of
 from models.sumo.nema import nema_stages
 from models.sumo.net import SumoLink, SumoNet, read_sumo_net
 from models.sumo.program import Program
-from models.sumo.stages import CHANGING, is_green, stages_of
+from models.sumo.stages import CHANGING, is_green, merged_states
 
 SIGNALS_OF_RAILWAYS = {"rail_signal", "rail_crossing"}
 DETECTED_M = 50.0  # some standing cars; a stub of a metre has no room for one
@@ -43,6 +43,10 @@ class Remarks:
 
     def add(self, kind: str, sentence: str) -> None:
         self._of_kind[kind][sentence] = None
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield all remarks."""
+        return (sentence for sentences in self._of_kind.values() for sentence in sentences)
 
     def sentences(self) -> Iterator[str]:
         """Yield some remarks of each kind, and how many more there are."""
@@ -94,7 +98,10 @@ def import_network(
         if not junctions:
             raise InvalidNetworkError(_nothing_to_control(path, net, remarks))
         file = NetworkFile(
-            name=name or _stem(path), junctions=tuple(junctions), pedestrian_calls=pedestrian_calls
+            name=name or _stem(path),
+            junctions=tuple(junctions),
+            pedestrian_calls=pedestrian_calls,
+            remarks=tuple(remarks),
         )
     except ValidationError as error:
         raise InvalidNetworkError(f"{path}: {_first(error)}") from error
@@ -144,7 +151,7 @@ def junction_of(
         ),
         lanes=tuple(_lane(net, each) for each in served),
         position=_position(net, signal, served),
-        links=_links(links, len(states[0])),
+        links=_links(net, links, len(states[0])),
         intergreen_s=intergreen_of(net, signal, links, len(states[0]), remark),
         conflicts=conflicts,
     )
@@ -201,13 +208,10 @@ def _green_states(
         remark("all red", f"{signal}: a phase that is red for all is not an action.")
     if len(set(green)) < len(green):
         remark("twice", f"{signal}: a phase that its program shows more than once is one action.")
-    stages = stages_of(program, walked)
-    if changes := len(set(green)) - len(stages):
-        remark(
-            "stages",
-            f"{signal}: {len(stages)} stages are its actions; {changes} green states that begin or"
-            " end them are not.",
-        )
+    merged = merged_states(program, walked)
+    stages = tuple(state for state in dict.fromkeys(green) if state not in merged)
+    for state, reason in merged.items():
+        remark("merged", f"{signal}: {state} is not an action, as {reason}.")
     return stages
 
 
@@ -254,13 +258,20 @@ def _is_served(lane: str, links: Iterable[SumoLink], states: Iterable[str]) -> b
     return any(state[index] in "Gg" for state in states for index in indices)
 
 
-def _links(links: list[SumoLink], size: int) -> tuple[Link, ...]:
+def _links(net: SumoNet, links: list[SumoLink], size: int) -> tuple[Link, ...]:
     """Return the links, with their indices where these are not their places in the list."""
     in_order = [link.index for link in links] == list(range(size))
-    forms = ({"lane": each.lane, "to": each.to, "turn": each.turn} for each in links)
     return tuple(
-        Link.model_validate(form if in_order else form | {"index": each.index})
-        for form, each in zip(forms, links, strict=True)
+        Link.model_validate(
+            {
+                "lane": each.lane,
+                "to": each.to,
+                "turn": each.turn,
+                "index": None if in_order else each.index,
+                "shape": net.way(each) or None if each.walked else None,
+            }
+        )
+        for each in links
     )
 
 
