@@ -22,7 +22,7 @@ from models.signals.clock_plan import ClockPlan
 from models.simulation.environment import Count, Environment, Observations
 from models.simulation.metrics import Metrics
 from models.simulation.observation import Observation
-from models.simulation.programs import Programs, actuated, webster
+from models.simulation.programs import Programs, actuated, own_programs, webster
 from models.simulation.scenario import Counts, Scenario
 
 OnDecision = Callable[[Observations, dict[str, int]], None]
@@ -284,7 +284,7 @@ def policy_control(scenario: Scenario, weights: Path) -> MakeController:
 
 
 CONTROLS: dict[str, Callable[[Scenario], Control]] = {
-    "fixed time": lambda scenario: Programs(),
+    "fixed time": own_programs,
     "Webster": webster,
     "actuated": lambda scenario: actuated(scenario, "actuated"),
     "delay-based": lambda scenario: actuated(scenario, "delay_based"),

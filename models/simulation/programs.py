@@ -36,6 +36,20 @@ class Programs(NamedTuple):
     elements: tuple[str, ...] = ()
 
 
+def own_programs(scenario: Scenario) -> Programs:
+    """Return what lets SUMO run the net's own programs: nothing, or a switch to those named."""
+    if scenario.program is None:
+        return Programs()
+    programs = load_net(scenario.net, scenario.program).programs
+    switch = ET.Element("WAUT", id=NAME, refTime="0", startProg=scenario.program)
+    signals = [
+        ET.Element("wautJunction", wautID=NAME, junctionID=each.id)
+        for each in scenario.network.junctions
+        if programs[each.id][-1].id == scenario.program
+    ]
+    return Programs(tuple(ET.tostring(each, encoding="unicode") for each in (switch, *signals)))
+
+
 @lru_cache(maxsize=8)
 def actuated(
     scenario: Scenario, kind: Literal["actuated", "delay_based"], begin_at_minimum: bool = False
@@ -49,7 +63,7 @@ def actuated(
         begin_at_minimum: SUMO shows the first green of a run for its duration. Shorten that, and
             with it where the program begins, to the minimum green.
     """
-    net = load_net(scenario.net)
+    net = load_net(scenario.net, scenario.program)
     layers = layers_of(scenario) if scenario.guarded else {}
     elements = []
     for junction in scenario.network.junctions:
@@ -94,7 +108,8 @@ def _bounded(phase: dict[str, str], begin_at_minimum: bool) -> dict[str, str]:
 @lru_cache(maxsize=8)
 def webster(scenario: Scenario) -> Programs:
     """Return the net's own programs with cycle and splits for the flows of the scenario."""
-    net, flows = load_net(scenario.net), count_flows(scenario, FLOWS_SEED)
+    net = load_net(scenario.net, scenario.program)
+    flows = count_flows(scenario, FLOWS_SEED)
     elements = []
     for junction in scenario.network.junctions:
         program = net.programs[junction.id][-1]

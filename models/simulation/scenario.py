@@ -77,6 +77,7 @@ class Scenario:
             replace its own; everything else holds, such as step-length and scale.
         elements: further elements of a SUMO additional file, in XML.
         guarded: whether signals are behind the safety layer, which then decides their times.
+        program: id of the net's programs that count, where a signal has it; None for its last one.
         detector_reads: the share of its capacity that one detector of each junction reads all the
             time; the seed draws which one. None if none is broken.
     """
@@ -95,6 +96,7 @@ class Scenario:
     config: Path | None = None
     elements: tuple[str, ...] = ()
     guarded: bool = False
+    program: str | None = None
     detector_reads: float | None = None
 
     def __post_init__(self) -> None:

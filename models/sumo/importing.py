@@ -101,6 +101,7 @@ def import_network(
             name=name or _stem(path),
             junctions=tuple(junctions),
             pedestrian_calls=pedestrian_calls,
+            program=program,
             remarks=tuple(remarks),
         )
     except ValidationError as error:
