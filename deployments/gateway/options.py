@@ -90,7 +90,7 @@ class GatewayOptions(Options):
         None,
         ge=1,
         le=3600,
-        description="Longest time that a phase with pedestrian crossings is not green.",
+        description="Longest red of a phase with pedestrian crossings.",
         json_schema_extra={"default": "that of `safety_max_red_s`"},
     )
 
