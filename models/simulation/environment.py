@@ -30,6 +30,7 @@ SUMO_ERRORS = (libsumo.TraCIException, libsumo.FatalTraCIError)
 _BROKEN_SEED = 11  # apart from other draws of the same seed
 STANDS_MPS = 0.1  # SUMO's bound of standing
 TRIPS, STATISTICS = "trips.xml", "statistics.xml"
+BUS = "bus"  # SUMO's class
 CALL_S = 10.0  # of waiting that make a pedestrian count as one more
 
 Observations = dict[str, Observation]
@@ -176,10 +177,18 @@ class Environment:
         return waited_s
 
     def detected(self, lane: str, counts: Counts) -> float:
-        """Return what the detector of a lane counts, be it broken."""
+        """Return what the detector of a lane counts, be it broken; buses have their weight."""
         if lane in self._broken:
             return self._broken[lane]
-        return self.standing(lane) if counts == "standing" else self.vehicles(lane)
+        counted = self.standing(lane) if counts == "standing" else self.vehicles(lane)
+        if self.scenario.bus_weight == 1 or not counted:
+            return counted
+        buses = sum(
+            libsumo.vehicle.getVehicleClass(vehicle) == BUS
+            and (counts == "all" or libsumo.vehicle.getSpeed(vehicle) < STANDS_MPS)
+            for vehicle in libsumo.lane.getLastStepVehicleIDs(lane)
+        )
+        return counted + (self.scenario.bus_weight - 1) * int(buses)
 
     def metrics(self) -> Metrics:
         """Close the simulation, at its end or before, and count what happened until now."""

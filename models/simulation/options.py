@@ -37,6 +37,8 @@ def add_scenario(parser: argparse.ArgumentParser, required: bool = True) -> None
     )
     program = "id of the net's programs for signal times, fixed time, Webster and actuated control"
     parser.add_argument("--program", metavar="ID", help=f"{program} (default: that of the import)")
+    weight = "vehicles that a bus counts as in observations, queues and rewards (default 1)"
+    parser.add_argument("--bus-weight", type=float, default=1.0, metavar="N", help=weight)
     decision = "seconds from a decision to the next (default 10)"
     parser.add_argument("--decision", type=int, default=10, metavar="S", help=decision)
     for name, what in (
@@ -118,4 +120,5 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
         additional,
         options.sumocfg,
         program=program,
+        bus_weight=options.bus_weight,
     )

@@ -50,7 +50,7 @@ class Signals:
     def reset(self, seed: int) -> Observations:
         self._observations = self._environment.reset(seed)
         edges = agents_of_edges(self.scenario.net, self.scenario.network)
-        self._delays = Delays(edges, self.network.n_agents)
+        self._delays = Delays(edges, self.network.n_agents, self.scenario.bus_weight)
         self._pending = np.zeros(self.network.n_agents)
         self._waiting = np.zeros(self.network.n_agents)
         return self._observations

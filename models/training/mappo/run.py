@@ -99,7 +99,10 @@ def validate(trainer: Trainer, pool: RolloutWorkers, folder: Path) -> float:
     weights = trainer.average_weights()
     tasks = trainer.traffic.validation()
     weight = trainer.config.pedestrian_weight
-    losses = [metrics.delay_s(weight) for metrics in pool.test(as_arrays(weights), tasks)]
+    losses = [
+        metrics.delay_s(weight, task.scenario.bus_weight)
+        for task, metrics in zip(tasks, pool.test(as_arrays(weights), tasks), strict=True)
+    ]
     score = float(np.exp(np.mean(np.log(losses))))
     if score < trainer.best_score:
         trainer.best_score = score
