@@ -257,19 +257,22 @@ class QueueController:
         if self._counts is not None:
             count = partial(self._environment.detected, counts=self._counts)
         else:
-            count = self._observed(observations).__getitem__
+            network = self._environment.scenario.network
+            count = observed_vehicles(network, observations).__getitem__
         calls = self._environment.pedestrian_calls()
         return self._rule.decide(self._environment.phases, count, calls)
 
-    def _observed(self, observations: Mapping[str, Observation]) -> dict[str, float]:
-        """Return the vehicles on each incoming lane, which an observation gives as shares of it."""
-        return {
-            lane.id: lane.capacity * float(share)
-            for junction in self._environment.scenario.network.junctions
-            for lane, share in zip(  # calls follow the lanes
-                junction.lanes, observations[junction.id][len(junction.phases) + 1 :], strict=False
-            )
-        }
+
+def observed_vehicles(
+    network: NetworkFile, observations: Mapping[str, Observation]
+) -> dict[str, float]:
+    """Return the vehicles on the lanes of observed junctions, where shares of them are observed."""
+    return {
+        lane.id: lane.capacity * float(observations[junction.id][place])
+        for junction in network.junctions
+        if junction.id in observations
+        for place, lane in enumerate(junction.lanes, start=len(junction.phases) + 1)
+    }
 
 
 def policy_control(scenario: Scenario, weights: Path) -> MakeController:
