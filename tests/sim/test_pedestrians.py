@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,10 +13,13 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from models.networks.file import read_network_file
 from models.networks.network import LONGEST_CALL_S, network_of
-from models.simulation.controllers import CONTROLS, policy_control, run
+from models.signals.safety import Limits
+from models.signals.signal import read_signals
+from models.simulation.controllers import CONTROLS, RandomPhases, open_run, policy_control, run
 from models.simulation.environment import Environment
 from models.training.signals import Signals, state_dim
 from tests.sim.walked_town import END_S, walked_scenario
+from tests.unit.models.signals.oracle import Bounds, judge
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -70,6 +74,25 @@ def test_who_waits_costs_reward_by_the_weight(tmp_path):
     waited = rewards[0.0] - rewards[1.0]
     assert waited[-1] > waited[5] >= 0
     np.testing.assert_allclose(rewards[0.0] - rewards[2.0], 2 * waited)
+
+
+def test_behind_the_safety_layer_sumo_shows_every_walk_whole_and_in_time(tmp_path):
+    scenario = replace(walked_scenario(tmp_path), guarded=True)
+    network = network_of(scenario.network)
+    ((name, signal),) = read_signals(network).items()
+    assert set(signal.walk_s.values()) == {7.0}
+    with open_run(scenario, 1, lambda _: RandomPhases(network, 1)) as (environment, random, seen):
+        while not environment.is_over:
+            seen = environment.step(random.act(seen))
+        changes = environment.changes
+    assert {change.signal for change in changes} == {name}
+    times_s = [*(change.time_s for change in changes), END_S]
+    states = [*(change.state for change in changes), ""]
+    judge(times_s, states, signal, Bounds(Limits().min_green_s, Limits().max_red_s))
+    assert states.count(signal.phases[0]) > 3
+    longer = signal._replace(walk_s=dict.fromkeys(signal.walk_s, 20.0))
+    with pytest.raises(AssertionError, match="s of green of 20"):
+        judge(times_s, states, longer, Bounds(Limits().min_green_s, Limits().max_red_s))
 
 
 def test_a_policy_that_observes_calls_is_trained_and_begins_as_greedy_for_pedestrians(tmp_path):
