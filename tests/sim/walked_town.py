@@ -7,7 +7,7 @@ from pathlib import Path
 from models.networks.file import network_as_json
 from models.simulation.scenario import RouteFiles, Scenario
 from models.sumo.importing import import_network
-from tests.sim.made_nets import SIGNALS, made_net
+from tests.made_nets import SIGNALS, made_net
 
 END_S = 300
 ONE = "--grid", "--grid.number=1", "--grid.attach-length=100", "--no-turnarounds"

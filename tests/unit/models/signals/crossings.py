@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from models.networks.network import Network, network_of
 from models.sumo.importing import import_network
-from tests.sim.made_nets import SIGNALS, made_net
+from tests.made_nets import SIGNALS, made_net
 
 WALKED = "--sidewalks.guess", "--crossings.guess", "--no-turnarounds", SIGNALS
 TURNS = "--default.lanenumber=2", "--turn-lanes=1"
