@@ -143,7 +143,8 @@ def normalize_counts(junction: Junction, values: Sequence[float]) -> list[float]
     """Replace each lane's vehicle count by the filled share of the lane, at most 1.
 
     Args:
-        values: (obs_size,) phase one-hot and min-green flag, then a count per lane.
+        values: (obs_size,) phase one-hot and min-green flag, a count per lane, and the seconds of
+            each pedestrian call.
 
     Raises:
         BadRequestError: the length is not the junction's, or a count is negative.
@@ -157,8 +158,8 @@ def normalize_counts(junction: Junction, values: Sequence[float]) -> list[float]
     counts = values[head:]
     if min(counts) < 0:
         raise BadRequestError("vehicle counts must not be negative")
-    shares = zip(counts, junction.capacities, strict=True)
-    return [*values[:head], *(min(1.0, count / capacity) for count, capacity in shares)]
+    shares = zip(counts, junction.scales, strict=True)
+    return [*values[:head], *(min(1.0, count / full) for count, full in shares)]
 
 
 def random_observation(junction: Junction, source: random.Random) -> list[float]:
@@ -166,5 +167,5 @@ def random_observation(junction: Junction, source: random.Random) -> list[float]
     phase = source.randrange(junction.n_phases)
     one_hot = [float(phase == each) for each in range(junction.n_phases)]
     may_change = float(source.random() < 0.5)
-    queues = [round(source.betavariate(1.2, 4.0), 3) for _ in range(junction.n_lanes)]
+    queues = [round(source.betavariate(1.2, 4.0), 3) for _ in junction.scales]
     return [*one_hot, may_change, *queues]

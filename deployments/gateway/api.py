@@ -188,11 +188,12 @@ def describe(app: FastAPI, network: Network) -> None:
             "junctionId": first.id,
             "observations": [1.0] + [0.0] * (first.obs_size - 1),
         }
+        calls = any(each.n_calls for each in network.junctions.values())
         observations = request["properties"]["observations"]
         observations["maxItems"] = network.max_obs
         observations["description"] = (
-            "Phase one-hot, min-green flag, one value per incoming lane; zero-padded to"
-            f" {network.max_obs}."
+            "Phase one-hot, min-green flag, one value per incoming lane"
+            f"{' and per crossing' if calls else ''}; zero-padded to {network.max_obs}."
         )
         schemas["Shown"]["properties"]["phase"]["exclusiveMaximum"] = network.n_actions
         answered = schemas["ActionResponse"]["properties"]["predictedAction"]

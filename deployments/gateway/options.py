@@ -86,6 +86,13 @@ class GatewayOptions(Options):
         description="Longest time between two requests of a junction, for which "
         "`safety_max_red_s` is kept.",
     )
+    safety_max_pedestrian_wait_s: float | None = Field(
+        None,
+        ge=1,
+        le=3600,
+        description="Longest red of a phase with pedestrian crossings.",
+        json_schema_extra={"default": "that of `safety_max_red_s`"},
+    )
 
     @field_validator("plan_time_zone")
     @classmethod

@@ -66,7 +66,10 @@ class SafetyGuard:
 
 def limits_of(options: GatewayOptions) -> Limits:
     return Limits(
-        options.safety_min_green_s, options.safety_max_red_s, options.safety_asked_every_s
+        options.safety_min_green_s,
+        options.safety_max_red_s,
+        options.safety_asked_every_s,
+        options.safety_max_pedestrian_wait_s,
     )
 
 

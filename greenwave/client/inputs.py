@@ -13,7 +13,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from greenwave.client.errors import InvalidInputError
 
-MAX_OBSERVATION = 321  # of any network: 64 phases, a flag, 256 lanes
+MAX_OBSERVATION = 833  # of any network: 64 phases, a flag, 256 lanes, 512 crossings
 MAX_ITEMS = 1000
 MAX_ROWS = 4096
 MAX_BATCH_ROWS = 1024  # with the longest observations, in the service's bound of a body

@@ -22,7 +22,7 @@ def check_signals(scenario: Scenario) -> None:
         InvalidNetworkError: the net cannot be read.
         InvalidScenarioError: a signal is missing, or is another.
     """
-    programs = load_net(scenario.net).programs
+    programs = load_net(scenario.net, scenario.program).programs
     name, net = scenario.network.name, scenario.net.name
     for junction in scenario.network.junctions:
         if not programs.get(junction.id):

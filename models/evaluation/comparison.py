@@ -21,7 +21,10 @@ from models.simulation.metrics import Metrics
 from models.simulation.scenario import Scenario
 
 POLICY = "policy"
-RULES = ("begin_s", "end_s", "decision_s", "yellow_s", "all_red_s", "min_green_s", "counts")
+RULES = (
+    *("begin_s", "end_s", "decision_s", "yellow_s", "all_red_s", "min_green_s"),
+    *("counts", "program", "bus_weight"),
+)
 KEPT, RUNS, QUEUES, CLASSES = "runs", "runs.csv", "queues.csv", "classes.csv"
 COLUMNS = (
     *("controller", "seed", "delay_s", "waiting_s", "trip_s", "demanded", "arrived"),

@@ -244,7 +244,7 @@ def _rules(comparison: Comparison, runs: Sequence[CityRun]) -> Iterable[tuple[st
 
 def _programs(scenario: Scenario) -> str:
     """Return in words what runs under *fixed time*, be it a program of another type."""
-    programs = load_net(scenario.net).programs
+    programs = load_net(scenario.net, scenario.program).programs
     signals = (programs[each.id] for each in scenario.network.junctions)
     kinds = Counter(known[-1].kind for known in signals)
     counted = _listed([f"{n} of type {kind}" for kind, n in sorted(kinds.items())])
@@ -253,7 +253,10 @@ def _programs(scenario: Scenario) -> str:
         additional = (
             f"; those in {_listed([path.name for path in scenario.additional])} replace them"
         )
-    return f"the last program of each signal in the net: {counted}{additional}"
+    which = "the last program of each signal in the net"
+    if scenario.program is not None:
+        which = f"program {scenario.program}, or the last one of a signal without it"
+    return f"{which}: {counted}{additional}"
 
 
 def _words(rows: Iterable[tuple[str, str]]) -> str:

@@ -143,12 +143,7 @@ def _arm(place: Point, turn: int, junction: JunctionEntry) -> tuple[Point, ...]:
 
 
 def _greens(junction: JunctionEntry, lane: str) -> str:
-    links = junction.links or ()
-    places = [
-        place if link.index is None else link.index
-        for place, link in enumerate(links)
-        if link.lane == lane
-    ]
+    places = [place for place, link in junction.placed_links if link.lane == lane]
     return "".join(
         "?"
         if phase.state is None or not places

@@ -54,7 +54,8 @@ def network_as_json(network: NetworkFile) -> str:
     junctions = ",\n".join(
         json.dumps(each.model_dump(mode="json", exclude_none=True)) for each in network.junctions
     )
-    head = json.dumps({"format": network.format, "name": network.name})[1:-1]
+    said = network.model_dump(mode="json", exclude={"junctions"}, exclude_defaults=True)
+    head = json.dumps({"format": network.format, **said})[1:-1]
     return f'{{{head}, "junctions": [\n{junctions}\n]}}\n'
 
 

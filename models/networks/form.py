@@ -16,6 +16,7 @@ MAX_JUNCTIONS = 100_000
 MAX_PHASES = 64
 MAX_LANES = 256
 MAX_LINKS = 512
+WALK_S = 7.0  # least walk of a crossing, as MUTCD recommends
 
 ID_MARKS = "_.:#()+/-"
 Name = Annotated[str, Field(pattern=rf"^[A-Za-z0-9{ID_MARKS}]{{1,200}}$")]
@@ -80,12 +81,24 @@ class Link(_Form):
         lane: id of the incoming lane; of one that is not controlled here too.
         to: the lane that it leads to.
         turn: direction as SUMO has it: s, l, r, t (back), L and R (partly).
+        shape: of a pedestrian crossing, points in metres.
+        walk_s: least green of a pedestrian crossing, WALK_S where the file does not say; None for
+            vehicles.
     """
 
     lane: Name
     to: Name
     turn: Literal["s", "l", "r", "t", "L", "R"] = "s"
     index: int | None = Field(default=None, ge=0, lt=MAX_LINKS)
+    shape: tuple[Point, ...] | None = None
+    walk_s: float | None = Field(default=None, ge=1, le=60)
+
+    @property
+    def crossing(self) -> str | None:
+        """The crossing that people walk over, as SUMO names its edge; None for vehicles."""
+        if self.lane[0] == self.to[0] == ":":  # from a walking area
+            return self.to.rpartition("_")[0]
+        return None if self.walk_s is None else self.to
 
 
 class JunctionEntry(_Form):
@@ -164,6 +177,18 @@ class JunctionEntry(_Form):
         return indices
 
     @property
+    def placed_links(self) -> tuple[tuple[int, Link], ...]:
+        """The links, each with its place in the states."""
+        links = enumerate(self.links or ())
+        return tuple((at if link.index is None else link.index, link) for at, link in links)
+
+    @property
+    def crossings(self) -> tuple[str, ...]:
+        """The pedestrian crossings, in the order of the links."""
+        crossings = (link.crossing for link in self.links or ())
+        return tuple(dict.fromkeys(each for each in crossings if each is not None))
+
+    @property
     def n_places(self) -> int:
         """Letters in a state, 0 if neither states nor links are known."""
         return len(self.phases[0].state or self.links or "")
@@ -189,11 +214,19 @@ class NetworkFile(_Form):
     Attributes:
         format: of the file.
         name: of the network, for people.
+        pedestrian_calls: whether an observation ends with a value for each crossing: how long its
+            call has been waiting.
+        program: id of the programs of the SUMO net that it was made of, where it has several; None
+            for each signal's last one.
+        remarks: what the import left out or merged, for people.
         junctions: in any order.
     """
 
     format: Literal[1] = 1
     name: str = Field(min_length=1, max_length=100)
+    pedestrian_calls: bool = False
+    program: str | None = Field(default=None, max_length=200)
+    remarks: tuple[str, ...] = ()
     junctions: tuple[JunctionEntry, ...] = Field(min_length=1, max_length=MAX_JUNCTIONS)
 
     @model_validator(mode="after")

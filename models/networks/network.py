@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from models.networks.file import read_network_file
 from models.networks.form import NetworkFile
 
+LONGEST_CALL_S = 120.0  # of a pedestrian's wait that an observation tells from longer ones
 _DIGEST_BYTES = 8
 
 Observation = Sequence[float] | NDArray[np.float32]
@@ -28,21 +29,28 @@ class Junction:
         agent_index: position of the junction's one-hot bit in the policy's input.
         n_phases: number of green phases, and so of available actions.
         capacities: vehicles that can queue on each incoming lane, in the observation's order.
+        n_calls: observed pedestrian crossings, which follow the lanes.
     """
 
     id: str
     agent_index: int
     n_phases: int
     capacities: tuple[float, ...]
+    n_calls: int = 0
 
     @property
     def n_lanes(self) -> int:
         return len(self.capacities)
 
     @property
+    def scales(self) -> tuple[float, ...]:
+        """Vehicles of each lane, and seconds of each call, that are 1 in the observation."""
+        return self.capacities + (LONGEST_CALL_S,) * self.n_calls
+
+    @property
     def obs_size(self) -> int:
-        """Length of the junction's own observation: phase one-hot, min-green flag, lane queues."""
-        return self.n_phases + 1 + self.n_lanes
+        """Length of the junction's observation: phase one-hot, min-green flag, queues, calls."""
+        return self.n_phases + 1 + self.n_lanes + self.n_calls
 
 
 @dataclass(frozen=True)
@@ -101,8 +109,13 @@ class Network:
 
     @cached_property
     def digest(self) -> str:
-        """What hidden states belong to: ids, indices, phases and lanes; not names or drawings."""
-        said = repr([(j.id, j.agent_index, j.n_phases, j.n_lanes) for j in self.junctions.values()])
+        """What hidden states belong to: ids, indices, phases, lanes, calls; no names or drawing."""
+        said = repr(
+            [
+                (j.id, j.agent_index, j.n_phases, j.n_lanes, *([j.n_calls] if j.n_calls else []))
+                for j in self.junctions.values()
+            ]
+        )
         return hashlib.blake2b(said.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
@@ -116,6 +129,7 @@ def network_of(file: NetworkFile) -> Network:
                 each.agent_index,
                 len(each.phases),
                 tuple(lane.capacity for lane in each.lanes),
+                len(each.crossings) if file.pedestrian_calls else 0,
             )
             for each in file.junctions
         ),

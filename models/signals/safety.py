@@ -6,20 +6,22 @@ is kept here that a restart could lose or that replicas would have to agree abou
 
 What holds for a junction that begins with :attr:`SafetyLayer.fresh` and obeys every decision:
 
-- a green lasts ``min_green_s`` at least;
+- a green lasts ``min_green_s`` at least, and as long as the walk of each crossing that has it;
 - between two greens that conflict lie yellow and the intergreen time of every pair of movements;
 - a change is finished once it is begun;
-- no phase is red for longer than ``max_red_s``, if the junction asks every ``asked_every_s``.
+- no phase is red for longer than ``max_red_s``, and none with crossings for longer than
+  ``max_walk_wait_s``, if the junction asks every ``asked_every_s``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Literal, NamedTuple
 
 from models.networks.network import Network
-from models.signals.signal import Matrix, read_signals
+from models.signals.signal import NO_WALKS, Matrix, read_signals
 from models.signals.states import MIN_GREEN_S, YELLOW_S, red_state, yellow_state
 
 Rule = Literal["none", "change_under_way", "minimum_green", "maximum_red"]
@@ -72,11 +74,13 @@ class Limits:
 
     Attributes:
         asked_every_s: longest time between two requests of a junction.
+        max_walk_wait_s: longest red of a phase with pedestrian crossings; None for ``max_red_s``.
     """
 
     min_green_s: float = MIN_GREEN_S
     max_red_s: float = 120.0
     asked_every_s: float = 5.0
+    max_walk_wait_s: float | None = None
 
 
 class SafetyLayer:
@@ -85,35 +89,49 @@ class SafetyLayer:
     Args:
         phases: state string of each green phase.
         intergreen: of each pair of links, see :func:`.intergreen.intergreen_matrix`.
+        walk_s: least green of each link that is a pedestrian crossing.
+
+    Attributes:
+        min_green_s, max_red_s: of each phase.
 
     Raises:
-        ValueError: ``max_red_s`` is too short to serve every phase in turn.
+        ValueError: a longest red is too short to serve every phase in turn.
     """
 
-    def __init__(self, phases: Sequence[str], intergreen: Matrix, limits: Limits) -> None:
+    def __init__(
+        self,
+        phases: Sequence[str],
+        intergreen: Matrix,
+        limits: Limits,
+        walk_s: Mapping[int, float] = NO_WALKS,
+    ) -> None:
         self.phases = tuple(phases)
         self.limits = limits
-        everyone = range(len(self.phases))
-        self._changes = {
-            (old, new): _change(self.phases[old], self.phases[new], intergreen)
-            for old in everyone
-            for new in everyone
-            if old != new
-        }
-        self._longest_change_s = max(steps[-1].after_s for steps in self._changes.values())
+        walks = [[walk_s[link] for link in walk_s if phase[link] in "Gg"] for phase in self.phases]
+        self.min_green_s = tuple(max(limits.min_green_s, *each, 0) for each in walks)
+        longest_wait_s = min(limits.max_red_s, limits.max_walk_wait_s or limits.max_red_s)
+        self.max_red_s = tuple(longest_wait_s if each else limits.max_red_s for each in walks)
+        self._between_s = [
+            [_between_s(old, new, intergreen) for new in self.phases] for old in self.phases
+        ]
+        self._longest_change_s = max(map(max, self._between_s))
         # from the beginning of a change to the next one, at the latest
-        self._turn_s = self._longest_change_s + limits.min_green_s + limits.asked_every_s
+        self._turn_s = self.shortest_phase_s + limits.asked_every_s
         needed_s = (len(self.phases) - 1) * self._turn_s + self._longest_change_s
-        if limits.max_red_s < needed_s:
-            raise ValueError(
-                f"safety_max_red_s must be at least {needed_s:g}"
-                f" to serve {len(self.phases)} phases in turn"
-            )
+        for option, bound_s in (
+            ("safety_max_red_s", limits.max_red_s),
+            ("safety_max_pedestrian_wait_s", min(self.max_red_s)),
+        ):
+            if bound_s < needed_s:
+                raise ValueError(
+                    f"{option} must be at least {needed_s:g}"
+                    f" to serve {len(self.phases)} phases in turn"
+                )
 
     @property
     def shortest_phase_s(self) -> float:
         """Seconds that a change and the minimum green after it may take together."""
-        return self._longest_change_s + self.limits.min_green_s
+        return self._longest_change_s + max(self.min_green_s)
 
     @property
     def fresh(self) -> Shown:
@@ -134,12 +152,13 @@ class SafetyLayer:
         if green_s < 0:
             rule: Rule = "none" if asked == phase else "change_under_way"
             return Decision(phase, -green_s, (), rule)
-        if green_s < self.limits.min_green_s:
+        if green_s < self.min_green_s[phase]:
             return Decision(phase, 0.0, (), "none" if asked == phase else "minimum_green")
         if self._leaves_time(shown, asked):
-            return self._show(phase, asked, "none")
-        longest = max(range(len(self.phases)), key=lambda each: (each != phase, shown.red_s[each]))
-        return self._show(phase, longest, "none" if longest == asked else "maximum_red")
+            return self._show(shown, asked, "none")
+        over_s = self._over_s(shown)
+        first = max(range(len(self.phases)), key=lambda each: (each != phase, over_s[each]))
+        return self._show(shown, first, "none" if first == asked else "maximum_red")
 
     def _check(self, shown: Shown, asked: int) -> None:
         n_phases = len(self.phases)
@@ -149,24 +168,42 @@ class SafetyLayer:
         if len(shown.red_s) != n_phases:
             raise ValueError(f"red must have {n_phases} values, one for each phase")
 
+    def _over_s(self, shown: Shown) -> list[float]:
+        """Return by how much each phase is red for longer than it may be; below zero in time."""
+        return [red - most for red, most in zip(shown.red_s, self.max_red_s, strict=True)]
+
     def _leaves_time(self, shown: Shown, asked: int) -> bool:
-        """Return whether all others can still be served in time, the longest red first."""
+        """Return whether all others can still be served in time, the most urgent first."""
         keeps = asked == shown.phase
         next_s = self.limits.asked_every_s if keeps else self._turn_s
         waiting = [
-            red for phase, red in enumerate(shown.red_s) if phase not in (shown.phase, asked)
+            over
+            for phase, over in enumerate(self._over_s(shown))
+            if phase not in (shown.phase, asked)
         ]
         if not keeps:
-            waiting.append(0.0)  # the phase that ends
+            waiting.append(-self.max_red_s[shown.phase])  # the phase that ends
         waiting.sort(reverse=True)
-        latest_s = self.limits.max_red_s - self._longest_change_s - next_s
-        return all(red <= latest_s - at * self._turn_s for at, red in enumerate(waiting))
+        latest_s = -self._longest_change_s - next_s
+        return all(over <= latest_s - at * self._turn_s for at, over in enumerate(waiting))
 
-    def _show(self, old: int, new: int, rule: Rule) -> Decision:
+    def _show(self, shown: Shown, new: int, rule: Rule) -> Decision:
+        old = shown.phase
         if old == new:
             return Decision(new, 0.0, (), rule)
-        steps = self._changes[old, new]
-        return Decision(new, steps[-1].after_s, steps, rule)
+        # pedestrians of an earlier phase may still have to clear the junction
+        green_s = max(
+            ceil(between_s[new] - (red_s if phase != old else 0))
+            for phase, (between_s, red_s) in enumerate(
+                zip(self._between_s, shown.red_s, strict=True)
+            )
+            if phase != new
+        )
+        states = self.phases[old], self.phases[new]
+        steps = [Step(0, yellow_state(*states))]
+        if green_s > YELLOW_S:
+            steps.append(Step(YELLOW_S, red_state(*states)))
+        return Decision(new, green_s, (*steps, Step(green_s, states[1])), rule)
 
 
 def read_layers(limits: Limits, network: Network) -> dict[str, SafetyLayer]:
@@ -179,19 +216,21 @@ def read_layers(limits: Limits, network: Network) -> dict[str, SafetyLayer]:
     layers = {}
     for name, signal in read_signals(network).items():
         try:
-            layers[name] = SafetyLayer(signal.phases, signal.intergreen, limits)
+            layers[name] = SafetyLayer(signal.phases, signal.intergreen, limits, signal.walk_s)
         except ValueError as error:
             raise ValueError(f"junction {name}: {error}") from None
     return layers
 
 
-def _change(old: str, new: str, intergreen: Matrix) -> tuple[Step, ...]:
-    """Return yellow, all red where conflicting movements need it, and the new green."""
+_BEGINS = {("r", "g"), ("r", "G"), ("g", "G")}
+
+
+def _between_s(old: str, new: str, intergreen: Matrix) -> int:
+    """Return seconds from the end of a phase to the green of another, at least the yellow.
+
+    A movement that has to give way no longer (g, then G) begins, too.
+    """
     ends = [i for i, (now, then) in enumerate(zip(old, new, strict=True)) if then == "r" != now]
-    begins = [i for i, (now, then) in enumerate(zip(old, new, strict=True)) if now == "r" != then]
+    begins = [i for i, pair in enumerate(zip(old, new, strict=True)) if pair in _BEGINS]
     times = [intergreen[i][j] for i in ends for j in begins]
-    green_s = max([YELLOW_S, *(seconds for seconds in times if seconds is not None)])
-    steps = [Step(0, yellow_state(old, new))]
-    if green_s > YELLOW_S:
-        steps.append(Step(YELLOW_S, red_state(old, new)))
-    return (*steps, Step(green_s, new))
+    return max([YELLOW_S, *(seconds for seconds in times if seconds is not None)])

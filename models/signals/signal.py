@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
-from models.networks.form import JunctionEntry
+from models.networks.form import WALK_S, JunctionEntry
 from models.networks.network import Network
 
+NO_WALKS: Mapping[int, float] = MappingProxyType({})
 Matrix = tuple[tuple[int | None, ...], ...]
 
 
@@ -20,11 +22,13 @@ class Signal(NamedTuple):
             at another (column), None where the two do not meet.
         conflicts: pairs of letters whose vehicles can meet, as the junction's network has them;
             None if the file does not contain them.
+        walk_s: least seconds of green at each letter of a pedestrian crossing.
     """
 
     phases: tuple[str, ...]
     intergreen: Matrix
     conflicts: tuple[tuple[int, int], ...] | None = None
+    walk_s: Mapping[int, float] = NO_WALKS
 
 
 def read_signals(network: Network) -> Mapping[str, Signal]:
@@ -53,4 +57,9 @@ def _signal(junction: JunctionEntry, network: str) -> Signal:
         raise ValueError(
             f"{where} has {min(strange)!r} in a state, which the safety layer does not know"
         )
-    return Signal(states, junction.intergreen_s, junction.conflicts)
+    walk_s = {
+        place: WALK_S if link.walk_s is None else link.walk_s
+        for place, link in junction.placed_links
+        if link.crossing is not None
+    }
+    return Signal(states, junction.intergreen_s, junction.conflicts, walk_s)

@@ -22,7 +22,7 @@ from models.signals.clock_plan import ClockPlan
 from models.simulation.environment import Count, Environment, Observations
 from models.simulation.metrics import Metrics
 from models.simulation.observation import Observation
-from models.simulation.programs import Programs, actuated, webster
+from models.simulation.programs import Programs, actuated, own_programs, webster
 from models.simulation.scenario import Counts, Scenario
 
 OnDecision = Callable[[Observations, dict[str, int]], None]
@@ -183,17 +183,8 @@ class _Ways:
     def __init__(self, junction: JunctionEntry, rule: QueueRule) -> None:
         green = {"G": 1.0, "g": rule.yielding}
         lanes = {lane.id: lane for lane in junction.lanes}
-        links = [
-            (place if link.index is None else link.index, link)
-            for place, link in enumerate(junction.links or ())
-        ]
-        ways = [(i, link) for i, link in links if link.lane in lanes]
-        walked = [(i, link) for i, link in links if link.lane.startswith(":")]  # a walking area
-        self._crossings = [link.to.rpartition("_")[0] for _, link in walked]  # edges, as in SUMO
-        self._walks = np.array(
-            [[(phase.state or "")[i] in "Gg" for i, _ in walked] for phase in junction.phases],
-            float,
-        )
+        ways = [(i, link) for i, link in junction.placed_links if link.lane in lanes]
+        self._crossings, self._walks = junction.crossings, walks_served(junction)
         self._hysteresis = rule.hysteresis
         self.incoming = [lanes[link.lane] for _, link in ways]
         self._to = [link.to for _, link in ways] if rule.pressure else []
@@ -244,6 +235,15 @@ def shares_served(junction: JunctionEntry, rule: QueueRule = GREEDY) -> NDArray[
     return shares
 
 
+def walks_served(junction: JunctionEntry) -> NDArray[np.float64]:
+    """Return (phases, crossings): 1 where a phase lets people walk."""
+    places = {name: place for place, link in junction.placed_links if (name := link.crossing)}
+    return np.array(
+        [[(phase.state or "")[i] in "Gg" for i in places.values()] for phase in junction.phases],
+        float,
+    )
+
+
 class QueueController:
     """Decides by the queues that the detectors of a run report."""
 
@@ -257,19 +257,22 @@ class QueueController:
         if self._counts is not None:
             count = partial(self._environment.detected, counts=self._counts)
         else:
-            count = self._observed(observations).__getitem__
+            network = self._environment.scenario.network
+            count = observed_vehicles(network, observations).__getitem__
         calls = self._environment.pedestrian_calls()
         return self._rule.decide(self._environment.phases, count, calls)
 
-    def _observed(self, observations: Mapping[str, Observation]) -> dict[str, float]:
-        """Return the vehicles on each incoming lane, which an observation gives as shares of it."""
-        return {
-            lane.id: lane.capacity * float(share)
-            for junction in self._environment.scenario.network.junctions
-            for lane, share in zip(
-                junction.lanes, observations[junction.id][len(junction.phases) + 1 :], strict=True
-            )
-        }
+
+def observed_vehicles(
+    network: NetworkFile, observations: Mapping[str, Observation]
+) -> dict[str, float]:
+    """Return the vehicles on the lanes of observed junctions, where shares of them are observed."""
+    return {
+        lane.id: lane.capacity * float(observations[junction.id][place])
+        for junction in network.junctions
+        if junction.id in observations
+        for place, lane in enumerate(junction.lanes, start=len(junction.phases) + 1)
+    }
 
 
 def policy_control(scenario: Scenario, weights: Path) -> MakeController:
@@ -284,7 +287,7 @@ def policy_control(scenario: Scenario, weights: Path) -> MakeController:
 
 
 CONTROLS: dict[str, Callable[[Scenario], Control]] = {
-    "fixed time": lambda scenario: Programs(),
+    "fixed time": own_programs,
     "Webster": webster,
     "actuated": lambda scenario: actuated(scenario, "actuated"),
     "delay-based": lambda scenario: actuated(scenario, "delay_based"),

@@ -7,12 +7,13 @@ library keeps one simulation per process, so only one environment can be open at
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import libsumo
 import numpy as np
@@ -29,10 +30,19 @@ SUMO_ERRORS = (libsumo.TraCIException, libsumo.FatalTraCIError)
 _BROKEN_SEED = 11  # apart from other draws of the same seed
 STANDS_MPS = 0.1  # SUMO's bound of standing
 TRIPS, STATISTICS = "trips.xml", "statistics.xml"
+BUS = "bus"  # SUMO's class
 CALL_S = 10.0  # of waiting that make a pedestrian count as one more
 
 Observations = dict[str, Observation]
 Count = Callable[[str], float]  # vehicles on a lane
+
+
+class Change(NamedTuple):
+    """A state that a signal shows from a second on."""
+
+    time_s: int
+    signal: str
+    state: str
 
 
 class Environment:
@@ -44,12 +54,17 @@ class Environment:
 
     Attributes:
         time_s: in SUMO's clock.
+        changes: of the signals that actions set, in their order.
     """
 
     def __init__(self, scenario: Scenario, programs: Sequence[str] | None = None) -> None:
         self.scenario = scenario
         self._programs = programs
         self._junctions = {each.id: each for each in scenario.network.junctions}
+        self._scales = {
+            name: junction.scales
+            for name, junction in network_of(scenario.network).junctions.items()
+        }
         self._folder: TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> Self:
@@ -83,6 +98,7 @@ class Environment:
         with sumo_errors(self.scenario):
             libsumo.start(sumo_command(self.scenario, seed, folder, self._programs or ()))
         self.time_s = self.scenario.begin_s
+        self.changes: list[Change] = []
         self._shown = dict.fromkeys(self._junctions, "")
         self._signals = self._new_signals()
         self._broken = self._draw_broken(seed)
@@ -146,19 +162,33 @@ class Environment:
 
         So a crossing that is not served comes before any queue in the end.
         """
-        calls: dict[str, float] = {}
+        return {
+            crossing: sum(1 + seconds / CALL_S for seconds in waited_s)
+            for crossing, waited_s in self._waiting_pedestrians().items()
+        }
+
+    def _waiting_pedestrians(self) -> dict[str, list[float]]:
+        """Return by crossing for how many seconds each person who waits there has been standing."""
+        waited_s: defaultdict[str, list[float]] = defaultdict(list)
         for person in libsumo.person.getIDList():
             if libsumo.person.getSpeed(person) < STANDS_MPS:
                 crossing = str(libsumo.person.getNextEdge(person))
-                waited_s = float(libsumo.person.getWaitingTime(person))
-                calls[crossing] = calls.get(crossing, 0.0) + 1 + waited_s / CALL_S
-        return calls
+                waited_s[crossing].append(float(libsumo.person.getWaitingTime(person)))
+        return waited_s
 
     def detected(self, lane: str, counts: Counts) -> float:
-        """Return what the detector of a lane counts, be it broken."""
+        """Return what the detector of a lane counts, be it broken; buses have their weight."""
         if lane in self._broken:
             return self._broken[lane]
-        return self.standing(lane) if counts == "standing" else self.vehicles(lane)
+        counted = self.standing(lane) if counts == "standing" else self.vehicles(lane)
+        if self.scenario.bus_weight == 1 or not counted:
+            return counted
+        buses = sum(
+            libsumo.vehicle.getVehicleClass(vehicle) == BUS
+            and (counts == "all" or libsumo.vehicle.getSpeed(vehicle) < STANDS_MPS)
+            for vehicle in libsumo.lane.getLastStepVehicleIDs(lane)
+        )
+        return counted + (self.scenario.bus_weight - 1) * int(buses)
 
     def metrics(self) -> Metrics:
         """Close the simulation, at its end or before, and count what happened until now."""
@@ -196,20 +226,25 @@ class Environment:
             if state != self._shown[name]:
                 libsumo.trafficlight.setRedYellowGreenState(name, state)
                 self._shown[name] = state
+                self.changes.append(Change(self.time_s, name, state))
 
     def _detect(self, lane: str) -> float:
         return self.detected(lane, self.scenario.counts)
 
     def _observe(self, count: Count) -> Observations:
+        calls_s: dict[str, float] = {}
+        observed = self.scenario.network.pedestrian_calls
+        if observed:
+            waiting = self._waiting_pedestrians()
+            calls_s = {crossing: max(waited_s) for crossing, waited_s in waiting.items()}
         observations = {}
         for name, junction in self._junctions.items():
             signal = self._signals[name]
+            counted = [lane.count(count) for lane in junction.lanes]
+            if observed:
+                counted += [calls_s.get(each, 0.0) for each in junction.crossings]
             observations[name] = encode_observation(
-                signal.phase,
-                len(junction.phases),
-                signal.may_change,
-                [lane.count(count) for lane in junction.lanes],
-                [lane.capacity for lane in junction.lanes],
+                signal.phase, len(junction.phases), signal.may_change, counted, self._scales[name]
             )
         return observations
 

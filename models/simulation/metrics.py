@@ -73,6 +73,16 @@ class Metrics:
     incidents: Incidents = NO_INCIDENTS
     classes: Mapping[str, tuple[int, float]] = field(default_factory=dict)
 
+    def delay_s(self, pedestrian_weight: float, bus_weight: float = 1.0) -> float:
+        """Return the mean delay, in which a pedestrian or a bus counts as so many vehicles."""
+        walks = pedestrian_weight * self.walks.number
+        buses, bus_loss_s = self.classes.get("bus", (0, 0.0))
+        more = (bus_weight - 1) * buses
+        if not walks and not more:
+            return self.time_loss_s
+        total_s = self.time_loss_s * self.demanded + self.walks.mean_s * walks + bus_loss_s * more
+        return total_s / (self.demanded + walks + more)
+
 
 def read_trip_metrics(
     path: str | os.PathLike[str],

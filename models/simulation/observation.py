@@ -14,19 +14,19 @@ def encode_observation(
     phase: int,
     n_phases: int,
     may_change: bool,
-    halted: Sequence[float],
-    capacities: Sequence[float],
+    counted: Sequence[float],
+    scales: Sequence[float],
 ) -> Observation:
-    """Build (n_phases + 1 + n_lanes,) values, each from 0 to 1.
+    """Build (n_phases + 1 + n_lanes + n_calls,) values, each from 0 to 1.
 
     Args:
         phase: current green phase, or during yellow the one to come.
         may_change: the min-green flag; false during yellow and minimum green.
-        halted: standing vehicles of each incoming lane.
-        capacities: vehicles that can queue on each incoming lane.
+        counted: vehicles of each incoming lane, and seconds that each pedestrian call has waited.
+        scales: what is 1: vehicles that can queue on each lane, and the longest call.
     """
-    observation = np.zeros(n_phases + 1 + len(halted), np.float32)
+    observation = np.zeros(n_phases + 1 + len(counted), np.float32)
     observation[phase] = 1
     observation[n_phases] = may_change
-    observation[n_phases + 1 :] = np.minimum(1, np.divide(halted, capacities))
+    observation[n_phases + 1 :] = np.minimum(1, np.divide(counted, scales))
     return observation

@@ -35,6 +35,10 @@ def add_scenario(parser: argparse.ArgumentParser, required: bool = True) -> None
         default="standing",
         help="vehicles of the observation: those that stand (default), or all on a lane",
     )
+    program = "id of the net's programs for signal times, fixed time, Webster and actuated control"
+    parser.add_argument("--program", metavar="ID", help=f"{program} (default: that of the import)")
+    weight = "vehicles that a bus counts as in observations, queues and rewards (default 1)"
+    parser.add_argument("--bus-weight", type=float, default=1.0, metavar="N", help=weight)
     decision = "seconds from a decision to the next (default 10)"
     parser.add_argument("--decision", type=int, default=10, metavar="S", help=decision)
     for name, what in (
@@ -92,7 +96,11 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
         if options.net is None or not options.routes or end_s is None:
             raise InvalidScenarioError("Say --sumocfg, or --net, --routes and --end.")
         net, routes, additional = options.net, tuple(options.routes), ()
-    programs = load_net(net).programs
+    program = options.program or network.program
+    programs = load_net(net, program).programs
+    known = dict.fromkeys(each.id for each_of in programs.values() for each in each_of)
+    if program is not None and program not in known:
+        raise InvalidScenarioError(f"{net} has no program {program}; it has {', '.join(known)}.")
     times = signal_times(programs[each.id][-1] for each in network.junctions if each.id in programs)
     given = options.yellow, options.all_red, options.min_green
     yellow_s, all_red_s, min_green_s = (
@@ -111,4 +119,6 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
         options.counts,
         additional,
         options.sumocfg,
+        program=program,
+        bus_weight=options.bus_weight,
     )

@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 import libsumo
 
 from models.signals.safety import SafetyLayer, Shown
+from models.signals.states import YELLOW_S
 from models.simulation.environment import layers_of, sumo_command, sumo_errors
 from models.simulation.scenario import Scenario
 from models.simulation.webster import Flows, green_phases, green_times_s
@@ -35,6 +36,20 @@ class Programs(NamedTuple):
     elements: tuple[str, ...] = ()
 
 
+def own_programs(scenario: Scenario) -> Programs:
+    """Return what lets SUMO run the net's own programs: nothing, or a switch to those named."""
+    if scenario.program is None:
+        return Programs()
+    programs = load_net(scenario.net, scenario.program).programs
+    switch = ET.Element("WAUT", id=NAME, refTime="0", startProg=scenario.program)
+    signals = [
+        ET.Element("wautJunction", wautID=NAME, junctionID=each.id)
+        for each in scenario.network.junctions
+        if programs[each.id][-1].id == scenario.program
+    ]
+    return Programs(tuple(ET.tostring(each, encoding="unicode") for each in (switch, *signals)))
+
+
 @lru_cache(maxsize=8)
 def actuated(
     scenario: Scenario, kind: Literal["actuated", "delay_based"], begin_at_minimum: bool = False
@@ -48,14 +63,14 @@ def actuated(
         begin_at_minimum: SUMO shows the first green of a run for its duration. Shorten that, and
             with it where the program begins, to the minimum green.
     """
-    net = load_net(scenario.net)
+    net = load_net(scenario.net, scenario.program)
     layers = layers_of(scenario) if scenario.guarded else {}
     elements = []
     for junction in scenario.network.junctions:
         program = net.programs[junction.id][-1]
         own = _own_phases(program, begin_at_minimum)
         phases = _guarded_phases(layers[junction.id]) if layers else own
-        elements.append(_element(junction.id, kind, program, phases))
+        elements.append(program_element(junction.id, kind, program.offset, phases))
     return Programs(tuple(elements))
 
 
@@ -70,17 +85,17 @@ def _own_phases(program: Program, begin_at_minimum: bool) -> Iterator[dict[str, 
 
 def _guarded_phases(layer: SafetyLayer) -> Iterator[dict[str, str]]:
     """Yield the greens in their order, each with the layer's change to the next one."""
-    n_phases, shortest_s = len(layer.phases), layer.limits.min_green_s
-    reds_s = (0.0,) * n_phases
-    changes = [
-        layer.decide(Shown(each, shortest_s, reds_s), (each + 1) % n_phases).steps
-        for each in range(n_phases)
-    ]
+    n_phases, shortest_s = len(layer.phases), YELLOW_S + min(layer.min_green_s)
+    changes = []
+    for each in range(n_phases):
+        reds_s = [(each - phase) % n_phases * shortest_s for phase in range(n_phases)]
+        shown = Shown(each, layer.min_green_s[each], reds_s)
+        changes.append(layer.decide(shown, (each + 1) % n_phases).steps)
     between_s = sum(steps[-1].after_s for steps in changes)
-    longest_s = min(MAX_GREEN_S, (layer.limits.max_red_s - between_s) // (n_phases - 1))
-    for green, steps in zip(layer.phases, changes, strict=True):
-        bounds = {"minDur": f"{shortest_s:.0f}", "maxDur": f"{longest_s:.0f}"}
-        yield {"duration": f"{shortest_s:.0f}", "state": green} | bounds
+    longest_s = min(MAX_GREEN_S, (min(layer.max_red_s) - between_s) // (n_phases - 1))
+    for green, least_s, steps in zip(layer.phases, layer.min_green_s, changes, strict=True):
+        bounds = {"minDur": f"{least_s:.0f}", "maxDur": f"{longest_s:.0f}"}
+        yield {"duration": f"{least_s:.0f}", "state": green} | bounds
         for step, following in pairwise(steps):
             yield {"duration": f"{following.after_s - step.after_s:.0f}", "state": step.state}
 
@@ -93,7 +108,8 @@ def _bounded(phase: dict[str, str], begin_at_minimum: bool) -> dict[str, str]:
 @lru_cache(maxsize=8)
 def webster(scenario: Scenario) -> Programs:
     """Return the net's own programs with cycle and splits for the flows of the scenario."""
-    net, flows = load_net(scenario.net), count_flows(scenario, FLOWS_SEED)
+    net = load_net(scenario.net, scenario.program)
+    flows = count_flows(scenario, FLOWS_SEED)
     elements = []
     for junction in scenario.network.junctions:
         program = net.programs[junction.id][-1]
@@ -105,7 +121,7 @@ def webster(scenario: Scenario) -> Programs:
             }
             for number, phase in enumerate(program.phases)
         )
-        elements.append(_element(junction.id, "static", program, phases))
+        elements.append(program_element(junction.id, "static", program.offset, phases))
     return Programs(tuple(elements))
 
 
@@ -133,8 +149,9 @@ def count_flows(scenario: Scenario, seed: int) -> Flows:
     return {pair: count / hours for pair, count in counts.items()}
 
 
-def _element(signal: str, kind: str, program: Program, phases: Iterable[dict[str, str]]) -> str:
-    logic = ET.Element("tlLogic", id=signal, type=kind, programID=NAME, offset=program.offset)
+def program_element(signal: str, kind: str, offset: str, phases: Iterable[dict[str, str]]) -> str:
+    """Return a program as SUMO's ``tlLogic`` element, in XML."""
+    logic = ET.Element("tlLogic", id=signal, type=kind, programID=NAME, offset=offset)
     for phase in phases:
         ET.SubElement(logic, "phase", phase)
     return ET.tostring(logic, encoding="unicode")

@@ -77,6 +77,8 @@ class Scenario:
             replace its own; everything else holds, such as step-length and scale.
         elements: further elements of a SUMO additional file, in XML.
         guarded: whether signals are behind the safety layer, which then decides their times.
+        bus_weight: vehicles that a bus counts as in observations, queues and rewards.
+        program: id of the net's programs that count, where a signal has it; None for its last one.
         detector_reads: the share of its capacity that one detector of each junction reads all the
             time; the seed draws which one. None if none is broken.
     """
@@ -95,6 +97,8 @@ class Scenario:
     config: Path | None = None
     elements: tuple[str, ...] = ()
     guarded: bool = False
+    program: str | None = None
+    bus_weight: float = 1.0
     detector_reads: float | None = None
 
     def __post_init__(self) -> None:
@@ -102,6 +106,8 @@ class Scenario:
             raise InvalidScenarioError(f"The end, {self.end_s} s, is not after {self.begin_s} s.")
         if self.decision_s < 1 or min(self.yellow_s, self.all_red_s, self.min_green_s) < 0:
             raise InvalidScenarioError("Decisions take a second at least, and no time is negative.")
+        if not 0 <= self.bus_weight <= 1000:
+            raise InvalidScenarioError("A bus counts as 0 to 1000 vehicles.")
         if self.yellow_s + self.all_red_s >= self.decision_s:
             raise InvalidScenarioError(
                 f"Yellow and all-red, {self.yellow_s} + {self.all_red_s} s, must be shorter than a"

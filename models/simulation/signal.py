@@ -87,7 +87,7 @@ class GuardedSignal:
 
     @property
     def may_change(self) -> bool:
-        return not self._change and self._green_s >= self._layer.limits.min_green_s
+        return not self._change and self._green_s >= self._layer.min_green_s[self.phase]
 
     @property
     def shown(self) -> Shown:

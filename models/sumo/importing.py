@@ -25,7 +25,7 @@ from models.sumo.intergreen import intergreen_of
 from models.sumo.nema import nema_stages
 from models.sumo.net import SumoLink, SumoNet, read_sumo_net
 from models.sumo.program import Program
-from models.sumo.stages import CHANGING, is_green, stages_of
+from models.sumo.stages import CHANGING, is_green, merged_states
 
 SIGNALS_OF_RAILWAYS = {"rail_signal", "rail_crossing"}
 DETECTED_M = 50.0  # some standing cars; a stub of a metre has no room for one
@@ -44,6 +44,10 @@ class Remarks:
     def add(self, kind: str, sentence: str) -> None:
         self._of_kind[kind][sentence] = None
 
+    def __iter__(self) -> Iterator[str]:
+        """Yield all remarks."""
+        return (sentence for sentences in self._of_kind.values() for sentence in sentences)
+
     def sentences(self) -> Iterator[str]:
         """Yield some remarks of each kind, and how many more there are."""
         for sentences in self._of_kind.values():
@@ -58,6 +62,7 @@ def import_network(
     name: str | None = None,
     signals: Collection[str] | None = None,
     program: str | None = None,
+    pedestrian_calls: bool = False,
 ) -> tuple[NetworkFile, Remarks]:
     """Derive a network file from a SUMO network.
 
@@ -66,6 +71,7 @@ def import_network(
         signals: to restrict it to, all by default.
         program: id of the programs to take; a signal without it, and all by default, takes its
             last one.
+        pedestrian_calls: whether policies observe who waits at the crossings.
 
     Raises:
         InvalidNetworkError: it is not a SUMO network, has no signal to control, lacks one of
@@ -91,7 +97,13 @@ def import_network(
                 remarks.add("left out", sentence)
         if not junctions:
             raise InvalidNetworkError(_nothing_to_control(path, net, remarks))
-        file = NetworkFile(name=name or _stem(path), junctions=tuple(junctions))
+        file = NetworkFile(
+            name=name or _stem(path),
+            junctions=tuple(junctions),
+            pedestrian_calls=pedestrian_calls,
+            program=program,
+            remarks=tuple(remarks),
+        )
     except ValidationError as error:
         raise InvalidNetworkError(f"{path}: {_first(error)}") from error
     return file, remarks
@@ -140,7 +152,7 @@ def junction_of(
         ),
         lanes=tuple(_lane(net, each) for each in served),
         position=_position(net, signal, served),
-        links=_links(links, len(states[0])),
+        links=_links(net, links, len(states[0])),
         intergreen_s=intergreen_of(net, signal, links, len(states[0]), remark),
         conflicts=conflicts,
     )
@@ -197,13 +209,10 @@ def _green_states(
         remark("all red", f"{signal}: a phase that is red for all is not an action.")
     if len(set(green)) < len(green):
         remark("twice", f"{signal}: a phase that its program shows more than once is one action.")
-    stages = stages_of(program, walked)
-    if changes := len(set(green)) - len(stages):
-        remark(
-            "stages",
-            f"{signal}: {len(stages)} stages are its actions; {changes} green states that begin or"
-            " end them are not.",
-        )
+    merged = merged_states(program, walked)
+    stages = tuple(state for state in dict.fromkeys(green) if state not in merged)
+    for state, reason in merged.items():
+        remark("merged", f"{signal}: {state} is not an action, as {reason}.")
     return stages
 
 
@@ -225,8 +234,12 @@ def _usable_links(net: SumoNet, signal: str, program: Program, remark: Remark) -
 def _remark_on_links(
     signal: str, links: list[SumoLink], states: Collection[str], remark: Remark
 ) -> None:
-    if walked := sum(link.walked for link in links):
-        remark("pedestrians", f"{signal}: {walked} pedestrian crossings follow its phases.")
+    walked = [link for link in links if link.walked]
+    if walked:
+        remark("pedestrians", f"{signal}: {len(walked)} pedestrian crossings follow its phases.")
+    for link in walked:
+        if not any(state[link.index] in "Gg" for state in states):
+            remark("never walk", f"{signal}: crossing {link.to_edge} never gets green.")
     if any("s" in state for state in states):
         remark("on red", f"{signal}: right turns on red stay as the states say, and are no green.")
     if len({link.index for link in links}) < len(links):
@@ -246,13 +259,20 @@ def _is_served(lane: str, links: Iterable[SumoLink], states: Iterable[str]) -> b
     return any(state[index] in "Gg" for state in states for index in indices)
 
 
-def _links(links: list[SumoLink], size: int) -> tuple[Link, ...]:
+def _links(net: SumoNet, links: list[SumoLink], size: int) -> tuple[Link, ...]:
     """Return the links, with their indices where these are not their places in the list."""
     in_order = [link.index for link in links] == list(range(size))
-    forms = ({"lane": each.lane, "to": each.to, "turn": each.turn} for each in links)
     return tuple(
-        Link.model_validate(form if in_order else form | {"index": each.index})
-        for form, each in zip(forms, links, strict=True)
+        Link.model_validate(
+            {
+                "lane": each.lane,
+                "to": each.to,
+                "turn": each.turn,
+                "index": None if in_order else each.index,
+                "shape": net.way(each) or None if each.walked else None,
+            }
+        )
+        for each in links
     )
 
 

@@ -166,11 +166,16 @@ def read_sumo_net(path: str | os.PathLike[str]) -> SumoNet:
 
 
 @lru_cache(maxsize=4)
-def load_net(path: Path) -> SumoNet:
-    """Read a network once per process, with NEMA programs in steps; it must not be changed."""
+def load_net(path: Path, program: str | None = None) -> SumoNet:
+    """Read a network once per process, with NEMA programs in steps; it must not be changed.
+
+    Args:
+        program: id of the programs that are the last ones of their signals, and so those that
+            count; each signal's last one in the file by default.
+    """
     net = read_sumo_net(path)
     for programs in net.programs.values():
-        programs[:] = map(in_steps, programs)
+        programs[:] = sorted(map(in_steps, programs), key=lambda each: each.id == program)
     return net
 
 

@@ -17,11 +17,22 @@ def is_green(state: str) -> bool:
 
 
 def stages_of(program: Program, walked: Collection[int] = ()) -> tuple[str, ...]:
-    """Return the states of the program that are stages, in its order.
+    """Return the green states of the program that are stages, in its order.
 
-    A state is part of a change, and no stage, where another one that is shown for longer contains
-    all its greens, or one that differs only in crossings; and where it is shown for less than
-    SHORT_S and longer stages have all its greens. So each green link is as green in some stage.
+    Args:
+        walked: letters of pedestrian crossings.
+    """
+    merged = merged_states(program, walked)
+    green = dict.fromkeys(state for state in program.states if is_green(state))
+    return tuple(state for state in green if state not in merged)
+
+
+def merged_states(program: Program, walked: Collection[int] = ()) -> dict[str, str]:
+    """Return the green states that are part of a change and no stage, and why.
+
+    A state is part of a change where another one that is shown for longer contains all its greens,
+    or one that differs only in crossings; and where it is shown for less than SHORT_S and longer
+    stages have all its greens. So each green link is as green in some stage.
 
     Args:
         walked: letters of pedestrian crossings.
@@ -32,17 +43,19 @@ def stages_of(program: Program, walked: Collection[int] = ()) -> tuple[str, ...]
         if is_green(state):
             longest = max(float(phase.get(key, 0)) for key in ("duration", "maxDur"))
             seconds[state] = max(longest, seconds.get(state, 0.0))
-
-    def is_change(state: str) -> bool:
-        return any(
-            _is_part(state, other)
-            and (seconds[state] < seconds[other] or _changed(state, other).issubset(walked))
-            for other in seconds
-        )
-
-    whole = [state for state in seconds if not is_change(state)]
+    merged: dict[str, str] = {}
+    for state in seconds:
+        wholes = [other for other in seconds if _is_part(state, other)]
+        if other := next((each for each in wholes if seconds[state] < seconds[each]), None):
+            merged[state] = f"{other} has all its greens for longer"
+        elif other := next((each for each in wholes if _changed(state, each) <= {*walked}), None):
+            merged[state] = f"{other} differs only in crossings"
+    whole = [state for state in seconds if state not in merged]
     long = [state for state in whole if seconds[state] >= SHORT_S]
-    return tuple(state for state in whole if state in long or not _is_covered(state, long))
+    for state in whole:
+        if state not in long and _is_covered(state, long):
+            merged[state] = f"it takes less than {SHORT_S:g} s, and longer stages have its greens"
+    return merged
 
 
 def _is_part(state: str, other: str) -> bool:

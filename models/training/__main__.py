@@ -36,7 +36,7 @@ from models.training.mappo.run import train
 from models.training.mappo.traffic import DrawnHours, Mix, OneScenario, Traffic
 
 RULES = "greedy", "clearing"
-LEFT = """{output}/best.th      the policy: {delay:.1f} s of delay per vehicle on validation seeds
+LEFT = """{output}/best.th      the policy: {delay:.1f} s of mean delay on validation seeds
 {output}/last.th      the policy of the last iteration
 {output}/start.th     the policy that it began with
 {output}/log.csv      a row per iteration

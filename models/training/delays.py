@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.networks.form import NetworkFile
+from models.simulation.environment import BUS
 from models.sumo.net import SumoNet, load_net
 
 
@@ -51,11 +52,15 @@ class Delays:
 
     Over an episode they add up to the delay that is judged, but for each vehicle's last seconds.
     Who waits to enter loses all the time.
+
+    Args:
+        bus_weight: vehicles that a bus on its way counts as.
     """
 
-    def __init__(self, agents: Mapping[str, int], n_agents: int) -> None:
+    def __init__(self, agents: Mapping[str, int], n_agents: int, bus_weight: float = 1.0) -> None:
         self._agents = agents
         self._n_agents = n_agents
+        self._bus_weight = bus_weight
         self._known: dict[str, tuple[int | None, float]] = {}
 
     def look(self, seconds: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -73,10 +78,14 @@ class Delays:
             known[vehicle] = agent, total_s
             to = agent if before is None else before
             if to is not None:
-                lost[to] += total_s - lost_s
+                lost[to] += self._weight(vehicle) * (total_s - lost_s)
         for vehicle in libsumo.simulation.getPendingVehicles():
             agent = self._agents.get(libsumo.vehicle.getRoute(vehicle)[0])
             if agent is not None:
                 pending[agent] += 1
         self._known = known
         return lost + seconds * pending, pending
+
+    def _weight(self, vehicle: str) -> float:
+        is_bus = self._bus_weight != 1 and libsumo.vehicle.getVehicleClass(vehicle) == BUS
+        return self._bus_weight if is_bus else 1.0

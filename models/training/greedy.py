@@ -10,9 +10,11 @@ from __future__ import annotations
 import torch
 
 from models.networks.form import JunctionEntry, NetworkFile
+from models.networks.network import LONGEST_CALL_S
 from models.policy.form import HIDDEN_DIM
 from models.policy.network import RecurrentPolicy
-from models.simulation.controllers import GREEDY, shares_served
+from models.simulation.controllers import GREEDY, shares_served, walks_served
+from models.simulation.environment import CALL_S
 
 TEMPERATURE = 0.7  # vehicles by which a phase that serves fewer is e times less likely
 HOLD = 0.3  # vehicles that the present phase is ahead: of equals it stays
@@ -21,6 +23,7 @@ CLEARING = GREEDY._replace(yielding=0.0)
 OTHERS = 2.0  # more than all vehicles of a junction: silences the units of other agents
 SHORT_LANE = 3.0  # vehicles: a lane with less room is between two signals, as a rule
 CLEARED_FIRST = 25.0  # vehicles that a full one counts as
+CALLED_VEHICLES = LONGEST_CALL_S / CALL_S  # that the longest call counts as
 FORGETS = -4.0  # bias of the update gate: the unit follows its input
 
 
@@ -41,10 +44,18 @@ def make_greedy(policy: RecurrentPolicy, network: NetworkFile, clearing: bool = 
             not served, because dense traffic has no gaps.
     """
     others = 2 * OTHERS if clearing else OTHERS  # several lanes may count as CLEARED_FIRST then
+    if network.pedestrian_calls:
+        most = max(len(junction.crossings) for junction in network.junctions)
+        others += VEHICLE * CALLED_VEHICLES * most
     first_agent = policy.fc1.in_features - len(network.junctions)
     unit = 0
     for junction in network.junctions:
-        for phase, row in enumerate(_inputs(junction, policy.fc1.in_features, clearing)):
+        inputs = _inputs(junction, policy.fc1.in_features, clearing)
+        if network.pedestrian_calls:
+            first = len(junction.phases) + 1 + len(junction.lanes)
+            walks = torch.from_numpy(walks_served(junction)).float()
+            inputs[:, first : first + walks.shape[1]] = VEHICLE * CALLED_VEHICLES * walks
+        for phase, row in enumerate(inputs):
             policy.fc1.weight[unit] = row
             policy.fc1.weight[unit, first_agent + junction.agent_index] = others
             policy.fc1.bias[unit] = -others

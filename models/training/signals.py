@@ -28,20 +28,29 @@ class Signals:
             lacks, on all edges from where the junction is the next; ``waiting_change``: minus the
             change of the time that the vehicles on its incoming lanes have been standing.
         team_share: weight of the other junctions' rewards in each junction's own.
+        pedestrian_weight: of the pedestrians who wait at a junction's crossings, as
+            :meth:`Environment.pedestrian_calls` counts them, beside its delayed vehicles.
     """
 
-    def __init__(self, scenario: Scenario, reward: Reward, team_share: float) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        reward: Reward,
+        team_share: float,
+        pedestrian_weight: float = 1.0,
+    ) -> None:
         self.scenario = scenario
         self.network = network_of(scenario.network)
         self._reward = reward
         self._team_share = team_share
+        self._pedestrian_weight = pedestrian_weight
         self._environment = Environment(scenario)
         self._junctions = sorted(scenario.network.junctions, key=lambda each: each.agent_index)
 
     def reset(self, seed: int) -> Observations:
         self._observations = self._environment.reset(seed)
         edges = agents_of_edges(self.scenario.net, self.scenario.network)
-        self._delays = Delays(edges, self.network.n_agents)
+        self._delays = Delays(edges, self.network.n_agents, self.scenario.bus_weight)
         self._pending = np.zeros(self.network.n_agents)
         self._waiting = np.zeros(self.network.n_agents)
         return self._observations
@@ -59,7 +68,7 @@ class Signals:
         if self._reward == "waiting_change":
             waiting = np.array([self._waiting_on(each) for each in range(self.network.n_agents)])
             lost, self._waiting = waiting - self._waiting, waiting
-        own = -lost / seconds
+        own = -lost / seconds - self._pedestrian_weight * self._calls()
         return self._observations, own + self._team_share * (own.sum() - own)
 
     def state(self) -> Floats:
@@ -95,6 +104,12 @@ class Signals:
 
     def close(self) -> None:
         self._environment.close()
+
+    def _calls(self) -> NDArray[np.float64]:
+        calls = self._environment.pedestrian_calls()
+        return np.array(
+            [sum(calls.get(name, 0.0) for name in each.crossings) for each in self._junctions]
+        )
 
     def _waiting_on(self, agent: int) -> float:
         lanes = self._junctions[agent].lanes

@@ -133,6 +133,11 @@ COMMANDS = {
         "compare controllers and a policy on a city",
         "--network town.json --sumocfg town.sumocfg --output report",
     ),
+    "replay": Command(
+        "replay",
+        "show a policy or another controller on a city in sumo-gui",
+        "--network town.json --sumocfg town.sumocfg --controller greedy",
+    ),
 }
 EXIT_CODES = (
     "Exit codes: 0 done; 1 refused or failed, with the reason on stderr; 2 usage; 130 Ctrl-C."

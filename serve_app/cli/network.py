@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
 
 from models.atomic_write import atomic_write
 from models.networks.file import InvalidNetworkError, network_as_json, read_network_file
-from models.networks.form import NetworkFile
+from models.networks.form import WALK_S, JunctionEntry, NetworkFile
 from models.networks.network import network_of
 from serve_app.cli.hints import require
 from serve_app.errors import CommandError, as_command_error, naming_broken_files
@@ -30,9 +31,11 @@ def add_network(network: argparse.ArgumentParser) -> None:
     importing.add_argument("--signals", type=_ids, metavar="IDS", help=signals)
     program = "id of the program to take where a signal has several (default: the last)"
     importing.add_argument("--program", metavar="ID", help=program)
+    calls = "let policies observe how long pedestrians have been waiting at each crossing"
+    importing.add_argument("--pedestrian-calls", action="store_true", help=calls)
     importing.add_argument("--output", type=Path, help="file to write (default: print it)")
     importing.set_defaults(run=_import)
-    help = "draw the junctions, their lanes and phases"
+    help = "draw the junctions and their phases, and list movements, crossings and remarks"
     show = actions.add_parser("show", help=help, description=help)
     show.add_argument("file", type=Path, help="network file")
     show.add_argument("--output", type=Path, help="png, svg or pdf (default: png beside the file)")
@@ -57,7 +60,9 @@ def _import(options: argparse.Namespace) -> None:
     with naming_broken_files():
         from models.sumo.importing import import_network
     with as_command_error(InvalidNetworkError):
-        network, notes = import_network(options.net, options.name, options.signals, options.program)
+        network, notes = import_network(
+            options.net, options.name, options.signals, options.program, options.pedestrian_calls
+        )
     for sentence in notes.sentences():
         console.print(sentence, style="yellow", markup=False)
     text = network_as_json(network)
@@ -84,7 +89,30 @@ def _show(options: argparse.Namespace) -> None:
         for number, phase in enumerate(junction.phases):
             words = phase.name or phase.state or ""
             console.print(f"{junction.id} phase {number}: {words}", markup=False)
+        for sentence in _crossings_in_words(junction):
+            console.print(sentence, markup=False)
+    named = tuple(f"{each}{mark}" for each in options.junctions for mark in (":", " "))
+    for sentence in network.remarks:
+        if not named or sentence.startswith(named):
+            console.print(sentence, style="yellow", markup=False)
     console.print(f"{path} shows the phases of {len(drawn)} junctions.", markup=False)
+
+
+def _crossings_in_words(junction: JunctionEntry) -> Iterator[str]:
+    """Yield for each crossing its walk, its clearance, and the phases that serve it."""
+    for place, link in junction.placed_links:
+        if link.crossing is None:
+            continue
+        phases = [
+            f"{number}"
+            for number, phase in enumerate(junction.phases)
+            if (phase.state or "")[place : place + 1] in ("g", "G")
+        ]
+        times = (junction.intergreen_s or ())[place : place + 1]
+        clears_s = max((seconds or 0 for row in times for seconds in row), default=0)
+        words = f"walk {link.walk_s or WALK_S:g} s, clearance {clears_s} s"
+        served = f"in phases {', '.join(phases)}" if phases else "in no phase"
+        yield f"{junction.id} crossing {link.crossing}: {words}, {served}"
 
 
 def _check(options: argparse.Namespace) -> None:

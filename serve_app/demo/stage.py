@@ -12,7 +12,7 @@ from greenwave.client import Client
 from models.networks.form import NetworkFile
 from models.networks.network import Network, network_of
 from models.networks.shipped import SHIPPED
-from models.simulation.controllers import Control, Controller, LongestQueue
+from models.simulation.controllers import Control, Controller, LongestQueue, observed_vehicles
 from models.simulation.daily_demand import DailyDemand
 from models.simulation.detectors import Detectors
 from models.simulation.fixed_time import FixedTime
@@ -56,18 +56,16 @@ class OwnQueues:
     """Greedy control by what each junction itself observes, for any network."""
 
     def __init__(self, file: NetworkFile) -> None:
+        self._file = file
         self._rule = LongestQueue(file)
-        self._junctions = {each.id: each for each in file.junctions}
 
     def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
-        phases: dict[str, int] = {}
-        vehicles: dict[str, float] = {}
-        for name, observation in observations.items():
-            junction = self._junctions[name]
-            n_phases = len(junction.phases)
-            phases[name] = int(np.argmax(observation[:n_phases]))
-            for lane, share in zip(junction.lanes, observation[n_phases + 1 :], strict=True):
-                vehicles[lane.id] = float(share) * lane.capacity
+        phases = {
+            each.id: int(np.argmax(observations[each.id][: len(each.phases)]))
+            for each in self._file.junctions
+            if each.id in observations
+        }
+        vehicles = observed_vehicles(self._file, observations)
         return self._rule.decide(phases, lambda lane: vehicles.get(lane, 0.0))
 
 

@@ -15,7 +15,7 @@ from models.simulation.controllers import CONTROLS, run
 from models.simulation.scenario import RouteFiles, Scenario
 from models.sumo.importing import import_network
 from serve_app.cli import main as cli
-from tests.sim.made_nets import made_net
+from tests.made_nets import made_net
 
 ENTRIES = "edge,vehicles_per_hour\nleft0A0,300\nbottom1B0,100.4\n"
 LOOP = ("A0A1", "A1B1", "B1B0", "B0A0", "A0A1")

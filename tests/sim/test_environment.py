@@ -195,8 +195,9 @@ def test_behind_the_safety_layer_sumo_shows_no_conflict_and_serves_every_phase(n
     signals = read_signals(SHIPPED)
     for junction, states in shown.items():
         changes = [i for i, state in enumerate(states) if i == 0 or state != states[i - 1]]
-        phases, matrix, _ = signals[junction]
-        judge([*changes, len(states)], [*(states[i] for i in changes), ""], phases, matrix, bounds)
+        judge(
+            [*changes, len(states)], [*(states[i] for i in changes), ""], signals[junction], bounds
+        )
 
 
 def test_actuated_greens_follow_the_traffic_within_their_bounds(monkeypatch):

@@ -10,7 +10,7 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from models.simulation.controllers import CONTROLS
 from serve_app.cli import main as cli
-from tests.sim.made_nets import made_net
+from tests.made_nets import made_net
 
 ROUTES = """<routes>
   <vType id="line5" vClass="bus"/>

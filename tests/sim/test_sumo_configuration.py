@@ -18,7 +18,7 @@ from models.simulation.metrics import read_trip_metrics
 from models.simulation.scenario import RouteFiles, Scenario, read_sumocfg
 from models.sumo.importing import import_network
 from serve_app.cli import main as cli
-from tests.sim.made_nets import made_net
+from tests.made_nets import made_net
 
 TRAFFIC = """<additional>
   <vType id="slow" maxSpeed="8"/>

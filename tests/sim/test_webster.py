@@ -12,7 +12,7 @@ from models.simulation.controllers import CONTROLS, run
 from models.simulation.programs import Programs, count_flows
 from models.simulation.scenario import RouteFiles, Scenario
 from models.sumo.importing import import_network
-from tests.sim.made_nets import GRID, made_net
+from tests.made_nets import GRID, made_net
 
 VEHICLES, SECONDS = 1500, 300
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from models.networks.file import network_as_json
 from models.simulation.scenario import RouteFiles, Scenario
 from models.sumo.importing import import_network
-from tests.sim.made_nets import made_net
+from tests.made_nets import made_net
 
 END_S = 600
 TRIPS = (("left0A0", "B0right0"), ("bottom1B0", "B1top1"), ("right1B1", "A1left1"))

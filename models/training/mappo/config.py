@@ -40,6 +40,11 @@ class Config:
     team_share: Annotated[
         float, "weight of the other junctions' rewards; 1 would be one reward for the team"
     ] = 0.4
+    pedestrian_weight: Annotated[
+        float,
+        "delayed vehicles that a waiting pedestrian counts as; and as many more per ten seconds of "
+        "waiting",
+    ] = 1.0
     gamma: Annotated[
         float,
         "discount per decision; of the shipped policy 0.995: with 3 minutes of foresight it wasted "
@@ -95,6 +100,8 @@ class Config:
             raise ValueError(f"reward {self.reward!r} is not one of {', '.join(get_args(Reward))}")
         if self.episodes % self.repeats:
             raise ValueError(f"{self.episodes} episodes are not groups of {self.repeats} repeats")
+        if not 0 <= self.pedestrian_weight < float("inf"):
+            raise ValueError(f"pedestrian_weight {self.pedestrian_weight} is not 0 or more")
         if not 0 < self.temperature < float("inf"):
             raise ValueError(f"temperature {self.temperature} is not above 0 and finite")
         if self.rate_factor < 1:

@@ -93,7 +93,7 @@ def drive_episode(traffic: Traffic, config: Config, policy: RecurrentPolicy, tas
     network = traffic.network
     junctions = network.junctions
     layout, avail_actions = InputLayout(network), avail_actions_of(network)
-    signals = Signals(task.scenario, config.reward, config.team_share)
+    signals = Signals(task.scenario, config.reward, config.team_share, config.pedestrian_weight)
     inputs, states, actions, free, rewards = [], [], [], [], []
     try:
         observations = signals.reset(task.seed)

@@ -92,13 +92,17 @@ def train(config: Config, folder: Path, workers: int, traffic: Traffic, start: P
 
 
 def validate(trainer: Trainer, pool: RolloutWorkers, folder: Path) -> float:
-    """Return the geometric mean of the averaged policy's time loss in s on validation.
+    """Return the geometric mean of the averaged policy's delay in s on validation.
 
     The weights with the lowest one so far are kept in ``best.th``.
     """
     weights = trainer.average_weights()
     tasks = trainer.traffic.validation()
-    losses = [metrics.time_loss_s for metrics in pool.test(as_arrays(weights), tasks)]
+    weight = trainer.config.pedestrian_weight
+    losses = [
+        metrics.delay_s(weight, task.scenario.bus_weight)
+        for task, metrics in zip(tasks, pool.test(as_arrays(weights), tasks), strict=True)
+    ]
     score = float(np.exp(np.mean(np.log(losses))))
     if score < trainer.best_score:
         trainer.best_score = score

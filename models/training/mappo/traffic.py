@@ -89,7 +89,7 @@ class OneScenario:
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {"safety": self.scenario.guarded}
+        return {"safety": self.scenario.guarded, "bus_weight": self.scenario.bus_weight}
 
     def tasks(self, config: Config, iteration: int) -> list[Task]:
         first, n_seeds = _first_seed(config, iteration), config.episodes // config.repeats

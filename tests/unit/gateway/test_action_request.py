@@ -115,6 +115,14 @@ def test_vehicle_counts_become_shares_of_each_lane():
     assert parse(body)[1] == [0, 1, 1, 0.5, 0.25, 0.5, 0, 1]
 
 
+def test_seconds_of_pedestrian_calls_become_shares_of_two_minutes(monkeypatch):
+    called = replace(NETWORK.junctions[SMALL], capacities=(10.0,), n_calls=2)
+    monkeypatch.setitem(NETWORK.junctions, SMALL, called)
+    body = {"junctionId": SMALL, "observations": [1, 0, 1, 5, 30, 240]}
+    _, obs = parse(body | {"observationFormat": "vehicle_counts"})
+    assert obs == [1, 0, 1, 0.5, 0.25, 1]
+
+
 @pytest.mark.parametrize("length", [7, 9, 19])
 def test_vehicle_counts_need_the_junctions_own_length(length):
     body = {

@@ -108,9 +108,9 @@ def test_another_refusal_of_a_write_names_no_fields(body: object) -> None:
         (lambda: RunCalls("").act("a", ["1"]), r"observation\[0\] must be a finite"),  # type: ignore[list-item]
         (lambda: RunCalls("").act("a", [1], key="no spaces"), "idempotency key is 1 to 64"),
         (lambda: RunCalls("").act("a", [1], metadata=object()), "cannot be sent as JSON"),
-        (lambda: RunCalls("").act("a", [0] * 322), "at most 321 values, not 322"),
-        (lambda: InferenceRunCalls("").predict("a", [0] * 400), "at most 321 values, not 400"),
-        (lambda: InferenceRunCalls("").predict_many([("a", [0] * 400)]), "at most 321 values"),
+        (lambda: RunCalls("").act("a", [0] * 834), "at most 833 values, not 834"),
+        (lambda: InferenceRunCalls("").predict("a", [0] * 900), "at most 833 values, not 900"),
+        (lambda: InferenceRunCalls("").predict_many([("a", [0] * 900)]), "at most 833 values"),
         (lambda: InferenceRunCalls("").predict_many({"a": [1]}), r"pass \.items\(\)"),  # type: ignore[dict-item]
         (lambda: InferenceRunCalls("").predict_many([]), "1 to 1000 observations, not 0"),
         (lambda: InferenceRunCalls("").predict_many([("a", [1])] * 1500), "not 1500"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from models.networks.form import NetworkFile
+from models.networks.network import network_of
 from models.networks.shipped import SHIPPED
 from tests.cities import city_of, entry, small_city
 
@@ -35,6 +37,27 @@ def test_the_shipped_network_has_the_sizes_of_the_documents():
 )
 def test_hidden_states_of_other_junctions_belong_to_another_network(other):
     assert other.digest != city_of(entry("a", 0), entry("b", 1)).digest
+
+
+def test_observed_crossings_add_a_value_each_and_make_another_network():
+    walked = entry("a", 0) | {
+        "links": [
+            *({"lane": f"a_{lane}", "to": "away"} for lane in range(3)),
+            {"lane": ":a_w0_0", "to": ":a_c0_0"},
+            {"lane": ":a_w1_0", "to": ":a_c1_0"},
+        ]
+    }
+    without, observed = (
+        network_of(
+            NetworkFile.model_validate(
+                {"name": "a city", "junctions": [walked], "pedestrian_calls": asked}
+            )
+        )
+        for asked in (False, True)
+    )
+    assert without.digest == city_of(entry("a", 0)).digest != observed.digest
+    assert (without.max_obs, observed.max_obs) == (6, 8)
+    assert observed.junctions["a"].scales == (10, 11, 12, 120, 120)
 
 
 def test_names_capacities_and_order_in_the_file_leave_hidden_states_what_they_are():

@@ -77,8 +77,9 @@ def obey(
             phase, begun_s = decision.phase, now_s + decision.after_s
             for after_s, state in decision.steps:
                 monitor.check(state)
-                times.append(now_s + after_s)
-                states.append(state)
+                if state != states[-1]:
+                    times.append(now_s + after_s)
+                    states.append(state)
     times.append(max(now_s, begun_s) + latest_s)
     states.append("")
     return times, states

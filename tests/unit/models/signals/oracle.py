@@ -7,23 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.signals.signal import Matrix
+from models.signals.signal import Signal
 from models.signals.states import YELLOW_S
 
 
 @dataclass(frozen=True)
 class Bounds:
+    """What holds in seconds; ``max_walk_wait_s`` of the red of a pedestrian crossing."""
+
     min_green_s: float
     max_red_s: float
+    max_walk_wait_s: float | None = None
 
 
-def judge(
-    times_s: Sequence[float],
-    states: Sequence[str],
-    phases: Sequence[str],
-    intergreen: Matrix,
-    bounds: Bounds,
-) -> None:
+def judge(times_s: Sequence[float], states: Sequence[str], signal: Signal, bounds: Bounds) -> None:
     """Check a history of one junction.
 
     Args:
@@ -37,13 +34,22 @@ def judge(
     letters = np.array([list(state) for state in states[:-1]])
     for link in range(letters.shape[1]):
         stretches = _stretches(letters[:, link], begins, ends)
-        _check_link(link, stretches, bounds)
-    greens = [_greens(letters[:, link], begins, ends) for link in range(letters.shape[1])]
-    for row, times in enumerate(intergreen):
+        _check_link(link, stretches, max(bounds.min_green_s, signal.walk_s.get(link, 0)))
+    greens = [_spans(_is_green(letters[:, link]), begins, ends) for link in range(letters.shape[1])]
+    protected = [_spans(column == "G", begins, ends)[0] for column in letters.T]
+    for row, times in enumerate(signal.intergreen):
         for column, needed_s in enumerate(times):
             if needed_s is not None:
-                _check_pair(row, column, greens[row][1], greens[column][0], needed_s)
-    _check_phases(np.array(states[:-1]), begins, ends, phases, bounds)
+                _check_pair(row, column, greens[row], greens[column][0], needed_s)
+                _check_pair(row, column, greens[row], protected[column], needed_s)
+    for first, second in signal.conflicts or ():
+        for walked, driven in ((first, second), (second, first)):
+            if walked in signal.walk_s:
+                _check_walk(walked, driven, letters, signal.phases)
+    for link in signal.walk_s:
+        most_s = bounds.max_walk_wait_s or bounds.max_red_s
+        _check_wait(link, *greens[link], begins[0], ends[-1], most_s)
+    _check_phases(np.array(states[:-1]), begins, ends, signal.phases, bounds)
 
 
 def _stretches(
@@ -56,34 +62,71 @@ def _stretches(
     return plain[first], ends[last] - begins[first]
 
 
-def _check_link(link: int, stretches: tuple[np.ndarray, np.ndarray], bounds: Bounds) -> None:
+def _check_link(link: int, stretches: tuple[np.ndarray, np.ndarray], least_s: float) -> None:
     """Green, yellow, red in this order; none too short. The first and last were not seen whole."""
     letters, seconds = stretches
     following = set(zip(letters[:-1].tolist(), letters[1:].tolist(), strict=True))
     assert following <= {("G", "y"), ("y", "r"), ("r", "G")}, f"link {link}: {following}"
     whole_letters, whole_seconds = letters[1:-1], seconds[1:-1]
-    assert (whole_seconds[whole_letters == "G"] >= bounds.min_green_s).all(), f"link {link}: green"
+    greens_s = whole_seconds[whole_letters == "G"]
+    assert (greens_s >= least_s).all(), f"link {link}: {greens_s.min()} s of green of {least_s}"
     assert (whole_seconds[whole_letters == "y"] == YELLOW_S).all(), f"link {link}: yellow"
 
 
-def _greens(
-    letters: np.ndarray, begins: np.ndarray, ends: np.ndarray
+def _spans(
+    shown: np.ndarray, begins: np.ndarray, ends: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return when a link's greens began and ended."""
-    green = (letters == "G") | (letters == "g")
-    starts = np.flatnonzero(green & ~np.r_[False, green[:-1]])
-    stops = np.flatnonzero(green & ~np.r_[green[1:], False])
+    """Return when what is shown in some of the states began and ended, each time."""
+    starts = np.flatnonzero(shown & ~np.r_[False, shown[:-1]])
+    stops = np.flatnonzero(shown & ~np.r_[shown[1:], False])
     return begins[starts], ends[stops]
 
 
+def _is_green(letters: np.ndarray) -> np.ndarray:
+    return np.asarray((letters == "G") | (letters == "g"))
+
+
 def _check_pair(
-    row: int, column: int, ended: np.ndarray, began: np.ndarray, needed_s: float
+    row: int,
+    column: int,
+    greens: tuple[np.ndarray, np.ndarray],
+    began: np.ndarray,
+    needed_s: float,
 ) -> None:
-    """Every green of the column begins late enough after each earlier end of the row's."""
+    """Every green of the column begins late enough after each earlier end of the row's.
+
+    But one that begins while the row is green, where a phase lets one of them give way.
+    """
+    row_began, ended = greens
     before = np.searchsorted(ended, began, side="right") - 1
-    seen = before >= 0
+    is_beside = np.searchsorted(row_began, began, side="right") - 1 > before
+    seen = (before >= 0) & ~is_beside
+    if not seen.any():
+        return
     gaps = began[seen] - ended[before[seen]]
     assert (gaps >= needed_s).all(), f"links {row} and {column}: {gaps.min()} s of {needed_s}"
+
+
+def _check_walk(walked: int, driven: int, letters: np.ndarray, phases: Sequence[str]) -> None:
+    """No vehicle has green or yellow across a walk, but one that a phase lets give way."""
+    beside = {letters[row, driven] for row in np.flatnonzero(_is_green(letters[:, walked]))}
+    turns = any(phase[walked] in "Gg" and phase[driven] == "g" for phase in phases)
+    assert beside <= ({"r", "g", "y"} if turns else {"r"}), (
+        f"links {walked} and {driven}: {beside} beside a walk"
+    )
+
+
+def _check_wait(
+    link: int,
+    began: np.ndarray,
+    ended: np.ndarray,
+    first_s: float,
+    last_s: float,
+    most_s: float,
+) -> None:
+    """Each red of a crossing is within the bound, the first and the last included."""
+    waits = np.r_[began, last_s] - np.r_[first_s, ended]
+    assert (waits <= most_s).all(), f"crossing {link} waited for {waits.max()} s"
 
 
 def _check_phases(

@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
 
+pytest.importorskip("sumo", reason="SUMO is not installed")
+
 from models.networks.shipped import SHIPPED
-from models.signals.monitor import ConflictError, make_monitors
-from models.signals.safety import Decision, Limits, SafetyLayer, Shown, Step
-from models.signals.signal import Matrix, read_signals
+from models.signals.monitor import ConflictError, ConflictMonitor, make_monitors
+from models.signals.safety import Decision, Limits, Rule, SafetyLayer, Shown, Step
+from models.signals.signal import Matrix, Signal, read_signals
 from tests.unit.models.signals.adversaries import ADVERSARIES, obey
+from tests.unit.models.signals.crossings import walked_junction
 from tests.unit.models.signals.oracle import Bounds, judge
 from tests.unit.models.signals.play import LIMITS, play
 
 CENTER = "joinedS_265580996_300839357"
-PHASES, MATRIX, _ = read_signals(SHIPPED)[CENTER]
-BOUNDS = Bounds(LIMITS.min_green_s, LIMITS.max_red_s)
+SIGNAL = read_signals(SHIPPED)[CENTER]
+PHASES, MATRIX = SIGNAL.phases, SIGNAL.intergreen
+BOUNDS = Bounds(LIMITS.min_green_s, LIMITS.max_red_s, LIMITS.max_walk_wait_s)
+
+WALKED = walked_junction()
+((_, CROSSED),) = read_signals(WALKED).items()
+WALKS = CROSSED.walk_s
 
 
 @pytest.mark.timeout(120)
 def test_a_million_decisions_show_no_conflict_no_short_green_and_starve_nobody() -> None:
     assert play(1_000_000, seed=1) >= 1_000_000
+
+
+@pytest.mark.timeout(120)
+def test_no_walk_is_cut_short_or_beside_a_conflict_and_every_crossing_is_served_in_time() -> None:
+    assert play(200_000, seed=1, network=WALKED) >= 200_000
+    tightest = Limits(max_walk_wait_s=92)  # one more turn than the vehicles need
+    play(60_000, seed=2, network=WALKED, limits=tightest)
+    with pytest.raises(ValueError, match="safety_max_pedestrian_wait_s must be at least 92 to ser"):
+        play(1, seed=2, network=WALKED, limits=Limits(max_walk_wait_s=91.9))
 
 
 def test_the_tightest_bound_that_is_accepted_holds() -> None:
@@ -34,7 +52,7 @@ def test_the_tightest_bound_that_is_accepted_holds() -> None:
 def judged(layer: SafetyLayer, ask: str = "anything", bounds: Bounds = BOUNDS) -> None:
     monitor = make_monitors(SHIPPED)[CENTER]
     shown = obey(layer, monitor, ADVERSARIES[ask], 2000, seed=1)
-    judge(*shown, PHASES, MATRIX, bounds)
+    judge(*shown, SIGNAL, bounds)
 
 
 def judged_by_all(layer: SafetyLayer) -> None:
@@ -91,6 +109,74 @@ def test_a_broken_layer_is_found_out(broken: Callable[[], SafetyLayer]) -> None:
     layer = broken()
     with pytest.raises((AssertionError, ConflictError)):
         judged_by_all(layer)
+
+
+class ForgetsEarlierPhases(SafetyLayer):
+    """Takes the end of the present phase for the only one."""
+
+    def _show(self, shown: Shown, new: int, rule: Rule) -> Decision:
+        return super()._show(shown._replace(red_s=[1000.0] * len(self.phases)), new, rule)
+
+
+def walking_always(phases: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(
+        "".join("G" if link in WALKS else letter for link, letter in enumerate(phase))
+        for phase in phases
+    )
+
+
+def hasty(times: Matrix, walks: Mapping[int, float]) -> Matrix:
+    """Return intergreen times that leave pedestrians a second less to clear a crossing."""
+    shorter = faster(times, 1)
+    return tuple(shorter[row] if row in walks else times[row] for row in range(len(times)))
+
+
+@pytest.mark.parametrize(
+    ("broken", "found"),
+    [
+        (
+            lambda phases, times: SafetyLayer(phases, times, LIMITS, dict.fromkeys(WALKS, 6.0)),
+            r"link \d+: \d.* s of green of 7.0",
+        ),
+        (
+            lambda phases, times: SafetyLayer(phases, hasty(times, WALKS), LIMITS, WALKS),
+            r"links \d+ and \d+: \d.* s of \d",
+        ),
+        (
+            lambda phases, times: SafetyLayer(walking_always(phases), times, LIMITS, WALKS),
+            "beside a walk",
+        ),
+        (
+            lambda phases, times: SafetyLayer(
+                phases, times, replace(LIMITS, max_walk_wait_s=None), WALKS
+            ),
+            r"crossing \d+ waited",
+        ),
+    ],
+    ids=["short walk", "short clearance", "beside vehicles", "long wait"],
+)
+def test_a_layer_that_is_broken_for_pedestrians_is_found_out(
+    broken: Callable[[tuple[str, ...], Matrix], SafetyLayer], found: str
+) -> None:
+    layer = broken(CROSSED.phases, CROSSED.intergreen)
+    with pytest.raises(AssertionError, match=found):
+        judge_alone(layer, CROSSED, BOUNDS)
+
+
+def judge_alone(layer: SafetyLayer, signal: Signal, bounds: Bounds) -> None:
+    """Judge what a monitor without conflicts lets pass."""
+    monitor = ConflictMonitor(len(signal.phases[0]), set(), set())
+    for ask in ADVERSARIES.values():
+        judge(*obey(layer, monitor, ask, 2000, seed=1), signal, bounds)
+
+
+def test_a_long_crossing_is_cleared_even_where_a_short_phase_is_shown_in_between() -> None:
+    times = ((None, 3, 20), (3, None, 3), (20, 3, None))
+    signal = Signal(("Grr", "rGr", "rrG"), times, walk_s={0: 7.0})
+    made = signal.phases, times, LIMITS, signal.walk_s
+    judge_alone(SafetyLayer(*made), signal, BOUNDS)
+    with pytest.raises(AssertionError, match=r"links 0 and 2: 11\.0 s of 20"):
+        judge_alone(ForgetsEarlierPhases(*made), signal, BOUNDS)
 
 
 def test_the_bound_is_reached_and_not_passed() -> None:

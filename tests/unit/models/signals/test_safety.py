@@ -18,7 +18,7 @@ MATRIX = (
 LAYER = SafetyLayer(PHASES, MATRIX, Limits(min_green_s=5, max_red_s=100, asked_every_s=5))
 
 
-def decide(asked: int, phase: int = 0, green_s: float = 10, red_s: tuple[float, ...] = (0,) * 3):
+def decide(asked: int, phase: int = 0, green_s: float = 10, red_s: tuple[float, ...] = (30,) * 3):
     return LAYER.decide(Shown(phase, green_s, red_s), asked)
 
 
@@ -31,6 +31,42 @@ def test_a_change_leads_over_yellow_and_all_red_to_the_green_after_the_longest_i
 
 def test_a_link_that_stays_green_stays_so_and_without_need_there_is_no_all_red():
     assert decide(2).steps == (Step(0, "yGrr"), Step(3, "rGrG"))
+
+
+def test_a_movement_of_an_earlier_phase_may_still_have_to_clear():
+    slow = tuple(tuple(14 if v == 5 else v for v in row) for row in MATRIX)  # link 1 before 2
+    layer = SafetyLayer(("GGrr", "rrrG", "rGrG", "rrGG"), slow, Limits(max_red_s=200))
+    for red_s, green_s in ((11, 3), (10.75, 4), (6, 8)):
+        shown = Shown(1, 5, (20, 0, red_s, 100))
+        assert layer.decide(shown, 3).after_s == green_s
+        assert [step.state for step in layer.decide(shown, 3).steps][-1] == "rrGG"
+
+
+def test_a_turn_that_gives_way_no_longer_waits_until_the_others_have_cleared():
+    layer = SafetyLayer(("Ggr", "rGr", "rrG"), ((None, 6, 3),) * 3, Limits())
+    assert layer.decide(Shown(0, 60, (0, 9, 9)), 1).steps == (
+        Step(0, "ygr"),
+        Step(3, "rgr"),
+        Step(6, "rGr"),
+    )
+
+
+def test_a_phase_with_a_crossing_is_green_for_its_walk():
+    layer = SafetyLayer(("Grr", "rGr", "rrG"), ((3,) * 3,) * 3, Limits(), {1: 9.0})
+    assert layer.min_green_s == (5, 9, 5)
+    assert layer.decide(Shown(1, 8.75, (20, 0, 20)), 0).rule == "minimum_green"
+    assert layer.decide(Shown(1, 9, (20, 0, 20)), 0).rule == "none"
+
+
+def test_a_phase_with_a_crossing_is_served_before_longer_reds_of_others():
+    limits = Limits(max_red_s=120, max_walk_wait_s=60)
+    layer = SafetyLayer(("Grr", "rGr", "rrG"), ((3,) * 3,) * 3, limits, {1: 9.0})
+    assert layer.max_red_s == (120, 60, 120)
+    forced = layer.decide(Shown(0, 60, (0, 55, 80)), 0)
+    assert (forced.phase, forced.rule) == (1, "maximum_red")
+    assert layer.decide(Shown(0, 60, (0, 20, 80)), 0).rule == "none"
+    with pytest.raises(ValueError, match="safety_max_pedestrian_wait_s must be at least 37 to"):
+        SafetyLayer(layer.phases, ((3,) * 3,) * 3, Limits(max_walk_wait_s=36), {1: 9.0})
 
 
 def test_the_present_phase_needs_no_change():

@@ -111,6 +111,18 @@ def test_a_right_turn_on_red_is_red_behind_the_layer() -> None:
     assert signals["pier"].phases == ("Gr", "rG")
 
 
+def test_crossings_have_the_walk_of_the_file_or_seven_seconds() -> None:
+    links = [
+        {"lane": "pier_0", "to": "quay", "index": 0},
+        {"lane": "pier_1", "to": "quay", "index": 1},
+        {"lane": ":pier_w0_0", "to": ":pier_c0_0", "index": 0},
+        {"lane": "kerb", "to": "other_kerb", "index": 1, "walk_s": 12},
+    ]
+    assert read_signals(pier(links=links))["pier"].walk_s == {0: 7, 1: 12}
+    layer = read_layers(Limits(), pier(links=links))["pier"]
+    assert layer.min_green_s == (7, 12)
+
+
 def test_a_network_without_its_file_is_refused() -> None:
     with pytest.raises(ValueError, match="harbour was read without its signals"):
         read_signals(replace(HARBOUR, file=None))

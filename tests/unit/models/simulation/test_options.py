@@ -56,6 +56,27 @@ def test_the_times_are_those_of_the_nets_programs_unless_they_are_given(files: P
     assert parse(*arguments, *routes, "--all-red", 0, "--min-green", 3).times == (4, 0, 3)
 
 
+def test_the_program_is_that_of_the_option_or_of_the_import(files: Path) -> None:
+    net, two = files / "two.net.xml", (("day", 4), ("night", 6))
+    programs = "".join(
+        f'<tlLogic id="pier" programID="{name}"><phase duration="20" state="Gr"/>'
+        f'<phase duration="{yellow_s}" state="yr"/><phase duration="20" state="rG"/></tlLogic>'
+        for name, yellow_s in two
+    )
+    net.write_text(f"<net>{programs}</net>")
+    network = NetworkFile.model_validate({"name": "a", "junctions": [STATED], "program": "day"})
+    (files / "day.json").write_text(network_as_json(network))
+    more = "--net", net, "--routes", files / "trips.rou.xml", "--end", 300
+    plain, imported = ("--network", files / "city.json"), ("--network", files / "day.json")
+    assert parse(*plain, *more).yellow_s == 6
+    assert parse(*plain, *more, "--program", "day").yellow_s == 4
+    assert parse(*imported, *more).yellow_s == 4
+    assert parse(*imported, *more).program == "day"
+    assert parse(*imported, *more, "--program", "night").yellow_s == 6
+    with pytest.raises(InvalidScenarioError, match="has no program dusk; it has day, night"):
+        parse(*plain, *more, "--program", "dusk")
+
+
 def test_options_say_them_instead_and_the_rules_with_them(files: Path) -> None:
     scenario = parse(
         *("--network", files / "city.json", "--net", NET_FILE),

@@ -109,9 +109,11 @@ def test_a_plan_in_steps_of_a_second_has_its_stages_as_actions(tmp_path):
     seconds = program(steps).replace('duration="20"', 'duration="1"')
     sentences, junction = said(tmp_path, ROADS, NODE, seconds, links)
     assert [phase.state for phase in junction.phases] == ["GGrr", "rrGG"]
-    assert "a: 2 stages are its actions; 2 green states that begin or end them are not." in (
-        sentences
+    assert (
+        "a: GrGr is not an action, as it takes less than 5 s, and longer stages have its greens."
+        in (sentences)
     )
+    assert "a: rrGr is not an action, as rrGG has all its greens for longer." in sentences
 
 
 def test_a_signal_with_one_phase_is_left_out_and_indices_have_no_gap(tmp_path):
@@ -137,7 +139,9 @@ def test_the_clearance_of_a_crossing_is_no_phase(tmp_path):
     sentences, junction = said(tmp_path, ROADS, walked, NODE, *parts)
     assert [phase.state for phase in junction.phases] == ["GrG", "rGr"]
     assert junction.phases[0].name == "west; a crossing"
-    assert any("1 green states that begin or end them are not" in each for each in sentences)
+    assert "a: Grr is not an action, as GrG differs only in crossings." in sentences
+    (crossing,) = [link for link in junction.links or () if link.crossing]
+    assert (crossing.crossing, crossing.shape) == (":a_c0", ((9, 9), (9, -9)))
 
 
 def test_states_of_different_lengths_are_refused_in_a_sentence(tmp_path):

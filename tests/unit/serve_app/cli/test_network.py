@@ -5,6 +5,7 @@ import pytest
 from models.networks.file import read_network_file
 from models.networks.shipped import NET_FILE
 from serve_app.cli.main import main
+from tests.unit.models.sumo.sumo_nets import LINKS, NODE, ROADS, lane, link, program, write_net
 
 
 @pytest.fixture
@@ -48,6 +49,20 @@ def test_show_draws_all_junctions_or_those_named(tmp_path, capsys, city, suffix)
     printed = capsys.readouterr().err
     assert "300839359 phase 0: west and east" in printed
     assert "phases of 1 junctions" in printed
+
+
+def test_show_lists_crossings_and_what_the_import_merged(tmp_path, capsys):
+    pytest.importorskip("matplotlib", reason="Matplotlib is not installed")
+    walked = lane(":a_w0", "9,9 9,-9", "walkingarea") + lane(":a_c0", "9,9 9,-9", "crossing")
+    states = program(("GrG", "Grr", "yrr", "rGr"))
+    net = write_net(tmp_path, ROADS, walked, NODE, states, LINKS, link(":a_w0", ":a_c0", 2))
+    city = tmp_path / "city.json"
+    assert main(["network", "import", str(net), "--output", str(city)]) == 0
+    capsys.readouterr()
+    assert main(["network", "show", str(city), "--output", str(tmp_path / "a.svg")]) == 0
+    printed = capsys.readouterr().err
+    assert "a crossing :a_c0: walk 7 s, clearance 0 s, in phases 0" in printed
+    assert "a: Grr is not an action, as GrG differs only in crossings." in printed
 
 
 @pytest.mark.parametrize(

@@ -30,5 +30,8 @@ def test_without_a_network_file_it_is_an_hour_of_the_shipped_network():
 @pytest.mark.parametrize(("queues", "phase"), [((0.5, 0.2), 0), ((0.5, 0.3), 1)])
 def test_without_the_policy_the_lanes_with_more_vehicles_get_green(queues, phase):
     rule = OwnQueues(NetworkFile.model_validate({"name": "harbour", "junctions": [PIER]}))
-    observed = np.array([1, 0, 1, *queues], np.float32)
-    assert rule.act({"pier": observed}) == {"pier": phase}
+    call = 1.0  # of a pedestrian, whom the rule does not know
+    for calls in ((), (call,)):
+        observed = np.array([1, 0, 1, *queues, *calls], np.float32)
+        assert rule.act({"pier": observed}) == {"pier": phase}
+    assert rule.act({}) == {}

@@ -157,7 +157,7 @@ class FullLanes:
 
     arrived: Sequence[dict[str, int]] = ()
 
-    def __init__(self, scenario: Scenario, reward: Reward, team_share: float) -> None:
+    def __init__(self, scenario: Scenario, reward: Reward, *weights: float) -> None:
         assert reward in get_args(Reward)
         self.steps: list[dict[str, int]] = []
 

@@ -1,0 +1,23 @@
+"""Junctions with pedestrian crossings, as netgenerate makes them."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from models.networks.network import Network, network_of
+from models.sumo.importing import import_network
+from tests.made_nets import SIGNALS, made_net
+
+WALKED = "--sidewalks.guess", "--crossings.guess", "--no-turnarounds", SIGNALS
+TURNS = "--default.lanenumber=2", "--turn-lanes=1"
+ONE = "--grid", "--grid.number=1", "--grid.attach-length=150"
+
+
+@cache
+def walked_junction() -> Network:
+    """Return one junction with four crossings and four phases, two of them without a walk."""
+    with TemporaryDirectory(prefix="greenwave-") as folder:
+        file, _ = import_network(made_net(Path(folder, "walked.net.xml"), *ONE, *TURNS, *WALKED))
+    return network_of(file)
