@@ -11,7 +11,11 @@ from deployments.stateful.admission import Claimant, admit
 from deployments.stateful.layout import Layout, agree_on_layout
 from deployments.stateful.options import StateOptions
 from deployments.stateful.protocol import ClaimPart, Hello, Key, Version
-from deployments.stateful.rolled_back import StoreRolledBackError, accept_rolled_back
+from deployments.stateful.rolled_back import (
+    ROLLED_BACK_ROW,
+    StoreRolledBackError,
+    accept_rolled_back,
+)
 from tests.support.states import DictStore
 from tests.unit.stateful.authorities import (
     OPTIONS,
@@ -37,12 +41,14 @@ class Acting:
 
     Attributes:
         backup: the store before that.
+        before_the_term: the store before the term began.
         ended: why the process of the authority ends.
     """
 
     async def begin(self, options: StateOptions = OPTIONS) -> Acting:
         self.store, self.ended = DictStore(), list[BaseException]()
         self.authority = await make_authority(options, self.store, on_end=self.ended.append)
+        self.before_the_term = dict(self.store.rows)
         self.session = await join(self.authority, "a")
         self.renewing = keep(self.authority, self.session)
         await self.commit(1)
@@ -70,17 +76,28 @@ async def replica_starts(store: DictStore) -> Layout:
     return await admit(store, TABLE, Claimant("first", "test"), OPTIONS, has_ended)
 
 
-@pytest.mark.parametrize("empty", [False, True])
+@pytest.mark.parametrize("left", ["backup", "before_the_term", "nothing"])
 @simulated
-async def test_a_state_actor_finds_that_the_store_has_lost_its_writes(empty):
+async def test_a_state_actor_finds_that_the_store_has_lost_its_writes(left):
     acting = await Acting().begin()
-    acting.store.rows = {} if empty else dict(acting.backup)
+    acting.store.rows = dict(getattr(acting, left, {}))
     await asyncio.sleep(NOTICED_S)
     assert isinstance(acting.ended[0], StoreRolledBackError)
     acting.die()
     for refused in (replica_starts(acting.store), (await next_term(acting.store)).start()):
         with pytest.raises(StoreRolledBackError, match=r"lost writes .* greenwave accept"):
             await refused
+
+
+@pytest.mark.parametrize("left", ["backup", "before_the_term"])
+@simulated
+async def test_a_confirmation_of_the_term_finds_it_before_the_next_write_does(left):
+    acting = await Acting().begin()
+    acting.store.rows = dict(getattr(acting, left))
+    with pytest.raises(StoreRolledBackError):
+        await acting.authority._leadership.writer.is_mine()
+    assert ROLLED_BACK_ROW in acting.store.rows
+    acting.die()
 
 
 @simulated

@@ -266,6 +266,21 @@ async def test_no_snapshot_is_written_after_its_reset():
         await asyncio.sleep(0.001)
 
 
+@simulated
+async def test_a_snapshot_that_was_not_due_before_a_reset_is_not_written_after_it():
+    store = FaultyStore()
+    authority = await make_authority(store=store)
+    session = await join(authority, "a")
+    epoch = (await authority.checkout(session, KEY)).version.epoch
+    await authority.commit(session, batch(KEY, Version(epoch, 1)), [])
+    resetting = asyncio.create_task(authority.reset(session, KEY.run))
+    await asyncio.sleep(0)
+    await authority.commit(session, StateBatch(), [KEY])
+    await resetting
+    await asyncio.sleep(2 * OPTIONS.snapshot_period_s)
+    assert store.snapshots == set()
+
+
 async def with_a_large_run(n: int, **changes: Any) -> tuple[NumberingAuthority, int, FaultyStore]:
     """Return an authority with a run of n states, a session that owns KEY, and the store."""
     store = FaultyStore()
