@@ -114,7 +114,10 @@ class SafetyLayer:
         self._between_s = [
             [_between_s(old, new, intergreen) for new in self.phases] for old in self.phases
         ]
-        self._longest_change_s = max(map(max, self._between_s))
+        self._clear_s = [
+            [_clear_s(earlier, new, intergreen) for new in self.phases] for earlier in self.phases
+        ]
+        self._longest_change_s = max(map(max, self._clear_s))
         # from the beginning of a change to the next one, at the latest
         self._turn_s = self.shortest_phase_s + limits.asked_every_s
         needed_s = (len(self.phases) - 1) * self._turn_s + self._longest_change_s
@@ -191,14 +194,12 @@ class SafetyLayer:
         old = shown.phase
         if old == new:
             return Decision(new, 0.0, (), rule)
-        # pedestrians of an earlier phase may still have to clear the junction
-        green_s = max(
-            ceil(between_s[new] - (red_s if phase != old else 0))
-            for phase, (between_s, red_s) in enumerate(
-                zip(self._between_s, shown.red_s, strict=True)
-            )
-            if phase != new
-        )
+        earlier_s = [  # pedestrians of an earlier phase may still have to clear the junction
+            ceil(self._clear_s[phase][new] - red_s)
+            for phase, red_s in enumerate(shown.red_s)
+            if phase not in (old, new)
+        ]
+        green_s = max(self._between_s[old][new], *earlier_s, 0)
         states = self.phases[old], self.phases[new]
         steps = [Step(0, yellow_state(*states))]
         if green_s > YELLOW_S:
@@ -232,5 +233,18 @@ def _between_s(old: str, new: str, intergreen: Matrix) -> int:
     """
     ends = [i for i, (now, then) in enumerate(zip(old, new, strict=True)) if then == "r" != now]
     begins = [i for i, pair in enumerate(zip(old, new, strict=True)) if pair in _BEGINS]
+    return _longest_s(ends, begins, intergreen)
+
+
+def _clear_s(earlier: str, new: str, intergreen: Matrix) -> int:
+    """Return seconds from the end of a phase to the green of another that follows some time later.
+
+    What both let go may have been red in between, and so begins, too.
+    """
+    ends = [i for i, (was, then) in enumerate(zip(earlier, new, strict=True)) if then == "r" != was]
+    return _longest_s(ends, [j for j, then in enumerate(new) if then != "r"], intergreen)
+
+
+def _longest_s(ends: Sequence[int], begins: Sequence[int], intergreen: Matrix) -> int:
     times = [intergreen[i][j] for i in ends for j in begins]
     return max([YELLOW_S, *(seconds for seconds in times if seconds is not None)])
