@@ -45,6 +45,8 @@ from deployments.trace_context import Trace
 logger = logging.getLogger("ray.serve")
 
 RESET_TIMEOUT_S = 10.0
+POLL_AGAIN = 1.5
+"""After so many times the longest silence of a poll, another one is sent."""
 CLOSE_TIMEOUT_S = 10.0
 
 InitialState = Callable[[Key], Array]
@@ -298,15 +300,11 @@ class StateLeases:
 
     async def _listen(self) -> None:
         while True:
-            session, sent_at = self._session.number, self._clock()
+            session = self._session.number
             assert session is not None, "listening begins with a session"
             try:
-                recalls = await self._poll(session)
-            except TimeoutError as error:  # another poll follows, as a lost one is not repeated
-                if not self._session.valid:
-                    await self._replace_session(session, error)
-                continue
-            except StateError as error:
+                recalls, sent_at = await self._poll(session)
+            except (StateError, TimeoutError) as error:
                 await self._replace_session(session, error)
                 continue
             self._claims.prune()
@@ -315,13 +313,32 @@ class StateLeases:
                 for key in recalls:
                     self._give_back(key)
 
-    async def _poll(self, session: int) -> list[Key]:
+    async def _poll(self, session: int) -> tuple[list[Key], float]:
+        """Poll, and poll again while there is no answer: a lost message must not cost the lease.
+
+        Returns:
+            What is recalled, and when the poll was sent that was answered first.
+        """
+        polls: dict[asyncio.Task[list[Key]], float] = {}
         try:
-            async with asyncio.timeout(1.5 * self._options.listen_s) as timeout:
+            async with asyncio.timeout(self._options.listen_s + CALL_TIMEOUT_S) as timeout:
                 self._listening = session, timeout
-                return await self._authority.listen(session)
+                answered: set[asyncio.Task[list[Key]]] = set()
+                while not answered:
+                    sent_at = self._clock()
+                    polls[self._loop.create_task(self._authority.listen(session))] = sent_at
+                    answered, _ = await asyncio.wait(
+                        polls,
+                        timeout=POLL_AGAIN * self._options.listen_s,
+                        return_when=asyncio.FIRST_COMPLETED,
+                    )
+                poll = answered.pop()
+                return poll.result(), polls[poll]
         finally:
             self._listening = None
+            for poll in polls:
+                poll.cancel()
+            await asyncio.gather(*polls, return_exceptions=True)
 
     def _stop_polling_ended_sessions(self) -> None:
         """End a poll that hangs: while it is awaited, no poll renews the new lease."""
