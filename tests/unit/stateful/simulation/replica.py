@@ -150,5 +150,6 @@ class Replica:
         leases = self.engine.leases_of(key)
         held = leases._held._held.get(key)
         states = [held.state] if held is not None and held.state.size else []
-        states += [copy.state for copy in leases._claims._recent.copies() if copy.key == key]
+        recent = self.process.run(leases._claims._recent.copies)  # by the clock of this process
+        states += [copy.state for copy in recent if copy.key == key]
         return [number for state in states if (number := int(state.flat[0]))]

@@ -152,6 +152,7 @@ def draw(seed: int, mode: str, named: Sequence[str] = ()) -> Schedule:
         kinds += rng.sample(OPERATIONS, rng.randint(1, 2))
     if "second cluster" in kinds:
         kinds = [kind for kind in kinds if kind not in NOT_BESIDE_ANOTHER_CLUSTER]
+        kinds.append("restart all")  # in favour of the other one
     actions = []
     for _ in range(rng.randint(8, 30)):
         kind = rng.choice(kinds) if rng.random() < 0.35 else rng.choice(TRAFFIC)

@@ -13,12 +13,9 @@ from deployments.stateful.authority import leadership
 from deployments.stateful.authority.fenced_writer import FencedWriter, LeadershipRecord
 from deployments.stateful.layout import Partition, StateStore
 from deployments.stateful.protocol import Receipt
-from deployments.stateful.replica import leases
 from deployments.stateful.replica.batcher import Batcher
-from deployments.stateful.replica.claims import Claims
 from deployments.stateful.replica.receipts import ReceiptCache
 from tests.unit.stateful.simulation.explore import Result, run
-from tests.unit.stateful.simulation.history import LSTM
 from tests.unit.stateful.simulation.schedule import Action, Schedule
 from tests.unit.stateful.simulation.times import MOST_KEYS, a_tenth_as_long, without_logs
 
@@ -79,10 +76,6 @@ def a_store_that_lost_writes_is_not_found(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(FencedWriter, "_is_rolled_back", never)
     patch.setattr(FencedWriter, "refuse_if_behind", anyway)
-
-
-def a_copy_outlives_its_run(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(leases, "Claims", lambda held, counts, clock, _: Claims(held, counts, clock))
 
 
 DEFECTS = [
@@ -156,26 +149,6 @@ DEFECTS = [
                 Action(0.3, "store rolls back", 0, 0, 0.9),
                 Action(0.0, "kill actor", 0, 0, 0.0),
             ),
-        ),
-        "has no snapshot",
-    ),
-    Planted(
-        a_copy_outlives_its_run,
-        Schedule(
-            130,
-            "actor",
-            (
-                Action(0.03, "load", 58, 31, 0.0),
-                Action(0.0, "burst", 29, 17, 0.002),
-                Action(0.506, "kill actor", 26, 2, 0.0),
-                Action(0.1, "kill actor", 32, 31, 0.35),
-                Action(0.255, "load", 54, 52, 0.0),
-            ),
-            spaced=True,
-            n_replicas=3,
-            shards=3,
-            run_ttl_s=0.6,
-            form=LSTM,
         ),
         "has no snapshot",
     ),
