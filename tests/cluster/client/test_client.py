@@ -232,8 +232,8 @@ def test_refusals_tell_the_services_words(
 ) -> None:
     with pytest.raises(NotFoundError, match="Unknown junction 'nowhere'"):
         client.inference.run().predict("nowhere", OBSERVATION)
-    with pytest.raises(InvalidInputError, match="at most 321 values, not 322"):
-        client.run().act(JUNCTION, [0] * 322)  # before it is sent
+    with pytest.raises(InvalidInputError, match="at most 833 values, not 834"):
+        client.run().act(JUNCTION, [0] * 834)  # before it is sent
     with pytest.raises(UnauthorizedError, match="Invalid username or password"):
         connect(whole.url, "client-nobody", "wrong").run().reset()
 
