@@ -1,4 +1,8 @@
-"""The policy as a model of the engine: its inputs, outputs and hidden states."""
+"""The policy as a model of the engine: its inputs, outputs and hidden states.
+
+A state is the GRU's, followed by what the diagnosis of the junction's detectors remembers, if it is
+on. So both are kept, moved, forked and reset together, and a repeated request changes neither.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,7 @@ from models.networks.network import Network
 from models.policy.form import HIDDEN_DIM
 from models.policy.inputs import InputLayout
 from models.policy.step import Floats, PolicyStep, Step
+from models.signals.diagnosis import JunctionDiagnosis, read_diagnoses
 
 Observed = tuple[int, list[float]]
 """The input of one step: a junction's agent index, and at most ``max_obs`` finite values."""
@@ -30,12 +35,16 @@ class NonFiniteStateError(StateError):
 
 
 class Decisions(list[Output | StateError]):
-    """The outputs of B rows, each (action, confidence), with what telemetry and shadows read.
+    """The outputs of B rows, with what telemetry and shadows read.
+
+    An output is (action, confidence), and then the faults of the lanes' detectors, if there are
+    any: for each lane 0, or a place in :data:`~models.signals.diagnosis.FAULTS`, from 1 on.
 
     Attributes:
         model: that made the step.
         agents: B agent indices.
         inputs: (B, width) as the policy saw them.
+        faults: by row, of the junctions that have some.
         step: what the policy returned.
         actions: B action indices.
         finite: B of them; a row that is not finite was refused.
@@ -44,46 +53,106 @@ class Decisions(list[Output | StateError]):
     model: PolicyModel
     agents: list[int]
     inputs: Floats
+    faults: dict[int, list[int]]
     step: Step
     actions: list[int]
     finite: list[bool]
 
 
 class PolicyModel:
-    """Implements :class:`~deployments.stateful.replica.engine.Model` for a network's policy."""
+    """Implements :class:`~deployments.stateful.replica.engine.Model` for a network's policy.
 
-    def __init__(self, policy: PolicyStep, network: Network) -> None:
+    Args:
+        diagnoses: of the junctions' detectors, by agent index; None if they are not diagnosed.
+    """
+
+    def __init__(
+        self,
+        policy: PolicyStep,
+        network: Network,
+        diagnoses: Sequence[JunctionDiagnosis] | None = None,
+    ) -> None:
         self.policy = policy
+        self._diagnoses = diagnoses
+        self._width = state_width(diagnoses)
+        self._sizes = network.obs_sizes.tolist()
         self.unavailable = network.unavailable
         self._encode = InputLayout(network).encode
 
     @classmethod
-    def load(cls, path: Path, network: Network) -> Self:
+    def load(
+        cls, path: Path, network: Network, diagnoses: Sequence[JunctionDiagnosis] | None = None
+    ) -> Self:
         """Read a policy file.
 
         Raises:
             InvalidPolicyFileError: the file cannot be served.
         """
-        return cls(PolicyStep.load(path, network), network)
+        return cls(PolicyStep.load(path, network), network, diagnoses)
 
     def initial_state(self, key: Key) -> Array:
-        return initial_state(key)
+        return initial_state(key, self._width)
 
     def step(self, inputs: Sequence[Observed], states: Array) -> tuple[Decisions, Array]:
         agents = [agent for agent, _ in inputs]
         encoded = self._encode(agents, [obs for _, obs in inputs])
-        step = self.policy(encoded, states, self.unavailable[agents])
+        memories, faults = self._diagnose(agents, encoded, states)
+        step = self.policy(encoded, states[:, :HIDDEN_DIM], self.unavailable[agents])
         actions, finite = step.actions.tolist(), step.finite.tolist()
         decisions = Decisions(zip(actions, step.confidences.tolist(), strict=True))
         decisions.model, decisions.agents, decisions.inputs = self, agents, encoded
+        decisions.faults = faults
+        for row, found in faults.items():
+            decisions[row] = (actions[row], float(step.confidences[row]), *found)
         decisions.step, decisions.actions, decisions.finite = step, actions, finite
         for row in (row for row, is_finite in enumerate(finite) if not is_finite):
             decisions[row] = NonFiniteStateError()
-        return decisions, step.hidden
+        if memories is None:
+            return decisions, step.hidden
+        return decisions, np.concatenate([step.hidden, memories], axis=1)
+
+    def _diagnose(
+        self, agents: Sequence[int], encoded: Floats, states: Array
+    ) -> tuple[Floats | None, dict[int, list[int]]]:
+        """Replace what failed detectors read in the inputs (B, width).
+
+        Returns:
+            What is remembered, (B, width less 128), and the faults by row; None and no faults while
+            detectors are not diagnosed.
+        """
+        faults: dict[int, list[int]] = {}
+        if self._diagnoses is None:
+            return None, faults
+        memories = np.zeros((len(agents), self._width - HIDDEN_DIM), np.float32)
+        remembered = states[:, HIDDEN_DIM:].tolist()
+        for row, agent in enumerate(agents):
+            diagnosis, size = self._diagnoses[agent], self._sizes[agent]
+            # of float32, as the memory is: otherwise no reading would equal the one before
+            observed = encoded[row, :size].tolist()
+            made = diagnosis(remembered[row][: diagnosis.size], observed)
+            memories[row, : diagnosis.size] = made.memory
+            encoded[row, :size] = made.observation
+            if any(made.faults):
+                faults[row] = made.faults
+        return memories, faults
 
 
-def initial_state(key: Key) -> Array:
-    return np.zeros(HIDDEN_DIM, np.float32)
+def diagnoses_of(network: Network, wanted: bool) -> list[JunctionDiagnosis] | None:
+    """Return what diagnoses the junctions' detectors, None if it is not wanted.
+
+    Raises:
+        ValueError: the network file does not say when the lanes are green.
+    """
+    return read_diagnoses(network) if wanted else None
+
+
+def state_width(diagnoses: Sequence[JunctionDiagnosis] | None) -> int:
+    """Return the numbers in a state."""
+    return HIDDEN_DIM + max((each.size for each in diagnoses or ()), default=0)
+
+
+def initial_state(key: Key, width: int = HIDDEN_DIM) -> Array:
+    return np.zeros(width, np.float32)
 
 
 def fingerprint_of(obs: list[float]) -> str:

@@ -43,6 +43,8 @@ from deployments.inference.service import (
 )
 from deployments.stateful.protocol import MAX_RECEIPTS
 from deployments.stateful.replica.queues import StepResult
+from models.networks.network import lane_names
+from models.signals.diagnosis import failed_lanes
 
 STEP_HEADER = b"x-hidden-state-step"
 
@@ -74,6 +76,7 @@ class Routes:
         # an id needs no escapes
         ids = service.network.ids
         self._prefixes = {each: f'{{"junction_id":"{each}","action":' for each in ids}
+        self._lanes = lane_names(service.network)
 
     async def predict_action(self, scope: Scope, body: bytes) -> Answer:
         """Choose an action for a junction and advance its hidden state by one step.
@@ -137,8 +140,12 @@ class Routes:
             return InvalidItemError(error)
 
     def _prediction(self, junction_id: str, result: StepResult) -> str:
-        action, confidence = result.output
-        return f'{self._prefixes[junction_id]}{action},"confidence":{confidence}}}'
+        action, confidence, *faults = result.output
+        detectors = ""
+        if faults:
+            failed = failed_lanes(self._lanes[junction_id], faults)
+            detectors = f',"failed_detectors":{json.dumps(failed)}'
+        return f'{self._prefixes[junction_id]}{action},"confidence":{confidence}{detectors}}}'
 
     def _item(self, item: Any, result: StepResult | InferenceError) -> str:
         if isinstance(result, StepResult):

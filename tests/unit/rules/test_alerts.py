@@ -23,6 +23,10 @@ OPERATIONS = 'ray_customer_record_operations_total{application="loans", outcome=
 RECALLS = 'ray_inference_recalls_total{application="inference"}'
 PREDICTIONS = 'ray_inference_predictions_total{application="inference"}'
 OBSERVED = 'ray_inference_observed_values_total{application="inference", range="%s"}'
+FAILED = (
+    'ray_inference_failed_detectors_total{application="inference", junction="1", fault="stuck"}'
+)
+PREDICTED = 'ray_inference_predictions_total{application="inference", junction="1"}'
 TARGET = 'ray_serve_autoscaling_target_replicas{application="flow", deployment="Flow"}'
 HEALTHY = (
     'ray_serve_deployment_replica_healthy{application="flow", deployment="Flow", replica="%s"}'
@@ -110,6 +114,10 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "ObservationsDrift": (
         {OBSERVED % "outside": "0+30x400", OBSERVED % "inside": "0+70x400"},
         {OBSERVED % "outside": "0+10x400", OBSERVED % "inside": "0+90x400"},
+    ),
+    "DetectorsFail": (
+        {FAILED: "0+60x80", PREDICTED: "0+100x80"},
+        {FAILED: "0+40x80", PREDICTED: "0+100x80"},
     ),
     "ReplicasMissing": (
         {TARGET: "2x80", HEALTHY % "a": "1x80", HEALTHY % "b": "0x80"},
