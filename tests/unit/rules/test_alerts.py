@@ -18,6 +18,7 @@ ALERTS: dict[str, dict[str, Any]] = {
 }
 INF = 'le="+Inf", application="loans", route="/api/loans", method="GET"'
 FALLBACKS = 'ray_gateway_fallbacks_total{application="gateway", cause="too_slow"}'
+OF_DETECTORS = FALLBACKS.replace("too_slow", "detectors_failed")
 ACTIONS = 'ray_gateway_actions_total{application="gateway", junction="1", signal="RED"}'
 OPERATIONS = 'ray_customer_record_operations_total{application="loans", outcome="%s"}'
 RECALLS = 'ray_inference_recalls_total{application="inference"}'
@@ -68,7 +69,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "RequestsSlow": (buckets("0+970x80"), buckets("0+995x80")),
     "PolicyAway": (
         {FALLBACKS: "0+6x80", ACTIONS: "0+100x80"},
-        {FALLBACKS: "0+4x80", ACTIONS: "0+100x80"},
+        {FALLBACKS: "0+4x80", OF_DETECTORS: "0+50x80", ACTIONS: "0+100x80"},
     ),
     "BreakerOpen": (
         {'ray_gateway_breaker_state{application="gateway"}': "2x80"},
