@@ -35,8 +35,8 @@ class InferenceOptions(StateOptions):
     )
     diagnose_detectors: bool = Field(
         False,
-        description="Whether detectors are diagnosed, and readings of failed ones replaced. The "
-        "network file must have the states of the phases and the links.",
+        description="Whether estimates replace what failed detectors read. The network file must "
+        "have states and links.",
     )
 
 

@@ -42,12 +42,14 @@ class Hours(NamedTuple):
     Attributes:
         hours: of all detectors together.
         alarms: all of them false, by fault.
+        where: a sentence on each run with alarms; in a jam, queues stand through green.
         quiet: by junction and lane, the most that spoke for no activity.
         seen: by junction and lane, readings above zero.
     """
 
     hours: float
     alarms: Counter[str]
+    where: list[str]
     quiet: Mapping[tuple[str, int], float]
     seen: Counter[tuple[str, int]]
 
@@ -55,6 +57,7 @@ class Hours(NamedTuple):
 def diagnose(network: NetworkFile, runs: Iterator[tuple[Scenario, int, Control]]) -> Hours:
     """Simulate runs and diagnose their detectors by the limits of the network file."""
     hours, alarms, seen = 0.0, Counter[str](), Counter[tuple[str, int]]()
+    where: list[str] = []
     quiet: dict[tuple[str, int], float] = {}
     n_detectors = sum(len(each.lanes) for each in network.junctions)
     n_phases = {each.id: len(each.phases) for each in network.junctions}
@@ -76,12 +79,15 @@ def diagnose(network: NetworkFile, runs: Iterator[tuple[Scenario, int, Control]]
                 for lane, reading in enumerate(observation[n_phases[name] + 1 :]):  # type: ignore[index]
                     seen[name, lane] += reading > 0
 
-        run(scenario, seed, diagnosed, count)
+        metrics = run(scenario, seed, diagnosed, count)
         hours += n_detectors * (scenario.end_s - scenario.begin_s) / 3600
         alarms += made[0].alarms
+        if made[0].alarms:
+            found = made[0].alarms.total()
+            where.append(f"{found} with seed {seed}, time loss {metrics.time_loss_s:.0f} s")
         for lane, most in made[0].quiet.items():
             quiet[lane] = max(quiet.get(lane, 0.0), most)
-    return Hours(hours, alarms, quiet, seen)
+    return Hours(hours, alarms, where, quiet, seen)
 
 
 def with_limits(network: NetworkFile, measured: Hours) -> NetworkFile:
@@ -106,7 +112,7 @@ def with_limits(network: NetworkFile, measured: Hours) -> NetworkFile:
 
 
 def _without_limits(network: NetworkFile) -> NetworkFile:
-    unlimited = Hours(0, Counter(), {}, Counter())
+    unlimited = Hours(0, Counter(), [], {}, Counter())
     return with_limits(network, unlimited)
 
 
@@ -148,6 +154,8 @@ def main() -> None:
             measured = diagnose(_without_limits(network) if options.limits else network, runs())
             found = ", ".join(f"{n} {fault}" for fault, n in measured.alarms.items()) or "none"
             sys.stdout.write(f"{name}: {measured.hours:.0f} detector hours, alarms: {found}\n")
+            for sentence in measured.where:
+                sys.stdout.write(f"  {sentence}\n")
             if options.limits:
                 with atomic_write(options.limits) as file:
                     file.write(network_as_json(with_limits(network, measured)).encode())

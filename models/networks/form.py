@@ -181,7 +181,10 @@ class JunctionEntry(_Form):
         """
         states = [phase.state for phase in self.phases if phase.state is not None]
         if not states or self.links is None:
-            raise ValueError(f"junction {self.id} has no states of its phases, or no links")
+            raise ValueError(
+                f"junction {self.id} has no states of its phases, or no links, without which its"
+                " detectors cannot be diagnosed"
+            )
         green: dict[str, set[int]] = {lane.id: set() for lane in self.lanes}
         for link, place in zip(self.links, self._places(self.links, states), strict=True):
             green.get(link.lane, set()).update(
