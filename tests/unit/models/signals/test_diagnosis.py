@@ -13,6 +13,7 @@ from models.signals.diagnosis import (
     DISCHARGED,
     FAULTS,
     HIGHEST,
+    TYPICAL,
     JunctionDiagnosis,
     failed_lanes,
     read_diagnoses,
@@ -226,6 +227,42 @@ def test_a_lane_that_is_empty_in_a_long_red_is_assumed_to_have_a_queue_after_all
         crossing.show(0, [n % 2 / 10, 0.0, 0.0])
         assert (crossing.observation[3 + SIDE] > 0) == (n + 1 > 20)
     assert crossing.found == {}
+
+
+def test_such_a_queue_is_assumed_the_sooner_the_more_traffic_there_is():
+    waits = []
+    for limit in (0, 40, 10):
+        crossing = Crossing(junction(DetectorLimits(recall=20, no_activity=limit)))
+        crossing.show(1, [0.0, 0.0, 0.0])
+        while crossing.observation[3 + SIDE] == 0:
+            crossing.show(0, [crossing.now % 2 / 10, 0.0, 0.0])
+        assert crossing.found == {}
+        waits.append(crossing.now - 1)
+    assert waits == [21, 20, 18]
+
+
+def test_nothing_is_learnt_of_the_traffic_from_a_first_observation():
+    crossing = Crossing()
+    crossing.show(1, [0.5, 0.5, 0.0])
+    assert crossing.memory[2] == TYPICAL
+
+
+def test_an_idle_lane_with_the_same_green_does_not_hide_the_expected_queue():
+    crossing = Crossing(broken={MAIN: lambda now: 1.0}, arrives=(1, 0, 1))
+    crossing.ask(40)
+    assert crossing.found == {"main": "stuck"}
+    seen = []
+    for _ in range(8):
+        crossing.ask(1)
+        seen.append(crossing.observation[3 + MAIN])
+    assert crossing.queues[SECOND] == 0
+    assert max(seen) > 0.05
+
+
+def test_a_detector_that_changes_but_still_fails_is_not_trusted():
+    crossing = Crossing(broken={MAIN: lambda now: 0.2 * (now % 2) - 0.1})
+    crossing.ask(400)
+    assert crossing.found == {"main": "impossible"}
 
 
 def test_a_repaired_detector_is_trusted_again_after_enough_changes():
