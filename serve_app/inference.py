@@ -7,6 +7,7 @@ from ray.serve import Application
 
 from deployments.inference.deployment import Inference
 from deployments.inference.options import InferenceOptions
+from deployments.inference.policy_model import diagnoses_of
 from serve_app.configured_network import configured_network, resolved
 from serve_app.configured_observability import configured_observability
 from serve_app.configured_store import open_configured_store, require_shared_store
@@ -20,8 +21,11 @@ def build(args: InferenceOptions) -> Application:
     Raises:
         InsecureSettingsError: the inference token is not safe.
         InvalidNetworkError: the network's file cannot be read, or is not a network.
+        ValueError: detectors are to be diagnosed, and the file does not say when lanes are green.
     """
     require_shared_store()
+    network = configured_network(args.network, whole=args.diagnose_detectors)
+    diagnoses_of(network, args.diagnose_detectors)  # before anything is started
     settings = Settings()
     application: Application = Inference.bind(  # type: ignore[attr-defined]
         args,
@@ -29,6 +33,6 @@ def build(args: InferenceOptions) -> Application:
         open_store=open_configured_store,
         observability=configured_observability(settings),
         open_tokens=configured_tokens(settings),
-        network=configured_network(args.network),
+        network=network,
     )
     return application

@@ -26,6 +26,7 @@ Cause = Literal[
     "too_slow",
     "unusable",
     "breaker_open",
+    "detectors_failed",
 ]
 CAUSES: tuple[Cause, ...] = get_args(Cause)
 

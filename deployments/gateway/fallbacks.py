@@ -58,6 +58,10 @@ class Fallback:
         """Name what it answers, for the log."""
         return "RED" if self._plan is None else "the fixed-time plan"
 
+    @property
+    def has_plan(self) -> bool:
+        return self._plan is not None
+
     def act(self, junction_id: str, simulation_time_s: float | None) -> FallbackAnswer:
         """Return the answer for a junction.
 

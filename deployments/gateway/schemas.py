@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from deployments.gateway.action_request import FLOAT32_MAX, MAX_SECONDS, MAX_SIMULATION_TIME_S
 from models.networks.shipped import JUNCTIONS, MAX_OBS, N_ACTIONS
+from models.signals.diagnosis import Fault
 
 SignalState = Literal["RED", "YELLOW", "GREEN"]
 
@@ -126,6 +127,12 @@ class ActionResponse(BaseModel):
         "Absent with RED, and from decisions of the policy.",
     )
     safety: Safety | None = Field(None, description="Absent while the safety layer is off.")
+    failedDetectors: dict[str, Fault] | None = Field(
+        None,
+        description="By lane, why an estimate took the place of its reading; absent if none did, "
+        "or if detectors are not diagnosed. When all have failed, the fallback answers if it is a "
+        "plan.",
+    )
 
 
 class ResetResponse(BaseModel):

@@ -6,6 +6,7 @@ import random
 import re
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from deployments.access.audit import AuditBuffer
@@ -50,6 +51,7 @@ from deployments.metrics.sampled import Sampled, junction_labels
 from deployments.trace_context import CURRENT
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED
+from models.signals.diagnosis import Fault
 
 MAX_FALLBACKS = 50  # between two reports to the console
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")
@@ -176,8 +178,12 @@ class GatewayService:
         )
         status: ActionStatus = "success"
         plan: str | None = None
+        failed: Mapping[str, Fault] = {}
         try:
-            action = await self._inference.act(step)
+            action, failed = await self._inference.act(step)
+            n_lanes = self.network.junctions[query.junction_id].n_lanes
+            if len(failed) == n_lanes and self._fallback.has_plan:
+                raise InferenceUnavailableError("detectors_failed", "all detectors have failed")
         except InferenceUnavailableError as error:
             self.counts.fallbacks[error.cause] += 1
             about = {"run": run, "junction": query.junction_id}
@@ -208,6 +214,7 @@ class GatewayService:
             status=status,
             fallbackPlan=plan,
             safety=safety,
+            failedDetectors=dict(failed) or None,
         )
 
     async def reset(self, run: str | None, request_id: str | None) -> ResetResponse:

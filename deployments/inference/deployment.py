@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
@@ -14,7 +15,7 @@ from deployments.http.request import BearerGuard
 from deployments.inference.api import create_app
 from deployments.inference.metrics import InferenceMetrics
 from deployments.inference.options import InferenceOptions
-from deployments.inference.policy_model import initial_state
+from deployments.inference.policy_model import diagnoses_of, initial_state, state_width
 from deployments.inference.service import InferenceReporter, InferenceService
 from deployments.ray_private.haproxy_front import missing
 from deployments.ray_private.serve import read_front_configuration
@@ -32,9 +33,9 @@ class AnotherNetworkError(Exception):
     def __init__(self, network: Network, error: ForeignStatesError) -> None:
         super().__init__(
             f"The network {network.name} has other junctions, phases or lanes than the one that"
-            f" the hidden states of this application belong to, and {error.found}. Serve the"
-            " network file that they belong to and reset its runs, or give the application another"
-            " name."
+            " the hidden states of this application belong to, or diagnose_detectors was changed,"
+            f" and {error.found}. Serve the network file and the setting that they belong to and"
+            " reset the runs, or give the application another name."
         )
 
 
@@ -66,13 +67,14 @@ class Inference(ReplicaBase):
         super().__init__(observability)
         self._guard = open_tokens and BearerGuard(open_tokens())
         store, traces = open_store(), observability and observability.tracing
+        diagnoses = diagnoses_of(network, options.diagnose_detectors)
+        initial = partial(initial_state, width=state_width(diagnoses))
+        tag = network.digest if diagnoses is None else f"{network.digest} with diagnosis"
         try:
-            self._engine = await connect_engine(
-                options, initial_state, network.digest, open_store, store, traces
-            )
+            self._engine = await connect_engine(options, initial, tag, open_store, store, traces)
         except ForeignStatesError as error:
             raise AnotherNetworkError(network, error) from error
-        self._service = InferenceService(self._engine, network)
+        self._service = InferenceService(self._engine, network, diagnoses)
         await asyncio.gather(self._engine.start(), self._service.policies.start(agent_path))
         self.checks |= {**self._service.checks(), "store": store_check(store)}
         self.checks["front"] = Check(

@@ -37,6 +37,11 @@ class InferenceMetrics:
         self._predictions = Total(
             "inference_predictions", "Predictions made", (*_ROLE, "junction", "action")
         )
+        self._failed_detectors = Total(
+            "inference_failed_detectors",
+            "Detectors whose reading was replaced, summed over the predictions, by their fault",
+            (*_ROLE, "junction", "fault"),
+        )
         self._step_ms = metrics.Histogram(
             "inference_step_ms",
             "Duration of a batched GRU step, a sample of the batches",
@@ -104,6 +109,8 @@ class InferenceMetrics:
     def _publish_steps(self, role: Role, counts: StepCounts) -> None:
         predictions = {(*role, *what): n for what, n in counts.predictions.items()}
         self._predictions.publish(predictions)
+        failed = {(*role, *what): n for what, n in counts.failed_detectors.items()}
+        self._failed_detectors.publish(failed)
         self._passed_on.publish({role: counts.passed_on})
         tags = role._asdict()
         for batch in counts.batches.take():

@@ -33,6 +33,11 @@ class InferenceOptions(StateOptions):
         description="File of the policy, instead of `MAPPO_AGENT_PATH`; the `agent_path` of the "
         "`user_config` takes precedence.",
     )
+    diagnose_detectors: bool = Field(
+        False,
+        description="Whether estimates replace what failed detectors read. The network file must "
+        "have states and links.",
+    )
 
 
 _NAMESPACE = "[A-Za-z0-9._-]{1,64}"

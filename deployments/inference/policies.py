@@ -25,6 +25,7 @@ from deployments.stateful.replica.engine import StatefulEngine
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED
 from models.policy.form import InvalidPolicyFileError
+from models.signals.diagnosis import JunctionDiagnosis
 
 _DIGEST_BYTES = 8
 
@@ -67,13 +68,16 @@ class Variant:
         engine: StatefulEngine,
         network: Network,
         watched_steps: WatchedSteps,
+        diagnoses: Sequence[JunctionDiagnosis] | None = None,
     ) -> None:
         self.states = states
         self.source: Source | None = None
         self.shadow: Shadow | None = None
         self.counts = StepCounts()
         self.slot = ModelSlot(
-            kind, partial(PolicyModel.load, network=network), InvalidPolicyFileError
+            kind,
+            partial(PolicyModel.load, network=network, diagnoses=diagnoses),
+            InvalidPolicyFileError,
         )
         self.batcher = Batcher(engine, lambda: self.slot.model, states, step_span="GRU step")
         self.batcher.on_step = self._on_step
@@ -118,6 +122,9 @@ class Canary(NamedTuple):
 class Policies:
     """Decides which policy steps a run.
 
+    Args:
+        diagnoses: of the junctions' detectors, by agent index; None if they are not diagnosed.
+
     Attributes:
         primary: the policy in service.
         canary: the one beside it.
@@ -126,12 +133,18 @@ class Policies:
         watched_steps: of all policies that answer.
     """
 
-    def __init__(self, engine: StatefulEngine, network: Network = SHIPPED) -> None:
+    def __init__(
+        self,
+        engine: StatefulEngine,
+        network: Network = SHIPPED,
+        diagnoses: Sequence[JunctionDiagnosis] | None = None,
+    ) -> None:
         self.counts: defaultdict[Role, StepCounts] = defaultdict(StepCounts)
         self.shadow_outcomes: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.watched_steps = WatchedSteps(network)
         self._engine = engine
         self._network = network
+        self._diagnoses = diagnoses
         self._default_path = ""
         self._variants: dict[str, Variant] = {}
         self._canary_problem: str | None = None
@@ -210,7 +223,9 @@ class Policies:
             self._serve(primary, canary)
 
     def _new_variant(self, kind: str, states: str) -> Variant:
-        return Variant(kind, states, self._engine, self._network, self.watched_steps)
+        return Variant(
+            kind, states, self._engine, self._network, self.watched_steps, self._diagnoses
+        )
 
     async def _load_canary(self, wanted: CanaryConfig | None) -> Canary | None:
         """Return the configured canary; the earlier one if its file is refused."""

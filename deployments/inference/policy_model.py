@@ -1,4 +1,8 @@
-"""The policy as a model of the engine: its inputs, outputs and hidden states."""
+"""The policy as a model of the engine: its inputs, outputs and hidden states.
+
+A state is the GRU's, followed by what the diagnosis of the junction's detectors remembers, if it is
+on. So both are kept, moved, forked and reset together, and a repeated request changes neither.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from deployments.stateful.protocol import Key, StateError
+from deployments.stateful.protocol import Key, Output, StateError
 from deployments.stateful.replica.held_states import Array
 from models.networks.network import Network
 from models.policy.form import HIDDEN_DIM
 from models.policy.inputs import InputLayout
 from models.policy.step import Floats, PolicyStep, Step
+from models.signals.diagnosis import JunctionDiagnosis, read_diagnoses
 
 _LOWEST = np.finfo(np.float32).min  # of actions that the junction does not have; JSON has no -inf
 
@@ -66,12 +71,15 @@ class NonFiniteStateError(StateError):
 class Decisions(list[Any]):
     """The outputs of B rows, with what telemetry and shadows read.
 
-    An output is (action, confidence), followed by the logits of all actions on request.
+    An output is (action, confidence). More follows if detectors have failed, or the logits were
+    asked for: the faults of the lanes' detectors, a digit for each, which is 0 or a place in
+    :data:`~models.signals.diagnosis.FAULTS` from 1 on, or ``""``; and the logits of all actions.
 
     Attributes:
         model: that made the step.
         agents: B agent indices.
         inputs: (B, width) as the policy saw them.
+        faults: by row, of the junctions that have some.
         step: what the policy returned.
         actions: B action indices.
         finite: B of them; a row that is not finite was refused.
@@ -80,30 +88,45 @@ class Decisions(list[Any]):
     model: PolicyModel
     agents: Sequence[int]
     inputs: Floats
+    faults: dict[int, list[int]]
     step: Step
     actions: list[int]
     finite: list[bool]
 
 
 class PolicyModel:
-    """Implements :class:`~deployments.stateful.replica.engine.Model` for a network's policy."""
+    """Implements :class:`~deployments.stateful.replica.engine.Model` for a network's policy.
 
-    def __init__(self, policy: PolicyStep, network: Network) -> None:
+    Args:
+        diagnoses: of the junctions' detectors, by agent index; None if they are not diagnosed.
+    """
+
+    def __init__(
+        self,
+        policy: PolicyStep,
+        network: Network,
+        diagnoses: Sequence[JunctionDiagnosis] | None = None,
+    ) -> None:
         self.policy = policy
+        self._diagnoses = diagnoses
+        self._width = state_width(diagnoses)
+        self._sizes = network.obs_sizes.tolist()
         self.unavailable = network.unavailable
         self._encode = InputLayout(network).encode
 
     @classmethod
-    def load(cls, path: Path, network: Network) -> Self:
+    def load(
+        cls, path: Path, network: Network, diagnoses: Sequence[JunctionDiagnosis] | None = None
+    ) -> Self:
         """Read a policy file.
 
         Raises:
             InvalidPolicyFileError: the file cannot be served.
         """
-        return cls(PolicyStep.load(path, network), network)
+        return cls(PolicyStep.load(path, network), network, diagnoses)
 
     def initial_state(self, key: Key) -> Array:
-        return initial_state(key)
+        return initial_state(key, self._width)
 
     def step(
         self, inputs: Sequence[Observed] | ObservedRows, states: Array
@@ -119,23 +142,73 @@ class PolicyModel:
             explained = [row for row, (_, _, logits) in enumerate(inputs) if logits]
         unavailable = self.unavailable[agents]
         encoded = self._encode(agents, observations)
-        step = self.policy(encoded, states, unavailable)
+        memories, faults = self._diagnose(agents, encoded, states)
+        step = self.policy(encoded, states[:, :HIDDEN_DIM], unavailable)
         actions, finite = step.actions.tolist(), step.finite.tolist()
         decisions = Decisions(zip(actions, step.confidences.tolist(), strict=True))
         decisions.model, decisions.agents, decisions.inputs = self, agents, encoded
+        decisions.faults = faults
+        for row, found in faults.items():
+            decisions[row] = (*decisions[row], "".join(map(str, found)))
         decisions.step, decisions.actions, decisions.finite = step, actions, finite
         if explained:
             logits = np.maximum(self.policy.logits(step.hidden, unavailable), _LOWEST).tolist()
             for row in explained:
-                decisions[row] = (*decisions[row], *logits[row])
+                decisions[row] = (*decisions[row][:2], faults_of(decisions[row]), *logits[row])
         if not all(finite):
             for row in (row for row, is_finite in enumerate(finite) if not is_finite):
                 decisions[row] = NonFiniteStateError()
-        return decisions, step.hidden
+        if memories is None:
+            return decisions, step.hidden
+        return decisions, np.concatenate([step.hidden, memories], axis=1)
+
+    def _diagnose(
+        self, agents: Sequence[int], encoded: Floats, states: Array
+    ) -> tuple[Floats | None, dict[int, list[int]]]:
+        """Replace what failed detectors read in the inputs (B, width).
+
+        Returns:
+            What is remembered, (B, width less 128), and the faults by row; None and no faults while
+            detectors are not diagnosed.
+        """
+        faults: dict[int, list[int]] = {}
+        if self._diagnoses is None:
+            return None, faults
+        memories = np.zeros((len(agents), self._width - HIDDEN_DIM), np.float32)
+        remembered = states[:, HIDDEN_DIM:].tolist()
+        for row, agent in enumerate(agents):
+            diagnosis, size = self._diagnoses[agent], self._sizes[agent]
+            # of float32, as the memory is: otherwise no reading would equal the one before
+            observed = encoded[row, :size].tolist()
+            made = diagnosis(remembered[row][: diagnosis.size], observed)
+            memories[row, : diagnosis.size] = made.memory
+            encoded[row, :size] = made.observation
+            if any(made.faults):
+                faults[row] = made.faults
+        return memories, faults
 
 
-def initial_state(key: Key) -> Array:
-    return np.zeros(HIDDEN_DIM, np.float32)
+def faults_of(output: Output) -> str:
+    """Return the faults of the lanes' detectors, a digit for each; "" if none has failed."""
+    return output[2] if len(output) > 2 else ""
+
+
+def diagnoses_of(network: Network, wanted: bool) -> list[JunctionDiagnosis] | None:
+    """Return what diagnoses the junctions' detectors, None if it is not wanted.
+
+    Raises:
+        ValueError: the network file does not say when the lanes are green.
+    """
+    return read_diagnoses(network) if wanted else None
+
+
+def state_width(diagnoses: Sequence[JunctionDiagnosis] | None) -> int:
+    """Return the numbers in a state."""
+    return HIDDEN_DIM + max((each.size for each in diagnoses or ()), default=0)
+
+
+def initial_state(key: Key, width: int = HIDDEN_DIM) -> Array:
+    return np.zeros(width, np.float32)
 
 
 def fingerprint_of(obs: list[float]) -> str:

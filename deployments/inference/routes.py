@@ -28,7 +28,7 @@ from deployments.inference.errors import (
     TooManyKeysError,
     refusal_of,
 )
-from deployments.inference.policy_model import ObservedRows, fingerprint_of
+from deployments.inference.policy_model import ObservedRows, faults_of, fingerprint_of
 from deployments.inference.schemas import (
     BatchItem,
     BatchRequest,
@@ -44,7 +44,8 @@ from deployments.inference.service import (
 )
 from deployments.stateful.protocol import MAX_RECEIPTS
 from deployments.stateful.replica.queues import StepResult
-from models.networks.network import Junction
+from models.networks.network import Junction, lane_names
+from models.signals.diagnosis import failed_lanes
 
 STEP_HEADER = b"x-hidden-state-step"
 
@@ -76,6 +77,7 @@ class Routes:
         # an id needs no escapes
         ids = service.network.ids
         self._prefixes = {each: f'{{"junction_id":"{each}","action":' for each in ids}
+        self._lanes = lane_names(service.network)
 
     async def predict_action(self, scope: Scope, body: bytes) -> Answer:
         """Choose an action for a junction and advance its hidden state by one step.
@@ -146,7 +148,11 @@ class Routes:
 
     def _prediction(self, junction_id: str, result: StepResult) -> str:
         action, confidence, *_ = result.output
-        return f'{self._prefixes[junction_id]}{action},"confidence":{confidence}}}'
+        detectors = ""
+        if faults := faults_of(result.output):
+            failed = failed_lanes(self._lanes[junction_id], list(map(int, faults)))
+            detectors = f',"failed_detectors":{json.dumps(failed)}'
+        return f'{self._prefixes[junction_id]}{action},"confidence":{confidence}{detectors}}}'
 
     def _item(self, item: Any, result: StepResult | InferenceError) -> str:
         if isinstance(result, StepResult):

@@ -2,7 +2,9 @@
 
 A run has the hidden states of its junctions. All changes of it are made by the authority while no
 replica owns a state, so each lies before or after any step of the run. The file of a run is one of
-safetensors: ``hidden`` (n, 128) and ``steps`` (n,), and in its metadata the n junctions.
+safetensors: ``hidden`` (n, 128) and ``steps`` (n,), and in its metadata the n junctions. Rows of
+``hidden`` are longer where detectors are diagnosed. A file of one setting can be restored in the
+other: the diagnosis begins anew, or ends.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from deployments.inference.service import InferenceService, run_of
 from deployments.stateful.protocol import Key, OutcomeUnknownError, RunSummary
 from models.networks.network import Network
 from models.policy.form import HIDDEN_DIM
+from models.signals.diagnosis import memory_size
 
 MAX_LISTED = 1000
 MAX_FILE = 16 * 1024 * 1024  # bytes: 30,000 junctions
@@ -156,7 +159,8 @@ class Runs:
         Raises:
             InvalidRunFileError: it is damaged, or of another network; nothing has changed.
         """
-        return await self._write(run_of(run, None), _read_file(file, self._service.network))
+        states = _read_file(file, self._service.network, self._service.state_width)
+        return await self._write(run_of(run, None), states)
 
     async def _read(self, run: str) -> dict[str, tuple[int, Any]]:
         """Return the steps and the state of each junction."""
@@ -190,7 +194,7 @@ async def _confirmed(work: Awaitable[T]) -> T:
         raise refusal_of(error) from error
 
 
-def _read_file(file: bytes, network: Network) -> dict[str, tuple[int, Any]]:
+def _read_file(file: bytes, network: Network, width: int) -> dict[str, tuple[int, Any]]:
     try:
         arrays, metadata = load(file), _metadata_of(file)
         junctions = _NAMES.validate_json(metadata["junctions"])
@@ -199,10 +203,10 @@ def _read_file(file: bytes, network: Network) -> dict[str, tuple[int, Any]]:
         raise InvalidRunFileError("The body is not the file of a run") from None
     if metadata.get("form") != _FORM or metadata.get("network") != network.digest:
         raise InvalidRunFileError("The file is of a run on another network")
-    n = len(junctions)
+    n, n_lanes = len(junctions), max(each.n_lanes for each in network.junctions.values())
     if (
         len(arrays) != 2
-        or hidden.shape != (n, HIDDEN_DIM)
+        or hidden.shape not in ((n, HIDDEN_DIM), (n, HIDDEN_DIM + memory_size(n_lanes)))
         or hidden.dtype != np.float32
         or steps.shape != (n,)
         or steps.dtype != np.int64
@@ -213,9 +217,12 @@ def _read_file(file: bytes, network: Network) -> dict[str, tuple[int, Any]]:
         or steps.min() < 1
     ):
         raise InvalidRunFileError("The file of the run is damaged")
+    states = np.zeros((n, width), np.float32)
+    common = min(width, hidden.shape[1])
+    states[:, :common] = hidden[:, :common]
     return {
         junction: (int(step), state)
-        for junction, step, state in zip(junctions, steps, hidden, strict=True)
+        for junction, step, state in zip(junctions, steps, states, strict=True)
     }
 
 

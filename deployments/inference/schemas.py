@@ -11,6 +11,7 @@ from pydantic.config import JsonDict
 from deployments.http.errors import Code, ErrorBody
 from deployments.http.messages import KEY_DESCRIPTION, RUN_DESCRIPTION
 from models.networks.shipped import JUNCTIONS
+from models.signals import diagnosis
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 _EXAMPLE: JsonDict = {"junction_id": "300839359", "obs_data": [1, 0, 1, 0.2, 0.0, 0.4, 0.1, 0.0]}
@@ -40,6 +41,11 @@ class Prediction(BaseModel):
     junction_id: str
     action: int = Field(ge=0, le=3, description="Index of the chosen action.")
     confidence: float = Field(ge=0, le=1, description="Probability of that action.")
+    failed_detectors: dict[str, diagnosis.Fault] | None = Field(
+        None,
+        description="By lane, why its reading was replaced; absent if none was, or if detectors "
+        "are not diagnosed.",
+    )
 
 
 class BatchRequest(BaseModel):

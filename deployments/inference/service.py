@@ -22,7 +22,7 @@ from deployments.inference.errors import (
 )
 from deployments.inference.options import SHARED_CHECKOUT_TIMEOUT_S
 from deployments.inference.policies import Policies
-from deployments.inference.policy_model import ObservedRows, fingerprint_of
+from deployments.inference.policy_model import ObservedRows, fingerprint_of, state_width
 from deployments.inference.schemas import Health, JunctionInfo, ModelInfo
 from deployments.request_times import RouteTimes
 from deployments.stateful.protocol import Key, OutcomeUnknownError, StateError, made
@@ -33,11 +33,12 @@ from deployments.stateful.replica.rows import RowOutcomes, Rows
 from models.networks.network import Junction, Network
 from models.networks.shipped import SHIPPED
 from models.policy.form import HIDDEN_DIM, PolicyForm
+from models.signals.diagnosis import JunctionDiagnosis
 
 _RESET_TIMEOUT_S = 10.0
 
 Result = StepResult | InferenceError
-"""The outcome of one step: its output is (action, confidence), with the logits on request."""
+"""The outcome of one step: its output is as in :class:`.policy_model.Decisions`."""
 
 _CHUNK = 128  # rows of a batched step: with more, the weights and the rows do not share a cache
 
@@ -88,12 +89,25 @@ def request_id_of(text: str | None) -> str | None:
 
 
 class InferenceService:
-    """Validates requests, steps the policy, and reports its state."""
+    """Validates requests, steps the policy, and reports its state.
 
-    def __init__(self, engine: StatefulEngine, network: Network = SHIPPED) -> None:
+    Args:
+        diagnoses: of the junctions' detectors, by agent index; None if they are not diagnosed.
+
+    Attributes:
+        state_width: numbers in the state of a junction.
+    """
+
+    def __init__(
+        self,
+        engine: StatefulEngine,
+        network: Network = SHIPPED,
+        diagnoses: Sequence[JunctionDiagnosis] | None = None,
+    ) -> None:
         self.network = network
         self.engine = engine
-        self.policies = Policies(engine, network)
+        self.policies = Policies(engine, network, diagnoses)
+        self.state_width = state_width(diagnoses)
         self._junctions = network.junctions
         self._max_obs = network.max_obs
 

@@ -15,7 +15,9 @@ from deployments.stateful.replica.batcher import BatcherCounts, SteppedBatch
 from models.maps.road_map import MAX_DRAWN
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED
+from models.policy.form import HIDDEN_DIM
 from models.policy.step import Floats, PolicyStep
+from models.signals.diagnosis import FAULTS
 
 MAX_RECENT = 4
 MAX_RUNS = 50
@@ -45,10 +47,12 @@ class StepCounts(BatcherCounts):
 
     Attributes:
         predictions: answered steps, by (junction, action).
+        failed_detectors: sums over the answered steps, by (junction, fault).
         batches: a sample, which shadows have as well.
     """
 
     predictions: Counter[tuple[str, int]] = field(default_factory=Counter)
+    failed_detectors: Counter[tuple[str, str]] = field(default_factory=Counter)
     batches: Sampled[BatchSample] = field(default_factory=Sampled)
 
     def add(self, batch: SteppedBatch, labels: Sequence[str]) -> None:
@@ -63,8 +67,15 @@ class StepCounts(BatcherCounts):
         for agent, action, is_finite in rows:
             if is_finite:
                 predictions[labels[agent], action] += 1
+        for row, faults in decisions.faults.items():
+            label = labels[decisions.agents[row]]
+            self.failed_detectors.update((label, FAULTS[each - 1]) for each in faults if each)
         sample = BatchSample(
-            batch.seconds, decisions.model.policy, decisions.agents, decisions.inputs, batch.after
+            batch.seconds,
+            decisions.model.policy,
+            decisions.agents,
+            decisions.inputs,
+            decisions.step.hidden,
         )
         self.batches.observe(sample)
 
@@ -146,7 +157,7 @@ class WatchedSteps:
             int(decisions.step.actions[row]),
             watched.step,
             probabilities.tolist(),
-            watched.batch.before[row].copy() if is_latest else None,
+            watched.batch.before[row, :HIDDEN_DIM].copy() if is_latest else None,
             file,
         )
 

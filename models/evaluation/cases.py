@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models.evaluation.kept_runs import digest
-from models.networks.shipped import SHIPPED
+from models.networks.shipped import NETWORK_FILE, SHIPPED
 from models.policy.file import read_weights
 from models.policy.step import PolicyStep
 from models.signals.clock_plan import SAFE_PLAN, SHIPPED_PLAN, read_plan
@@ -26,6 +26,7 @@ from models.simulation.controllers import (
     RandomPhases,
 )
 from models.simulation.daily_demand import HOUR_S, DailyDemand
+from models.simulation.diagnosed import Diagnosed
 from models.simulation.faults import WithLosses, WithOutage
 from models.simulation.fixed_time import FixedTime
 from models.simulation.programs import actuated
@@ -44,6 +45,7 @@ EVENING_RUSH_S = 17 * HOUR_S
 POLICY = "policy"
 GUARDED = " behind the safety layer"
 GUARDED_POLICY, GUARDED_PLAN = f"{POLICY}{GUARDED}", f"plan{GUARDED}"
+DIAGNOSED_POLICY = f"{POLICY} with diagnosis"
 OBSERVING = ("max pressure", POLICY)  # controllers that depend on the junctions' detectors
 
 MakeScenario = Callable[[int], Scenario]
@@ -82,10 +84,16 @@ class Stress(NamedTuple):
 
 STRESS: Mapping[str, Stress] = {
     "rush hour, one lane of each junction reads empty": Stress(
-        lambda seed: _broken(0.0), OBSERVING
+        lambda seed: _broken(0.0), (*OBSERVING, DIAGNOSED_POLICY)
     ),
     "rush hour, one lane of each junction reads half full": Stress(
-        lambda seed: _broken(0.5), OBSERVING
+        lambda seed: _broken(0.5), (*OBSERVING, DIAGNOSED_POLICY)
+    ),
+    "rush hour, one lane of each junction reads a tenth": Stress(
+        lambda seed: _broken(0.1), (POLICY, DIAGNOSED_POLICY)
+    ),
+    "rush hour, one lane of each junction reads full": Stress(
+        lambda seed: _broken(1.0), (POLICY, DIAGNOSED_POLICY)
     ),
     "medium, 12:00, other turns and entries": Stress(
         lambda seed: _hour(12 * HOUR_S, unusual=seed),
@@ -123,7 +131,9 @@ PEERS: Mapping[str, MakePeer] = {
     **{f"{each}{GUARDED}": UNGUARDED[each] for each in ("actuated", "max pressure")},
     GUARDED_PLAN: lambda scenario, seed: lambda environment: _plan(scenario, SAFE_PLAN),
 }
-COMPARED = sorted((*PEERS, POLICY, GUARDED_POLICY), key=lambda each: each.endswith(GUARDED))
+COMPARED = sorted(
+    (*PEERS, POLICY, DIAGNOSED_POLICY, GUARDED_POLICY), key=lambda each: each.endswith(GUARDED)
+)
 
 # What is lost of the policy, and what answers instead; the policy is made anew after an outage.
 RED, PLAN = "RED", "plan"
@@ -171,6 +181,8 @@ class Job(NamedTuple):
             return PEERS[self.controller](scenario, self.seed)
         step = PolicyStep.load(Path(self.policy), SHIPPED)
         policy = partial(PolicyController, step, SHIPPED)
+        if self.controller == DIAGNOSED_POLICY:
+            return lambda environment: Diagnosed(policy(), SHIPPED)
         outage, _, fallback = self.controller.rpartition(", ")
         if outage not in OUTAGES:
             return lambda environment: policy()
@@ -198,7 +210,10 @@ def plan_jobs(policy: Path, seeds: range, safe_policy: Path | None = None) -> li
             return Job(controller, "", "", level, seed)
         if controller == GUARDED_POLICY:
             return guarded._replace(level=level, seed=seed)
-        made_from = f"{version} {digest(SHIPPED_PLAN)}" if controller.endswith(PLAN) else version
+        also = {DIAGNOSED_POLICY: NETWORK_FILE}.get(
+            controller, SHIPPED_PLAN if controller.endswith(PLAN) else None
+        )
+        made_from = version if also is None else f"{version} {digest(also)}"
         return Job(controller, str(policy), made_from, level, seed)
 
     return [

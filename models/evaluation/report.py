@@ -11,6 +11,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from models.evaluation.cases import (
+    COMPARED,
     FALLBACKS,
     GUARDED,
     GUARDED_POLICY,
@@ -141,8 +142,9 @@ def _stress(runs: Sequence[Run]) -> list[str]:
     title = (
         f"Time loss where detectors fail or traffic goes other ways, {n_seeds} seeds, s per vehicle"
     )
-    controllers = max((stress.controllers for stress in STRESS.values()), key=len)
-    return _table(title, cells, list(STRESS), list(controllers))
+    concerned = {each for stress in STRESS.values() for each in stress.controllers}
+    controllers = [each for each in COMPARED if each in concerned]
+    return _table(title, cells, list(STRESS), controllers)
 
 
 def _estimates(runs: Sequence[Run], measure: str) -> Cells:

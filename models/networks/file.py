@@ -52,7 +52,8 @@ def read_network_file(path: str | os.PathLike[str]) -> NetworkFile:
 def network_as_json(network: NetworkFile) -> str:
     """Return the text of a network's file, a line for each junction."""
     junctions = ",\n".join(
-        json.dumps(each.model_dump(mode="json", exclude_none=True)) for each in network.junctions
+        json.dumps(each.model_dump(mode="json", exclude_none=True, exclude_unset=True))
+        for each in network.junctions
     )
     said = network.model_dump(mode="json", exclude={"junctions"}, exclude_defaults=True)
     head = json.dumps({"format": network.format, **said})[1:-1]

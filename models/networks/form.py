@@ -28,6 +28,30 @@ class _Form(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+class DetectorLimits(_Form):
+    """When a detector counts as failed, in the manner of NTCIP 1202; 0 turns a diagnosis off.
+
+    Attributes:
+        no_activity: arrivals that an average lane of the junction would have had during the red
+            in which this one reads zero. It depends on the lane's share of the traffic.
+        stuck: the same reading above zero, as a share of the lane's capacity, summed over requests
+            in the lane's green: 12 is half a lane through 24 requests.
+        erratic: rises by more than ``jump``, less one for each 60 requests.
+        jump: vehicles, more than can arrive from one request to the next.
+        frozen: requests through which no detector of the junction changes.
+        recall: requests in red after which a lane that reads zero is assumed to have a queue.
+        forgiven: changes, without another failure, after which a detector is trusted again.
+    """
+
+    no_activity: int = Field(default=0, ge=0, le=1_000_000)
+    stuck: int = Field(default=12, ge=0, le=1_000_000)
+    erratic: int = Field(default=4, ge=0, le=1000)
+    jump: float = Field(default=12, gt=0, le=100_000)
+    frozen: int = Field(default=180, ge=0, le=1_000_000)
+    recall: int = Field(default=48, ge=0, le=1_000_000)
+    forgiven: int = Field(default=20, ge=1, le=1_000_000)
+
+
 class LaneBehind(_Form):
     """A lane that leads to a short incoming lane.
 
@@ -48,12 +72,14 @@ class Lane(_Form):
         capacity: vehicles that can queue on it, and on what is behind it.
         behind: lanes that a queue on it reaches soon.
         shape: points in metres in the direction of travel, y northwards.
+        detector: the limits that differ from the network's; ``frozen`` and ``recall`` do not.
     """
 
     id: Name
     capacity: float = Field(gt=0, le=100_000)
     behind: tuple[LaneBehind, ...] | None = None
     shape: tuple[Point, ...] | None = None
+    detector: DetectorLimits | None = None
 
     def count(self, vehicles: Callable[[str], float]) -> float:
         """Return how many of the vehicles on each lane are on the way to this one's stop line."""
@@ -153,16 +179,31 @@ class JunctionEntry(_Form):
         for lane in self.lanes:
             if lane.id not in known:
                 raise ValueError(f"no link begins on lane {lane.id}")
-        places = self._places(self.links, states)
-        green = {
-            link.lane
-            for state in states
-            for link, place in zip(self.links, places, strict=True)
-            if state[place] in "Gg"
-        }
-        for lane in self.lanes if states else ():
-            if lane.id not in green:
+        if not states:
+            self._places(self.links, states)
+            return
+        for lane, green in zip(self.lanes, self.phases_of_lanes(), strict=True):
+            if not green:
                 raise ValueError(f"no phase gives green to lane {lane.id}")
+
+    def phases_of_lanes(self) -> tuple[frozenset[int], ...]:
+        """Return for each lane the phases in which it is green, all or in part.
+
+        Raises:
+            ValueError: the states of the phases or the links are unknown.
+        """
+        states = [phase.state for phase in self.phases if phase.state is not None]
+        if not states or self.links is None:
+            raise ValueError(
+                f"junction {self.id} has no states of its phases, or no links, without which its"
+                " detectors cannot be diagnosed"
+            )
+        green: dict[str, set[int]] = {lane.id: set() for lane in self.lanes}
+        for link, place in zip(self.links, self._places(self.links, states), strict=True):
+            green.get(link.lane, set()).update(
+                phase for phase, state in enumerate(states) if state[place] in "Gg"
+            )
+        return tuple(frozenset(green[lane.id]) for lane in self.lanes)
 
     def _places(self, links: tuple[Link, ...], states: list[str]) -> list[int]:
         indices = [link.index for link in links if link.index is not None]
@@ -220,6 +261,7 @@ class NetworkFile(_Form):
             for each signal's last one.
         remarks: what the import left out or merged, for people.
         junctions: in any order.
+        detectors: limits of all detectors, from which a lane's may differ.
     """
 
     format: Literal[1] = 1
@@ -228,6 +270,7 @@ class NetworkFile(_Form):
     program: str | None = Field(default=None, max_length=200)
     remarks: tuple[str, ...] = ()
     junctions: tuple[JunctionEntry, ...] = Field(min_length=1, max_length=MAX_JUNCTIONS)
+    detectors: DetectorLimits = DetectorLimits()
 
     @model_validator(mode="after")
     def _count_junctions(self) -> Self:

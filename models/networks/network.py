@@ -137,6 +137,15 @@ def network_of(file: NetworkFile) -> Network:
     )
 
 
+def lane_names(network: Network) -> dict[str, tuple[str, ...]]:
+    """Return the ids of each junction's lanes; numbers from 0 on where no file names them."""
+    if network.file is None:
+        return {
+            each.id: tuple(map(str, range(each.n_lanes))) for each in network.junctions.values()
+        }
+    return {each.id: tuple(lane.id for lane in each.lanes) for each in network.file.junctions}
+
+
 def read_network(path: str | os.PathLike[str]) -> Network:
     """Read a network file.
 

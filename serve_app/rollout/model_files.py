@@ -12,6 +12,8 @@ from deployments.density.service import DensityService
 from deployments.flow.service import FlowService
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.safety import check_safety
+from deployments.inference.options import InferenceOptions
+from deployments.inference.policy_model import diagnoses_of
 from models.artifacts import InvalidArtifactError
 from models.networks.file import InvalidNetworkError
 from models.policy.form import InvalidPolicyFileError
@@ -50,7 +52,7 @@ def _readings(application: Mapping[str, Any]) -> Iterator[Callable[[], object]]:
     """Yield a reader for each file of an application."""
     builder = application["import_path"]
     if builder == INFERENCE:
-        yield lambda: network_of(application)
+        yield partial(_check_diagnosis, application)
         named = list(_paths(application, "agent_path", "MAPPO_AGENT_PATH"))
         for path in named or [str(Settings().mappo_agent_path)]:
             yield partial(_read_policy, application, path)
@@ -65,6 +67,12 @@ def _readings(application: Mapping[str, Any]) -> Iterator[Callable[[], object]]:
 def _read_policy(application: Mapping[str, Any], path: str) -> None:
     with suppress(InvalidNetworkError):  # reported separately
         PolicyStep.load(resolved(Path(path)), network_of(application))
+
+
+def _check_diagnosis(application: Mapping[str, Any]) -> None:
+    options = InferenceOptions.model_validate(application.get("args") or {})
+    wanted = options.diagnose_detectors
+    diagnoses_of(network_of(application, whole=wanted), wanted)
 
 
 def _check_safety(application: Mapping[str, Any]) -> None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from deployments.gateway.errors import InferenceUnavailableError
 from deployments.trace_context import Trace
+from models.signals.diagnosis import Fault
 
 MAX_CALLS = 2  # one is stepped while the other's answers are sent
 MAX_HOLD_S = 0.005  # a call that hangs must not hold up the others
@@ -38,16 +40,28 @@ class Step(NamedTuple):
     trace: Trace | None = None
 
 
-Outcome = int | Exception
+class Decided(NamedTuple):
+    """What the inference service decided.
+
+    Attributes:
+        action: of the junction.
+        failed_detectors: by lane, the fault of each detector whose reading was replaced.
+    """
+
+    action: int
+    failed_detectors: Mapping[str, Fault] = MappingProxyType({})
+
+
+Outcome = Decided | Exception
 Call = Callable[[Sequence[Step]], Awaitable[Sequence[Outcome]]]
-_Waiting = tuple[Step, asyncio.Future[int]]
+_Waiting = tuple[Step, asyncio.Future[Decided]]
 
 
 class Batcher:
     """Gathers steps into calls, one per run, and returns to each step its own outcome.
 
     Args:
-        call: makes one call for steps of one run: an action or an error per step, in their order.
+        call: makes one call for steps of one run: a decision or an error per step, in their order.
             What it raises is the outcome of them all.
     """
 
@@ -57,15 +71,15 @@ class Batcher:
         self._calls: set[asyncio.Task[None]] = set()
         self._hold: asyncio.Handle | None = None
 
-    async def act(self, step: Step) -> int:
-        """Return the step's action, or raise its outcome."""
+    async def act(self, step: Step) -> Decided:
+        """Return the step's decision, or raise its outcome."""
         loop = asyncio.get_running_loop()
         if not self._arrived:
             busy = len(self._calls) >= MAX_CALLS
             self._hold = (
                 loop.call_later(MAX_HOLD_S, self._send) if busy else loop.call_soon(self._send)
             )
-        answer: asyncio.Future[int] = loop.create_future()
+        answer: asyncio.Future[Decided] = loop.create_future()
         self._arrived.append((step, answer))
         return await answer
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from deployments.gateway.errors import BadRequestError, Cause, InferenceUnavailableError
-from deployments.gateway.inference_calls.batcher import Batcher, Outcome, Step
+from deployments.gateway.inference_calls.batcher import Batcher, Decided, Outcome, Step
 from deployments.gateway.inference_calls.breaker import BreakerOpenError, CircuitBreaker, State
 
 BREAKER_FAILURES = 5  # in a row: more than one replica that dies costs
@@ -66,8 +66,8 @@ class InferenceClient:
         self._step = self._batcher.act if shares_calls else self._step_alone
         self._on_answer = on_answer
 
-    async def act(self, step: Step) -> int:
-        """Return the chosen action.
+    async def act(self, step: Step) -> Decided:
+        """Return the decision.
 
         The step is called once more where that may help: with its key it stays one step.
 
@@ -81,17 +81,17 @@ class InferenceClient:
         try:
             with self.breaker.guard():
                 try:
-                    action = await self._step(step)
+                    decided = await self._step(step)
                 except InferenceUnavailableError as error:
                     if error.cause not in _RETRIED or now() + RETRY_PAUSE_S >= gives_up_at:
                         raise
-                    action = await self._retry(step, gives_up_at)
+                    decided = await self._retry(step, gives_up_at)
         except BreakerOpenError:
             raise InferenceUnavailableError("breaker_open") from None
         self._on_answer(time.perf_counter() - started)
-        return action
+        return decided
 
-    async def _retry(self, step: Step, gives_up_at: float) -> int:
+    async def _retry(self, step: Step, gives_up_at: float) -> Decided:
         try:
             async with asyncio.timeout_at(gives_up_at):
                 await asyncio.sleep(RETRY_PAUSE_S)
@@ -99,7 +99,7 @@ class InferenceClient:
         except TimeoutError as error:
             raise InferenceUnavailableError("too_slow") from error
 
-    async def _step_alone(self, step: Step) -> int:
+    async def _step_alone(self, step: Step) -> Decided:
         (outcome,) = await self._calls.step([step])
         if isinstance(outcome, Exception):
             raise outcome

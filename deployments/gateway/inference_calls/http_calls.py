@@ -9,13 +9,14 @@ from typing import Any
 
 from deployments.gateway.errors import BadRequestError, InferenceUnavailableError, error_of
 from deployments.gateway.inference_calls.address import ROUTE
-from deployments.gateway.inference_calls.batcher import Outcome, Step
+from deployments.gateway.inference_calls.batcher import Decided, Outcome, Step
 from deployments.gateway.inference_calls.connections import Connections, Response
 from deployments.http.errors import CODE_HEADER
 from deployments.http.messages import KEY_HEADER, RUN_HEADER
 from deployments.trace_context import traces_of
 from deployments.tracing import process as tracing
 from models.networks.shipped import N_ACTIONS
+from models.signals.diagnosis import FAULTS
 
 _SHARED_ROUTE = "/predict_actions"  # not part of the contract
 _JSON = {"Content-Type": "application/json"}
@@ -57,7 +58,7 @@ class HttpCalls:
             body: dict[str, Any] = {"junction_id": step.junction_id, "obs_data": step.obs}
             with tracing.covering(f"POST {ROUTE}", traces, "client"):
                 answer = await self._call("POST", ROUTE, headers, body)
-            return [checked_action(answer.get("action"), self._n_actions)]
+            return [checked_decision(answer, self._n_actions)]
         items = [
             {"junction_id": step.junction_id, "obs_data": step.obs, "request_id": step.key}
             for step in steps
@@ -137,19 +138,24 @@ def _read_item(item: Any, n_actions: int) -> Outcome:
         error = item.get("error")
         if error:
             return error_of(error["status"], error["detail"], error.get("code"))
-        return checked_action(item["action"], n_actions)
+        return checked_decision(item, n_actions)
     except InferenceUnavailableError as error:
         return error
     except (AttributeError, KeyError, TypeError):
         return InferenceUnavailableError("unusable", f"item {item!r:.50}")
 
 
-def checked_action(action: object, n_actions: int) -> int:
-    """Return an action that the network has.
+def checked_decision(answer: Mapping[str, Any], n_actions: int) -> Decided:
+    """Return a decision whose action the network has.
 
     Raises:
         InferenceUnavailableError: it is not one.
     """
+    action, failed = answer.get("action"), answer.get("failed_detectors")
     if type(action) is not int or not 0 <= action < n_actions:
         raise InferenceUnavailableError("unusable", f"action {action!r:.50}")
-    return action
+    if failed is None:
+        return Decided(action)
+    if not isinstance(failed, dict) or not set(failed.values()) <= set(FAULTS):
+        raise InferenceUnavailableError("unusable", f"failed_detectors {failed!r:.50}")
+    return Decided(action, failed)

@@ -161,7 +161,7 @@ def _outputs(request: InferRequest, results: Sequence[Result], n_actions: int) -
     failures = [(row, each) for row, each in enumerate(results) if isinstance(each, InferenceError)]
     if failures and asked and "status" not in asked:
         raise FailedRowError(*failures[0])
-    nothing = StepResult((-1, 0.0, *[0.0] * n_actions), -1)
+    nothing = StepResult((-1, 0.0, "", *[0.0] * n_actions), -1)
     steps = [each if isinstance(each, StepResult) else nothing for each in results]
     status, codes = np.full(len(results), 200, np.int32), [b""] * len(results)
     for row, error in failures:
@@ -174,7 +174,7 @@ def _outputs(request: InferRequest, results: Sequence[Result], n_actions: int) -
         "code": codes,
     }
     if "logits" in asked:
-        outputs["logits"] = np.array([output[2:] for output, _ in steps], np.float32)
+        outputs["logits"] = np.array([output[3:] for output, _ in steps], np.float32)
     return outputs
 
 

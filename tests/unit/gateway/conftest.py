@@ -15,13 +15,14 @@ from deployments.access.tokens import Tokens
 from deployments.gateway.api import create_app
 from deployments.gateway.errors import InferenceUnavailableError
 from deployments.gateway.fallbacks import Fallback
-from deployments.gateway.inference_calls.batcher import Step
+from deployments.gateway.inference_calls.batcher import Decided, Step
 from deployments.gateway.inference_calls.client import InferenceClient
 from deployments.gateway.login import LoginLimits, Logins
 from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.users import Users, hash_password
 from deployments.store import open_store
 from models.networks.shipped import SHIPPED
+from models.signals.diagnosis import Fault
 
 SECRET = b"0123456789abcdef0123456789abcdef"
 PASSWORD = "correct horse"
@@ -39,16 +40,17 @@ class FakeInference:
     """Calls whose answers the test sets."""
 
     action: int = 2
+    failed_detectors: dict[str, Fault] = field(default_factory=dict)
     status: str = "healthy"
     error: Exception | None = None
     steps: list[Step] = field(default_factory=list)
     resets: list[tuple[str | None, str | None]] = field(default_factory=list)
 
-    async def step(self, steps: Sequence[Step]) -> Sequence[int]:
+    async def step(self, steps: Sequence[Step]) -> Sequence[Decided]:
         self.steps += steps
         if self.error:
             raise self.error
-        return [self.action] * len(steps)
+        return [Decided(self.action, self.failed_detectors)] * len(steps)
 
     async def reset(self, run: str | None, request_id: str | None) -> None:
         self.resets.append((run, request_id))

@@ -6,7 +6,7 @@ import pytest
 
 from deployments.gateway.errors import InferenceUnavailableError
 from deployments.gateway.fallbacks import configured_plan
-from deployments.gateway.inference_calls.http_calls import checked_action
+from deployments.gateway.inference_calls.http_calls import checked_decision
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.safety import check_safety
 from deployments.gateway.schemas import signal_of
@@ -76,9 +76,9 @@ async def test_the_document_tells_of_the_city(client):
 
 
 def test_actions_are_those_of_the_network():
-    assert checked_action(6, n_actions=7) == 6
+    assert checked_decision({"action": 6}, n_actions=7).action == 6
     with pytest.raises(InferenceUnavailableError):
-        checked_action(7, n_actions=7)
+        checked_decision({"action": 7}, n_actions=7)
     assert [signal_of(action) for action in range(6)] == ["RED", "YELLOW", *["GREEN"] * 4]
 
 

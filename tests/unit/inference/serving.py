@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from deployments.inference.policy_model import state_width
 from deployments.inference.service import InferenceService
 from deployments.stateful.protocol import Key
 from deployments.stateful.replica.queues import StepResult
@@ -45,6 +46,7 @@ class FakeService(InferenceService):
 
     def __init__(self, *outcomes: Outcome) -> None:
         self.network = SHIPPED
+        self.state_width = state_width(None)
         self._junctions, self._max_obs = SHIPPED.junctions, SHIPPED.max_obs
         policies = SimpleNamespace(
             loaded=True,

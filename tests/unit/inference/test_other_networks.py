@@ -89,8 +89,9 @@ def test_states_of_another_network_are_refused_with_what_to_do():
     error = AnotherNetworkError(CITY, ForeignStatesError("1 of these are kept"))
     assert str(error) == (
         "The network a city has other junctions, phases or lanes than the one that the hidden"
-        " states of this application belong to, and 1 of these are kept. Serve the network file"
-        " that they belong to and reset its runs, or give the application another name."
+        " states of this application belong to, or diagnose_detectors was changed, and 1 of these"
+        " are kept. Serve the network file and the setting that they belong to and reset the runs,"
+        " or give the application another name."
     )
 
 

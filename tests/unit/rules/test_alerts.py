@@ -18,11 +18,16 @@ ALERTS: dict[str, dict[str, Any]] = {
 }
 INF = 'le="+Inf", application="loans", route="/api/loans", method="GET"'
 FALLBACKS = 'ray_gateway_fallbacks_total{application="gateway", cause="too_slow"}'
+OF_DETECTORS = FALLBACKS.replace("too_slow", "detectors_failed")
 ACTIONS = 'ray_gateway_actions_total{application="gateway", junction="1", signal="RED"}'
 OPERATIONS = 'ray_customer_record_operations_total{application="loans", outcome="%s"}'
 RECALLS = 'ray_inference_recalls_total{application="inference"}'
 PREDICTIONS = 'ray_inference_predictions_total{application="inference"}'
 OBSERVED = 'ray_inference_observed_values_total{application="inference", range="%s"}'
+FAILED = (
+    'ray_inference_failed_detectors_total{application="inference", junction="1", fault="stuck"}'
+)
+PREDICTED = 'ray_inference_predictions_total{application="inference", junction="1"}'
 TARGET = 'ray_serve_autoscaling_target_replicas{application="flow", deployment="Flow"}'
 HEALTHY = (
     'ray_serve_deployment_replica_healthy{application="flow", deployment="Flow", replica="%s"}'
@@ -64,7 +69,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "RequestsSlow": (buckets("0+970x80"), buckets("0+995x80")),
     "PolicyAway": (
         {FALLBACKS: "0+6x80", ACTIONS: "0+100x80"},
-        {FALLBACKS: "0+4x80", ACTIONS: "0+100x80"},
+        {FALLBACKS: "0+4x80", OF_DETECTORS: "0+50x80", ACTIONS: "0+100x80"},
     ),
     "BreakerOpen": (
         {'ray_gateway_breaker_state{application="gateway"}': "2x80"},
@@ -110,6 +115,10 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "ObservationsDrift": (
         {OBSERVED % "outside": "0+30x400", OBSERVED % "inside": "0+70x400"},
         {OBSERVED % "outside": "0+10x400", OBSERVED % "inside": "0+90x400"},
+    ),
+    "DetectorsFail": (
+        {FAILED: "0+60x80", PREDICTED: "0+100x80"},
+        {FAILED: "0+40x80", PREDICTED: "0+100x80"},
     ),
     "ReplicasMissing": (
         {TARGET: "2x80", HEALTHY % "a": "1x80", HEALTHY % "b": "0x80"},

@@ -14,6 +14,7 @@ from deployments.gateway.inference_calls.batcher import (
     MAX_CALLS,
     MAX_HOLD_S,
     Batcher,
+    Decided,
     Outcome,
     Step,
 )
@@ -39,14 +40,14 @@ class Calls:
         await self.gate.wait()
         if self.error is not None:
             raise self.error
-        return self.outcomes or [int(step.obs[0]) for step in steps]
+        return self.outcomes or [Decided(int(step.obs[0])) for step in steps]
 
 
 def step(action: int, request_id: str | None = None, run: str = "run") -> Step:
     return Step(run, "300839359", [action], "key", request_id)
 
 
-async def held_back(calls: Calls, shared: Batcher) -> list[asyncio.Task[int]]:
+async def held_back(calls: Calls, shared: Batcher) -> list[asyncio.Task[Decided]]:
     """Send as many calls as may be on their way, and three steps that come later."""
     tasks = []
     for action in STEPS:
@@ -60,14 +61,16 @@ async def held_back(calls: Calls, shared: Batcher) -> list[asyncio.Task[int]]:
 async def test_steps_that_arrive_together_share_a_call_and_keep_their_answers():
     calls = Calls()
     shared = Batcher(calls)
-    assert await asyncio.gather(*(shared.act(step(n)) for n in range(4))) == [0, 1, 2, 3]
+    assert await asyncio.gather(*(shared.act(step(n)) for n in range(4))) == [
+        *map(Decided, range(4))
+    ]
     assert calls.made == [[step(n) for n in range(4)]]
 
 
 async def test_steps_that_arrive_apart_do_not_wait_for_each_other():
     calls = Calls()
     shared = Batcher(calls)
-    assert [await shared.act(step(n)) for n in range(2)] == [0, 1]
+    assert [await shared.act(step(n)) for n in range(2)] == [*map(Decided, range(2))]
     assert len(calls.made) == 2
 
 
@@ -82,7 +85,7 @@ async def test_while_enough_calls_are_on_their_way_steps_gather_until_one_return
     calls.gate.clear()
     tasks = await held_back(calls, Batcher(calls))
     calls.gate.set()
-    assert await asyncio.gather(*tasks) == STEPS
+    assert await asyncio.gather(*tasks) == [*map(Decided, STEPS)]
     assert [len(call) for call in calls.made] == [1] * MAX_CALLS + [3]
 
 
@@ -94,7 +97,7 @@ async def test_calls_that_hang_hold_up_the_others_for_milliseconds_alone():
         while len(calls.made) == MAX_CALLS:
             await asyncio.sleep(MAX_HOLD_S / 5)
     calls.gate.set()
-    assert await asyncio.gather(*tasks) == STEPS
+    assert await asyncio.gather(*tasks) == [*map(Decided, STEPS)]
 
 
 async def test_a_call_is_made_in_no_requests_context():
@@ -102,7 +105,7 @@ async def test_a_call_is_made_in_no_requests_context():
     shared = Batcher(calls)
     CLIENT.set("ann")
     steps = [step(action, f"id-{action}") for action in (1, 2)]
-    assert await asyncio.gather(*map(shared.act, steps)) == [1, 2]
+    assert await asyncio.gather(*map(shared.act, steps)) == [Decided(1), Decided(2)]
     assert calls.clients == ["nobody"]
 
 
@@ -128,17 +131,17 @@ async def test_a_run_whose_call_hangs_holds_up_no_other():
     slow = [asyncio.create_task(shared.act(step(n, run="slow"))) for n in range(2)]
     async with asyncio.timeout(5):
         fast = await asyncio.gather(*(shared.act(step(n, run="fast")) for n in range(2)))
-    assert fast == [0, 1]
+    assert fast == [Decided(0), Decided(1)]
     assert not any(task.done() for task in slow)
     shared.close()
     await asyncio.wait(slow)
 
 
 async def test_a_step_that_fails_spoils_no_other():
-    shared = Batcher(Calls(BadRequestError("so large"), 1))
+    shared = Batcher(Calls(BadRequestError("so large"), Decided(1)))
     outcomes = await asyncio.gather(*map(shared.act, [step(0)] * 2), return_exceptions=True)
     assert isinstance(outcomes[0], BadRequestError)
-    assert outcomes[1] == 1
+    assert outcomes[1] == Decided(1)
 
 
 async def test_a_caller_that_has_gone_disturbs_no_other():
@@ -147,7 +150,7 @@ async def test_a_caller_that_has_gone_disturbs_no_other():
     stays = asyncio.create_task(shared.act(step(2)))
     await asyncio.sleep(0)
     gone.cancel()
-    assert await stays == 2
+    assert await stays == Decided(2)
 
 
 async def test_a_step_whose_caller_has_gone_before_the_call_is_not_made():
@@ -157,7 +160,7 @@ async def test_a_step_whose_caller_has_gone_before_the_call_is_not_made():
     asyncio.get_running_loop().call_soon(gone.cancel)  # after it has queued its step
     with pytest.raises(asyncio.CancelledError):
         await gone
-    assert await shared.act(step(2)) == 2
+    assert await shared.act(step(2)) == Decided(2)
     assert calls.made == [[step(2)]]
 
 
@@ -170,6 +173,6 @@ async def test_what_a_call_raises_is_the_outcome_of_all_its_steps():
 
 
 async def test_an_answer_with_too_few_outcomes_is_unusable():
-    shared = Batcher(Calls(1))
+    shared = Batcher(Calls(Decided(1)))
     outcomes = await asyncio.gather(*map(shared.act, [step(0)] * 2), return_exceptions=True)
     assert [getattr(each, "cause", None) for each in outcomes] == ["unusable"] * 2

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from deployments.gateway.errors import BadRequestError, Cause, InferenceUnavailableError, error_of
-from deployments.gateway.inference_calls.batcher import Step
+from deployments.gateway.inference_calls.batcher import Decided, Step
 from deployments.gateway.inference_calls.breaker import State
 from deployments.gateway.inference_calls.client import (
     BREAKER_FAILURES,
@@ -29,7 +29,7 @@ class FakeCalls:
         self.takes_s = takes_s
         self.calls: list[tuple[float, Step]] = []  # with the time of each
 
-    async def step(self, steps: Sequence[Step]) -> Sequence[int]:
+    async def step(self, steps: Sequence[Step]) -> Sequence[Decided]:
         (step,) = steps
         self.calls.append((asyncio.get_running_loop().time(), step))
         outcome = self.outcomes.pop(0)
@@ -39,7 +39,7 @@ class FakeCalls:
         if isinstance(outcome, Exception):
             raise outcome
         assert outcome is not None
-        return [outcome]
+        return [Decided(outcome)]
 
     async def reset(self, run: str | None, request_id: str | None) -> None: ...
 
@@ -61,7 +61,7 @@ def down(cause: Cause = "unreachable") -> InferenceUnavailableError:
 @virtual_time
 async def test_a_call_that_may_have_been_lost_is_made_again_after_a_pause_with_its_key(cause):
     fake = FakeCalls(down(cause), 3)
-    assert await client_of(fake).act(STEP) == 3
+    assert await client_of(fake).act(STEP) == Decided(3)
     assert fake.calls == [(0, STEP), (pytest.approx(RETRY_PAUSE_S), STEP)]
 
 
@@ -83,7 +83,7 @@ async def test_at_the_cap_of_states_nobody_calls_again_and_the_breaker_stays_clo
         with pytest.raises(InferenceUnavailableError, match="too_many_states"):
             await client.act(STEP)
     assert client.breaker.state is State.CLOSED, "the states of other runs are stepped"
-    assert await client.act(STEP) == 1
+    assert await client.act(STEP) == Decided(1)
 
 
 @virtual_time
@@ -139,7 +139,7 @@ async def test_a_second_call_that_succeeds_is_a_success_for_the_breaker():
     fake = FakeCalls(*outcomes * BREAKER_FAILURES * 2)
     client = client_of(fake)
     assert [await client.act(STEP) for _ in range(BREAKER_FAILURES * 2)] == [
-        1
+        Decided(1)
     ] * BREAKER_FAILURES * 2
     assert client.breaker.state is State.CLOSED
 

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from deployments.gateway.errors import BadRequestError, InferenceUnavailableError, KeyReusedError
 from deployments.gateway.inference_calls.address import base_of
-from deployments.gateway.inference_calls.batcher import Batcher, Step
+from deployments.gateway.inference_calls.batcher import Batcher, Decided, Step
 from deployments.gateway.inference_calls.client import InferenceClient
 from deployments.gateway.inference_calls.http_calls import HttpCalls
 from deployments.trace_context import NOT_TRACED, Trace
@@ -85,7 +85,7 @@ async def sharing(calls):
 
 async def act(calls: HttpCalls, step: Step = STEP) -> object:
     (outcome,) = await calls.step([step])
-    return outcome
+    return getattr(outcome, "action", outcome)
 
 
 async def test_a_step_is_sent_as_the_contract_words_it(calls, server):
@@ -272,12 +272,12 @@ async def test_finding_the_service_counts_towards_the_deadline():
 
 async def outcomes_of(sharing: Batcher, steps: list[Step]) -> list[object]:
     outcomes = await asyncio.gather(*map(sharing.act, steps), return_exceptions=True)
-    return [getattr(outcome, "cause", outcome) for outcome in outcomes]
+    return [getattr(each, "cause", getattr(each, "action", each)) for each in outcomes]
 
 
 async def test_a_dropped_connection_costs_no_decision_and_no_second_step(server, calls):
     server.drops = 1
-    assert await InferenceClient(calls, DEADLINE_S).act(STEP) == 1
+    assert await InferenceClient(calls, DEADLINE_S).act(STEP) == Decided(1)
     first, second = server.requests
     assert first == second
     assert second[2]["idempotency-key"] == "key-1"
@@ -287,7 +287,7 @@ class TestSharing:
     """Steps that arrive together, by ``/predict_actions``."""
 
     async def test_a_step_that_comes_alone_is_sent_as_the_contract_words_it(self, sharing, server):
-        assert await sharing.act(STEP) == 1
+        assert await sharing.act(STEP) == Decided(1)
         assert server.requests[0][1] == "/some/base/predict_action"
 
     async def test_steps_of_one_run_share_a_call(self, sharing, server):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,6 +15,7 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from models.evaluation import __main__ as evaluate
 from models.evaluation.cases import (
+    DIAGNOSED_POLICY,
     GUARDED,
     GUARDED_POLICY,
     LEVELS,
@@ -95,9 +97,9 @@ def test_faults_and_unusual_traffic_have_a_table_of_their_own(tmp_path: Path) ->
     runs += [make_run(name, seed, 50.0 + seed, level) for name in OBSERVING for seed in (1, 2)]
     write_report(runs, tmp_path)
     text = (tmp_path / "policy.md").read_text()
-    assert f"| {level} |  |  | 51.5 ± 6.4 | 51.5 ± 6.4 |" in text
+    assert f"| {level} |  |  | 51.5 ± 6.4 | 51.5 ± 6.4 |  |" in text
     assert text.count(level) == 1
-    assert stress.controllers == OBSERVING
+    assert stress.controllers == (*OBSERVING, DIAGNOSED_POLICY)
 
 
 def test_every_controller_is_a_job_wherever_it_is_compared_and_can_be_made() -> None:
@@ -128,14 +130,16 @@ def test_worker_processes_can_import_what_makes_a_run() -> None:
     assert run_job.__module__ != evaluate.__name__
 
 
-def test_policies_that_a_plan_replaces_count_for_the_plan_as_well() -> None:
+def test_policies_count_for_the_plan_that_replaces_them_and_the_limits_of_their_detectors() -> None:
     jobs = plan_jobs(SHIPPED_POLICY, range(1, 2))
-    versions = {job.version for job in jobs if job.policy}
-    assert len(versions) == 2
-    (with_plan,) = [each for each in versions if " " in each]
-    assert {job.controller for job in jobs if job.version == with_plan} == {
-        each for each in OUTAGE_RUNS if each.endswith("plan")
-    }
+    of_versions = defaultdict(set)
+    for job in jobs:
+        if job.policy:
+            of_versions[job.version].add(job.controller)
+    assert len(of_versions) == 3
+    with_more = [names for version, names in of_versions.items() if " " in version]
+    with_plan = {each for each in OUTAGE_RUNS if each.endswith("plan")}
+    assert sorted(with_more, key=len) == [{DIAGNOSED_POLICY}, with_plan]
 
 
 def run_quietly(job: Job) -> Mapping[str, Any]:

@@ -146,3 +146,30 @@ def test_a_file_of_another_kind_is_told_with_what_to_do(tmp_path, content, sente
     path.write_text(content)
     with pytest.raises(InvalidNetworkError, match=f"city.json: {sentence}"):
         read_network_file(path)
+
+
+def test_limits_of_detectors_are_those_of_the_network_but_for_what_a_lane_says(tmp_path):
+    lanes = [{"id": "a_0", "capacity": 20, "detector": {"stuck": 5}}, {"id": "b_0", "capacity": 9}]
+    path = written(tmp_path, city(crossing(lanes=lanes), detectors={"stuck": 7, "no_activity": 30}))
+    network = read_network_file(path)
+    first, second = network.junctions[0].lanes
+    assert (network.detectors.stuck, network.detectors.no_activity) == (7, 30)
+    assert first.detector is not None
+    assert first.detector.model_fields_set == {"stuck"}
+    assert second.detector is None
+    again = read_network_file(written(tmp_path, network_as_json(network)))
+    assert again == network
+    assert again.junctions[0].lanes[0].detector == first.detector
+    (kept,) = [lane.detector for lane in again.junctions[0].lanes if lane.detector]
+    assert kept.model_fields_set == {"stuck"}, "otherwise defaults would replace the network's"
+
+
+@pytest.mark.parametrize("wrong", [{"stuck": -1}, {"jump": 0}, {"forgiven": 0}, {"other": 1}])
+def test_limits_that_cannot_be_are_refused(tmp_path, wrong):
+    with pytest.raises(InvalidNetworkError, match=f"detectors.{next(iter(wrong))}: "):
+        read_network_file(written(tmp_path, city(crossing(), detectors=wrong)))
+
+
+def test_lanes_are_green_in_the_phases_of_their_links(tmp_path):
+    (junction,) = read_network_file(written(tmp_path, city(crossing()))).junctions
+    assert junction.phases_of_lanes() == (frozenset({0}), frozenset({1}))

@@ -30,7 +30,7 @@ def test_hidden_states_that_were_stored_before_still_belong_to_it():
     assert SHIPPED.digest == "c759c9a4a9d7e05e"
 
 
-def test_the_file_is_what_an_import_of_the_net_makes_but_for_names_and_order():
+def test_the_file_is_what_an_import_of_the_net_makes_but_for_names_order_and_limits():
     imported, remarks = import_network(NET_FILE, "greenwave")
     assert list(remarks.sentences()) == []
     assert SHIPPED.file is not None
@@ -40,6 +40,7 @@ def test_the_file_is_what_an_import_of_the_net_makes_but_for_names_and_order():
                 "name": None,
                 "agent_index": 0,
                 "phases": tuple(phase.model_copy(update={"name": None}) for phase in each.phases),
+                "lanes": tuple(lane.model_copy(update={"detector": None}) for lane in each.lanes),
             }
         )
         for network in (SHIPPED.file, imported)

@@ -1,0 +1,167 @@
+"""Diagnose the working detectors of healthy hours: count false alarms, or fit the limits.
+
+``python -m models.evaluation.detectors`` drives the shipped network with its policy, or RESCO's
+maps with the greedy controller, and prints the alarms and the detector hours of each network.
+``--limits FILE`` then writes the network file with a limit of no activity for each lane: MARGIN
+times what has spoken most for it, which must not happen once in a thousand hours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from models.atomic_write import atomic_write
+from models.evaluation.cases import LEVELS
+from models.evaluation.resco import MAPS, scenario_of
+from models.networks.file import InvalidNetworkError, network_as_json, read_network_file
+from models.networks.form import DetectorLimits, Lane, NetworkFile
+from models.networks.network import network_of
+from models.networks.shipped import NETWORK_FILE, SHIPPED
+from models.policy.form import SHIPPED_POLICY
+from models.policy.step import PolicyStep
+from models.simulation.controllers import CONTROLS, Control, Controller, PolicyController, run
+from models.simulation.diagnosed import Diagnosed
+from models.simulation.environment import Environment
+from models.simulation.scenario import InvalidScenarioError, Scenario
+
+FIRST_SEED = 201  # neither training nor test seeds
+MARGIN = 1.5
+FEWEST = 20  # readings above zero of a lane in all hours, for a limit
+
+
+class Hours(NamedTuple):
+    """Healthy hours of one network.
+
+    Attributes:
+        hours: of all detectors together.
+        alarms: all of them false, by fault.
+        where: a sentence on each run with alarms; in a jam, queues stand through green.
+        quiet: by junction and lane, the most that spoke for no activity.
+        seen: by junction and lane, readings above zero.
+    """
+
+    hours: float
+    alarms: Counter[str]
+    where: list[str]
+    quiet: Mapping[tuple[str, int], float]
+    seen: Counter[tuple[str, int]]
+
+
+def diagnose(network: NetworkFile, runs: Iterator[tuple[Scenario, int, Control]]) -> Hours:
+    """Simulate runs and diagnose their detectors by the limits of the network file."""
+    hours, alarms, seen = 0.0, Counter[str](), Counter[tuple[str, int]]()
+    where: list[str] = []
+    quiet: dict[tuple[str, int], float] = {}
+    n_detectors = sum(len(each.lanes) for each in network.junctions)
+    n_phases = {each.id: len(each.phases) for each in network.junctions}
+    for scenario, seed, control in runs:
+        if not callable(control):
+            raise TypeError("programs of SUMO show no phases to diagnose by")
+        made: list[Diagnosed] = []
+
+        def diagnosed(
+            environment: Environment,
+            make: Callable[[Environment], Controller] = control,
+            made: list[Diagnosed] = made,
+        ) -> Controller:
+            made.append(Diagnosed(make(environment), network_of(network)))
+            return made[0]
+
+        def count(observations: Mapping[str, object], actions: object) -> None:
+            for name, observation in observations.items():
+                for lane, reading in enumerate(observation[n_phases[name] + 1 :]):  # type: ignore[index]
+                    seen[name, lane] += reading > 0
+
+        metrics = run(scenario, seed, diagnosed, count)
+        hours += n_detectors * (scenario.end_s - scenario.begin_s) / 3600
+        alarms += made[0].alarms
+        if made[0].alarms:
+            found = made[0].alarms.total()
+            where.append(f"{found} with seed {seed}, time loss {metrics.time_loss_s:.0f} s")
+        for lane, most in made[0].quiet.items():
+            quiet[lane] = max(quiet.get(lane, 0.0), most)
+    return Hours(hours, alarms, where, quiet, seen)
+
+
+def with_limits(network: NetworkFile, measured: Hours) -> NetworkFile:
+    """Return the network with a limit of no activity for each lane that has traffic."""
+
+    def limited(junction: str, number: int, lane: Lane) -> Lane:
+        key = junction, number
+        limit = 0
+        if measured.seen[key] >= FEWEST:
+            limit = math.ceil(MARGIN * measured.quiet.get(key, 0.0)) or 1
+        own = {} if lane.detector is None else lane.detector.model_dump(exclude_unset=True)
+        detector = DetectorLimits(**{**own, "no_activity": limit})
+        return Lane(**{**dict(lane), "detector": detector})
+
+    junctions = [
+        each.model_copy(
+            update={"lanes": tuple(limited(each.id, n, lane) for n, lane in enumerate(each.lanes))}
+        )
+        for each in network.junctions
+    ]
+    return network.model_copy(update={"junctions": tuple(junctions)})
+
+
+def _without_limits(network: NetworkFile) -> NetworkFile:
+    unlimited = Hours(0, Counter(), [], {}, Counter())
+    return with_limits(network, unlimited)
+
+
+def _shipped_runs(seeds: range) -> Iterator[tuple[Scenario, int, Control]]:
+    step = PolicyStep.load(SHIPPED_POLICY, SHIPPED)
+    for seed in seeds:
+        for make in LEVELS.values():
+            yield make(seed), seed, lambda environment: PolicyController(step, SHIPPED)
+
+
+def _map_runs(scenario: Scenario, seeds: range) -> Iterator[tuple[Scenario, int, Control]]:
+    for seed in seeds:
+        yield scenario, seed, CONTROLS["greedy"](scenario)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--resco", type=Path, help="folder of RESCO's maps, to drive these")
+    parser.add_argument("--maps", nargs="+", choices=MAPS, default=list(MAPS))
+    parser.add_argument("--network", type=Path, help="network file with the limits of one map")
+    parser.add_argument("--seeds", type=int, default=4, help="how many")
+    parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
+    parser.add_argument("--limits", type=Path, metavar="FILE", help="network file to write")
+    options = parser.parse_args()
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    if (options.limits or options.network) and options.resco and len(options.maps) > 1:
+        parser.error("--limits and --network are of one map; name it with --maps")
+    try:
+        networks = {"greenwave": (read_network_file(NETWORK_FILE), partial(_shipped_runs, seeds))}
+        if options.resco:
+            scenarios = {name: scenario_of(options.resco, name) for name in options.maps}
+            networks = {
+                name: (each.network, partial(_map_runs, each, seeds))
+                for name, each in scenarios.items()
+            }
+        for name, (network, runs) in networks.items():
+            if options.network:
+                network = read_network_file(options.network)
+            measured = diagnose(_without_limits(network) if options.limits else network, runs())
+            found = ", ".join(f"{n} {fault}" for fault, n in measured.alarms.items()) or "none"
+            sys.stdout.write(f"{name}: {measured.hours:.0f} detector hours, alarms: {found}\n")
+            for sentence in measured.where:
+                sys.stdout.write(f"  {sentence}\n")
+            if options.limits:
+                with atomic_write(options.limits) as file:
+                    file.write(network_as_json(with_limits(network, measured)).encode())
+    except (InvalidNetworkError, InvalidScenarioError) as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

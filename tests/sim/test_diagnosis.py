@@ -1,0 +1,70 @@
+"""A town whose detectors break keeps driving when they are diagnosed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("libsumo", reason="SUMO is not installed")
+
+from models.networks.shipped import SHIPPED
+from models.policy.form import SHIPPED_POLICY
+from models.policy.step import PolicyStep
+from models.signals.diagnosis import FAULTS
+from models.simulation.controllers import Controller, PolicyController, run
+from models.simulation.diagnosed import Diagnosed
+from models.simulation.environment import Environment
+from models.simulation.scenario import Scenario
+from models.simulation.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
+
+SEED, MINUTES = 77, 15
+
+
+@pytest.fixture(scope="module")
+def rush_hour() -> Scenario:
+    return shipped_scenario(shipped_demand(MORNING_RUSH_S, 60 * MINUTES))
+
+
+def drive(scenario: Scenario, diagnosed: bool) -> tuple[float, dict[str, set[str]]]:
+    """Return the time loss, and by lane the faults found at the end."""
+    step = PolicyStep.load(SHIPPED_POLICY, SHIPPED)
+    made: list[Diagnosed] = []
+
+    def control(environment: Environment) -> Controller:
+        policy = PolicyController(step, SHIPPED)
+        if not diagnosed:
+            return policy
+        made.append(Diagnosed(policy, SHIPPED))
+        return made[0]
+
+    loss = run(scenario, SEED, control).time_loss_s
+    assert SHIPPED.file is not None
+    found: dict[str, set[str]] = {
+        f"{junction.id} {lane.id}": {FAULTS[fault - 1]}
+        for controller in made
+        for junction in SHIPPED.file.junctions
+        for lane, fault in zip(junction.lanes, controller.faults[junction.id], strict=True)
+        if fault
+    }
+    return loss, found
+
+
+def test_working_detectors_are_trusted_and_the_policy_drives_as_without_diagnosis(rush_hour):
+    plain, _ = drive(rush_hour, diagnosed=False)
+    loss, found = drive(rush_hour, diagnosed=True)
+    assert found == {}
+    assert loss == pytest.approx(plain, rel=0.05)
+
+
+def test_a_detector_stuck_above_zero_at_every_junction_costs_little_when_it_is_found(rush_hour):
+    healthy, _ = drive(rush_hour, diagnosed=False)
+    broken = replace(rush_hour, detector_reads=0.5)
+    jammed, _ = drive(broken, diagnosed=False)
+    loss, found = drive(broken, diagnosed=True)
+    assert jammed > 1.5 * healthy, "otherwise this proves nothing"
+    # in the first minutes, which are many of so few, the fault is not found yet
+    assert loss - healthy < (jammed - healthy) / 4, (healthy, loss, jammed)
+    junctions = [name.split()[0] for name in found]
+    assert sorted(junctions) == sorted(SHIPPED.ids), "one at each junction, and no other"
+    assert set.union(*found.values()) == {"stuck"}

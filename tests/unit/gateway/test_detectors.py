@@ -1,0 +1,107 @@
+"""Failed detectors in answers, and the plan where a junction has no working one."""
+
+from __future__ import annotations
+
+import pytest
+
+from deployments.gateway.fallbacks import Fallback
+from deployments.gateway.safety import make_guard
+from deployments.gateway.schemas import FALLBACK_STATUS
+from models.networks.network import lane_names
+from models.networks.shipped import SHIPPED
+from models.signals.clock_plan import SAFE_PLAN, SHIPPED_PLAN, read_plan
+from models.signals.safety import Limits
+
+JUNCTION = "300839359"
+LANES = lane_names(SHIPPED)[JUNCTION]
+DOCUMENTED = ["junctionId", "predictedAction", "signalState", "timestamp", "status"]
+RUSH_S = 27_000
+PLAN = read_plan(SHIPPED_PLAN, SHIPPED)
+
+
+@pytest.fixture
+def act(client, bearer):
+    async def act(**fields):
+        body = {"junctionId": JUNCTION, "observations": [1], "simulationTime": RUSH_S, **fields}
+        answer = await client.post("/traffic/action", json=body, headers=bearer)
+        assert answer.status_code == 200
+        return answer.json()
+
+    return act
+
+
+def fail_all(inference):
+    inference.failed_detectors = dict.fromkeys(LANES, "frozen")
+
+
+async def test_answers_without_failed_detectors_have_the_documented_members(act):
+    assert list(await act()) == DOCUMENTED
+
+
+async def test_failed_detectors_are_named_in_the_policys_answer(act, inference):
+    inference.action, inference.failed_detectors = 1, {LANES[2]: "stuck"}
+    body = await act()
+    assert list(body) == [*DOCUMENTED, "failedDetectors"]
+    assert body["failedDetectors"] == {LANES[2]: "stuck"}
+    assert (body["predictedAction"], body["status"]) == (1, "success")
+
+
+async def test_without_a_plan_the_policy_decides_by_estimates_for_a_junction_without_detectors(
+    act, inference, service
+):
+    inference.action = 1
+    fail_all(inference)
+    body = await act()
+    assert (body["predictedAction"], body["status"]) == (1, "success")
+    assert set(body["failedDetectors"]) == set(LANES)
+    assert not service.counts.fallbacks.total()
+
+
+class TestWithAPlan:
+    @pytest.fixture
+    def fallback(self):
+        return Fallback(PLAN)
+
+    async def test_the_plan_answers_for_a_junction_without_working_detectors(
+        self, act, inference, service
+    ):
+        wanted = PLAN.at(JUNCTION, RUSH_S)
+        inference.action = 1 - wanted.phase
+        fail_all(inference)
+        body = await act()
+        assert body["predictedAction"] == wanted.phase
+        assert (body["status"], body["fallbackPlan"]) == (FALLBACK_STATUS, wanted.plan)
+        assert set(body["failedDetectors"].values()) == {"frozen"}
+        assert service.counts.fallbacks["detectors_failed"] == 1
+        assert inference.steps, "the hidden state goes on"
+
+    async def test_one_working_detector_keeps_the_policy(self, act, inference, service):
+        fail_all(inference)
+        del inference.failed_detectors[LANES[0]]
+        inference.action = 1
+        body = await act()
+        assert (body["predictedAction"], body["status"]) == (1, "success")
+        assert not service.counts.fallbacks.total()
+
+    async def test_a_failure_of_detectors_leaves_the_breaker_closed(self, act, inference, service):
+        fail_all(inference)
+        for _ in range(20):
+            await act()
+        assert service.breaker_state == 0
+        assert len(inference.steps) == 20
+
+
+class TestBehindTheSafetyLayer:
+    @pytest.fixture
+    def guard(self):
+        return make_guard(Limits())
+
+    @pytest.fixture
+    def fallback(self):
+        return Fallback(read_plan(SAFE_PLAN, SHIPPED))
+
+    async def test_the_plans_answer_passes_the_layer(self, act, inference):
+        fail_all(inference)
+        body = await act(shown={"phase": 0, "greenSeconds": 1, "redSeconds": [0, 5]})
+        assert body["predictedAction"] == 0, "minimum green"
+        assert body["safety"]["showAfterSeconds"] == 0

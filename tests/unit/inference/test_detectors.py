@@ -1,0 +1,145 @@
+"""The diagnosis of detectors travels with the hidden state, through every replica and run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+
+from deployments.inference.api import create_app
+from deployments.inference.options import InferenceOptions
+from deployments.inference.policies import Role
+from deployments.inference.policy_model import initial_state, state_width
+from deployments.inference.service import InferenceService
+from models.networks.network import lane_names
+from models.networks.shipped import SHIPPED
+from models.signals.diagnosis import read_diagnoses
+from tests.support.states import LocalStates
+from tests.unit.inference.policies import SMALL
+from tests.unit.inference.serving import client_of
+
+DIAGNOSES = read_diagnoses(SHIPPED)
+LANE = lane_names(SHIPPED)[SMALL][0]
+STUCK_AFTER = 12  # requests in green at which a full lane that never moves is stuck
+
+
+@contextlib.asynccontextmanager
+async def replicas(policy_file: Path, n: int) -> AsyncIterator[list[httpx.AsyncClient]]:
+    states = LocalStates(InferenceOptions(), partial(initial_state, width=state_width(DIAGNOSES)))
+    async with contextlib.AsyncExitStack() as stack:
+        stack.callback(states.stop)
+        clients = []
+        for _ in range(n):
+            service = InferenceService(await states.start_engine(), diagnoses=DIAGNOSES)
+            stack.push_async_callback(service.close)
+            await service.policies.start(str(policy_file))
+            clients.append(await stack.enter_async_context(client_of(create_app(service))))
+            clients[-1].service = service  # type: ignore[attr-defined]
+        yield clients
+
+
+async def ask(
+    client: httpx.AsyncClient, now: int, run: str = "one", key: str | None = None, reads: float = 1
+) -> dict[str, object]:
+    """Ask in green, with a first lane that never moves and others that do."""
+    body = {"junction_id": SMALL, "obs_data": [1, 0, 1, reads, now % 3 / 10, 0.2, now % 2 / 5]}
+    headers = {"X-Simulation-Run": run} | ({"Idempotency-Key": key} if key else {})
+    answer = await client.post("/predict_action", json=body, headers=headers)
+    assert answer.status_code == 200, answer.text
+    made: dict[str, object] = answer.json()
+    return made
+
+
+async def test_a_stuck_detector_is_named_in_answers_of_whichever_replica_steps(policy_file):
+    async with replicas(policy_file, 3) as clients:
+        answers = [await ask(clients[now % 3], now) for now in range(STUCK_AFTER + 3)]
+        found = [answer.get("failed_detectors") for answer in answers]
+        assert found == [None] * STUCK_AFTER + [{LANE: "stuck"}] * 3
+        assert list(answers[0]) == ["junction_id", "action", "confidence"]
+
+
+async def test_a_repeated_request_gets_the_same_answer_and_is_no_evidence(policy_file):
+    async with replicas(policy_file, 2) as clients:
+        for now in range(STUCK_AFTER - 2):
+            await ask(clients[0], now)
+        first = await ask(clients[0], 0, key="again")
+        for n in range(STUCK_AFTER):
+            assert await ask(clients[n % 2], 0, key="again") == first
+        assert "failed_detectors" not in first
+        for now in range(1, 5):
+            last = await ask(clients[0], now, key=f"key-{now}")
+        assert last["failed_detectors"] == {LANE: "stuck"}
+        assert await ask(clients[1], 4, key="key-4") == last
+
+
+async def test_runs_are_diagnosed_separately_and_a_reset_forgets(policy_file):
+    async with replicas(policy_file, 1) as (client,):
+        for now in range(STUCK_AFTER + 2):
+            last = await ask(client, now)
+        assert "failed_detectors" in last
+        assert "failed_detectors" not in await ask(client, 0, run="two")
+        await client.post("/reset_hidden", headers={"X-Simulation-Run": "one"})
+        assert "failed_detectors" not in await ask(client, 0)
+
+
+async def test_a_fork_and_an_imported_file_go_on_with_the_diagnosis(policy_file):
+    async with replicas(policy_file, 1) as (client,):
+        for now in range(STUCK_AFTER + 2):
+            await ask(client, now)
+        assert (await client.post("/runs/one/fork", json={"run_id": "fork"})).status_code == 200
+        file = (await client.get("/runs/one/state")).content
+        assert (await client.put("/runs/copy/state", content=file)).status_code == 200
+        for run in ("fork", "copy"):
+            assert (await ask(client, 0, run=run))["failed_detectors"] == {LANE: "stuck"}
+
+
+async def test_a_run_of_one_setting_is_imported_in_the_other(policy_file, client):
+    await ask(client, 0)
+    plain = (await client.get("/runs/one/state")).content
+    async with replicas(policy_file, 1) as (diagnosing,):
+        assert (await diagnosing.put("/runs/one/state", content=plain)).status_code == 200
+        diagnosed = await ask(diagnosing, 1)
+        file = (await diagnosing.get("/runs/one/state")).content
+    expected = await ask(client, 1)
+    assert diagnosed == expected, "the hidden state is the same, and no detector has failed"
+    assert (await client.put("/runs/back/state", content=file)).status_code == 200
+    assert await ask(client, 2, run="back") == await ask(client, 2)
+
+
+async def test_the_policy_sees_the_estimate(policy_file, client):
+    async with replicas(policy_file, 1) as (diagnosing,):
+        diagnosed = await ask(diagnosing, 0, reads=-5)
+        assert diagnosed.pop("failed_detectors") == {LANE: "impossible"}
+        estimate = (0.0 + 0.2 + 0.0) / 3  # the mean of the three lanes with the same green
+        plain = await ask(client, 0, reads=estimate)
+    assert diagnosed["action"] == plain["action"]
+    assert diagnosed["confidence"] == pytest.approx(plain["confidence"])
+
+
+async def test_items_of_a_batch_name_failed_detectors_too(policy_file):
+    async with replicas(policy_file, 1) as (client,):
+        items = [{"junction_id": SMALL, "obs_data": [1, 0, 1, reads]} for reads in (-1, 0.1)]
+        first, second = (await client.post("/predict_actions", json={"items": items})).json()[
+            "items"
+        ]
+        assert first["failed_detectors"] == {LANE: "impossible"}
+        assert second["failed_detectors"] == {LANE: "impossible"}, "it is not trusted yet"
+
+
+async def test_failed_detectors_are_counted_by_junction_and_fault(policy_file):
+    async with replicas(policy_file, 1) as (client,):
+        for _ in range(3):
+            await ask(client, 0, reads=-1)
+        counts = client.service.policies.counts[Role("primary", "")]  # type: ignore[attr-defined]
+        assert counts.failed_detectors == {(SMALL, "impossible"): 3}
+
+
+@pytest.mark.parametrize("reads", [-1, 1e30])
+async def test_without_the_option_answers_have_the_documented_members(client, reads):
+    for now in range(STUCK_AFTER + 3):
+        answer = await ask(client, now, reads=1)
+    assert list(answer) == ["junction_id", "action", "confidence"]
