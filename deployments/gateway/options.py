@@ -73,6 +73,11 @@ class GatewayOptions(Options):
         description="Whether each answer passes the safety layer. Clients then have to say what "
         "their junctions show.",
     )
+    safety_policy: Literal["trained", "any"] = Field(
+        "trained",
+        description="Policies that `greenwave` deploys with `safety`: those `trained` behind the "
+        "layer, or `any`.",
+    )
     safety_min_green_s: float = Field(
         5.0, ge=1, le=60, description="Shortest green of a phase, with `safety`."
     )

@@ -83,7 +83,10 @@ def _measure(options: argparse.Namespace, results: Results) -> None:
 def _gateway(part: str, endpoint: str | None) -> list[dict[str, Any]]:
     """Return a gateway; if it traces, with its own inference service, which traces, too."""
     env = {f"JWT_AUTH_{key.upper()}": value for key, value in USER.items()}
-    args: dict[str, Any] = {"breaker": {"inference_app": "none"}, "safety": {"safety": True}}
+    args: dict[str, Any] = {
+        "breaker": {"inference_app": "none"},
+        "safety": {"safety": True, "safety_policy": "any"},
+    }
     prefix = "/api" if part == "gateway" else f"/{part}/api"
     if endpoint is None:
         changes = args.get(part, {})

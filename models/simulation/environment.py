@@ -115,6 +115,11 @@ class Environment:
         """The phase of each junction; during a change the one to come."""
         return {name: signal.phase for name, signal in self._signals.items()}
 
+    @property
+    def choices(self) -> dict[str, bool]:
+        """Whether each junction's next action makes a difference to its phase."""
+        return {name: signal.has_choice for name, signal in self._signals.items()}
+
     def step(self, actions: Mapping[str, int]) -> Observations:
         """Request green phases and let the time of a decision pass.
 

@@ -23,6 +23,10 @@ class Signal(Protocol):
     def may_change(self) -> bool:
         """Whether the phase has been green for the minimum green time."""
 
+    @property
+    def has_choice(self) -> bool:
+        """Whether requests for different phases now lead to different phases."""
+
     def request(self, phase: int) -> None:
         """Ask for a green phase.
 
@@ -56,6 +60,10 @@ class TimedSignal:
     def may_change(self) -> bool:
         return self._left_s == 0 and self._green_s >= self._min_green_s
 
+    @property
+    def has_choice(self) -> bool:
+        return self.may_change
+
     def request(self, phase: int) -> None:
         if not 0 <= phase < len(self._phases):
             raise ValueError(f"phase {phase} is not one of the {len(self._phases)} phases")
@@ -88,6 +96,11 @@ class GuardedSignal:
     @property
     def may_change(self) -> bool:
         return not self._change and self._green_s >= self._layer.min_green_s[self.phase]
+
+    @property
+    def has_choice(self) -> bool:
+        phases = range(len(self._layer.phases))
+        return len({self._layer.decide(self.shown, each).phase for each in phases}) > 1
 
     @property
     def shown(self) -> Shown:

@@ -59,6 +59,11 @@ class Signals:
     def is_over(self) -> bool:
         return self._environment.is_over
 
+    @property
+    def choices(self) -> dict[str, bool]:
+        """Whether each junction's next action makes a difference to its phase."""
+        return self._environment.choices
+
     def step(self, actions: Mapping[str, int]) -> tuple[Observations, NDArray[np.float64]]:
         """Let the time of a decision pass; returns observations and the agents' rewards."""
         before_s = self._environment.time_s

@@ -93,10 +93,15 @@ def _read_revision(text: str) -> str:
 
 
 def _start(config: Config, app: str, options: argparse.Namespace) -> Config:
+    from serve_app.rollout.model_files import find_untrained_for_safety  # imports the services
+
     mode: canary.Mode = "shadow" if options.shadow else "canary"
     default = 1.0 if options.shadow else 0.1
     share = default if options.share is None else options.share
-    return canary.start_canary(config, app, options.file, mode, share, options.revision)
+    changed = canary.start_canary(config, app, options.file, mode, share, options.revision)
+    if faults := list(find_untrained_for_safety(changed)):
+        raise CommandError("\n".join(faults))
+    return changed
 
 
 def _change(

@@ -18,6 +18,7 @@ from models.artifacts import InvalidArtifactError
 from models.networks.file import InvalidNetworkError
 from models.policy.form import InvalidPolicyFileError
 from models.policy.step import PolicyStep
+from models.policy.training_record import record_of, was_trained_behind_safety_layer
 from serve_app.configured_network import network_of, resolved
 from serve_app.rollout.capacity import INFERENCE
 from serve_app.rollout.smoke_test import GATEWAY
@@ -37,6 +38,8 @@ def find_file_faults(config: Mapping[str, Any], *, policies: bool = True) -> Ite
     Args:
         policies: whether the files of policies count.
     """
+    if policies:
+        yield from find_untrained_for_safety(config)
     for application in config["applications"]:
         for read in _readings(application):
             try:
@@ -48,20 +51,54 @@ def find_file_faults(config: Mapping[str, Any], *, policies: bool = True) -> Ite
                 yield f"Application {application['name']}: {error}."
 
 
+def find_untrained_for_safety(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each policy behind a safety layer that it was not trained for."""
+    applications = {each["name"]: each for each in config["applications"]}
+    for name, application in applications.items():
+        if application["import_path"] != GATEWAY:
+            continue
+        options = GatewayOptions.model_validate(application.get("args") or {})
+        inference = applications.get(options.inference_app)
+        if not options.safety or options.safety_policy == "any" or inference is None:
+            continue
+        if _variables(application).get("RL_INFERENCE_SERVICE_URL"):
+            continue  # the files of another system are not known here
+        for policy in _served_policies(inference):
+            if not was_trained_behind_safety_layer(policy):
+                yield (
+                    f"Application {name}: safety is true, but {policy} was not trained behind the"
+                    f" safety layer: {record_of(policy).name} beside it does not record that. Name"
+                    " the best.th of python -m models.training --safety as agent_path of"
+                    f" {options.inference_app}, or set safety_policy: any."
+                )
+
+
 def _readings(application: Mapping[str, Any]) -> Iterator[Callable[[], object]]:
     """Yield a reader for each file of an application."""
     builder = application["import_path"]
     if builder == INFERENCE:
         yield partial(_check_diagnosis, application)
         named = list(_paths(application, "agent_path", "MAPPO_AGENT_PATH"))
-        for path in named or [str(Settings().mappo_agent_path)]:
-            yield partial(_read_policy, application, path)
+        for policy in named or [str(Settings().mappo_agent_path)]:
+            yield partial(_read_policy, application, policy)
     elif builder == GATEWAY:
         yield partial(_check_safety, application)
     elif builder in _READERS:
         key, variable, read = _READERS[builder]
         for path in _paths(application, key, variable):
             yield partial(read, Path(path))
+
+
+def _served_policies(inference: Mapping[str, Any]) -> Iterator[Path]:
+    """Yield the file of the policy in service, and those of canaries."""
+    args = inference.get("args") or {}
+    by_default = args.get("agent_path") or _variables(inference).get("MAPPO_AGENT_PATH")
+    for deployment in inference.get("deployments") or [{}]:
+        user_config = deployment.get("user_config") or {}
+        named = user_config.get("agent_path") or by_default or Settings().mappo_agent_path
+        yield resolved(Path(named))
+        if canary := user_config.get("canary"):
+            yield resolved(Path(canary["agent_path"]))
 
 
 def _read_policy(application: Mapping[str, Any], path: str) -> None:
@@ -82,9 +119,13 @@ def _check_safety(application: Mapping[str, Any]) -> None:
 
 def _paths(application: Mapping[str, Any], key: str, variable: str) -> Iterator[str]:
     """Yield the paths under ``key``, and that of ``variable`` in the environment."""
-    environment = (application.get("runtime_env") or {}).get("env_vars") or {}
+    environment = _variables(application)
     places = [application.get("args") or {}]
     user_configs = [each.get("user_config") or {} for each in application.get("deployments", [])]
     places += user_configs
     places += [each.get("canary") or {} for each in user_configs]
     yield from filter(None, [environment.get(variable), *(place.get(key) for place in places)])
+
+
+def _variables(application: Mapping[str, Any]) -> Mapping[str, str]:
+    return (application.get("runtime_env") or {}).get("env_vars") or {}

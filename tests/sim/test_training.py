@@ -23,6 +23,7 @@ from models.networks.shipped import NET_FILE, SHIPPED
 from models.policy.form import PolicyForm
 from models.policy.network import RecurrentPolicy, read_state_dict
 from models.policy.step import PolicyStep
+from models.policy.training_record import was_trained_behind_safety_layer
 from models.simulation.controllers import CONTROLS, policy_control, run
 from models.simulation.daily_demand import HOUR_S
 from models.simulation.metrics import Metrics
@@ -84,9 +85,18 @@ def test_a_run_behind_the_safety_layer_is_continued_behind_it_only(tmp_path, sce
     size = "--iterations=1", "--episodes=1"
     done = train(tmp_path, scenario, "--safety", *size)
     assert done.returncode == 0, done.stderr
+    assert was_trained_behind_safety_layer(tmp_path / "best.th")
+    assert not was_trained_behind_safety_layer(tmp_path / "start.th")
     again = train(tmp_path, scenario, *size)
     assert again.returncode == 1
     assert "made with safety True, not False" in again.stderr
+
+
+def test_a_run_without_the_layer_is_not_recorded_as_one_behind_it(tmp_path, scenario):
+    size = "--iterations=1", "--episodes=1"
+    assert train(tmp_path, scenario, *size).returncode == 0
+    assert train(tmp_path, scenario, "--safety", *size).returncode == 1
+    assert not was_trained_behind_safety_layer(tmp_path / "best.th")
 
 
 def test_without_intergreen_times_no_policy_is_trained_behind_the_safety_layer(tmp_path, scenario):

@@ -32,7 +32,7 @@ class Episode:
         inputs: (T, A, input_dim) what the policy saw.
         states: (T + 1, state_dim) what the critic sees, the end included.
         actions: (T, A) sampled.
-        free: (T, A) False where yellow or minimum green left no choice.
+        free: (T, A) False where yellow, minimum green or maximum red left no choice.
         rewards: (T, A).
         metrics: how it went.
     """
@@ -101,7 +101,8 @@ def drive_episode(traffic: Traffic, config: Config, policy: RecurrentPolicy, tas
         while not signals.is_over:
             inputs.append(layout.encode_all(observations))
             states.append(signals.state())
-            free.append([observations[each.id][each.n_phases] > 0 for each in junctions.values()])
+            choices = signals.choices
+            free.append([choices[each] for each in junctions])
             logits, hidden = policy(torch.from_numpy(inputs[-1]), hidden)
             gumbel = rng.gumbel(size=logits.shape)
             chosen = (mask_logits(logits, avail_actions).numpy() + gumbel).argmax(axis=1)

@@ -130,3 +130,24 @@ def test_a_conflict_is_not_shown() -> None:
     broken = SafetyLayer(("GG", "rG"), ((None, 5), (4, None)), Limits())
     with pytest.raises(ConflictError):
         GuardedSignal(broken, monitor).advance()
+
+
+def test_a_guarded_signal_has_no_choice_while_every_request_leads_to_the_same_phase() -> None:
+    signal = GuardedSignal(LAYER, NO_CONFLICTS)
+    assert not signal.has_choice, "minimum green"
+    advance(signal, 5)
+    assert signal.has_choice
+    signal.request(1)
+    assert not signal.has_choice, "a change"
+    advance(signal, 10)
+    assert signal.has_choice
+
+
+def test_a_guarded_signal_has_no_choice_at_the_maximum_red() -> None:
+    signal = GuardedSignal(LAYER, NO_CONFLICTS)
+    advance(signal, 5)
+    while signal.has_choice:
+        advance(signal, 5)
+    assert signal.may_change
+    signal.request(0)
+    assert signal.phase == 1, "the phase that has waited too long"

@@ -76,6 +76,20 @@ def test_a_canary_restarts_nothing_even_if_the_code_on_the_disk_is_newer(release
     assert running(releases.current()).items() >= {"mode": "shadow", "share": 1.0}.items()
 
 
+def test_a_canary_that_was_not_trained_for_the_safety_layer_is_refused(releases, sent, file, run):
+    config = shipped_config()
+    (gateway,) = [each for each in config["applications"] if each["name"] == "gateway"]
+    gateway["args"] = {"safety": True}
+    releases.add(releases.stage(config))
+    refused = run("start", file)
+    assert refused.code == 1
+    assert "new.th was not trained behind the safety layer" in " ".join(refused.err.split())
+    assert sent == []
+    gateway["args"]["safety_policy"] = "any"
+    releases.add(releases.stage(config))
+    assert run("start", file).code == 0
+
+
 @pytest.mark.parametrize("share", ["101%", "10", "-1%", "much", "0.5"])
 def test_a_share_is_in_percent(releases, sent, file, run, share, capsys):
     with pytest.raises(SystemExit):

@@ -1,4 +1,4 @@
-"""What a replica would refuse is reported before it starts."""
+"""What must not start: diagnoses without data, and policies that were not trained for the layer."""
 
 from __future__ import annotations
 
@@ -7,8 +7,86 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from load_tests.harness.shipped import shipped_config
+from models.policy.training_record import write_record
+from serve_app.rollout import canary
 from serve_app.rollout.model_files import find_file_faults
+from tests.reference import random_state_dict
+
+Config = dict[str, Any]
+OTHER = {"inference_app": "elsewhere"}
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "mine.th"
+    torch.save(random_state_dict(), path)
+    return path
+
+
+def config_of(file: Path | None, **args: Any) -> Config:
+    config = shipped_config()
+    named = {each["name"]: each for each in config["applications"]}
+    named["gateway"]["args"] = args
+    named["inference"]["args"] = {} if file is None else {"agent_path": str(file)}
+    return config
+
+
+def test_safety_with_a_policy_that_was_not_trained_for_it_is_refused(file):
+    (fault,) = find_file_faults(config_of(file, safety=True))
+    assert f"{file} was not trained behind the safety layer" in fault
+    assert "best.th of python -m models.training --safety" in fault
+    assert "safety_policy: any" in fault
+
+
+def test_the_default_policy_was_not_trained_for_it():
+    (fault,) = find_file_faults(config_of(None, safety=True))
+    assert "weights/agent.th was not trained" in fault
+
+
+def test_a_policy_with_a_record_is_deployed(file):
+    write_record(file)
+    assert list(find_file_faults(config_of(file, safety=True))) == []
+
+
+@pytest.mark.parametrize(
+    "args", [{}, {"safety": True, "safety_policy": "any"}, {"safety": True} | OTHER]
+)
+def test_any_policy_is_deployed_without_the_layer_or_by_an_option(file, args):
+    assert list(find_file_faults(config_of(file, **args))) == []
+
+
+def test_the_policies_of_another_system_are_not_known(file):
+    config = config_of(file, safety=True)
+    (gateway,) = [each for each in config["applications"] if each["name"] == "gateway"]
+    url = "http://127.0.0.1:8000/predict_action"
+    gateway["runtime_env"] = {"env_vars": {"RL_INFERENCE_SERVICE_URL": url}}
+    assert list(find_file_faults(config)) == []
+
+
+def test_only_the_policy_in_service_counts(file, tmp_path):
+    write_record(file)
+    config = config_of(tmp_path / "before.th", safety=True)
+    torch.save(random_state_dict(), tmp_path / "before.th")
+    (inference,) = [each for each in config["applications"] if each["name"] == "inference"]
+    inference["deployments"][0]["user_config"] = {"agent_path": str(file)}
+    assert list(find_file_faults(config)) == []
+
+
+def test_a_canary_must_have_been_trained_for_it_too(file, tmp_path):
+    write_record(file)
+    new = tmp_path / "new.th"
+    torch.save(random_state_dict(), new)
+    given: dict[str, Any] = {"mode": "canary", "share": 0.1, "revision": None}
+    config = canary.start_canary(config_of(file, safety=True), "inference", new, **given)
+    (fault,) = find_file_faults(config)
+    assert f"{new} was not trained" in fault
+
+
+def test_files_of_policies_that_do_not_count_are_not_refused(file):
+    assert list(find_file_faults(config_of(file, safety=True), policies=False)) == []
 
 
 def config(network: Path | None, diagnose: bool) -> dict[str, Any]:

@@ -165,6 +165,10 @@ class FullLanes:
     def is_over(self) -> bool:
         return len(self.steps) >= 100
 
+    @property
+    def choices(self) -> dict[str, bool]:
+        return dict.fromkeys(SHIPPED.ids, True)
+
     def reset(self, seed: int) -> dict[str, np.ndarray]:
         return self._observe()
 
