@@ -60,7 +60,7 @@ class Decision(Form):
         fallback_plan: the fixed-time plan that a fallback's action is from, and its period; None
             for RED, and for decisions of the policy.
         safety: the result of the safety layer; None while it is off.
-        failed_detectors: by lane, why an estimate took the place of its reading.
+        failed_detectors: by lane, why an estimate took the place of its reading, if any did.
         key: of the step, to repeat the request, as after a fallback; None for a demonstration.
     """
 
@@ -71,7 +71,7 @@ class Decision(Form):
     status: str
     fallback_plan: str | None = None
     safety: Safety | None = None
-    failed_detectors: dict[str, str] = {}
+    failed_detectors: dict[str, str] | None = None
     key: str | None = None
 
     @property
@@ -86,7 +86,7 @@ class Prediction(SnakeForm):
     Attributes:
         confidence: the action's probability.
         step: the junction's steps since zeros; None for one of several.
-        failed_detectors: by lane, why an estimate took the place of its reading.
+        failed_detectors: by lane, why an estimate took the place of its reading, if any did.
         key: of the step, to repeat the request.
     """
 
@@ -94,7 +94,7 @@ class Prediction(SnakeForm):
     action: int = Field(ge=0)
     confidence: float = Field(ge=0, le=1)
     step: int | None = None
-    failed_detectors: dict[str, str] = {}
+    failed_detectors: dict[str, str] | None = None
     key: str | None = None
 
 

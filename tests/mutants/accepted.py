@@ -27,8 +27,6 @@ ACCEPTED: dict[str, str] = {
     "deployments.stateful.replica.claims:Claims.settle_part: True for `response.wanted`": (
         "where nothing is wanted, nothing is added"
     ),
-    "deployments.stateful.replica.leases:StateLeases.owned: drop operand"
-    " `state is not None` of `state is not None and may_step`": "both return None",
     "deployments.stateful.authority.recovery:Recovery._wait: -1 for 0 in `asyncio.sleep(0)`": (
         "both give the loop one turn"
     ),
