@@ -185,9 +185,10 @@ class Batcher:
         return response
 
     def submit_rows(self, rows: Rows, numbers: Sequence[int], outcomes: RowOutcomes) -> None:
-        """Step the states that are here at once, and queue the other rows.
+        """Make one step of each state that is here at once, and queue the other rows.
 
-        Rows of one state are stepped in their order, after requests that are queued already.
+        Rows of one state are stepped in their order, after requests that are queued already: in the
+        queues, later rows of several calls share steps of the model.
 
         Args:
             numbers: of the rows to step, at most MAX_BATCH.
@@ -195,36 +196,20 @@ class Batcher:
         keys = [rows.keys[number] for number in numbers]
         if self._namespace:
             keys = [key.in_namespace(self._namespace) for key in keys]
-        times: dict[Key, int] = {}
-        rounds: list[tuple[list[int], list[Key]]] = []  # each has a state at most once
-        for number, key in zip(numbers, keys, strict=True):
-            earlier = times.get(key, 0)
-            times[key] = earlier + 1
-            if earlier == len(rounds):
-                rounds.append(([], []))
-            of_round, keys_of_round = rounds[earlier]
-            of_round.append(number)
-            keys_of_round.append(key)
-        for of_round, keys_of_round in rounds:
-            self._submit_round(rows, of_round, keys_of_round, outcomes)
-
-    def _submit_round(
-        self, rows: Rows, numbers: list[int], keys: list[Key], outcomes: RowOutcomes
-    ) -> None:
-        stepping: list[HeldState] = []
+        stepping: dict[Key, HeldState] = {}
         now: list[int] = []
         may_be_answered = rows.continues or rows.request_ids is not None
         for number, key, held in zip(numbers, keys, self._engine.all_owned(keys), strict=True):
-            if held is None or self._queues.has(key):
+            if held is None or key in stepping or self._queues.has(key):
                 self.enqueue(rows.request(number, key, outcomes))
             elif not may_be_answered or self._needs_step(
                 held, *rows.request_id(number), rows.continues, RowResponse(outcomes, number)
             ):
-                stepping.append(held)
+                stepping[key] = held
                 now.append(number)
         if now:
-            batch = RowBatch(rows, outcomes, now, [held.key for held in stepping])
-            self._step_or_fail(batch, stepping)
+            batch = RowBatch(rows, outcomes, now, list(stepping))
+            self._step_or_fail(batch, list(stepping.values()))
 
     def enqueue(self, request: Request) -> None:
         """Queue one step behind those of the same state."""
