@@ -9,7 +9,7 @@ activity, maximum presence, erratic counts):
   lane of the junction would have had many arrivals is not seen.
 - Stuck: a queue changes in its green. One of the same length through much green is not a queue. A
   long one is found sooner, because it draws more green that others need.
-- Erratic: a queue grows no faster than vehicles arrive. One that often leaps is no queue.
+- Erratic: a queue grows no faster than vehicles arrive. One that often leaps is not a queue.
 - Impossible: a reading below zero, or far above the lane's capacity.
 - Frozen: some detector of a junction changes within a quarter of an hour; here none does.
 
