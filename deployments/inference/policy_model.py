@@ -155,9 +155,8 @@ class PolicyModel:
             logits = np.maximum(self.policy.logits(step.hidden, unavailable), _LOWEST).tolist()
             for row in explained:
                 decisions[row] = (*decisions[row][:2], faults_of(decisions[row]), *logits[row])
-        if not all(finite):
-            for row in (row for row, is_finite in enumerate(finite) if not is_finite):
-                decisions[row] = NonFiniteStateError()
+        for row in (row for row, is_finite in enumerate(finite) if not is_finite):
+            decisions[row] = NonFiniteStateError()
         if memories is None:
             return decisions, step.hidden
         return decisions, np.concatenate([step.hidden, memories], axis=1)
