@@ -62,11 +62,10 @@ class StepCounts(BatcherCounts):
             labels: of the junctions, by agent index.
         """
         decisions = cast("Decisions", batch.outputs)
-        predictions = self.predictions
-        rows = zip(decisions.agents, decisions.actions, decisions.finite, strict=True)
-        for agent, action, is_finite in rows:
+        actions = zip(decisions.agents, decisions.actions, decisions.finite, strict=True)
+        for (agent, action, is_finite), n in Counter(actions).items():
             if is_finite:
-                predictions[labels[agent], action] += 1
+                self.predictions[labels[agent], action] += n
         for row, faults in decisions.faults.items():
             label = labels[decisions.agents[row]]
             self.failed_detectors.update((label, FAULTS[each - 1]) for each in faults if each)
@@ -122,7 +121,7 @@ class WatchedSteps:
             run, agent = key.run, agents[row]
             active[run] += 1
             if run in wanted and agent < MAX_DRAWN:
-                step = batch.held[row].version.step
+                step = batch.steps[row]
                 self._recent[run, agent].append(_Watched(time.time(), batch, row, step, namespace))
         if len(active) > _FULL:  # other runs appear again with their next step
             self._active = Counter(dict(active.most_common(MAX_RUNS)))

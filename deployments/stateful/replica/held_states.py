@@ -6,31 +6,27 @@ Plain values: nothing here waits, and nothing calls the authority.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from itertools import compress, islice
+from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from deployments.stateful.protocol import (
     Grant,
     Key,
     OutcomeUnknownError,
-    Receipt,
     Receipts,
     StaleSessionError,
     StateBatch,
-    StateError,
     Version,
+    made,
 )
 from deployments.stateful.replica.phases import TRANSITIONS, Event, Phase
-from deployments.stateful.replica.queues import Response, StepResult
+from deployments.stateful.replica.queues import StepResult
 from deployments.stateful.replica.receipts import ReceiptCache
-
-Array = NDArray[Any]
-
-_NEVER = Version(0, 0)
-_NO_STATE: Array = np.empty(0, np.uint8)
+from deployments.stateful.replica.slab import Array, RowNumbers, Slab
 
 
 @dataclass
@@ -59,58 +55,182 @@ class HeldCopy(NamedTuple):
     receipts: Receipts
 
 
-class PendingResponse(NamedTuple):
-    """A response that waits until its step is committed."""
-
-    response: Response
-    result: StepResult
-
-
-@dataclass(eq=False, slots=True)
 class HeldState:
-    """One state in a replica's memory. A step replaces ``state`` and never writes into it.
+    """One state in a replica's memory, which is a row of a slab for as long as this object lives.
 
     Attributes:
-        dirty: the newest step is in no commit yet.
-        sent: the latest step that was ever sent, and so may have been committed.
-        committed: the latest step that is known to be committed.
+        epoch: of the grant.
+        row: of the slab.
+        phase: set by ``enter``.
         receipts: of steps whose requests had an idempotency key.
-        pending: responses, in the order of their steps.
+
+    The columns of the slab have the state, the number of its ``steps`` and, of these:
+
+    - ``dirty``: the newest step is in no commit yet.
+    - ``sent``: the latest step that was ever sent, and so may have been committed.
+    - ``committed``: the latest step that is known to be committed.
     """
 
-    key: Key
-    phase: Phase
-    version: Version = _NEVER
-    state: Array = field(default_factory=lambda: _NO_STATE)
-    dirty: bool = False
-    sent: int = 0
-    committed: int = 0
-    receipts: ReceiptCache = field(default_factory=ReceiptCache)
-    pending: list[PendingResponse] = field(default_factory=list)
+    __slots__ = ("epoch", "key", "phase", "receipts", "row", "slab")
+
+    def __init__(self, key: Key, phase: Phase, slab: Slab) -> None:
+        self.key = key
+        self.epoch = 0
+        self.slab = slab
+        self.row = slab.take()
+        self.receipts = ReceiptCache()
+        self.enter(phase)
+
+    def __del__(self) -> None:
+        self.slab.free(self.row)  # claims and commits in flight may have been the last to need it
+
+    def enter(self, phase: Phase) -> None:
+        self.phase = phase
+        self.slab.owned[self.row] = phase is Phase.OWNED
+
+    @property
+    def version(self) -> Version:
+        return Version(self.epoch, self.step)
+
+    @property
+    def step(self) -> int:
+        return int(self.slab.steps[self.row])
+
+    @property
+    def committed(self) -> int:
+        return int(self.slab.committed[self.row])
+
+    @property
+    def state(self) -> Array:
+        """The state, which the next step overwrites."""
+        state: Array = self.slab.states[self.row]
+        return state
+
+    def grant(self, grant: Grant, state: Array) -> None:
+        """Become what the authority has granted."""
+        slab, row = self.slab, self.row
+        self.epoch, step = grant.version
+        slab.steps[row] = slab.sent[row] = slab.committed[row] = step
+        slab.put(row, state)
+        self.receipts = ReceiptCache(grant.receipts)
 
     def copy(self) -> HeldCopy:
-        return HeldCopy(self.key, self.version, self.state, self.receipts.all())
+        return HeldCopy(self.key, self.version, self.state.copy(), self.receipts.all())
 
-    def acknowledge(self, up_to_step: int) -> None:
-        """Send the responses that waited for the commit of a step or of an earlier one."""
-        self.committed = max(self.committed, up_to_step)
-        if not self.pending:
+
+class HeldBatch:
+    """B different states, as they are stepped, committed or answered together.
+
+    Attributes:
+        by_key: the states, in their order.
+        rows: (B,) of the slab.
+    """
+
+    __slots__ = ("by_key", "rows", "slab")
+
+    def __init__(self, states: Iterable[HeldState], slab: Slab) -> None:
+        self.by_key = {each.key: each for each in states}
+        self.rows: RowNumbers = np.array([each.row for each in self.by_key.values()], np.intp)
+        self.slab = slab
+
+    def __len__(self) -> int:
+        return len(self.by_key)
+
+    @property
+    def states(self) -> list[HeldState]:
+        return list(self.by_key.values())
+
+    @property
+    def keys(self) -> list[Key]:
+        return list(self.by_key)
+
+    @property
+    def owned(self) -> bool:
+        """Whether all are owned, whether or not the lease is valid."""
+        return bool(self.slab.owned[self.rows].all())
+
+    @property
+    def steps(self) -> NDArray[np.int64]:
+        """(B,) copies of the numbers of steps."""
+        return self.slab.steps[self.rows]
+
+    @property
+    def versions(self) -> list[Version]:
+        epochs = [each.epoch for each in self.by_key.values()]
+        return list(made(Version, epochs, self.steps.tolist()))
+
+    def gather(self) -> Array:
+        """Return copies of the states, (B, \\*shape)."""
+        return self.slab.states.take(self.rows, axis=0)
+
+    def part(self, which: Iterable[int]) -> HeldBatch:
+        states = self.states
+        return HeldBatch([states[each] for each in which], self.slab)
+
+
+class Answerable(Protocol):
+    """B steps whose responses may wait."""
+
+    def respond(self, which: Sequence[int] | None, results: Sequence[StepResult]) -> None: ...
+
+    def fail(self, which: Sequence[int], error: Exception) -> None: ...
+
+
+class PendingSteps:
+    """The responses of a replica that wait until their steps are committed.
+
+    Attributes:
+        slab: has the states of all authorities.
+    """
+
+    def __init__(self) -> None:
+        self.slab = Slab()
+        self._waiting: list[_Pending] = []
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, held: HeldBatch, batch: Answerable, results: Sequence[StepResult]) -> None:
+        """Let B responses wait, each until its state is committed up to its step."""
+        steps = np.array([each.step for each in results], np.int64)
+        self._waiting.append(_Pending(held, batch, results, steps, np.ones(len(held), np.bool_)))
+
+    def respond(self) -> None:
+        """Send the responses whose steps are committed by now."""
+        committed = self.slab.committed
+        for each in self._waiting:
+            ready = each.left & (committed[each.held.rows] >= each.steps)
+            if ready.any():
+                each.left ^= ready
+                which = None if ready.all() else np.flatnonzero(ready).tolist()
+                each.batch.respond(which, each.results)
+        self._waiting = [each for each in self._waiting if each.left.any()]
+
+    def fail(self, states: Iterable[HeldState]) -> None:
+        """Fail the responses of states whose steps are not, or may not be, part of the state."""
+        rows = [each.row for each in states]
+        if not (rows and self._waiting):
             return
-        due = [each for each in self.pending if each.result.step <= up_to_step]
-        self.pending = [each for each in self.pending if each.result.step > up_to_step]
-        for each in due:
-            if not each.response.done():  # a disconnected client has cancelled it
-                each.response.set_result(each.result)
+        for each in self._waiting:
+            failed = each.left & np.isin(each.held.rows, rows)
+            if failed.any():
+                each.left ^= failed
+                unknown = each.steps <= self.slab.sent[each.held.rows]
+                each.batch.fail(np.flatnonzero(failed & unknown).tolist(), OutcomeUnknownError())
+                stale = StaleSessionError("The hidden state was granted to another replica")
+                each.batch.fail(np.flatnonzero(failed & ~unknown).tolist(), stale)
+        self._waiting = [each for each in self._waiting if each.left.any()]
 
-    def fail_pending(self) -> None:
-        """Fail the responses that wait: their steps are not, or may not be, part of the state."""
-        pending, self.pending = self.pending, []
-        for each in pending:
-            error: StateError = StaleSessionError("The hidden state was granted to another replica")
-            if each.result.step <= self.sent:
-                error = OutcomeUnknownError()
-            if not each.response.done():
-                each.response.set_exception(error)
+
+@dataclass(slots=True)
+class _Pending:
+    """A batch that waits; ``left`` (B,) is True where a response is still to be sent."""
+
+    held: HeldBatch
+    batch: Answerable
+    results: Sequence[StepResult]
+    steps: NDArray[np.int64]
+    left: NDArray[np.bool_]
 
 
 def outline_of(copies: Iterable[HeldCopy]) -> StateBatch:
@@ -122,32 +242,49 @@ def outline_of(copies: Iterable[HeldCopy]) -> StateBatch:
 
 def batch_of(copies: Sequence[HeldCopy]) -> StateBatch:
     """Pack states for a message, with all of their receipts."""
-    return _pack(copies, {each.key: each.receipts for each in copies if each.receipts})
-
-
-def commit_of(stepped: Sequence[HeldState]) -> StateBatch:
-    """Pack states for a commit, with the receipts that are not committed yet."""
-    new = ((each.key, each.receipts.since(each.committed)) for each in stepped if each.receipts)
-    return _pack(stepped, {key: receipts for key, receipts in new if receipts})
-
-
-def _pack(
-    held: Sequence[HeldState] | Sequence[HeldCopy], receipts: dict[Key, Receipts]
-) -> StateBatch:
-    if not held:
+    if not copies:
         return StateBatch()
-    packed = np.concatenate([each.state for each in held]).reshape(len(held), -1).view(np.uint8)
     return StateBatch(
-        [each.key for each in held], [each.version for each in held], packed, receipts
+        [each.key for each in copies],
+        [each.version for each in copies],
+        _packed(np.stack([each.state for each in copies])),
+        {each.key: each.receipts for each in copies if each.receipts},
     )
 
 
-class HeldStates:
-    """Every key that is not NOT_OWNED, and the outbox: keys with a step or a release to send."""
+def commit_of(stepped: HeldBatch) -> StateBatch:
+    """Pack states for a commit, with the receipts that are not committed yet."""
+    if not stepped:
+        return StateBatch()
+    committed = stepped.slab.committed[stepped.rows].tolist()
+    new = (
+        (key, state.receipts.since(step))
+        for (key, state), step in zip(stepped.by_key.items(), committed, strict=True)
+        if state.receipts
+    )
+    receipts = {key: receipts for key, receipts in new if receipts}
+    return StateBatch(stepped.keys, stepped.versions, _packed(stepped.gather()), receipts)
 
-    def __init__(self) -> None:
+
+def _packed(states: Array) -> NDArray[np.uint8]:
+    return states.reshape(len(states), -1).view(np.uint8)
+
+
+class HeldStates:
+    """Every key that is not NOT_OWNED, and the outbox: keys with a step or a release to send.
+
+    Args:
+        pending: of all authorities of this replica.
+    """
+
+    def __init__(self, pending: PendingSteps | None = None) -> None:
+        self.pending = PendingSteps() if pending is None else pending
+        self.slab = self.pending.slab
         self._held: dict[Key, HeldState] = {}
         self._outbox: dict[Key, HeldState] = {}
+
+    def batch_of(self, states: Iterable[HeldState]) -> HeldBatch:
+        return HeldBatch(states, self.slab)
 
     def owned(self, key: Key) -> HeldState | None:
         """Return the state if it is owned, whether or not the lease is valid."""
@@ -177,8 +314,9 @@ class HeldStates:
         phase = self._next(key, event)
         state = self._held.get(key)
         if state is None:
-            state = self._held[key] = HeldState(key, phase)
-        state.phase = phase
+            state = self._held[key] = HeldState(key, phase, self.slab)
+        else:
+            state.enter(phase)
         if phase is Phase.NOT_OWNED:
             del self._held[key]
             self._outbox.pop(key, None)
@@ -206,9 +344,7 @@ class HeldStates:
         recalled = self.phase(key) is Phase.RECALLED
         held = self.fire(key, Event.GRANT)
         assert held is not None
-        held.version, held.receipts = grant.version, ReceiptCache(grant.receipts)
-        held.sent = held.committed = grant.version.step
-        held.state = state
+        held.grant(grant, state)
         return recalled
 
     def recall(self, key: Key) -> bool:
@@ -258,55 +394,63 @@ class HeldStates:
                 self.fire(state.key, Event.NOT_KEPT)
         for key, state in kept.items():
             if state.phase is not Phase.OWNED or self._held.get(key) is not state:
-                state.phase = self._next(key, Event.KEPT)
+                phase = self._next(key, Event.KEPT)
+                other = self._held.get(key)
+                if other is not None and other is not state:
+                    other.enter(Phase.NOT_OWNED)
+                    self._outbox.pop(key, None)
+                state.enter(phase)
                 self._held[key] = state
         return [state for state in others if self._held.get(state.key) is not state]
 
     # From a step to its commit
 
-    def advance(
-        self, held: Sequence[HeldState], states: Array, receipts: Sequence[Receipt | None] = ()
-    ) -> None:
+    def advance(self, stepped: HeldBatch, states: Array) -> None:
         """Record a step of each of B owned states.
 
         Args:
-            states: (B, \\*shape), copied: a row would keep the memory of all.
-            receipts: B, or none at all.
+            states: (B, \\*shape).
         """
-        for state, new in zip(held, states, strict=True):
-            assert state.phase is Phase.OWNED, "invariant 1: only its owner steps a state"
-            state.state = new.copy()
-            epoch, step = state.version
-            state.version = Version(epoch, step + 1)
-            state.dirty = True
-            self._outbox[state.key] = state
-        for state, receipt in zip(held, receipts, strict=False):
-            if receipt is not None:
-                state.receipts.add(receipt)
+        assert stepped.owned, "invariant 1: only its owner steps a state"
+        slab, rows = self.slab, stepped.rows
+        slab.states[rows] = states
+        slab.steps[rows] += 1
+        slab.dirty[rows] = True
+        self._outbox.update(stepped.by_key)
 
     @property
     def has_outgoing(self) -> bool:
         return bool(self._outbox)
 
-    def outgoing(self, limit: int) -> tuple[list[HeldState], list[HeldState]]:
+    def outgoing(self, limit: int) -> tuple[HeldBatch, list[HeldState]]:
         """Return states with steps to commit, which count as sent, and states to give back.
 
         Args:
             limit: of their number; the others follow in the next commit.
         """
-        keys = list(self._outbox)[:limit]
-        waiting = [self._outbox.pop(key) for key in keys]
-        stepped = [state for state in waiting if state.dirty]
+        outbox = self._outbox
+        waiting = list(islice(outbox.values(), limit))
+        self._outbox = dict(islice(outbox.items(), limit, None))
+        dirty = self.slab.dirty[np.array([each.row for each in waiting], np.intp)].tolist()
+        stepped = self.batch_of(compress(waiting, dirty))
         releasing = [state for state in waiting if state.phase is Phase.RELEASING]
-        for state in stepped:
-            state.dirty = False
-            state.sent = state.version.step
+        self.slab.dirty[stepped.rows] = False
+        self.slab.sent[stepped.rows] = stepped.steps
         return stepped, releasing
 
-    def put_back(self, stepped: Iterable[HeldState], releasing: Iterable[HeldState]) -> None:
+    def put_back(self, stepped: HeldBatch, releasing: Iterable[HeldState]) -> None:
         """Put back what ``outgoing`` returned: its commit failed, or its outcome is unknown."""
-        for state in stepped:
-            state.dirty = True
-        for state in (*stepped, *releasing):
+        self.slab.dirty[stepped.rows] = True
+        for state in (*stepped.states, *releasing):
             if self._held.get(state.key) is state:
                 self._outbox[state.key] = state
+
+    def acknowledge(self, rows: Sequence[int] | RowNumbers, steps: ArrayLike) -> None:
+        """Note that B states are committed up to these steps, and send what waited for them.
+
+        Args:
+            rows: of the states in the slab, each once.
+        """
+        rows, committed = np.asarray(rows, np.intp), self.slab.committed
+        committed[rows] = np.maximum(committed[rows], steps)
+        self.pending.respond()

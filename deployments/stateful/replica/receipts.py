@@ -6,7 +6,25 @@ Source of the idea: the ``Idempotency-Key`` header as drafted by the IETF HTTPAP
 
 from __future__ import annotations
 
-from deployments.stateful.protocol import MAX_RECEIPTS, KeyReusedError, Receipt, Receipts
+from collections.abc import Iterable, Sequence
+from itertools import count, repeat
+from typing import NamedTuple
+
+from deployments.stateful.protocol import MAX_RECEIPTS, KeyReusedError, Output, Receipt, Receipts
+
+
+class StepReceipts(NamedTuple):
+    """Receipts of the B steps of a batch, as columns that their states share."""
+
+    request_ids: Sequence[str | None]
+    fingerprints: Sequence[str]
+    steps: Sequence[int]
+    outputs: Sequence[Output]
+
+    def row(self, row: int) -> Receipt:
+        request_id = self.request_ids[row]
+        assert request_id is not None, "a receipt has an idempotency key"
+        return Receipt(request_id, self.fingerprints[row], self.steps[row], self.outputs[row])
 
 
 class ReceiptCache:
@@ -15,35 +33,55 @@ class ReceiptCache:
     __slots__ = ("_by_request",)
 
     def __init__(self, receipts: Receipts = ()) -> None:
-        self._by_request = {receipt.request_id: receipt for receipt in receipts}
+        self._by_request: dict[str, tuple[StepReceipts, int]] = {}
+        if receipts:
+            columns = StepReceipts(*zip(*receipts, strict=True))
+            self._by_request = {
+                each.request_id: (columns, row) for row, each in enumerate(receipts)
+            }
 
     def __bool__(self) -> bool:
         return bool(self._by_request)
 
+    def __contains__(self, request_id: str | None) -> bool:
+        return request_id in self._by_request
+
     def find(self, request_id: str, fingerprint: str) -> Receipt | None:
         """Return the receipt of a request that has stepped already.
+
+        Fingerprints of different lengths are not compared: an update may change their form.
 
         Raises:
             KeyReusedError: it had another input.
         """
-        receipt = self._by_request.get(request_id)
-        if receipt is not None and receipt.fingerprint != fingerprint:
+        entry = self._by_request.get(request_id)
+        if entry is None:
+            return None
+        receipt = entry[0].row(entry[1])
+        known = receipt.fingerprint
+        if known != fingerprint and len(known) == len(fingerprint):
             raise KeyReusedError
         return receipt
 
-    def add(self, receipt: Receipt) -> None:
-        self._by_request[receipt.request_id] = receipt
-        if len(self._by_request) > MAX_RECEIPTS:
-            del self._by_request[next(iter(self._by_request))]
-
     def all(self) -> Receipts:
-        return tuple(self._by_request.values())
+        return tuple(columns.row(row) for columns, row in self._by_request.values())
 
     def since(self, step: int) -> Receipts:
         """Return the receipts of later steps."""
         later: list[Receipt] = []
-        for receipt in reversed(self._by_request.values()):
-            if receipt.step <= step:
+        for columns, row in reversed(self._by_request.values()):
+            if columns.steps[row] <= step:
                 break
-            later.append(receipt)
+            later.append(columns.row(row))
         return tuple(reversed(later))
+
+
+def note(caches: Iterable[ReceiptCache], receipts: StepReceipts) -> None:
+    """Add the receipt of each row that has an idempotency key to the cache of its state."""
+    entries = zip(repeat(receipts), count(), strict=False)
+    for cache, id, entry in zip(caches, receipts.request_ids, entries, strict=False):
+        if id is not None:
+            kept = cache._by_request
+            kept[id] = entry
+            if len(kept) > MAX_RECEIPTS:
+                del kept[next(iter(kept))]

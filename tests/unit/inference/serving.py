@@ -54,7 +54,7 @@ class FakeService(InferenceService):
             at_capacity=False,
             primary=SimpleNamespace(slot=SimpleNamespace(model=None)),
             batcher_of=lambda run: self,
-            batchers_of=lambda runs, rows: [(self, rows)],
+            batchers_of=lambda keys, rows: [(self, rows)],
             states_of=lambda run: "",
         )
         self.policies = policies  # type: ignore[assignment]

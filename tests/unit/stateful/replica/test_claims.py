@@ -19,10 +19,9 @@ from deployments.stateful.replica.held_states import (
     HeldCopy,
     HeldStates,
     LeaseCounts,
-    PendingResponse,
 )
 from deployments.stateful.replica.phases import Phase
-from deployments.stateful.replica.queues import StepResult
+from deployments.stateful.replica.queues import OneResponse, StepResult
 
 
 class Holding:
@@ -50,8 +49,9 @@ class Holding:
         """Step the first state, with a response that waits."""
         (state, *_) = self.held.in_phase(Phase.OWNED)
         response: asyncio.Future[StepResult] = asyncio.get_running_loop().create_future()
-        self.held.advance([state], state.state[None] + 1)
-        state.pending.append(PendingResponse(response, StepResult((), state.version.step)))
+        batch = self.held.batch_of([state])
+        self.held.advance(batch, state.state[None] + 1)
+        self.held.pending.add(batch, OneResponse(response), [StepResult((), state.step)])
         return response
 
     def phases(self) -> list[Phase]:

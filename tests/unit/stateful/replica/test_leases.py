@@ -22,9 +22,9 @@ from deployments.stateful.protocol import (
 )
 from deployments.stateful.replica import leases as module
 from deployments.stateful.replica.engine import StatefulEngine
-from deployments.stateful.replica.held_states import PendingResponse
+from deployments.stateful.replica.held_states import HeldBatch, HeldState
 from deployments.stateful.replica.leases import StateLeases
-from deployments.stateful.replica.queues import StepResult
+from deployments.stateful.replica.queues import OneResponse, StepResult
 from tests.unit.stateful.authorities import now, options
 from tests.unit.stateful.replica.scripted import LEASE_S, ScriptedAuthority, initial_state
 from tests.unit.stateful.simulation.scenario import simulated, until
@@ -46,10 +46,14 @@ async def start(durability: str = "memory") -> tuple[ScriptedAuthority, StateLea
     return authority, leases
 
 
+def batch_of(state: HeldState) -> HeldBatch:
+    return HeldBatch([state], state.slab)
+
+
 def step(leases: StateLeases, key: Key = KEY) -> int:
     state = leases.owned(key)
     assert state is not None
-    leases.advance([state], state.state[None] + 1)
+    leases.advance(batch_of(state), state.state[None] + 1)
     return state.version.step
 
 
@@ -272,7 +276,8 @@ async def test_a_commit_acknowledges_only_its_own_steps_and_later_ones_are_in_th
     for number in (1, 2):
         assert step(leases) == number
         responses.append(asyncio.get_running_loop().create_future())
-        state.pending.append(PendingResponse(responses[-1], StepResult((), number)))
+        response = OneResponse(responses[-1])
+        leases.pending.add(batch_of(state), response, [StepResult((), number)])
         await asyncio.sleep(0.001)
     first_gate, authority.commits_arrive = authority.commits_arrive, asyncio.Event()
     first_gate.set()
@@ -280,7 +285,7 @@ async def test_a_commit_acknowledges_only_its_own_steps_and_later_ones_are_in_th
     assert [each.done() for each in responses] == [True, False]
     authority.commits_arrive.set()
     assert [each.step for each in await asyncio.gather(*responses)] == [1, 2]
-    assert state.pending == []
+    assert not leases.pending
     assert [states.versions for states, _ in authority.commits] == [
         [Version(1, 1)],
         [Version(1, 2)],
