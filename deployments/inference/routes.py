@@ -110,7 +110,8 @@ class Routes:
                 valid.append(self._checked(item, key, keyed))
             except InferenceError as error:
                 refused[row] = error
-        results = iter(await self._service.predict_many(_steps_of(run, valid)))
+        made = await self._service.predict_many(_steps_of(run, valid))
+        results = map(made.row, count())
         items = [
             self._item(item, refused[row] if row in refused else next(results))
             for row, item in enumerate(request.items)

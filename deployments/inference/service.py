@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from deployments.feed.messages import Contents, Demand
 from deployments.http.messages import DEFAULT_RUN, NOT_A_RUN_ID, RUN_HEADER, is_name
@@ -59,6 +59,24 @@ class Steps(NamedTuple):
     request_ids: Sequence[str | None] | None = None
     fingerprints: Sequence[str] = ()
     continues: bool = False
+
+
+class Predictions(NamedTuple):
+    """The outcomes of several steps, as columns of B rows.
+
+    Attributes:
+        outputs: as in :class:`.policy_model.Decisions`; None of a row that has failed.
+        errors: by row.
+    """
+
+    outputs: Sequence[Any]
+    steps: Sequence[int]
+    errors: Mapping[int, InferenceError]
+
+    def row(self, row: int) -> Result:
+        if row in self.errors:
+            return self.errors[row]
+        return StepResult(self.outputs[row], self.steps[row])
 
 
 def run_of(header: str | None, body: str | None) -> str:
@@ -150,10 +168,12 @@ class InferenceService:
             raise TooManyValuesError(len(obs), self.network)
         return junction
 
-    async def predict_many(self, steps: Steps) -> list[Result]:
+    async def predict_many(self, steps: Steps) -> Predictions:
         """Make several steps, those of one state in their order."""
+        n_rows = len(steps.keys)
         if not self.policies.loaded:
-            return [ModelNotLoadedError()] * len(steps.keys)
+            failed = dict.fromkeys(range(n_rows), ModelNotLoadedError())
+            return Predictions([None] * n_rows, [0] * n_rows, failed)
         rows = Rows(
             steps.keys,
             steps.inputs,
@@ -162,7 +182,7 @@ class InferenceService:
             steps.fingerprints,
             steps.continues,
         )
-        outcomes = RowOutcomes(len(rows.keys))
+        outcomes = RowOutcomes(n_rows)
         try:
             until = time.perf_counter() + LONGEST_TURN_S
             for at in range(0, len(rows.keys), _CHUNK):
@@ -172,11 +192,12 @@ class InferenceService:
                 if time.perf_counter() > until:  # others must not wait for the whole batch
                     await asyncio.sleep(0)
                     until = time.perf_counter() + LONGEST_TURN_S
-            results = await outcomes.all()
+            made = await outcomes.all()
         except BaseException:
             outcomes.cancel()
             raise
-        return [each if isinstance(each, StepResult) else refusal_of(each) for each in results]
+        errors = {row: refusal_of(error) for row, error in made.errors.items()}
+        return Predictions(made.outputs, made.steps, errors)
 
     async def reset(self, run: str) -> None:
         """Clear the hidden states of a run.

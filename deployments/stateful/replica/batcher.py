@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from operator import contains
 from typing import Any, Protocol
 
 from deployments.log import RateLimitedLogger
@@ -24,7 +25,6 @@ from deployments.stateful.protocol import (
     Output,
     StateError,
     TooManyStatesError,
-    made,
 )
 from deployments.stateful.replica.engine import Model, StatefulEngine
 from deployments.stateful.replica.held_states import HeldBatch, HeldState
@@ -36,6 +36,7 @@ from deployments.stateful.replica.queues import (
     RequestBatch,
     Response,
     StepResult,
+    StepResults,
     Waiting,
 )
 from deployments.stateful.replica.receipts import StepReceipts, note
@@ -99,13 +100,13 @@ class Batch(Protocol):
 
     def request(self, row: int) -> Request: ...
 
-    def receipts(self, results: Sequence[StepResult]) -> StepReceipts | None: ...
+    def receipts(self, results: StepResults) -> StepReceipts | None: ...
 
     def stepped(self) -> None: ...
 
     def waiting(self) -> Sequence[Waiting]: ...
 
-    def respond(self, which: Sequence[int] | None, results: Sequence[StepResult]) -> None: ...
+    def respond(self, which: Sequence[int] | None, results: StepResults) -> None: ...
 
     def fail(self, which: Sequence[int] | None, error: Exception) -> None: ...
 
@@ -205,8 +206,8 @@ class Batcher:
             return True
         if rows.request_ids is None:
             return False
-        states = zip(held.by_key.values(), numbers, strict=True)
-        return any(rows.request_ids[number] in state.receipts for state, number in states)
+        ids = [rows.request_ids[number] for number in numbers]
+        return any(map(contains, held.receipts, ids))
 
     def _admit(
         self, rows: Rows, numbers: Sequence[int], keys: Sequence[Key], outcomes: RowOutcomes
@@ -294,12 +295,12 @@ class Batcher:
         except StateError as error:
             _fail(response, error)
             return False
-        result = StepResult(receipt.output, receipt.step)
+        answer = StepResults([receipt.output], [receipt.step])
         if receipt.step > held.committed and self._engine.responses_wait():
-            self._engine.let_wait(self._engine.batch_of([held]), OneResponse(response), [result])
+            self._engine.let_wait(self._engine.batch_of([held]), OneResponse(response), answer)
             self._commit_deadlines.add(response)
         else:
-            response.set_result(result)
+            response.set_result(answer.row(0))
         return False
 
     def _step_or_fail(self, batch: Batch, held: HeldBatch) -> None:
@@ -340,11 +341,11 @@ class Batcher:
             batch, held = batch.take(kept), held.part(kept)
             outputs, after = [outputs[row] for row in kept], after[kept]
             steps = [steps[row] for row in kept]
-        results = list(made(StepResult, outputs, steps))
+        results = StepResults(outputs, steps)  # type: ignore[arg-type]  # no output is refused
         receipts = batch.receipts(results)
         self._engine.advance(held, after)
         if receipts is not None:
-            note((each.receipts for each in held.by_key.values()), receipts)
+            note(held.receipts, receipts)
         batch.stepped()
         if waits:
             self._engine.let_wait(held, batch, results)

@@ -21,7 +21,7 @@ from deployments.stateful.replica.held_states import (
     batch_of,
 )
 from deployments.stateful.replica.leases import StateLeases
-from deployments.stateful.replica.queues import StepResult
+from deployments.stateful.replica.queues import StepResults
 from deployments.stateful.replica.rows import Keys
 from deployments.stateful.replica.slab import Array
 
@@ -97,7 +97,7 @@ class StatefulEngine:
         for leases, some in rows.items():
             leases.advance(held.part(some), states[some])
 
-    def let_wait(self, held: HeldBatch, batch: Answerable, results: Sequence[StepResult]) -> None:
+    def let_wait(self, held: HeldBatch, batch: Answerable, results: StepResults) -> None:
         """Let responses wait until the steps of B states are committed."""
         self._pending.add(held, batch, results)
 

@@ -24,7 +24,7 @@ from deployments.stateful.protocol import (
     made,
 )
 from deployments.stateful.replica.phases import TRANSITIONS, Event, Phase
-from deployments.stateful.replica.queues import StepResult
+from deployments.stateful.replica.queues import StepResults
 from deployments.stateful.replica.receipts import ReceiptCache
 from deployments.stateful.replica.slab import Array, RowNumbers, Slab
 
@@ -112,7 +112,7 @@ class HeldState:
         self.epoch, step = grant.version
         slab.steps[row] = slab.sent[row] = slab.committed[row] = step
         slab.put(row, state)
-        self.receipts = ReceiptCache(grant.receipts)
+        self.receipts = ReceiptCache.of(grant.receipts)
 
     def copy(self) -> HeldCopy:
         return HeldCopy(self.key, self.version, self.state.copy(), self.receipts.all())
@@ -145,6 +145,10 @@ class HeldBatch:
         return list(self.by_key)
 
     @property
+    def receipts(self) -> list[ReceiptCache]:
+        return [each.receipts for each in self.by_key.values()]
+
+    @property
     def owned(self) -> bool:
         """Whether all are owned, whether or not the lease is valid."""
         return bool(self.slab.owned[self.rows].all())
@@ -171,7 +175,7 @@ class HeldBatch:
 class Answerable(Protocol):
     """B steps whose responses may wait."""
 
-    def respond(self, which: Sequence[int] | None, results: Sequence[StepResult]) -> None: ...
+    def respond(self, which: Sequence[int] | None, results: StepResults) -> None: ...
 
     def fail(self, which: Sequence[int], error: Exception) -> None: ...
 
@@ -190,9 +194,9 @@ class PendingSteps:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, held: HeldBatch, batch: Answerable, results: Sequence[StepResult]) -> None:
+    def add(self, held: HeldBatch, batch: Answerable, results: StepResults) -> None:
         """Let B responses wait, each until its state is committed up to its step."""
-        steps = np.array([each.step for each in results], np.int64)
+        steps = np.array(results.steps, np.int64)
         self._waiting.append(_Pending(held, batch, results, steps, np.ones(len(held), np.bool_)))
 
     def respond(self) -> None:
@@ -228,7 +232,7 @@ class _Pending:
 
     held: HeldBatch
     batch: Answerable
-    results: Sequence[StepResult]
+    results: StepResults
     steps: NDArray[np.int64]
     left: NDArray[np.bool_]
 

@@ -21,6 +21,19 @@ class StepResult(NamedTuple):
     step: int
 
 
+class StepResults(NamedTuple):
+    """The outcomes of B steps, as columns."""
+
+    outputs: Sequence[Output]
+    steps: Sequence[int]
+
+    def row(self, row: int) -> StepResult:
+        return StepResult(self.outputs[row], self.steps[row])
+
+    def take(self, rows: Sequence[int]) -> StepResults:
+        return StepResults([self.outputs[row] for row in rows], [self.steps[row] for row in rows])
+
+
 class Waiting(Protocol):
     """What waits for the outcome of one step or of several."""
 
@@ -41,9 +54,9 @@ class OneResponse:
     def __init__(self, response: Response) -> None:
         self._response = response
 
-    def respond(self, which: Sequence[int] | None, results: Sequence[StepResult]) -> None:
+    def respond(self, which: Sequence[int] | None, results: StepResults) -> None:
         if not self._response.done():
-            self._response.set_result(results[0])
+            self._response.set_result(results.row(0))
 
     def fail(self, which: Sequence[int] | None, error: Exception) -> None:
         if not self._response.done():
@@ -104,13 +117,13 @@ class RequestBatch:
     def request(self, row: int) -> Request:
         return self._requests[row]
 
-    def receipts(self, results: Sequence[StepResult]) -> StepReceipts | None:
+    def receipts(self, results: StepResults) -> StepReceipts | None:
         """Return the receipts of the requests that have an idempotency key, if one has."""
         ids = [each.request_id for each in self._requests]
         if not any(ids):
             return None
-        outputs, steps = zip(*results, strict=True)
-        return StepReceipts(ids, [each.fingerprint for each in self._requests], steps, outputs)
+        fingerprints = [each.fingerprint for each in self._requests]
+        return StepReceipts(ids, fingerprints, results.steps, results.outputs)
 
     def stepped(self) -> None:
         """Note that the steps are made."""
@@ -121,12 +134,12 @@ class RequestBatch:
         """Return what is to fail if no commit is confirmed in time."""
         return self._responses()
 
-    def respond(self, which: Sequence[int] | None, results: Sequence[StepResult]) -> None:
+    def respond(self, which: Sequence[int] | None, results: StepResults) -> None:
         """Send the results of some requests, or of all."""
         responses = self._responses()
         for row in range(len(responses)) if which is None else which:
             if not responses[row].done():  # a disconnected client has cancelled it
-                responses[row].set_result(results[row])
+                responses[row].set_result(results.row(row))
 
     def fail(self, which: Sequence[int] | None, error: Exception) -> None:
         """Fail some requests, or all."""

@@ -27,24 +27,18 @@ class StepReceipts(NamedTuple):
         return Receipt(request_id, self.fingerprints[row], self.steps[row], self.outputs[row])
 
 
-class ReceiptCache:
-    """The newest receipts of one state, in the order of their steps."""
+_NO_RECEIPTS = StepReceipts((), (), (), ())
 
-    __slots__ = ("_by_request",)
 
-    def __init__(self, receipts: Receipts = ()) -> None:
-        self._by_request: dict[str, tuple[StepReceipts, int]] = {}
-        if receipts:
-            columns = StepReceipts(*zip(*receipts, strict=True))
-            self._by_request = {
-                each.request_id: (columns, row) for row, each in enumerate(receipts)
-            }
+class ReceiptCache(dict[str | None, tuple[StepReceipts, int]]):
+    """The newest receipts of one state by idempotency key, in the order of their steps."""
 
-    def __bool__(self) -> bool:
-        return bool(self._by_request)
+    __slots__ = ()
 
-    def __contains__(self, request_id: str | None) -> bool:
-        return request_id in self._by_request
+    @classmethod
+    def of(cls, receipts: Receipts) -> ReceiptCache:
+        columns = StepReceipts(*zip(*receipts, strict=True)) if receipts else _NO_RECEIPTS
+        return cls({each.request_id: (columns, row) for row, each in enumerate(receipts)})
 
     def find(self, request_id: str, fingerprint: str) -> Receipt | None:
         """Return the receipt of a request that has stepped already.
@@ -54,7 +48,7 @@ class ReceiptCache:
         Raises:
             KeyReusedError: it had another input.
         """
-        entry = self._by_request.get(request_id)
+        entry = self.get(request_id)
         if entry is None:
             return None
         receipt = entry[0].row(entry[1])
@@ -64,12 +58,12 @@ class ReceiptCache:
         return receipt
 
     def all(self) -> Receipts:
-        return tuple(columns.row(row) for columns, row in self._by_request.values())
+        return tuple(columns.row(row) for columns, row in self.values())
 
     def since(self, step: int) -> Receipts:
         """Return the receipts of later steps."""
         later: list[Receipt] = []
-        for columns, row in reversed(self._by_request.values()):
+        for columns, row in reversed(self.values()):
             if columns.steps[row] <= step:
                 break
             later.append(columns.row(row))
@@ -81,7 +75,6 @@ def note(caches: Iterable[ReceiptCache], receipts: StepReceipts) -> None:
     entries = zip(repeat(receipts), count(), strict=False)
     for cache, id, entry in zip(caches, receipts.request_ids, entries, strict=False):
         if id is not None:
-            kept = cache._by_request
-            kept[id] = entry
-            if len(kept) > MAX_RECEIPTS:
-                del kept[next(iter(kept))]
+            cache[id] = entry
+            if len(cache) > MAX_RECEIPTS:
+                del cache[next(iter(cache))]

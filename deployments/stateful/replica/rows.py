@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
-from deployments.stateful.protocol import Key
+from deployments.stateful.protocol import Key, Output
 from deployments.stateful.replica.held_states import HeldBatch
-from deployments.stateful.replica.queues import Request, StepResult
+from deployments.stateful.replica.queues import Request, StepResult, StepResults
 from deployments.stateful.replica.receipts import StepReceipts
 from deployments.trace_context import CURRENT, Trace
 
@@ -125,11 +125,32 @@ class Rows:
         )
 
 
+class Outcomes(Sequence[RowOutcome]):
+    """The outcomes of B rows, as columns.
+
+    Attributes:
+        outputs, steps: of B rows; None in place of the output of a row that has failed.
+        errors: by row.
+    """
+
+    def __init__(self, n_rows: int) -> None:
+        self.outputs: list[Output | None] = [None] * n_rows
+        self.steps = [0] * n_rows
+        self.errors: dict[int, Exception] = {}
+
+    def __len__(self) -> int:
+        return len(self.outputs)
+
+    def __getitem__(self, row: Any) -> Any:
+        output = self.outputs[row]
+        return self.errors[row] if output is None else StepResult(output, self.steps[row])
+
+
 class RowOutcomes:
     """The outcomes of B rows, as they come."""
 
     def __init__(self, n_rows: int) -> None:
-        self._outcomes: list[RowOutcome | None] = [None] * n_rows
+        self._outcomes = Outcomes(n_rows)
         self._n_missing = n_rows
         self._complete: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -137,37 +158,45 @@ class RowOutcomes:
         return not self._n_missing
 
     def has(self, row: int) -> bool:
-        return self._outcomes[row] is not None
+        return self._outcomes.outputs[row] is not None or row in self._outcomes.errors
 
-    def set(self, rows: Sequence[int], outcomes: Sequence[RowOutcome]) -> None:
-        """Note the outcomes of rows that had none."""
-        known = self._outcomes
+    def set(self, rows: Sequence[int], results: StepResults) -> None:
+        """Note the results of rows that had no outcome."""
+        outputs, steps = self._outcomes.outputs, self._outcomes.steps
         if isinstance(rows, range):
             at = slice(rows.start, rows.stop)
-            assert not any(known[at]), "a row has one outcome"
-            known[at] = outcomes
+            assert not any(outputs[at]), "a row has one outcome"
+            outputs[at], steps[at] = results
         else:
-            for row, outcome in zip(rows, outcomes, strict=True):
-                assert known[row] is None, "a row has one outcome"
-                known[row] = outcome
-        self._n_missing -= len(rows)
+            for row, output, step in zip(rows, *results, strict=True):
+                assert not self.has(row), "a row has one outcome"
+                outputs[row], steps[row] = output, step
+        self._note(len(rows))
+
+    def fail(self, rows: Iterable[int], error: Exception) -> None:
+        """Let those of some rows fail that have no outcome."""
+        failed = dict.fromkeys((row for row in rows if not self.has(row)), error)
+        self._outcomes.errors |= failed
+        self._note(len(failed))
+
+    def _note(self, n_rows: int) -> None:
+        self._n_missing -= n_rows
         if not self._n_missing and not self._complete.done():
             self._complete.set_result(None)
 
     def set_exception(self, error: Exception) -> None:
         """Let every row without an outcome fail."""
-        missing = [row for row, outcome in enumerate(self._outcomes) if outcome is None]
-        self.set(missing, [error] * len(missing))
+        self.fail(range(len(self._outcomes)), error)
 
     def cancel(self) -> None:
         """Let no further step be made; the caller has disconnected."""
         self.set_exception(ConnectionAbortedError("The caller has disconnected"))
 
-    async def all(self) -> list[RowOutcome]:
-        """Return the outcome of each row."""
+    async def all(self) -> Outcomes:
+        """Return the outcomes of all rows."""
         if self._n_missing:
             await self._complete
-        return [outcome for outcome in self._outcomes if outcome is not None]
+        return self._outcomes
 
 
 class RowResponse:
@@ -182,10 +211,10 @@ class RowResponse:
         return self._outcomes.has(self._row)
 
     def set_result(self, result: StepResult) -> None:
-        self._outcomes.set((self._row,), (result,))
+        self._outcomes.set((self._row,), StepResults((result.output,), (result.step,)))
 
     def set_exception(self, error: Exception) -> None:
-        self._outcomes.set((self._row,), (error,))
+        self._outcomes.fail((self._row,), error)
 
 
 class RowBatch:
@@ -217,7 +246,7 @@ class RowBatch:
     def request(self, row: int) -> Request:
         return self._rows.request(self._numbers[row], self.keys[row], self._outcomes)
 
-    def receipts(self, results: Sequence[StepResult]) -> StepReceipts | None:
+    def receipts(self, results: StepResults) -> StepReceipts | None:
         """Return the receipts of the rows that have an idempotency key, if one has."""
         ids, fingerprints = self._rows.request_ids, self._rows.fingerprints
         if ids is None:
@@ -225,8 +254,7 @@ class RowBatch:
         numbers = self._numbers
         if len(numbers) < len(ids):
             ids, fingerprints = [ids[n] for n in numbers], [fingerprints[n] for n in numbers]
-        outputs, steps = zip(*results, strict=True)
-        return StepReceipts(ids, fingerprints, steps, outputs)
+        return StepReceipts(ids, fingerprints, results.steps, results.outputs)
 
     def waiting(self) -> list[RowOutcomes]:
         """Return what is to fail if no commit is confirmed in time."""
@@ -235,19 +263,16 @@ class RowBatch:
     def stepped(self) -> None:
         """Note that the steps are made."""
 
-    def respond(self, which: Sequence[int] | None, results: Sequence[StepResult]) -> None:
+    def respond(self, which: Sequence[int] | None, results: StepResults) -> None:
         """Send the results of some rows, or of all, unless the caller has disconnected."""
         if self._outcomes.done():
             return
         if which is None:
             self._outcomes.set(self._numbers, results)
         else:
-            self._outcomes.set(
-                [self._numbers[row] for row in which], [results[row] for row in which]
-            )
+            self._outcomes.set([self._numbers[row] for row in which], results.take(which))
 
     def fail(self, which: Sequence[int] | None, error: Exception) -> None:
         """Fail some rows, or all."""
-        numbers = self._numbers if which is None else [self._numbers[row] for row in which]
-        missing = [number for number in numbers if not self._outcomes.has(number)]
-        self._outcomes.set(missing, [error] * len(missing))
+        rows = self._numbers if which is None else [self._numbers[row] for row in which]
+        self._outcomes.fail(rows, error)

@@ -197,7 +197,7 @@ async def test_a_step_that_a_canary_refused_keeps_its_timeout(policy_folder, mon
         monkeypatch.setattr(leases, "acquire", never_for_the_other)
         async with asyncio.timeout(5):
             steps = Steps(Keys([Key(LOW, SMALL)]), ObservedRows([0], [[0.5]]))
-            (result,) = await service.predict_many(steps)
+            result = (await service.predict_many(steps)).row(0)
         assert str(result) == str(CheckoutTimeoutError())
 
 

@@ -32,7 +32,7 @@ from deployments.stateful.replica.held_states import (
     HeldStates,
 )
 from deployments.stateful.replica.phases import Phase
-from deployments.stateful.replica.queues import StepResult
+from deployments.stateful.replica.queues import StepResult, StepResults
 from deployments.stateful.replica.rows import Keys, RowOutcomes, Rows
 from deployments.stateful.replica.slab import Array
 from tests.unit.stateful.authorities import now, options
@@ -83,7 +83,7 @@ class FakeEngine:
     def advance(self, held: HeldBatch, states: Array) -> None:
         self.held.advance(held, states)
 
-    def let_wait(self, held: HeldBatch, batch: Answerable, results: Sequence[StepResult]) -> None:
+    def let_wait(self, held: HeldBatch, batch: Answerable, results: StepResults) -> None:
         self.held.pending.add(held, batch, results)
 
     def acknowledge(self, key: Key, step: int) -> None:
@@ -257,13 +257,14 @@ async def test_many_requests_for_one_state_leave_the_loop_to_others(monkeypatch)
 @simulated
 async def test_a_repeated_request_gets_the_first_result_and_makes_no_step():
     served = Served()
-    first = await asyncio.gather(*(served.submit(1, request_id="a") for _ in range(10)))
+    how = {"request_id": "a", "fingerprint": "one"}
+    first = await asyncio.gather(*(served.submit(1, **how) for _ in range(10)))
     assert set(first) == {first[0]}
     assert (await served.submit(2)).step == 2
-    assert await served.submit(1, request_id="a") == first[0]
+    assert await served.submit(1, **how) == first[0]
     assert (await served.submit(3, request_id="b")).step == 3
     with pytest.raises(KeyReusedError):
-        await served.submit(4, request_id="a", fingerprint="another")
+        await served.submit(4, request_id="a", fingerprint="two")
     assert (await served.submit(5)).step == 4
 
 
@@ -419,7 +420,7 @@ async def answered(served: Served, rows: Rows) -> list[Any]:
     """Submit rows; return the outcome of each."""
     outcomes = RowOutcomes(len(rows.keys))
     served.batcher.submit_rows(rows, range(len(rows.keys)), outcomes)
-    return await outcomes.all()
+    return list(await outcomes.all())
 
 
 @simulated
@@ -498,7 +499,7 @@ async def test_rows_that_wait_for_a_commit_are_answered_by_it_and_fail_when_it_i
 @simulated
 async def test_no_rows_have_no_outcomes_at_once():
     async with asyncio.timeout(1):
-        assert await RowOutcomes(0).all() == []
+        assert not await RowOutcomes(0).all()
 
 
 @simulated

@@ -21,7 +21,7 @@ from deployments.stateful.replica.held_states import (
     LeaseCounts,
 )
 from deployments.stateful.replica.phases import Phase
-from deployments.stateful.replica.queues import OneResponse, StepResult
+from deployments.stateful.replica.queues import OneResponse, StepResult, StepResults
 
 
 class Holding:
@@ -51,7 +51,7 @@ class Holding:
         response: asyncio.Future[StepResult] = asyncio.get_running_loop().create_future()
         batch = self.held.batch_of([state])
         self.held.advance(batch, state.state[None] + 1)
-        self.held.pending.add(batch, OneResponse(response), [StepResult((), state.step)])
+        self.held.pending.add(batch, OneResponse(response), StepResults([()], [state.step]))
         return response
 
     def phases(self) -> list[Phase]:

@@ -24,7 +24,7 @@ from deployments.stateful.replica import leases as module
 from deployments.stateful.replica.engine import StatefulEngine
 from deployments.stateful.replica.held_states import HeldBatch, HeldState
 from deployments.stateful.replica.leases import StateLeases
-from deployments.stateful.replica.queues import OneResponse, StepResult
+from deployments.stateful.replica.queues import OneResponse, StepResults
 from tests.unit.stateful.authorities import now, options
 from tests.unit.stateful.replica.scripted import LEASE_S, ScriptedAuthority, initial_state
 from tests.unit.stateful.simulation.scenario import simulated, until
@@ -277,7 +277,7 @@ async def test_a_commit_acknowledges_only_its_own_steps_and_later_ones_are_in_th
         assert step(leases) == number
         responses.append(asyncio.get_running_loop().create_future())
         response = OneResponse(responses[-1])
-        leases.pending.add(batch_of(state), response, [StepResult((), number)])
+        leases.pending.add(batch_of(state), response, StepResults([()], [number]))
         await asyncio.sleep(0.001)
     first_gate, authority.commits_arrive = authority.commits_arrive, asyncio.Event()
     first_gate.set()

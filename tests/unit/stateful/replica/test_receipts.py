@@ -26,7 +26,7 @@ def columns_of(*receipts: Receipt) -> StepReceipts:
 
 
 def test_a_receipt_is_found_by_its_key_and_the_same_input():
-    cache = ReceiptCache((receipt(1), receipt(2)))
+    cache = ReceiptCache.of((receipt(1), receipt(2)))
     assert cache.find("key-2", "print") == receipt(2)
     assert cache.find("key-3", "print") is None
     with pytest.raises(KeyReusedError):
@@ -35,7 +35,7 @@ def test_a_receipt_is_found_by_its_key_and_the_same_input():
 
 
 def test_the_newest_are_kept_in_the_order_of_their_steps():
-    cache = ReceiptCache(tuple(receipt(n) for n in range(MAX_RECEIPTS)))
+    cache = ReceiptCache.of(tuple(receipt(n) for n in range(MAX_RECEIPTS)))
     for n in range(MAX_RECEIPTS, MAX_RECEIPTS + 6):
         note([cache], columns_of(receipt(n)))
     assert cache.all() == tuple(receipt(n) for n in range(6, MAX_RECEIPTS + 6))
@@ -43,7 +43,7 @@ def test_the_newest_are_kept_in_the_order_of_their_steps():
 
 
 def test_those_of_later_steps_are_in_their_order():
-    cache = ReceiptCache(tuple(receipt(n) for n in range(1, 8)))
+    cache = ReceiptCache.of(tuple(receipt(n) for n in range(1, 8)))
     assert cache.since(4) == (receipt(5), receipt(6), receipt(7))
     assert cache.since(7) == ()
     assert ReceiptCache().since(0) == ()
