@@ -257,7 +257,7 @@ async def test_many_requests_for_one_state_leave_the_loop_to_others(monkeypatch)
 @simulated
 async def test_a_repeated_request_gets_the_first_result_and_makes_no_step():
     served = Served()
-    how = {"request_id": "a", "fingerprint": "one"}
+    how: dict[str, Any] = {"request_id": "a", "fingerprint": "one"}
     first = await asyncio.gather(*(served.submit(1, **how) for _ in range(10)))
     assert set(first) == {first[0]}
     assert (await served.submit(2)).step == 2
