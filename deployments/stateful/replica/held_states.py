@@ -5,8 +5,9 @@ Plain values: nothing here waits, and nothing calls the authority.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import compress, islice
 from typing import NamedTuple, Protocol
 
@@ -151,7 +152,7 @@ class HeldBatch:
     @property
     def owned(self) -> bool:
         """Whether all are owned, whether or not the lease is valid."""
-        return bool(self.slab.owned[self.rows].all())
+        return bool(np.count_nonzero(self.slab.owned[self.rows]) == len(self.rows))
 
     @property
     def steps(self) -> NDArray[np.int64]:
@@ -197,44 +198,68 @@ class PendingSteps:
     def add(self, held: HeldBatch, batch: Answerable, results: StepResults) -> None:
         """Let B responses wait, each until its state is committed up to its step."""
         steps = np.array(results.steps, np.int64)
-        self._waiting.append(_Pending(held, batch, results, steps, np.ones(len(held), np.bool_)))
+        self._waiting.append(_Pending(held, batch, results, held.rows, steps))
 
     def respond(self) -> None:
         """Send the responses whose steps are committed by now."""
         committed = self.slab.committed
         for each in self._waiting:
-            ready = each.left & (committed[each.held.rows] >= each.steps)
-            if ready.any():
-                each.left ^= ready
-                which = None if ready.all() else np.flatnonzero(ready).tolist()
-                each.batch.respond(which, each.results)
-        self._waiting = [each for each in self._waiting if each.left.any()]
+            each.settle(committed[each.rows] >= each.steps, each.respond)
+        self._forget()
 
     def fail(self, states: Iterable[HeldState]) -> None:
         """Fail the responses of states whose steps are not, or may not be, part of the state."""
         rows = [each.row for each in states]
-        if not (rows and self._waiting):
-            return
-        for each in self._waiting:
-            failed = each.left & np.isin(each.held.rows, rows)
-            if failed.any():
-                each.left ^= failed
-                unknown = each.steps <= self.slab.sent[each.held.rows]
-                each.batch.fail(np.flatnonzero(failed & unknown).tolist(), OutcomeUnknownError())
+        if rows and self._waiting:
+            for each in self._waiting:
+                unknown = each.steps <= self.slab.sent[each.rows]
+                failed = np.isin(each.rows, rows)
+                each.settle(failed & unknown, partial(each.fail, OutcomeUnknownError()))
+                failed = np.isin(each.rows, rows)
                 stale = StaleSessionError("The hidden state was granted to another replica")
-                each.batch.fail(np.flatnonzero(failed & ~unknown).tolist(), stale)
-        self._waiting = [each for each in self._waiting if each.left.any()]
+                each.settle(failed, partial(each.fail, stale))
+            self._forget()
+
+    def _forget(self) -> None:
+        self._waiting = [each for each in self._waiting if len(each.rows)]
 
 
 @dataclass(slots=True)
 class _Pending:
-    """A batch that waits; ``left`` (B,) is True where a response is still to be sent."""
+    """A batch that waits.
+
+    Attributes:
+        held: keeps the rows of its states.
+        rows, steps: of the responses that are still to be sent.
+        which: of the batch they are; None for all.
+    """
 
     held: HeldBatch
     batch: Answerable
     results: StepResults
+    rows: RowNumbers
     steps: NDArray[np.int64]
-    left: NDArray[np.bool_]
+    which: NDArray[np.intp] | None = None
+
+    def settle(
+        self, ended: NDArray[np.bool_], end: Callable[[Sequence[int] | None], None]
+    ) -> None:
+        """End some of the responses that are still to be sent."""
+        n = np.count_nonzero(ended)
+        if n and n == len(ended):
+            end(None if self.which is None else self.which.tolist())
+            self.rows, self.steps = self.rows[:0], self.steps[:0]
+        elif n:
+            which = np.arange(len(ended)) if self.which is None else self.which
+            end(which[ended].tolist())
+            left = ~ended
+            self.which, self.rows, self.steps = which[left], self.rows[left], self.steps[left]
+
+    def respond(self, which: Sequence[int] | None) -> None:
+        self.batch.respond(which, self.results)
+
+    def fail(self, error: Exception, which: Sequence[int] | None) -> None:
+        self.batch.fail(which, error)
 
 
 def outline_of(copies: Iterable[HeldCopy]) -> StateBatch:
