@@ -25,6 +25,7 @@ from deployments.stateful.replica.engine import StatefulEngine
 from deployments.stateful.replica.held_states import HeldBatch, HeldState
 from deployments.stateful.replica.leases import StateLeases
 from deployments.stateful.replica.queues import OneResponse, StepResults
+from deployments.stateful.replica.rows import Keys
 from tests.unit.stateful.authorities import now, options
 from tests.unit.stateful.replica.scripted import LEASE_S, ScriptedAuthority, initial_state
 from tests.unit.stateful.simulation.scenario import simulated, until
@@ -442,3 +443,23 @@ async def test_an_engine_is_unhealthy_when_one_of_its_shards_is():
     await asyncio.sleep(0.2)
     with pytest.raises(SessionAbandonedError):
         engine.check_health()
+
+
+@simulated
+async def test_the_states_of_kept_keys_are_selected_while_all_are_owned_and_differ():
+    authority, leases = await start()
+    engine, keys = StatefulEngine([leases], options()), Keys([KEY, OTHER])
+    assert engine.select(keys) is None
+    await leases.acquire(OTHER)
+    selected = engine.select(keys)
+    assert selected is not None
+    assert selected.keys == [KEY, OTHER]
+    assert engine.select(keys) is selected
+    assert engine.select(Keys([KEY, KEY])) is None
+    authority.polls.put_nowait([KEY])
+    await until(lambda: leases.owned(KEY) is None)
+    assert engine.select(keys) is None
+    await leases.acquire(KEY)
+    again = engine.select(keys)
+    assert again is not None
+    assert again is not selected, "the state is another object"
