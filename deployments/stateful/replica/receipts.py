@@ -24,7 +24,8 @@ class StepReceipts(NamedTuple):
     def row(self, row: int) -> Receipt:
         request_id = self.request_ids[row]
         assert request_id is not None, "a receipt has an idempotency key"
-        return Receipt(request_id, self.fingerprints[row], self.steps[row], self.outputs[row])
+        values = (request_id, self.fingerprints[row], self.steps[row], self.outputs[row])
+        return tuple.__new__(Receipt, values)  # in half the time of its constructor
 
 
 _NO_RECEIPTS = StepReceipts((), (), (), ())
