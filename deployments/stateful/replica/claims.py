@@ -158,6 +158,7 @@ class Claims:
                 kept.append(state)
             else:
                 self._recent.note(copy)
+        self._held.pending.note_sent()
         self._held.acknowledge(list(acknowledged), list(acknowledged.values()))
         self._held.pending.fail(self._held.keep(kept))
         self.lose(lost)

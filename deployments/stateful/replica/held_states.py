@@ -190,28 +190,36 @@ class PendingSteps:
 
     def __init__(self) -> None:
         self.slab = Slab()
-        self._waiting: list[_Pending] = []
+        self._unsent: list[_Pending] = []  # no commit that is in flight has their steps
+        self._sent: list[_Pending] = []
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._unsent) + len(self._sent)
 
     def add(self, held: HeldBatch, batch: Answerable, results: StepResults) -> None:
         """Let B responses wait, each until its state is committed up to its step."""
         steps = np.array(results.steps, np.int64)
-        self._waiting.append(_Pending(held, batch, results, held.rows, steps))
+        in_flight = np.count_nonzero(self.slab.sent[held.rows] >= steps)
+        waiting = self._sent if in_flight else self._unsent
+        waiting.append(_Pending(held, batch, results, held.rows, steps))
+
+    def note_sent(self) -> None:
+        """Note that the steps so far are sent: until then no commit can have them."""
+        self._sent += self._unsent
+        self._unsent = []
 
     def respond(self) -> None:
         """Send the responses whose steps are committed by now."""
         committed = self.slab.committed
-        for each in self._waiting:
+        for each in self._sent:
             each.settle(committed[each.rows] >= each.steps, each.respond)
         self._forget()
 
     def fail(self, states: Iterable[HeldState]) -> None:
         """Fail the responses of states whose steps are not, or may not be, part of the state."""
         rows = [each.row for each in states]
-        if rows and self._waiting:
-            for each in self._waiting:
+        if rows and len(self):
+            for each in (*self._sent, *self._unsent):
                 unknown = each.steps <= self.slab.sent[each.rows]
                 failed = np.isin(each.rows, rows)
                 each.settle(failed & unknown, partial(each.fail, OutcomeUnknownError()))
@@ -221,7 +229,8 @@ class PendingSteps:
             self._forget()
 
     def _forget(self) -> None:
-        self._waiting = [each for each in self._waiting if len(each.rows)]
+        self._sent = [each for each in self._sent if len(each.rows)]
+        self._unsent = [each for each in self._unsent if len(each.rows)]
 
 
 @dataclass(slots=True)
@@ -241,9 +250,7 @@ class _Pending:
     steps: NDArray[np.int64]
     which: NDArray[np.intp] | None = None
 
-    def settle(
-        self, ended: NDArray[np.bool_], end: Callable[[Sequence[int] | None], None]
-    ) -> None:
+    def settle(self, ended: NDArray[np.bool_], end: Callable[[Sequence[int] | None], None]) -> None:
         """End some of the responses that are still to be sent."""
         n = np.count_nonzero(ended)
         if n and n == len(ended):
@@ -465,6 +472,7 @@ class HeldStates:
         releasing = [state for state in waiting if state.phase is Phase.RELEASING]
         self.slab.dirty[stepped.rows] = False
         self.slab.sent[stepped.rows] = stepped.steps
+        self.pending.note_sent()
         return stepped, releasing
 
     def put_back(self, stepped: HeldBatch, releasing: Iterable[HeldState]) -> None:

@@ -87,6 +87,7 @@ class FakeEngine:
         self.held.pending.add(held, batch, results)
 
     def acknowledge(self, key: Key, step: int) -> None:
+        self.held.pending.note_sent()
         self.held.acknowledge([self.states[key].row], [step])
 
     def responses_wait(self) -> bool:

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from deployments.stateful.protocol import Grant, Key, OutcomeUnknownError, StaleSessionError, Version
+from deployments.stateful.protocol import (
+    Grant,
+    Key,
+    OutcomeUnknownError,
+    StaleSessionError,
+    Version,
+)
 from deployments.stateful.replica.held_states import HeldBatch, HeldStates
 from deployments.stateful.replica.phases import Event, Phase
 from deployments.stateful.replica.queues import StepResults
@@ -85,6 +91,7 @@ def test_responses_are_sent_as_their_states_are_committed_each_once():
     held, batch = owned(3)
     responses = Responses()
     held.pending.add(batch, responses, step(held, batch))
+    held.outgoing(5000)
     held.acknowledge(batch.rows[[2]], [1])
     held.acknowledge(batch.rows[[2]], [1])
     held.acknowledge(batch.rows, [1, 1, 1])
@@ -102,8 +109,18 @@ def test_responses_of_lost_states_fail_by_whether_their_steps_were_sent():
     held.pending.add(second, responses, step(held, second))
     held.pending.fail([batch.states[0]])
     assert responses.ended == [([0], OutcomeUnknownError), ([0], StaleSessionError)]
+    held.outgoing(5000)
     held.acknowledge(batch.rows, [1, 1, 2])
     assert [which for which, _ in responses.ended[2:]] == [[1, 2], [1]]
+
+
+def test_a_response_to_a_step_that_is_in_flight_is_sent_by_its_commit():
+    held, batch = owned(1)
+    results, responses = step(held, batch), Responses()
+    held.outgoing(5000)
+    held.pending.add(batch, responses, results)
+    held.acknowledge(batch.rows, [1])
+    assert responses.ended == [(None, [1])]
 
 
 def test_all_responses_of_a_batch_fail_together():
