@@ -163,12 +163,12 @@ WRITTEN = [
     ),
     Mutant(
         "receipts do not move with the state",
-        f"{REPLICA}.held_states:HeldState.grant",
+        f"{REPLICA}.held_state:HeldState.grant",
         swap("ReceiptCache.of(grant.receipts)", "ReceiptCache()"),
     ),
     Mutant(
         "a claim leaves the receipts out",
-        f"{REPLICA}.held_states:HeldState.copy",
+        f"{REPLICA}.held_state:HeldState.copy",
         swap("self.receipts.all()", "()"),
     ),
     Mutant(

@@ -33,8 +33,8 @@ from deployments.stateful.ray.actor import ActorConfig, OpenStore, collect_garba
 from deployments.stateful.ray.cluster import has_ended
 from deployments.stateful.ray.commit_channel import CommitChannel, encode_commit
 from deployments.stateful.replica.engine import StatefulEngine
-from deployments.stateful.replica.held_states import PendingSteps
 from deployments.stateful.replica.leases import InitialState, StateLeases
+from deployments.stateful.replica.pending import PendingSteps
 from deployments.store import Store
 from deployments.trace_context import CURRENT
 from deployments.tracing.process import TracingOptions

@@ -27,7 +27,7 @@ from deployments.stateful.protocol import (
     TooManyStatesError,
 )
 from deployments.stateful.replica.engine import Model, StatefulEngine
-from deployments.stateful.replica.held_states import HeldBatch, HeldState
+from deployments.stateful.replica.held_state import HeldBatch, HeldState
 from deployments.stateful.replica.queues import (
     CommitDeadlines,
     OneResponse,

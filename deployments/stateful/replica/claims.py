@@ -13,14 +13,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from deployments.stateful.protocol import Claimed, ClaimPart, Key
-from deployments.stateful.replica.held_states import (
-    HeldCopy,
-    HeldState,
-    HeldStates,
-    LeaseCounts,
-    batch_of,
-    outline_of,
-)
+from deployments.stateful.replica.held_state import HeldCopy, HeldState
+from deployments.stateful.replica.held_states import HeldStates, LeaseCounts, batch_of, outline_of
 
 STATES_PER_PART = 1000
 NAMES_PER_PART = 5000

@@ -11,13 +11,8 @@ from numpy.typing import NDArray
 
 from deployments.stateful.protocol import Authority, Key
 from deployments.stateful.replica.claims import Claims
-from deployments.stateful.replica.held_states import (
-    HeldBatch,
-    HeldState,
-    HeldStates,
-    LeaseCounts,
-    commit_of,
-)
+from deployments.stateful.replica.held_state import HeldBatch, HeldState
+from deployments.stateful.replica.held_states import HeldStates, LeaseCounts, commit_of
 from deployments.stateful.replica.session import Session
 from deployments.trace_context import MAX_LINKED, Trace, traces_of
 from deployments.tracing import process as tracing

@@ -12,15 +12,10 @@ from typing import Any, Protocol
 from deployments.stateful.layout import shard_of
 from deployments.stateful.options import StateOptions
 from deployments.stateful.protocol import Key, Output, RunSummary, StateError, Version
-from deployments.stateful.replica.held_states import (
-    Answerable,
-    HeldBatch,
-    HeldCopy,
-    HeldState,
-    LeaseCounts,
-    batch_of,
-)
+from deployments.stateful.replica.held_state import HeldBatch, HeldCopy, HeldState
+from deployments.stateful.replica.held_states import LeaseCounts, batch_of
 from deployments.stateful.replica.leases import StateLeases
+from deployments.stateful.replica.pending import Answerable
 from deployments.stateful.replica.queues import StepResults
 from deployments.stateful.replica.rows import Keys
 from deployments.stateful.replica.slab import Array

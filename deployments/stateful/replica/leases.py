@@ -31,14 +31,9 @@ from deployments.stateful.protocol import (
 )
 from deployments.stateful.replica.claims import Claims
 from deployments.stateful.replica.commits import Commits
-from deployments.stateful.replica.held_states import (
-    HeldBatch,
-    HeldCopy,
-    HeldState,
-    HeldStates,
-    LeaseCounts,
-    PendingSteps,
-)
+from deployments.stateful.replica.held_state import HeldBatch, HeldCopy, HeldState
+from deployments.stateful.replica.held_states import HeldStates, LeaseCounts
+from deployments.stateful.replica.pending import PendingSteps
 from deployments.stateful.replica.session import CALL_TIMEOUT_S, RECONNECT_PAUSE_S, Session
 from deployments.stateful.replica.slab import Array
 from deployments.trace_context import Trace

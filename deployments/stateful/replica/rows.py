@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from deployments.stateful.protocol import Key, Output
-from deployments.stateful.replica.held_states import HeldBatch
+from deployments.stateful.replica.held_state import HeldBatch
 from deployments.stateful.replica.queues import Request, StepResult, StepResults
 from deployments.stateful.replica.receipts import StepReceipts
 from deployments.trace_context import CURRENT, Trace

@@ -28,7 +28,7 @@ _COUNTERS = np.dtype(
 
 class Slab:
     """Rows of states and of their counters. What a row means is in
-    :class:`~deployments.stateful.replica.held_states.HeldState`.
+    :class:`~deployments.stateful.replica.held_state.HeldState`.
 
     Attributes:
         states: (capacity, \\*shape).

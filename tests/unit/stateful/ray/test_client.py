@@ -27,7 +27,7 @@ from deployments.stateful.protocol import (
 from deployments.stateful.ray.channel import Address
 from deployments.stateful.ray.client import RayAuthority
 from deployments.stateful.ray.commit_channel import CommitServer
-from deployments.stateful.replica.held_states import HeldBatch
+from deployments.stateful.replica.held_state import HeldBatch
 from deployments.stateful.replica.leases import StateLeases
 from tests.unit.stateful.authorities import join, make_authority
 from tests.unit.stateful.models import MODEL

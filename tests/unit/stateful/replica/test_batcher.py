@@ -25,12 +25,9 @@ from deployments.stateful.protocol import (
 from deployments.stateful.replica import batcher as module
 from deployments.stateful.replica.batcher import Batcher, SteppedBatch
 from deployments.stateful.replica.engine import StatefulEngine
-from deployments.stateful.replica.held_states import (
-    Answerable,
-    HeldBatch,
-    HeldState,
-    HeldStates,
-)
+from deployments.stateful.replica.held_state import HeldBatch, HeldState
+from deployments.stateful.replica.held_states import HeldStates
+from deployments.stateful.replica.pending import Answerable
 from deployments.stateful.replica.phases import Phase
 from deployments.stateful.replica.queues import StepResult, StepResults
 from deployments.stateful.replica.rows import Keys, RowOutcomes, Rows

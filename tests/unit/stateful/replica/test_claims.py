@@ -15,11 +15,8 @@ from deployments.stateful.replica.claims import (
     Part,
     RecentlyReleased,
 )
-from deployments.stateful.replica.held_states import (
-    HeldCopy,
-    HeldStates,
-    LeaseCounts,
-)
+from deployments.stateful.replica.held_state import HeldCopy
+from deployments.stateful.replica.held_states import HeldStates, LeaseCounts
 from deployments.stateful.replica.phases import Phase
 from deployments.stateful.replica.queues import OneResponse, StepResult, StepResults
 

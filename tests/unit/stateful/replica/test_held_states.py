@@ -13,7 +13,8 @@ from deployments.stateful.protocol import (
     StaleSessionError,
     Version,
 )
-from deployments.stateful.replica.held_states import HeldBatch, HeldStates
+from deployments.stateful.replica.held_state import HeldBatch
+from deployments.stateful.replica.held_states import HeldStates
 from deployments.stateful.replica.phases import Event, Phase
 from deployments.stateful.replica.queues import StepResults
 from deployments.stateful.replica.slab import Slab

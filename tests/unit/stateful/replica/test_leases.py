@@ -22,7 +22,7 @@ from deployments.stateful.protocol import (
 )
 from deployments.stateful.replica import leases as module
 from deployments.stateful.replica.engine import StatefulEngine
-from deployments.stateful.replica.held_states import HeldBatch, HeldState
+from deployments.stateful.replica.held_state import HeldBatch, HeldState
 from deployments.stateful.replica.leases import StateLeases
 from deployments.stateful.replica.queues import OneResponse, StepResults
 from deployments.stateful.replica.rows import Keys

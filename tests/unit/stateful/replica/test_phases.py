@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from deployments.stateful.protocol import Grant, Key, Version
-from deployments.stateful.replica.held_states import HeldState, HeldStates
+from deployments.stateful.replica.held_state import HeldState
+from deployments.stateful.replica.held_states import HeldStates
 from deployments.stateful.replica.phases import TRANSITIONS, Event, Phase
 
 KEY = Key("run", "300839359")

@@ -16,8 +16,8 @@ from deployments.stateful.protocol import (
 )
 from deployments.stateful.replica.batcher import Batcher
 from deployments.stateful.replica.engine import StatefulEngine
-from deployments.stateful.replica.held_states import PendingSteps
 from deployments.stateful.replica.leases import StateLeases
+from deployments.stateful.replica.pending import PendingSteps
 from deployments.stateful.replica.phases import Phase
 from deployments.stateful.rolled_back import StoreRolledBackError
 from tests.unit.stateful.simulation.actors import TABLE
