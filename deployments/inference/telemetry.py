@@ -62,10 +62,11 @@ class StepCounts(BatcherCounts):
             labels: of the junctions, by agent index.
         """
         decisions = cast("Decisions", batch.outputs)
-        actions = zip(decisions.agents, decisions.actions, decisions.finite, strict=True)
-        for (agent, action, is_finite), n in Counter(actions).items():
+        predictions = self.predictions
+        rows = zip(decisions.agents, decisions.actions, decisions.finite, strict=True)
+        for agent, action, is_finite in rows:
             if is_finite:
-                self.predictions[labels[agent], action] += n
+                predictions[labels[agent], action] += 1
         for row, faults in decisions.faults.items():
             label = labels[decisions.agents[row]]
             self.failed_detectors.update((label, FAULTS[each - 1]) for each in faults if each)
