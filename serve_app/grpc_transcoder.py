@@ -2,7 +2,8 @@
 
 Each message becomes a request of ``/v2`` at the inference service, whose rules, limits and
 guarantees apply to it. The edge sends it to the replica that owns its run, which it could not do
-with the messages of a stream. So the replicas have one protocol, and no server that few clients use.
+with the messages of a stream. So the replicas have one protocol, and no server that few clients
+use.
 
 Sources: https://github.com/kserve/open-inference-protocol/blob/main/specification/protocol/open_inference_grpc.proto
 for the messages, whose code NVIDIA's client has, and
