@@ -58,8 +58,8 @@ class BaseClient(ABC, Generic[Mode, AnyExchange]):
             inference_token: for the inference service itself, if it requires one.
             connections: the most that are open; further calls wait for one, within their time.
             tls: for https; by default, certificates are checked against the usual authorities.
-            unix_socket: of the inference service on this machine, for all connections; the url, such
-                as ``http://localhost``, then only names the host in requests.
+            unix_socket: of the inference service on this machine, for all connections; the url,
+                such as ``http://localhost``, then only names the host in requests.
             exchange: sends the requests, instead of connections of the client.
 
         Raises:
