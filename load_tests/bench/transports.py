@@ -1,7 +1,7 @@
-"""Measures the ways to the Open Inference Protocol: HTTP, and gRPC with `greenwave grpc`.
+"""Measures the ways to the Open Inference Protocol: HTTP over TCP or a Unix socket, and gRPC.
 
-The clients are Triton's for asyncio, in this process. Each waits for an answer before it sends the
-next request, and its runs are the same in all rounds.
+The clients are Triton's and our own for asyncio, in this process. Each waits for an answer before
+it sends the next request, and its runs are the same in all rounds. gRPC passes `greenwave grpc`.
 
     make bench-transports ARGS="--rounds 3"
 """
@@ -13,8 +13,9 @@ import asyncio
 import statistics
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,6 +25,7 @@ import tritonclient.grpc.aio as triton_grpc
 import tritonclient.http as http_parts
 import tritonclient.http.aio as triton_http
 
+from greenwave.client import AsyncClient
 from load_tests.bench.harness import Benchmark, BenchmarkError, console, serve
 from load_tests.bench.report import SPEED, Section, load_tables
 from load_tests.bench.results import Results
@@ -32,63 +34,67 @@ from load_tests.harness.shipped import shipped_application
 from load_tests.harness.system import running_system
 from models.networks.shipped import SHIPPED
 
-HTTP, UNARY, STREAM = "HTTP", "gRPC", "gRPC, streams"
-PARTS = {"http": HTTP, "unary": UNARY, "stream": STREAM}
 LOADS = {"1 row, 1 client": (1, 1), "1 row, 16 clients": (1, 16), "512 rows, 4 clients": (512, 4)}
 """Rows in a request, and clients, by name."""
 START_S = 60.0
 
-Ask = Callable[[], Awaitable[None]]
+Answers = AsyncIterator[None]
 
 
 def _measure(options: argparse.Namespace, results: Results) -> None:
     application = shipped_application("inference", called="inference", prefix="/", replicas=1)
     command = [sys.executable, "-m", "greenwave", "grpc", "--port", "{port}", "--url"]
     with (
-        running_system(application, port_base=options.port_base, edge=options.edge) as system,
-        serve([*command, system.url], free_port()) as proxy,
+        running_system(application, port_base=options.port_base) as system,
+        serve([*command, system.url], free_port()) as transcoder,
     ):
-        addresses = {"http": urlsplit(system.url).netloc, "grpc": urlsplit(proxy.url).netloc}
-        asyncio.run(_take_turns(addresses, options, results))
+        unix_socket = system.instance.data_dir / "inference.sock"
+        asyncio.run(_take_turns(system.url, transcoder.url, unix_socket, options, results))
 
 
 async def _take_turns(
-    addresses: dict[str, str], options: argparse.Namespace, results: Results
+    http_url: str, grpc_url: str, unix_socket: Path, options: argparse.Namespace, results: Results
 ) -> None:
     async with AsyncExitStack() as stack:
-        http = await stack.enter_async_context(triton_http.InferenceServerClient(addresses["http"]))
-        grpc = await stack.enter_async_context(triton_grpc.InferenceServerClient(addresses["grpc"]))
+        enter = stack.enter_async_context
+        grpc = await enter(triton_grpc.InferenceServerClient(urlsplit(grpc_url).netloc))
         await _until_live(grpc)
+        clients = {
+            "http": await enter(triton_http.InferenceServerClient(urlsplit(http_url).netloc)),
+            "unary": grpc,
+            "stream": grpc,
+            "tcp": await enter(AsyncClient(http_url)),
+            "unix": await enter(AsyncClient(http_url, unix_socket=unix_socket)),
+        }
         for number in range(options.rounds + 1):  # the first one warms up
             console.print(f"round {number} of {options.rounds}")
             for load, (n_rows, n_clients) in LOADS.items():
                 for part in options.only:
-                    clients = [
-                        _client(part, http, grpc, n_rows, f"client-{each}")
-                        for each in range(n_clients)
-                    ]
-                    figures = await _drive(clients, n_rows, options.seconds)
+                    subject, ask = PARTS[part]
+                    names = [f"client-{each}" for each in range(n_clients)]
+                    asking = [ask(clients[part], n_rows, name) for name in names]
+                    figures = await _drive(asking, n_rows, options.seconds)
                     if number:
-                        results.add(PARTS[part], figures, load)
-                    console.print(f"  {PARTS[part]:<16} {load:<20} {figures['per_s']:8.0f}/s")
+                        results.add(subject, figures, load)
+                    console.print(f"  {subject:<32} {load:<20} {figures['per_s']:8.0f}/s")
 
 
-def _client(part: str, http: Any, grpc: Any, n_rows: int, name: str) -> AsyncIterator[None]:
-    """Return the answers to one client's requests, of which each is asked for in turn."""
-    inputs = _inputs(http_parts if part == "http" else grpc_parts, n_rows, name)
-    headers = {"x-simulation-run": name}
-    if part == "stream":
-        return _streamed(grpc, inputs, headers)
-    return _asked(http if part == "http" else grpc, inputs, headers)
-
-
-async def _asked(client: Any, inputs: list[Any], headers: dict[str, str]) -> AsyncIterator[None]:
+async def _infer_http(client: Any, n_rows: int, name: str) -> Answers:
+    inputs = _inputs(http_parts, n_rows, name)
     while True:
-        await client.infer("policy", inputs, headers=headers)
+        await client.infer("policy", inputs, headers={"x-simulation-run": name})
         yield
 
 
-async def _streamed(client: Any, inputs: list[Any], headers: dict[str, str]) -> AsyncIterator[None]:
+async def _infer_grpc(client: Any, n_rows: int, name: str) -> Answers:
+    inputs = _inputs(grpc_parts, n_rows, name)
+    while True:
+        await client.infer("policy", inputs, headers={"x-simulation-run": name})
+        yield
+
+
+async def _stream_grpc(client: Any, n_rows: int, name: str) -> Answers:
+    inputs = _inputs(grpc_parts, n_rows, name)
     answered = asyncio.Semaphore(1)
 
     async def requests() -> AsyncIterator[dict[str, Any]]:
@@ -96,21 +102,36 @@ async def _streamed(client: Any, inputs: list[Any], headers: dict[str, str]) -> 
             await answered.acquire()
             yield {"model_name": "policy", "inputs": inputs}
 
-    async for _, error in client.stream_infer(requests(), headers=headers):
+    async for _, error in client.stream_infer(requests(), headers={"x-simulation-run": name}):
         if error is not None:
             raise BenchmarkError(f"A message of a stream failed: {error}")
         yield
         answered.release()
 
 
-async def _drive(
-    clients: list[AsyncIterator[None]], n_rows: int, seconds: float
-) -> dict[str, float]:
+async def _infer(client: AsyncClient, n_rows: int, name: str) -> Answers:
+    observations, agents, runs = _columns(n_rows, name)
+    while True:
+        await client.inference.infer(observations, agents, runs=runs)
+        yield
+
+
+PARTS = {
+    "http": ("Triton, HTTP", _infer_http),
+    "unary": ("Triton, gRPC", _infer_grpc),
+    "stream": ("Triton, gRPC streams", _stream_grpc),
+    "tcp": ("greenwave.client", _infer),
+    "unix": ("greenwave.client, Unix socket", _infer),
+}
+"""A client and its transport, and a function of client, rows and name that makes its requests."""
+
+
+async def _drive(clients: Sequence[Answers], n_rows: int, seconds: float) -> dict[str, float]:
     """Return predictions per second, and the times of requests."""
     times: list[float] = []
     ends = time.perf_counter() + seconds
 
-    async def drive(client: AsyncIterator[None]) -> None:
+    async def drive(client: Answers) -> None:
         while (began := time.perf_counter()) < ends:
             await anext(client)
             times.append(time.perf_counter() - began)
@@ -124,16 +145,22 @@ async def _drive(
     return {"per_s": len(times) * n_rows / seconds, "p50_ms": p50, "p99_ms": p99}
 
 
+def _columns(n_rows: int, name: str) -> tuple[Any, Any, list[str]]:
+    """Return observations, agent indices and runs."""
+    observations = np.full((n_rows, SHIPPED.max_obs), 0.5, np.float32)
+    return observations, np.zeros(n_rows, np.int32), [f"{name}.{row}" for row in range(n_rows)]
+
+
 def _inputs(parts: Any, n_rows: int, name: str) -> list[Any]:
-    columns = {
-        "observation": np.full((n_rows, SHIPPED.max_obs), 0.5, np.float32),
-        "agent_index": np.zeros(n_rows, np.int32),
-        "run": np.array([f"{name}.{row}" for row in range(n_rows)], np.object_),
-    }
+    """Return the inputs of a request of Triton's client."""
+    observations, agents, runs = _columns(n_rows, name)
     inputs = []
-    for name, values in columns.items():
-        datatype = {"f": "FP32", "i": "INT32"}.get(values.dtype.kind, "BYTES")
-        inputs.append(parts.InferInput(name, list(values.shape), datatype))
+    for tensor, datatype, values in (
+        ("observation", "FP32", observations),
+        ("agent_index", "INT32", agents),
+        ("run", "BYTES", np.array(runs, np.object_)),
+    ):
+        inputs.append(parts.InferInput(tensor, list(values.shape), datatype))
         inputs[-1].set_data_from_numpy(values)
     return inputs
 
