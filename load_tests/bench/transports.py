@@ -45,7 +45,7 @@ def _measure(options: argparse.Namespace, results: Results) -> None:
     application = shipped_application("inference", called="inference", prefix="/", replicas=1)
     command = [sys.executable, "-m", "greenwave", "grpc", "--port", "{port}", "--url"]
     with (
-        running_system(application, port_base=options.port_base) as system,
+        running_system(application, port_base=options.port_base, edge=True) as system,
         serve([*command, system.url], free_port()) as transcoder,
     ):
         unix_socket = system.instance.data_dir / "inference.sock"
