@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
+from math import ceil, floor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +27,10 @@ from models.sumo.net import load_net
 from models.sumo.routing import Roads, make_routes
 
 DAY_S = 86_400
+SPARE_S = COUNTED_S / 20
 CANDIDATES = 20  # vehicles of each entry and exit whose routes are offered
+# Vehicles of a route and stretch that change after sampling: without a bound, few routes remain.
+MAX_CHANGE = 5
 GEH_OK = 5.0  # a modelled count that fits, DMRB volume 12, section 2.1
 
 Counts = Mapping[tuple[str, int], int]  # vehicles by edge and stretch of COUNTED_S
@@ -67,19 +72,18 @@ def estimate_saved(
         InvalidScenarioError: the log has no counts, or they fit no route.
         InvalidDemandError, InvalidNetworkError, InvalidPolicyFileError: a file cannot be used.
     """
-    span = max(findings.spans, key=lambda each: each.end_s - each.begin_s)
+    span = max(findings.spans, key=lambda each: len(stretches(each)))
     counts = edge_counts(findings, span, scenario)
-    begin_s = int(span.begin_s) % DAY_S
-    seconds = min(int(span.end_s - span.begin_s), DAY_S)
-    offset_s = int(span.begin_s) - begin_s
-    scenario = replace(scenario, begin_s=begin_s, end_s=begin_s + max(seconds, 1))
+    day_s = int(span.begin_s) // DAY_S * DAY_S  # SUMO's clock counts from its midnight, in UTC
+    times_s = [stretch * COUNTED_S - day_s for stretch in stretches(span)]
+    scenario = replace(scenario, begin_s=times_s[0], end_s=times_s[-1] + COUNTED_S)
     check_signals(scenario)
     routes = _candidates(scenario, folder)
     delays: dict[str, list[float]] = {"programs": [], "policy": []}
     vehicles = fits = 0
     for seed in range(1, seeds + 1):
         sampled = folder / f"{seed}.rou.xml"
-        fits = _sample(counts, offset_s, scenario, routes, sampled, seed)
+        fits = _sample(counts, day_s, routes, sampled, seed)
         driven = replace(scenario, demand=RouteFiles((sampled,)))
         controls: dict[str, Control] = {
             "programs": own_programs(driven),
@@ -101,8 +105,8 @@ def estimate_saved(
         sum(counts.values()),
         fits,
         len(counts),
-        span.begin_s,
-        span.end_s,
+        float(scenario.begin_s + day_s),
+        float(scenario.end_s + day_s),
     )
 
 
@@ -116,20 +120,28 @@ def edge_counts(findings: Findings, span: Span, scenario: Scenario) -> Counts:
     by_lane = findings.vehicles[span.segment.segment]
     broken = findings.failed_lanes()
     unknown = {net.lanes[lane].edge for lane in broken & net.lanes.keys()}
-    counts: Counter[tuple[str, int]] = Counter()
+    known = {
+        lane: net.lanes[lane].edge
+        for lane in {lane for lane, _ in by_lane} & net.lanes.keys()
+        if net.lanes[lane].edge not in unknown
+    }
+    counts = dict.fromkeys(product(sorted(set(known.values())), stretches(span)), 0)
     for (lane, stretch), vehicles in by_lane.items():
-        if lane in net.lanes and net.lanes[lane].edge not in unknown:
-            counts[net.lanes[lane].edge, stretch] += vehicles
-    stretches = range(int(span.begin_s // COUNTED_S), int(span.end_s // COUNTED_S) + 1)
-    for edge in {edge for edge, _ in counts}:
-        for stretch in stretches:
-            counts[edge, stretch] += 0  # nothing was counted, which is a count
+        if (known.get(lane, ""), stretch) in counts:
+            counts[known[lane], stretch] += vehicles
     if not counts:
         raise InvalidScenarioError(
             "The delay cannot be estimated: the log has no counts of working loops, which records"
-            " with lane and occupied give."
+            " with lane and occupied give, for a whole quarter of an hour."
         )
     return counts
+
+
+def stretches(span: Span) -> range:
+    """Return the stretches of COUNTED_S that a segment covers, but for a twentieth."""
+    return range(
+        ceil((span.begin_s - SPARE_S) / COUNTED_S), floor((span.end_s + SPARE_S) / COUNTED_S)
+    )
 
 
 def _candidates(scenario: Scenario, folder: Path) -> Path:
@@ -146,12 +158,10 @@ def _candidates(scenario: Scenario, folder: Path) -> Path:
     return path
 
 
-def _sample(
-    counts: Counts, offset_s: int, scenario: Scenario, routes: Path, output: Path, seed: int
-) -> int:
+def _sample(counts: Counts, day_s: int, routes: Path, output: Path, seed: int) -> int:
     """Let SUMO's routeSampler write routes that have the counts; return how many fit."""
     measured, mismatch = output.with_suffix(".counts.xml"), output.with_suffix(".mismatch.xml")
-    measured.write_text(_edge_data(counts, offset_s, scenario))
+    measured.write_text(_edge_data(counts, day_s))
     home = Path(sumo.SUMO_HOME)
     command = [
         sys.executable,
@@ -161,7 +171,8 @@ def _sample(
         f"--output-file={output}",
         f"--mismatch-output={mismatch}",
         f"--seed={seed}",
-        "--optimize=full",
+        "--weighted",  # by the routes' shares among the candidates
+        f"--optimize={MAX_CHANGE}",
         '--attributes=departLane="best" departSpeed="max"',
     ]
     environment = {**os.environ, "SUMO_HOME": str(home)}
@@ -174,17 +185,15 @@ def _sample(
     )
 
 
-def _edge_data(counts: Counts, offset_s: int, scenario: Scenario) -> str:
+def _edge_data(counts: Counts, day_s: int) -> str:
     by_stretch: defaultdict[int, dict[str, int]] = defaultdict(dict)
     for (edge, stretch), vehicles in counts.items():
         by_stretch[stretch][edge] = vehicles
     root = ET.Element("data")
     for stretch in sorted(by_stretch):
-        begin_s = stretch * COUNTED_S - offset_s
-        times = max(begin_s, scenario.begin_s), min(begin_s + COUNTED_S, scenario.end_s)
-        if times[0] >= times[1]:
-            continue
-        interval = ET.SubElement(root, "interval", begin=f"{times[0]}", end=f"{times[1]}")
+        begin_s = stretch * COUNTED_S - day_s
+        times = {"begin": f"{begin_s}", "end": f"{begin_s + COUNTED_S}"}
+        interval = ET.SubElement(root, "interval", times)
         for edge, vehicles in by_stretch[stretch].items():
             ET.SubElement(interval, "edge", id=edge, entered=f"{vehicles}")
     return ET.tostring(root, encoding="unicode")
