@@ -113,17 +113,21 @@ def estimate_saved(
 def edge_counts(findings: Findings, span: Span, scenario: Scenario) -> Counts:
     """Return the vehicles on each edge with loops, without those where a detector has failed.
 
+    A junction with a count has loops on all its lanes.
+
     Raises:
         InvalidScenarioError: nothing was counted.
     """
-    net = load_net(scenario.net, scenario.program)
+    lanes = load_net(scenario.net, scenario.program).lanes
     by_lane = findings.vehicles[span.segment.segment]
-    broken = findings.failed_lanes()
-    unknown = {net.lanes[lane].edge for lane in broken & net.lanes.keys()}
+    counted, broken = {lane for lane, _ in by_lane}, findings.failed_lanes()
+    unknown = {lanes[lane].edge for lane in broken & lanes.keys()}
     known = {
-        lane: net.lanes[lane].edge
-        for lane in {lane for lane, _ in by_lane} & net.lanes.keys()
-        if net.lanes[lane].edge not in unknown
+        lane.id: lanes[lane.id].edge
+        for junction in scenario.network.junctions
+        if any(lane.id in counted for lane in junction.lanes)
+        for lane in junction.lanes
+        if lane.id in lanes and lanes[lane.id].edge not in unknown
     }
     counts = dict.fromkeys(product(sorted(set(known.values())), stretches(span)), 0)
     for (lane, stretch), vehicles in by_lane.items():

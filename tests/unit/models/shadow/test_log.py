@@ -25,7 +25,7 @@ def entry(time_s: float, line: int = 1) -> Entry:
 class FullDisk(io.FileIO):
     """A file on a disk that has room for some bytes."""
 
-    room = 0
+    room = 400
 
     def write(self, content: object, /) -> int:
         part = bytes(cast(bytes, content))[: self.room]
@@ -35,25 +35,21 @@ class FullDisk(io.FileIO):
         return super().write(part)
 
 
-def full_disk(room: int) -> tuple[FullDisk, object]:
-    disk: list[FullDisk] = []
+def on_full_disk(path: Path) -> BinaryIO:
+    return cast(BinaryIO, FullDisk(path, "a+b"))
 
-    def open_(path: Path) -> BinaryIO:
-        disk.append(FullDisk(path, "a+b"))
-        disk[0].room = room
-        return cast(BinaryIO, disk[0])
 
-    return cast(FullDisk, disk), open_
+def fill(log: LogWriter) -> None:
+    log.append(HEADER)
+    for line in range(1, 100):
+        log.append(entry(5.0 * line, line))
 
 
 def test_a_full_disk_leaves_whole_lines_and_a_sentence(tmp_path):
     path = tmp_path / "log"
-    disk, open_ = full_disk(room=400)
-    log = LogWriter(path, PLENTY, open=open_)  # type: ignore[arg-type]
-    log.append(HEADER)
+    log = LogWriter(path, PLENTY, open=on_full_disk)
     with pytest.raises(ShadowLogError) as error:
-        for line in range(1, 100):
-            log.append(entry(5.0 * line, line))
+        fill(log)
     log.close()
     assert str(error.value) == (
         f"{path} cannot be written: No space left on device. It ends with a whole record;"
@@ -77,10 +73,8 @@ def test_a_device_without_room_is_a_sentence():
 
 def test_a_log_does_not_grow_beyond_its_largest_size(tmp_path):
     log = LogWriter(tmp_path / "log", 300)
-    log.append(HEADER)
     with pytest.raises(ShadowLogError, match="has its largest size, 300 bytes"):
-        for _ in range(3):
-            log.append(entry(0))
+        fill(log)
     log.close()
     assert os.path.getsize(tmp_path / "log") <= 300
 
@@ -184,5 +178,5 @@ def test_a_damaged_log_is_refused_with_the_line(content, reason, tmp_path):
 
 
 def test_a_missing_log_is_a_sentence(tmp_path):
-    with pytest.raises(ShadowLogError, match="no.log cannot be read: No such file"):
+    with pytest.raises(ShadowLogError, match=r"no\.log cannot be read: No such file"):
         list(read_log(tmp_path / "no.log", HARBOUR))
