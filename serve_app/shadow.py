@@ -117,7 +117,6 @@ class Recorder:
         self._run = self._open_run(name)
         self._lamps = {each.id: Lamps(each) for each in self._junctions}
         self._sizes.append(0)
-        self._counts["segments"] += 1
         self._log.append(
             Segment(
                 segment=self._segment,
@@ -128,6 +127,7 @@ class Recorder:
                 line=line - 1,
             )
         )
+        self._counts["segments"] += 1
 
     def _skip(self, line: int, malformed: Malformed) -> None:
         self._counts["malformed"] += 1
