@@ -49,11 +49,11 @@ class Recorder:
     """Records one source into a log.
 
     Args:
-        log: whose last segment says where the source was left.
+        log: whose last segment has the source and its last line.
         open_run: returns the run of a name.
         run: name of the runs, to which the number of the segment is added.
         source: names the records; empty for a stream, which cannot be read again.
-        say: prints a sentence.
+        notify: prints a sentence.
     """
 
     def __init__(
@@ -63,11 +63,11 @@ class Recorder:
         open_run: Callable[[str], Run],
         run: str,
         source: str,
-        say: Callable[[str], None],
+        notify: Callable[[str], None],
         gap_s: float,
     ) -> None:
         assert network.file is not None
-        self._network, self._log, self._open_run, self._say = network, log, open_run, say
+        self._network, self._log, self._open_run, self._notify = network, log, open_run, notify
         self._junctions = network.file.junctions
         self._name, self._source, self._gap_s = run, source, gap_s
         self._segment = log.tail.segment.segment if log.tail else 0
@@ -98,7 +98,7 @@ class Recorder:
                 continue
             jump = clock.jump(record.time)
             if jump and self._counts["segments"]:
-                self._say(f"Line {line}: {jump}. Segment {self._segment + 1} begins.")
+                self._notify(f"Line {line}: {jump}. Segment {self._segment + 1} begins.")
             if jump or not self._counts["segments"]:
                 self._begin(line, jump)
             self._log.append(self._entry(line, record))
@@ -132,9 +132,9 @@ class Recorder:
     def _skip(self, line: int, malformed: Malformed) -> None:
         self._counts["malformed"] += 1
         if self._counts["malformed"] <= MAX_SENTENCES:
-            self._say(f"Line {line} is skipped: {malformed.reason}.")
+            self._notify(f"Line {line} is skipped: {malformed.reason}.")
         if self._counts["malformed"] == MAX_SENTENCES:
-            self._say("Further lines that are skipped are only counted.")
+            self._notify("Further lines that are skipped are only counted.")
 
     def _entry(self, line: int, record: Record) -> Entry:
         self._lamps[record.junction].see(record)
@@ -161,7 +161,7 @@ class Recorder:
                     f"Line {line}: {reason}. Repeat the command to continue"
                 ) from error
             if not self._away:
-                self._say(f"Line {line}: {reason}. Records are logged without recommendations.")
+                self._notify(f"Line {line}: {reason}. Records are logged without recommendations.")
             self._away = True
             return None, "the gateway did not answer"
         self._away = False

@@ -26,7 +26,7 @@ DETECTOR_OFF, DETECTOR_ON = 81, 82
 CLOCK_UPDATED = 181
 SPLIT = 300
 
-RESOLUTION_S = 0.1  # of the logs; a clearance of 0 s could not be told from its end before it
+RESOLUTION_S = 0.1  # of the logs; a clearance of 0 s would end in the moment of its beginning
 MAX_PHASE, MAX_SPLIT = 16, 15
 ADVANCE = "Advance"  # detectors of arrivals, for atspm
 _NEMA = re.compile(r"(\d+(?:\+\d+)?)(?::|$)")

@@ -68,7 +68,7 @@ class Lamps:
     def shown(self, record: Record) -> Shown:
         """Return what the junction shows at a decision, its record seen.
 
-        The controller's own words come first.
+        The controller's own ``shown`` has precedence.
         """
         if record.shown is not None:
             return Shown(record.shown.phase, record.shown.green_s, record.shown.red_s)

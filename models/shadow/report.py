@@ -57,7 +57,7 @@ def _log(found: Findings) -> Iterator[str]:
     if found.is_blind:
         yield (
             "All detectors of all junctions have failed, at most decisions: the figures below do"
-            " not say how the policy does with working detectors."
+            " not show how the policy performs with working detectors."
         )
     total, answered = found.decisions.total(), found.decisions[POLICY]
     yield f"{total} decisions, {answered} with a recommendation."
@@ -140,7 +140,7 @@ def _detectors(found: Findings) -> Iterator[str]:
         if number:
             yield (
                 f"All detectors of {name} had failed at {number} of its"
-                f" {found.readings[name]} decisions: recommendations there rest on no reading."
+                f" {found.readings[name]} decisions: recommendations there use no reading."
             )
     if not found.faults:
         yield "No detector has failed."

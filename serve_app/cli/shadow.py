@@ -164,12 +164,12 @@ def _record(options: argparse.Namespace) -> None:
     ):
         source = str(options.records.resolve()) if options.records else ""
         open_run: Callable[[str], Run] = client.run
-        recorder = Recorder(network, log, open_run, name, source, _say, options.gap)
+        recorder = Recorder(network, log, open_run, name, source, _notify, options.gap)
         try:
             recorder.record(lines)
         finally:
             done = recorder.recorded
-            _say(
+            _notify(
                 f"{options.log}: {done.records} records in {done.segments} segments,"
                 f" {done.recommended} recommendations for {done.decisions} decisions;"
                 f" {done.malformed} lines were skipped."
@@ -178,7 +178,7 @@ def _record(options: argparse.Namespace) -> None:
         raise CommandError("No line was a record.")
 
 
-def _say(sentence: str) -> None:
+def _notify(sentence: str) -> None:
     console.print(sentence, markup=False)
 
 
@@ -238,7 +238,7 @@ def _report(options: argparse.Namespace) -> None:
     is_page = options.output.suffix == ".html"
     with atomic_write(options.output) as file:
         file.write((as_html(parts, title) if is_page else as_text(parts)).encode())
-    _say(f"{options.output} has the report.")
+    _notify(f"{options.output} has the report.")
 
 
 def _estimate(options: argparse.Namespace, network: Network, findings: Findings) -> Saved:
@@ -264,7 +264,9 @@ def _events(options: argparse.Namespace) -> None:
     with as_command_error(ShadowLogError, ValueError):
         events = events_of(read_log(options.log, network), network, options.max_green)
     files = write_events(events, network, options.output, zone)
-    _say(f"{len(events)} events are in {files[0]}; {files[1].name} and {files[2].name} explain it.")
+    _notify(
+        f"{len(events)} events are in {files[0]}; {files[1].name} and {files[2].name} explain it."
+    )
 
 
 def _simulate(command: argparse.ArgumentParser, options: argparse.Namespace) -> None:
@@ -285,7 +287,7 @@ def _simulate(command: argparse.ArgumentParser, options: argparse.Namespace) -> 
         file.writelines(
             each.model_dump_json(exclude_none=True).encode() + b"\n" for each in records
         )
-    _say(f"{options.output} has {len(records)} records.")
+    _notify(f"{options.output} has {len(records)} records.")
 
 
 def _scenario(options: argparse.Namespace) -> Scenario:

@@ -55,7 +55,7 @@ N_CYCLES = 15  # a quarter of an hour
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("atspm")
+    folder: Path = tmp_path_factory.mktemp("atspm")
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=120)
     install = [str(folder / "bin" / "pip"), "--disable-pip-version-check", "install", "--quiet"]
     done = subprocess.run(

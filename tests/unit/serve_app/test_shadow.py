@@ -1,4 +1,4 @@
-"""The recorder asks in runs that no controller uses, and logs what it is told or why it is not."""
+"""The recorder asks in runs that no controller uses, and logs recommendations beside records."""
 
 from __future__ import annotations
 
@@ -49,20 +49,20 @@ class Street:
     """A log in a folder, and recordings into it.
 
     Attributes:
-        said: sentences of the recorder.
+        printed: sentences of the recorder.
     """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "shadow.jsonl"
         self.gateway = FakeGateway()
-        self.said: list[str] = []
+        self.printed: list[str] = []
 
     def record(
         self, records: Iterable[Record | Malformed], source: str = "", max_bytes: int = PLENTY
     ) -> Recorded:
         log = LogWriter(self.path, max_bytes)
         recorder = Recorder(
-            HARBOUR, log, self.gateway.run, "shadow", source, self.said.append, gap_s=60
+            HARBOUR, log, self.gateway.run, "shadow", source, self.printed.append, gap_s=60
         )
         try:
             recorder.record(enumerate(records, 1))
@@ -115,7 +115,7 @@ def test_a_fallback_is_no_recommendation(street):
 )
 def test_a_jump_of_the_clock_is_named_and_begins_a_segment_with_a_new_run(street, second_s, jump):
     street.record([*minute(), *minute(second_s)])
-    (sentence,) = street.said
+    (sentence,) = street.printed
     assert sentence.startswith(f"Line 13: the time jumps {jump}, to 2001-09-09 ")
     assert sentence.endswith(". Segment 2 begins.")
     assert [(each.segment, each.run, each.line) for each in street.segments] == [
@@ -127,14 +127,14 @@ def test_a_jump_of_the_clock_is_named_and_begins_a_segment_with_a_new_run(street
 
 def test_malformed_lines_are_named_and_skipped(street):
     recorded = street.record([decision(0, 0), Malformed("it is wrong"), decision(5, 0)])
-    assert street.said == ["Line 2 is skipped: it is wrong."]
+    assert street.printed == ["Line 2 is skipped: it is wrong."]
     assert (recorded.records, recorded.malformed) == (2, 1)
     assert [each.line for each in street.entries] == [1, 3]
 
 
 def test_many_malformed_lines_are_few_sentences(street):
     assert street.record([Malformed("no")] * 500).malformed == 500
-    assert len(street.said) == MAX_SENTENCES + 1
+    assert len(street.printed) == MAX_SENTENCES + 1
 
 
 def test_a_source_that_is_read_again_continues_after_its_last_line(street):
@@ -161,10 +161,10 @@ def test_a_file_stops_where_the_gateway_does_not_answer_and_loses_nothing(street
     assert [each.recommended for each in street.entries] == [1] * 12
 
 
-def test_a_stream_goes_on_without_the_gateway_and_is_told_once(street):
+def test_a_stream_continues_without_the_gateway_after_one_sentence(street):
     street.gateway.error = UnavailableError("No connection: refused")
     assert street.record(minute()).recommended == 0
-    assert len(street.said) == 1
+    assert len(street.printed) == 1
     assert street.entries[5].answer == "the gateway did not answer"
 
 

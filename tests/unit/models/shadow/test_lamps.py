@@ -48,7 +48,7 @@ def test_without_states_the_decisions_give_the_times():
     assert shown(records) == (1, 5, [5, 0])
 
 
-def test_the_words_of_the_controller_come_first():
+def test_what_the_controller_reports_has_precedence():
     given = Given(phase=1, greenSeconds=3, redSeconds=(4, 0))
     record = decision(5, 1).model_copy(update={"shown": given})
     assert shown([lamps(0, QUAY), record]) == (1, 3, (4, 0))

@@ -26,7 +26,7 @@ NETWORK = ("--network", str(HARBOUR_FILE))
 
 
 class Gateway(BaseHTTPRequestHandler):
-    """Recommends phase 1 to whoever has the token."""
+    """Recommends phase 1 to clients with the token."""
 
     protocol_version = "HTTP/1.1"
     asked: ClassVar[list[tuple[str, str]]] = []  # path and run
