@@ -142,10 +142,9 @@ def edge_counts(findings: Findings, span: Span, scenario: Scenario) -> Counts:
 
 
 def stretches(span: Span) -> range:
-    """Return the stretches of COUNTED_S that a segment covers, but for a twentieth."""
-    return range(
-        ceil((span.begin_s - SPARE_S) / COUNTED_S), floor((span.end_s + SPARE_S) / COUNTED_S)
-    )
+    """Return the stretches of COUNTED_S that a segment's first day covers, but for a twentieth."""
+    first = ceil((span.begin_s - SPARE_S) / COUNTED_S)
+    return range(first, floor((span.end_s + SPARE_S) / COUNTED_S))[: DAY_S // COUNTED_S]
 
 
 def _candidates(scenario: Scenario, folder: Path) -> Path:

@@ -14,7 +14,7 @@ from models.networks.network import network_of
 from models.policy.untrained import save_untrained
 from models.shadow.estimate import edge_counts, estimate_saved, stretches
 from models.shadow.events import events_of
-from models.shadow.findings import Findings, examine
+from models.shadow.findings import Findings, Span, examine
 from models.shadow.lamps import Stages, phase_of
 from models.shadow.log import Entry, Segment
 from models.shadow.records import Record
@@ -102,6 +102,13 @@ def test_without_counts_there_is_no_estimate(town, records, tmp_path):
         estimate_saved(found(decided, town), town.scenario, tmp_path / "a.th", 1, tmp_path)
     short = [each for each in records if each.time < 600]
     assert not stretches(found(short, town).spans[0])
+
+
+def test_at_most_a_day_is_simulated():
+    header = Segment(segment=1, reason="start", network="")
+    assert list(stretches(Span(header, 100.0, 3600.0))) == [1, 2, 3]
+    assert list(stretches(Span(header, 40.0, 3590.0))) == [0, 1, 2, 3]
+    assert len(stretches(Span(header, 0.0, 10 * 86_400.0))) == 96
 
 
 def test_the_commands_make_records_and_report_an_estimate(town, tmp_path, capsys):
