@@ -6,7 +6,9 @@ import argparse
 from pathlib import Path
 
 from models.networks.file import read_network_file
+from models.networks.form import NetworkFile
 from models.simulation.scenario import (
+    Demand,
     InvalidScenarioError,
     RouteFiles,
     Scenario,
@@ -29,6 +31,11 @@ def add_scenario(parser: argparse.ArgumentParser, required: bool = True) -> None
     for name in ("begin", "end"):
         help = "H:MM, or second of SUMO's clock (default: --sumocfg's)"
         parser.add_argument(f"--{name}", type=clock_time, metavar="TIME", help=help)
+    add_rules(parser)
+
+
+def add_rules(parser: argparse.ArgumentParser) -> None:
+    """Add the options of :func:`scenario_with`: what is observed, and the times of the signals."""
     parser.add_argument(
         "--counts",
         choices=("standing", "all"),
@@ -96,6 +103,24 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
         if options.net is None or not options.routes or end_s is None:
             raise InvalidScenarioError("Say --sumocfg, or --net, --routes and --end.")
         net, routes, additional = options.net, tuple(options.routes), ()
+    demand = RouteFiles(routes)
+    return scenario_with(options, network, net, demand, begin_s or 0, end_s, additional)
+
+
+def scenario_with(
+    options: argparse.Namespace,
+    network: NetworkFile,
+    net: Path,
+    demand: Demand,
+    begin_s: int,
+    end_s: int,
+    additional: tuple[Path, ...] = (),
+) -> Scenario:
+    """Return a scenario under the rules of :func:`add_rules`.
+
+    Raises:
+        InvalidNetworkError, InvalidScenarioError: the net cannot be used, or lacks the program.
+    """
     program = options.program or network.program
     programs = load_net(net, program).programs
     known = dict.fromkeys(each.id for each_of in programs.values() for each in each_of)
@@ -109,8 +134,8 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
     return Scenario(
         network,
         net,
-        RouteFiles(routes),
-        begin_s or 0,
+        demand,
+        begin_s,
         end_s,
         options.decision,
         yellow_s,
@@ -118,7 +143,7 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
         min_green_s,
         options.counts,
         additional,
-        options.sumocfg,
+        getattr(options, "sumocfg", None),
         program=program,
         bus_weight=options.bus_weight,
     )

@@ -143,6 +143,11 @@ COMMANDS = {
         "show a policy or another controller on a city in sumo-gui",
         "--network town.json --sumocfg town.sumocfg --controller greedy",
     ),
+    "shadow": Command(
+        "shadow",
+        "log recommendations beside an existing controller, report on them, and export events",
+        "record shadow.jsonl --records records.jsonl",
+    ),
 }
 EXIT_CODES = (
     "Exit codes: 0 done; 1 refused or failed, with the reason on stderr; 2 usage; 130 Ctrl-C."
