@@ -16,6 +16,7 @@ from models.policy.file import read_weights
 from models.policy.step import PolicyStep
 from models.signals.clock_plan import SAFE_PLAN, SHIPPED_PLAN, read_plan
 from models.simulation.controllers import (
+    GUARDED,
     Control,
     Controller,
     FixedPhase,
@@ -43,7 +44,6 @@ TEST_SEEDS = range(1, 21)  # no training and no validation has them
 
 EVENING_RUSH_S = 17 * HOUR_S
 POLICY = "policy"
-GUARDED = " behind the safety layer"
 GUARDED_POLICY, GUARDED_PLAN = f"{POLICY}{GUARDED}", f"plan{GUARDED}"
 DIAGNOSED_POLICY = f"{POLICY} with diagnosis"
 OBSERVING = ("max pressure", POLICY)  # controllers that depend on the junctions' detectors

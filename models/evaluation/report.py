@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from models.evaluation.cases import (
     COMPARED,
     FALLBACKS,
-    GUARDED,
     GUARDED_POLICY,
     OUTAGE_RUNS,
     OUTAGES,
@@ -22,6 +21,7 @@ from models.evaluation.cases import (
     STRESS,
 )
 from models.evaluation.statistics import Estimate, estimate
+from models.simulation.controllers import GUARDED
 
 mpl.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
 

@@ -28,6 +28,12 @@ class _Form(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+def road_of(lane: str) -> str:
+    """Return the road of a lane that is named ROAD_NUMBER, as in SUMO, or else the lane."""
+    road, _, number = lane.rpartition("_")
+    return road if number.isdecimal() else lane
+
+
 class DetectorLimits(_Form):
     """When a detector counts as failed, in the manner of NTCIP 1202; 0 turns a diagnosis off.
 

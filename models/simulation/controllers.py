@@ -286,6 +286,8 @@ def policy_control(scenario: Scenario, weights: Path) -> MakeController:
     return lambda environment: PolicyController(step, network)
 
 
+GUARDED = " behind the safety layer"  # of a controller's name
+
 CONTROLS: dict[str, Callable[[Scenario], Control]] = {
     "fixed time": own_programs,
     "Webster": webster,

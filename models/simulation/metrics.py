@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from models.simulation.details import Details
+
 
 class Walks(NamedTuple):
     """Pedestrians, and their delay: seconds lost against walking freely, or waited by the end."""
@@ -61,6 +63,7 @@ class Metrics:
         demanded, arrived: numbers of vehicles.
         walks: of pedestrians.
         classes: by SUMO's class of vehicles, their number and mean time loss.
+        details: of a scenario that asks for them.
     """
 
     waiting_s: float
@@ -72,6 +75,7 @@ class Metrics:
     walks: Walks = NO_WALKS
     incidents: Incidents = NO_INCIDENTS
     classes: Mapping[str, tuple[int, float]] = field(default_factory=dict)
+    details: Details | None = None
 
     def delay_s(self, pedestrian_weight: float, bus_weight: float = 1.0) -> float:
         """Return the mean delay, in which a pedestrian or a bus counts as so many vehicles."""

@@ -68,6 +68,7 @@ class SumoNet:
 
     Attributes:
         edges: the nodes where each edge begins and ends; without edges inside junctions.
+        streets: by edge, the name of its street, where the net has it.
         onwards: by inner lane, the inner lane that follows.
         places: of junctions.
         crossings: edges that people walk over.
@@ -78,6 +79,7 @@ class SumoNet:
 
     lanes: dict[str, SumoLane] = field(default_factory=dict)
     edges: dict[str, tuple[str, str]] = field(default_factory=dict)
+    streets: dict[str, str] = field(default_factory=dict)
     links: dict[str, list[SumoLink]] = field(default_factory=lambda: defaultdict(list))
     programs: dict[str, list[Program]] = field(default_factory=lambda: defaultdict(list))
     onwards: dict[str, str] = field(default_factory=dict)
@@ -214,6 +216,8 @@ def _read_edge(net: SumoNet, edge: ET.Element) -> None:
         net.crossings.add(name)
     if edge.get("function") is None:
         net.edges[name] = edge.get("from", ""), edge.get("to", "")
+        if street := edge.get("name"):
+            net.streets[name] = street
     for lane in edge.iterfind("lane"):
         known = SumoLane(
             lane.attrib["id"],

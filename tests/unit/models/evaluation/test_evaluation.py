@@ -16,7 +16,6 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 from models.evaluation import __main__ as evaluate
 from models.evaluation.cases import (
     DIAGNOSED_POLICY,
-    GUARDED,
     GUARDED_POLICY,
     LEVELS,
     OBSERVING,
@@ -31,6 +30,7 @@ from models.evaluation.run_job import SAME, run_job
 from models.evaluation.statistics import estimate
 from models.networks.shipped import SHIPPED
 from models.policy.form import SHIPPED_POLICY, InvalidPolicyFileError
+from models.simulation.controllers import GUARDED
 from models.simulation.programs import Programs
 
 
