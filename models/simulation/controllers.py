@@ -159,10 +159,17 @@ NO_CALLS: Mapping[str, float] = MappingProxyType({})
 
 
 class LongestQueue:
-    """Gives green to the phase with the longest queue."""
+    """Gives green to the phase with the longest queue.
 
-    def __init__(self, network: NetworkFile, rule: QueueRule = GREEDY) -> None:
-        self._junctions = {each.id: _Ways(each, rule) for each in network.junctions}
+    Args:
+        cyclic: keep the phases' cyclic order. A phase ends when the longest queue is another's, and
+            the longest of the phases that may follow gets green.
+    """
+
+    def __init__(
+        self, network: NetworkFile, rule: QueueRule = GREEDY, cyclic: bool = False
+    ) -> None:
+        self._junctions = {each.id: _Ways(each, rule, cyclic) for each in network.junctions}
 
     def decide(
         self, phases: Mapping[str, int], count: Count, calls: Mapping[str, float] = NO_CALLS
@@ -180,12 +187,12 @@ class LongestQueue:
 class _Ways:
     """A junction's ways: from which lane, to which, and how much of it each phase serves."""
 
-    def __init__(self, junction: JunctionEntry, rule: QueueRule) -> None:
+    def __init__(self, junction: JunctionEntry, rule: QueueRule, cyclic: bool = False) -> None:
         green = {"G": 1.0, "g": rule.yielding}
         lanes = {lane.id: lane for lane in junction.lanes}
         ways = [(i, link) for i, link in junction.placed_links if link.lane in lanes]
         self._crossings, self._walks = junction.crossings, walks_served(junction)
-        self._hysteresis = rule.hysteresis
+        self._hysteresis, self._cyclic = rule.hysteresis, cyclic
         self.incoming = [lanes[link.lane] for _, link in ways]
         self._to = [link.to for _, link in ways] if rule.pressure else []
         self.served: NDArray[np.float64] = np.array(
@@ -206,7 +213,12 @@ class _Ways:
         if calls:
             queues = queues + self._walks @ [calls.get(each, 0.0) for each in self._crossings]
         best = int(queues.argmax())
-        return best if queues[best] > queues[present] + self._hysteresis else present
+        if queues[best] <= queues[present] + self._hysteresis:
+            return present
+        if self._cyclic and best < present:
+            queues[1 : present + 1] = -np.inf  # none of these may follow
+            best = int(queues.argmax())
+        return best
 
 
 def _weights(ways: Sequence[tuple[str, float]], shared: bool) -> list[float]:
@@ -248,7 +260,8 @@ class QueueController:
     """Decides by the queues that the detectors of a run report."""
 
     def __init__(self, rule: QueueRule, environment: Environment) -> None:
-        self._rule = LongestQueue(environment.scenario.network, rule)
+        scenario = environment.scenario
+        self._rule = LongestQueue(scenario.network, rule, scenario.cyclic)
         self._environment = environment
         self._counts = rule.counts
 

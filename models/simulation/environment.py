@@ -210,9 +210,9 @@ class Environment:
         if scenario.guarded:
             layers, monitors = layers_of(scenario), make_monitors(network_of(scenario.network))
             return {name: GuardedSignal(layers[name], monitors[name]) for name in self._junctions}
-        times = scenario.yellow_s, scenario.all_red_s, scenario.min_green_s
+        rules = scenario.yellow_s, scenario.all_red_s, scenario.min_green_s, scenario.cyclic
         return {
-            name: TimedSignal([phase.state or "" for phase in junction.phases], *times)
+            name: TimedSignal([phase.state or "" for phase in junction.phases], *rules)
             for name, junction in self._junctions.items()
         }
 
@@ -261,7 +261,8 @@ def layers_of(scenario: Scenario) -> dict[str, SafetyLayer]:
         ValueError: the network file has no intergreen times, or they are too long to serve every
             phase within the maximum red.
     """
-    return read_layers(Limits(asked_every_s=scenario.decision_s), network_of(scenario.network))
+    limits = Limits(asked_every_s=scenario.decision_s, cyclic=scenario.cyclic)
+    return read_layers(limits, network_of(scenario.network))
 
 
 def sumo_command(

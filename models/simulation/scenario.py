@@ -77,6 +77,7 @@ class Scenario:
             replace its own; everything else holds, such as step-length and scale.
         elements: further elements of a SUMO additional file, in XML.
         guarded: whether signals are behind the safety layer, which then decides their times.
+        cyclic: whether phases keep their cyclic order, see :mod:`models.signals.phase_order`.
         bus_weight: vehicles that a bus counts as in observations, queues and rewards.
         program: id of the net's programs that count, where a signal has it; None for its last one.
         detector_reads: the share of its capacity that one detector of each junction reads all the
@@ -97,6 +98,7 @@ class Scenario:
     config: Path | None = None
     elements: tuple[str, ...] = ()
     guarded: bool = False
+    cyclic: bool = False
     program: str | None = None
     bus_weight: float = 1.0
     detector_reads: float | None = None
