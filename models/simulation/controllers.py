@@ -141,6 +141,8 @@ class QueueRule(NamedTuple):
         yielding: weight of a way that has to give way: about half as many vehicles get through. At
             1, a phase of left turns alone never gets green where another lets them give way.
         hysteresis: vehicles by which another phase must lead.
+        cyclic: keep the phases' cyclic order. A phase ends when the longest queue is another's, and
+            of the phases that may follow the one with the longest queue gets green.
     """
 
     counts: Counts | None
@@ -148,6 +150,7 @@ class QueueRule(NamedTuple):
     shared: bool = True
     yielding: float = 0.5
     hysteresis: float = 1e-9
+    cyclic: bool = False
 
 
 GREEDY = QueueRule("all")
@@ -159,17 +162,10 @@ NO_CALLS: Mapping[str, float] = MappingProxyType({})
 
 
 class LongestQueue:
-    """Gives green to the phase with the longest queue.
+    """Gives green to the phase with the longest queue."""
 
-    Args:
-        cyclic: keep the phases' cyclic order. A phase ends when the longest queue is another's, and
-            the longest of the phases that may follow gets green.
-    """
-
-    def __init__(
-        self, network: NetworkFile, rule: QueueRule = GREEDY, cyclic: bool = False
-    ) -> None:
-        self._junctions = {each.id: _Ways(each, rule, cyclic) for each in network.junctions}
+    def __init__(self, network: NetworkFile, rule: QueueRule = GREEDY) -> None:
+        self._junctions = {each.id: _Ways(each, rule) for each in network.junctions}
 
     def decide(
         self, phases: Mapping[str, int], count: Count, calls: Mapping[str, float] = NO_CALLS
@@ -187,12 +183,12 @@ class LongestQueue:
 class _Ways:
     """A junction's ways: from which lane, to which, and how much of it each phase serves."""
 
-    def __init__(self, junction: JunctionEntry, rule: QueueRule, cyclic: bool = False) -> None:
+    def __init__(self, junction: JunctionEntry, rule: QueueRule) -> None:
         green = {"G": 1.0, "g": rule.yielding}
         lanes = {lane.id: lane for lane in junction.lanes}
         ways = [(i, link) for i, link in junction.placed_links if link.lane in lanes]
         self._crossings, self._walks = junction.crossings, walks_served(junction)
-        self._hysteresis, self._cyclic = rule.hysteresis, cyclic
+        self._hysteresis, self._cyclic = rule.hysteresis, rule.cyclic
         self.incoming = [lanes[link.lane] for _, link in ways]
         self._to = [link.to for _, link in ways] if rule.pressure else []
         self.served: NDArray[np.float64] = np.array(
@@ -261,7 +257,8 @@ class QueueController:
 
     def __init__(self, rule: QueueRule, environment: Environment) -> None:
         scenario = environment.scenario
-        self._rule = LongestQueue(scenario.network, rule, scenario.cyclic)
+        rule = rule._replace(cyclic=rule.cyclic or scenario.cyclic)
+        self._rule = LongestQueue(scenario.network, rule)
         self._environment = environment
         self._counts = rule.counts
 

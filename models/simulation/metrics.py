@@ -46,6 +46,25 @@ class Incidents(NamedTuple):
 NO_INCIDENTS = Incidents(0, 0, 0)
 
 
+class Departed(NamedTuple):
+    """Vehicles that found room to enter, and their mean seconds from then on, as RESCO counts."""
+
+    number: int
+    waiting_s: float
+    travel_s: float
+
+    @classmethod
+    def of(cls, times_s: Sequence[Sequence[float]]) -> Departed:
+        """Return the means of (waiting, travel) of each vehicle."""
+        if not times_s:
+            return NO_DEPARTURES
+        waiting_s, travel_s = np.mean(times_s, axis=0).tolist()
+        return cls(len(times_s), waiting_s, travel_s)
+
+
+NO_DEPARTURES = Departed(0, 0.0, 0.0)
+
+
 @dataclass(frozen=True)
 class Metrics:
     """Results of one simulation; times are means in seconds per vehicle of the demand.
@@ -61,6 +80,7 @@ class Metrics:
         demanded, arrived: numbers of vehicles.
         walks: of pedestrians.
         classes: by SUMO's class of vehicles, their number and mean time loss.
+        departed: without the waits to enter.
     """
 
     waiting_s: float
@@ -72,6 +92,7 @@ class Metrics:
     walks: Walks = NO_WALKS
     incidents: Incidents = NO_INCIDENTS
     classes: Mapping[str, tuple[int, float]] = field(default_factory=dict)
+    departed: Departed = NO_DEPARTURES
 
     def delay_s(self, pedestrian_weight: float, bus_weight: float = 1.0) -> float:
         """Return the mean delay, in which a pedestrian or a bus counts as so many vehicles."""
@@ -96,7 +117,7 @@ def read_trip_metrics(
         statistics: SUMO's statistic file.
         classes: by type of vehicle.
     """
-    rows, walks = [], []
+    rows, walks, departed = [], [], []
     losses: defaultdict[str, list[float]] = defaultdict(list)
     for _, trip in ET.iterparse(path):
         if trip.tag == "personinfo":
@@ -112,6 +133,8 @@ def read_trip_metrics(
         driven = [float(trip.attrib[key]) for key in ("waitingTime", "duration", "timeLoss")]
         arrived = float(trip.attrib["arrival"]) >= 0
         rows.append([*(seconds + delay for seconds in driven), arrived])
+        if float(trip.attrib["depart"]) >= 0:
+            departed.append(driven[:2])
         kind = trip.get("vType", "")
         losses[classes.get(kind, kind)].append(rows[-1][2])
         trip.clear()
@@ -129,6 +152,7 @@ def read_trip_metrics(
         classes={
             each: (len(losses[each]), float(np.mean(losses[each]))) for each in sorted(losses)
         },
+        departed=Departed.of(departed),
     )
 
 

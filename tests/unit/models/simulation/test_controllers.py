@@ -95,7 +95,7 @@ def test_in_cyclic_order_the_longest_queue_that_may_follow_is_served():
         "links": [{"lane": each["id"], "to": "far"} for each in lanes],
     }
     network = NetworkFile.model_validate({"name": "four", "junctions": [junction]})
-    controller = LongestQueue(network, cyclic=True)
+    controller = LongestQueue(network, GREEDY._replace(cyclic=True))
 
     def follows(present: int, *queues: int) -> int:
         counted = dict(zip("abcd", queues, strict=True))

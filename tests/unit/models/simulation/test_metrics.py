@@ -28,6 +28,7 @@ def test_depart_delay_and_unfinished_trips_count(tmp_path: Path) -> None:
     assert metrics.time_loss_s == pytest.approx((32 + 15 + 90) / 3)
     assert (metrics.demanded, metrics.arrived) == (3, 1)
     assert metrics.queues == {"300839359": 1.5}
+    assert metrics.departed == (2, (20 + 10) / 2, (100 + 60) / 2)
 
 
 def test_each_class_of_vehicles_has_its_number_and_mean_loss(tmp_path: Path) -> None:
@@ -52,3 +53,4 @@ def test_no_trips_give_zeros(tmp_path: Path) -> None:
     path.write_text("<tripinfos></tripinfos>")
     metrics = read_trip_metrics(path, {})
     assert (metrics.waiting_s, metrics.demanded, metrics.arrived) == (0, 0, 0)
+    assert metrics.departed == (0, 0, 0)
