@@ -134,7 +134,9 @@ def write_order_report(runs: Sequence[Run], folder: Path = REPORTS) -> None:
         f" {n_seeds} seeds, s per vehicle"
     )
     table = _table(title, cells, ORDERED, list(LEVELS))
-    Path(folder, "phase_order.md").write_text("\n".join([*table[1:], ""]), encoding="utf-8")
+    Path(folder, "phase_order.md").write_text(
+        "\n".join([*table[1:], ""]).removeprefix("#"), encoding="utf-8"
+    )
 
 
 def _outages(runs: Sequence[Run]) -> list[str]:

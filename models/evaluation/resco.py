@@ -39,7 +39,10 @@ RULES, OTHER_RULES = (10, 3), {"arterial4x4": (5, 2)}
 RESCO_CONTROLS: Mapping[str, Callable[[Scenario], Control]] = CONTROLS | {
     "cyclic max pressure": lambda scenario: partial(
         QueueController, MAX_PRESSURE._replace(cyclic=True)
-    )
+    ),
+    "pressure within 100 m": lambda scenario: partial(
+        QueueController, MAX_PRESSURE._replace(counts="all", range_m=100.0, hysteresis=0.5)
+    ),
 }
 TRAINED = "trained"  # the controller that is a policy's file for each map
 SAME = {"sumo": SUMO}

@@ -13,7 +13,7 @@ import libsumo
 
 from models.evaluation.comparison import CityRun
 from models.networks.form import NetworkFile
-from models.simulation.environment import Observations
+from models.simulation.environment import Observations, vehicles_within
 from models.simulation.metrics import Metrics
 
 SUMO = version("eclipse-sumo")
@@ -25,8 +25,8 @@ class Result(NamedTuple):
 
     Attributes:
         policy: the digest of its weights, where a policy's file decided.
-        resco_trip_s, resco_waiting_s: of the vehicles that departed, without the wait to depart
-            (``utils/readXML.py``); None where a run did not record them.
+        resco_trip_s, resco_waiting_s, resco_delay_s: see :class:`.metrics.Departed`; None where a
+            run did not record them.
         resco_queue: see :class:`RescoQueue`.
     """
 
@@ -43,6 +43,7 @@ class Result(NamedTuple):
     resco_trip_s: float | None = None
     resco_waiting_s: float | None = None
     resco_queue: float | None = None
+    resco_delay_s: float | None = None
 
     @classmethod
     def of(
@@ -69,6 +70,7 @@ class Result(NamedTuple):
             round(metrics.departed.travel_s, 3),
             round(metrics.departed.waiting_s, 3),
             None if queue is None else round(queue.mean, 3),
+            round(metrics.departed.delay_s, 3),
         )
 
 
@@ -86,7 +88,7 @@ class RescoQueue:
 
     def __call__(self, observations: Observations, actions: Mapping[str, int]) -> None:
         for lanes, queued in zip(self._lanes, self._queued, strict=True):
-            seen = {vehicle for lane in lanes for vehicle in _seen(lane)}
+            seen = {vehicle for lane in lanes for vehicle in vehicles_within(lane, SEEN_M)}
             queued &= seen
             queued |= {each for each in seen if libsumo.vehicle.getWaitingTime(each) > 0}
             self._total += len(queued)
@@ -96,9 +98,3 @@ class RescoQueue:
     def mean(self) -> float:
         """The mean over decisions and signals, of which RESCO's code counts one too many."""
         return self._total / max(1, self._n_looks) / (len(self._lanes) + 1)
-
-
-def _seen(lane: str) -> list[str]:
-    first_m = libsumo.lane.getLength(lane) - SEEN_M
-    vehicles = libsumo.lane.getLastStepVehicleIDs(lane)
-    return [each for each in vehicles if libsumo.vehicle.getLanePosition(each) >= first_m]

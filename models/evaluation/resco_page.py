@@ -34,41 +34,42 @@ HEAD = """# Controllers on RESCO's scenarios
 `make resco RESCO=folder` makes this page: classic controllers and trained ones, on eight public
 scenarios, an hour of traffic each, in one SUMO and under the benchmark's rules: a decision every
 10 s with 3 s of yellow where the phase changes, on arterial4x4 every 5 s with 2 s; no teleporting.
-The scenarios come from <https://github.com/Pi-Star-Lab/RESCO> (`resco_benchmark/environments`); of
-grid4x4 and arterial4x4, the first of its route files. Their licences (CC BY-NC-SA 3.0 for Cologne,
-4.0 for these two, GPL-3.0 for Ingolstadt) keep them out of this repository.
+The scenarios are those of <https://github.com/Pi-Star-Lab/RESCO> (`resco_benchmark/environments`),
+grid4x4 and arterial4x4 with the first of their route files. Their licences (CC BY-NC-SA, GPL-3.0)
+keep them out of this repository.
 
 Intervals are Student's, 95 %, over the seeds; where one is as wide as its mean, some seeds ended in
-a jam that did not dissolve. The column *seeds* has the most that a controller of the map ran.
+a permanent jam. The column *seeds* has the most that a controller of the map ran.
 
 - *fixed time*: the nets' own programs. *Webster*: their phases, with cycle and splits for the
-  movements' flows of one run, with a separate seed, of the nets' own programs in this hour.
+  movements' flows of one run, with a separate seed.
 - *actuated*, *delay-based*: SUMO's, with the nets' phases and SUMO's defaults.
 - *greedy*: the phase that serves the most vehicles. *max pressure*: the phase that serves the most
   standing vehicles, less those that stand where they would go. A lane's vehicles are shared evenly
   by its ways across the junction; a way that has to give way counts half. *cyclic max pressure*
-  keeps the phases' [cyclic order](safety.md).
-- *trained*: the policy of [docs/training.md](training.md), one file for each map, which is not
-  shipped; it has never seen these seeds. It observes all vehicles on each lane, as greedy does.
-- *SB3 PPO*, where it was run: [maskable PPO](../examples/stable_baselines3/README.md) of
-  Stable-Baselines3 with RESCO's reward and the same observations, from random weights on.
+  keeps the phases' [order](safety.md). *pressure within 100 m* counts all vehicles there, and
+  changes for a lead of half a vehicle (chosen on seeds 50,001 and 50,002).
+- *trained*: the policy of [docs/training.md](training.md), one file for each map, not shipped; it
+  has never seen these seeds. It observes all vehicles on each lane.
+- *SB3 PPO*: [maskable PPO](../examples/stable_baselines3/README.md) of Stable-Baselines3 with RESCO's
+  reward and the same observations, from random weights on.
 
-Greedy and max pressure jam permanently in some seeds of cologne1 and cologne3: after a phase whose
-left turns give way, 3 s of yellow without all-red leave the left turns of both roads inside the
-junction in each other's way. On ingolstadt21 every classic controller but Webster's jams in some
-seeds ([why](training.md#where-a-city-jams)).
+Greedy and max pressure jam in some seeds of cologne1 and cologne3: after a phase whose left turns
+give way, 3 s of yellow without all-red leave both roads' left turns inside the junction in each
+other's way. On ingolstadt21 every classic controller but Webster's jams in some seeds
+([why](training.md#where-a-city-jams)).
 
-**Published** are the columns IDQN to FMA2C: the best episode of the mean curve, with SUMO 1.9
-([all published figures](../models/evaluation/resco_published.py); J. Ault and G. Sharon,
-"Reinforcement Learning Benchmarks for Traffic Signal Control", NeurIPS 2021). Other versions of
-SUMO give other figures, so they are context and not a comparison. RESCO's code defines:
+IDQN to FMA2C are [published figures](../models/evaluation/resco_published.py), made with SUMO 1.9:
+the best episode of each mean curve. Other versions of SUMO, and on the first two maps other routes
+in each episode, give other figures: they are context. The definitions are those of RESCO's code:
 
 - **Delay**: time loss and wait to depart, mean over all vehicles; one that never departed waits
-  until the end. RESCO leaves out those planned before the last vehicle that departed.
-- **Trip time** and **waiting**: `duration` and `waitingTime` of the vehicles that departed, without
-  the wait to depart. In cells with a star, which have not been simulated anew, this wait counts.
+  until the end. In brackets, where it differs: without those that never departed but were planned
+  before the last departure, which RESCO leaves out.
+- **Trip time** and **waiting**: of the vehicles that departed, without the wait to depart. Cells
+  with a star are of earlier runs and include it.
 - **Queue**: vehicles within 200 m that stand or have stood there, mean over decisions, divided by
-  the number of signals and one more.
+  the number of signals plus one.
 """
 
 
@@ -109,8 +110,12 @@ def cell(results: Iterable[Result], name: str, controller: str, measure: str) ->
 def _shown(results: Iterable[Result], name: str, controller: str, measure: str) -> str:
     """Return a cell of a table; only delays have their intervals, for readable tables."""
     value = cell(results, name, controller, measure)
+    if value is not None and measure == "delay_s":
+        theirs = cell(results, name, controller, "resco_delay_s")
+        other = theirs is not None and abs(theirs.mean - value.mean) > 0.05
+        return f"{value} ({theirs.mean:.1f})" if theirs is not None and other else str(value)
     if value is not None:
-        return str(value) if measure == "delay_s" else f"{value.mean:.{MEASURES[measure].digits}f}"
+        return f"{value.mean:.{MEASURES[measure].digits}f}"
     instead = MEASURES[measure].instead
     value = None if instead is None else cell(results, name, controller, instead)
     return "" if value is None else f"{value.mean:.1f}*"

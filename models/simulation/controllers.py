@@ -141,6 +141,7 @@ class QueueRule(NamedTuple):
         yielding: weight of a way that has to give way: about half as many vehicles get through. At
             1, a phase of left turns alone never gets green where another lets them give way.
         hysteresis: vehicles by which another phase must lead.
+        range_m: before the stop line, in which vehicles count; None for the whole lane.
         cyclic: keep the phases' cyclic order. A phase ends when the longest queue is another's, and
             of the phases that may follow the one with the longest queue gets green.
     """
@@ -150,6 +151,7 @@ class QueueRule(NamedTuple):
     shared: bool = True
     yielding: float = 0.5
     hysteresis: float = 1e-9
+    range_m: float | None = None
     cyclic: bool = False
 
 
@@ -260,12 +262,13 @@ class QueueController:
         rule = rule._replace(cyclic=rule.cyclic or scenario.cyclic)
         self._rule = LongestQueue(scenario.network, rule)
         self._environment = environment
-        self._counts = rule.counts
+        self._counts, self._range_m = rule.counts, rule.range_m
 
     def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
         count: Count
         if self._counts is not None:
-            count = partial(self._environment.detected, counts=self._counts)
+            detected = self._environment.detected
+            count = partial(detected, counts=self._counts, range_m=self._range_m)
         else:
             network = self._environment.scenario.network
             count = observed_vehicles(network, observations).__getitem__

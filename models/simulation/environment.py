@@ -181,10 +181,16 @@ class Environment:
                 waited_s[crossing].append(float(libsumo.person.getWaitingTime(person)))
         return waited_s
 
-    def detected(self, lane: str, counts: Counts) -> float:
-        """Return what the detector of a lane counts, be it broken; buses have their weight."""
+    def detected(self, lane: str, counts: Counts, range_m: float | None = None) -> float:
+        """Return what the detector of a lane counts, be it broken; buses have their weight.
+
+        Args:
+            range_m: before the stop line, if the detector counts all vehicles, each as one, there.
+        """
         if lane in self._broken:
             return self._broken[lane]
+        if range_m is not None:
+            return len(vehicles_within(lane, range_m))
         counted = self.standing(lane) if counts == "standing" else self.vehicles(lane)
         if self.scenario.bus_weight == 1 or not counted:
             return counted
@@ -252,6 +258,13 @@ class Environment:
                 signal.phase, len(junction.phases), signal.may_change, counted, self._scales[name]
             )
         return observations
+
+
+def vehicles_within(lane: str, range_m: float) -> list[str]:
+    """Return the vehicles on the last meters of a lane of the running simulation."""
+    first_m = libsumo.lane.getLength(lane) - range_m
+    vehicles = libsumo.lane.getLastStepVehicleIDs(lane)
+    return [each for each in vehicles if libsumo.vehicle.getLanePosition(each) >= first_m]
 
 
 def layers_of(scenario: Scenario) -> dict[str, SafetyLayer]:
