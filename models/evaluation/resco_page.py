@@ -29,6 +29,8 @@ MEASURES = {
     "resco_queue": Measure("Queue, vehicles per signal", digits=2),
 }
 LEARNERS = "IDQN", "IPPO", "MPLight", "FMA2C"
+# What the tables show beside delay; the CSV file has all controllers.
+SHOWN = "max pressure", "greedy", "pressure within 100 m", "SB3 PPO", "trained"
 HEAD = """# Controllers on RESCO's scenarios
 
 `make resco RESCO=folder` makes this page: classic controllers and trained ones, on eight public
@@ -51,17 +53,18 @@ a permanent jam. The column *seeds* has the most that a controller of the map ra
   changes for a lead of half a vehicle (chosen on seeds 50,001 and 50,002).
 - *trained*: the policy of [docs/training.md](training.md), one file for each map, not shipped; it
   has never seen these seeds. It observes all vehicles on each lane.
-- *SB3 PPO*: [maskable PPO](../examples/stable_baselines3/README.md) of Stable-Baselines3 with RESCO's
-  reward and the same observations, from random weights on.
+- *SB3 PPO*: [maskable PPO](../examples/stable_baselines3/README.md) of Stable-Baselines3 with
+  RESCO's reward and the same observations, from random weights on.
 
 Greedy and max pressure jam in some seeds of cologne1 and cologne3: after a phase whose left turns
 give way, 3 s of yellow without all-red leave both roads' left turns inside the junction in each
 other's way. On ingolstadt21 every classic controller but Webster's jams in some seeds
 ([why](training.md#where-a-city-jams)).
 
-IDQN to FMA2C are [published figures](../models/evaluation/resco_published.py), made with SUMO 1.9:
-the best episode of each mean curve. Other versions of SUMO, and on the first two maps other routes
-in each episode, give other figures: they are context. The definitions are those of RESCO's code:
+*published* is the best of four learners (IDQN, IPPO, MPLight, FMA2C; [all published
+figures](../models/evaluation/resco_published.py)): the best episode of its mean curve, with SUMO
+1.9 and, on the first two maps, other routes in each episode. That is context, and no comparison
+under the same conditions. The definitions are those of RESCO's code:
 
 - **Delay**: time loss and wait to depart, mean over all vehicles; one that never departed waits
   until the end. In brackets, where it differs: without those that never departed but were planned
@@ -85,15 +88,14 @@ def write_report(results: Sequence[Result], page: Path) -> None:
 def _lines(results: Sequence[Result], picture: str) -> Iterator[str]:
     controllers, maps = _names(results)
     yield from ("", f"![Delay by map and controller]({picture})", "", "[Every run](resco.csv)")
-    for name_of_measure, measure in MEASURES.items():
-        published = {each: PUBLISHED[name_of_measure][each] for each in LEARNERS}
-        yield from ("", f"## {measure.title}", "")
-        yield _row(["map", "seeds", *controllers, *published])
-        yield _row(["---", *["---:"] * (len(controllers) + 1 + len(published))])
+    for measure, (title, *_) in MEASURES.items():
+        shown = [each for each in controllers if measure == "delay_s" or each in SHOWN]
+        yield from ("", f"## {title}", "")
+        yield _row(["map", "seeds", *shown, "published"])
+        yield _row(["---", *["---:"] * (len(shown) + 2)])
         for name in maps:
-            cells = [_shown(results, name, each, name_of_measure) for each in controllers]
-            theirs = [str(figures[MAPS.index(name)]) for figures in published.values()]
-            yield _row([name, _seeds(results, name), *cells, *theirs])
+            cells = [_shown(results, name, each, measure) for each in shown]
+            yield _row([name, _seeds(results, name), *cells, _best_published(measure, name)])
     yield from ("", f"Made with SUMO {', '.join(sorted({each.sumo for each in results}))}.")
 
 
@@ -105,6 +107,13 @@ def cell(results: Iterable[Result], name: str, controller: str, measure: str) ->
         if (each.map, each.controller) == (name, controller)
     ]
     return None if not values or None in values else estimate(values)
+
+
+def _best_published(measure: str, name: str) -> str:
+    """Return the lowest figure of the learners, and whose it is."""
+    figures = {each: PUBLISHED[measure][each][MAPS.index(name)] for each in LEARNERS}
+    least, learner = min((figure, each) for each, figure in figures.items() if figure is not None)
+    return f"{least:.{MEASURES[measure].digits}f} {learner}"
 
 
 def _shown(results: Iterable[Result], name: str, controller: str, measure: str) -> str:
