@@ -89,13 +89,15 @@ def _lines(results: Sequence[Result], picture: str) -> Iterator[str]:
     controllers, maps = _names(results)
     yield from ("", f"![Delay by map and controller]({picture})", "", "[Every run](resco.csv)")
     for measure, (title, *_) in MEASURES.items():
-        shown = [each for each in controllers if measure == "delay_s" or each in SHOWN]
-        yield from ("", f"## {title}", "")
-        yield _row(["map", "seeds", *shown, "published"])
-        yield _row(["---", *["---:"] * (len(shown) + 2)])
+        is_first = measure == "delay_s"
+        shown = [each for each in controllers if is_first or each in SHOWN]
+        columns = [*(["seeds"] if is_first else []), *shown, "published"]
+        yield from ("", f"## {title}", "", _row(["map", *columns]))
+        yield _row(["---", *["---:"] * len(columns)])
         for name in maps:
+            seeds = [_seeds(results, name)] if is_first else []
             cells = [_shown(results, name, each, measure) for each in shown]
-            yield _row([name, _seeds(results, name), *cells, _best_published(measure, name)])
+            yield _row([name, *seeds, *cells, _best_published(measure, name)])
     yield from ("", f"Made with SUMO {', '.join(sorted({each.sumo for each in results}))}.")
 
 

@@ -63,8 +63,8 @@ def test_measures_of_runs_that_did_not_record_them_have_a_star_or_nothing(tmp_pa
     )
     write_report([earlier, now], tmp_path / "resco.md")
     text = (tmp_path / "resco.md").read_text()
-    assert "| cologne8 | 1 | 90.0* | 80.0 | 85.7 IPPO |" in text
-    assert "| cologne8 | 1 |  | 0.26 | 0.36 IPPO |" in text
+    assert "| cologne8 | 90.0* | 80.0 | 85.7 IPPO |" in text
+    assert "| cologne8 |  | 0.26 | 0.36 IPPO |" in text
 
 
 def test_a_figure_is_published_or_known_to_be_missing_for_each_map():
