@@ -16,6 +16,7 @@ from models.policy.file import read_weights
 from models.policy.step import PolicyStep
 from models.signals.clock_plan import SAFE_PLAN, SHIPPED_PLAN, read_plan
 from models.simulation.controllers import (
+    GREEDY,
     GUARDED,
     Control,
     Controller,
@@ -44,6 +45,7 @@ TEST_SEEDS = range(1, 21)  # no training and no validation has them
 
 EVENING_RUSH_S = 17 * HOUR_S
 POLICY = "policy"
+CYCLIC = " in cyclic order"
 GUARDED_POLICY, GUARDED_PLAN = f"{POLICY}{GUARDED}", f"plan{GUARDED}"
 DIAGNOSED_POLICY = f"{POLICY} with diagnosis"
 OBSERVING = ("max pressure", POLICY)  # controllers that depend on the junctions' detectors
@@ -131,6 +133,16 @@ PEERS: Mapping[str, MakePeer] = {
     **{f"{each}{GUARDED}": UNGUARDED[each] for each in ("actuated", "max pressure")},
     GUARDED_PLAN: lambda scenario, seed: lambda environment: _plan(scenario, SAFE_PLAN),
 }
+MORE_PEERS: Mapping[str, MakePeer] = dict.fromkeys(
+    ("greedy", f"greedy{GUARDED}"), lambda scenario, seed: partial(QueueController, GREEDY)
+)
+# What the phases' cyclic order costs; greedy counts all vehicles, and is no peer of the policy.
+ORDERED = tuple(
+    f"{each}{order}{guard}"
+    for guard in ("", GUARDED)
+    for each in (POLICY, "max pressure", "greedy")
+    for order in ("", CYCLIC)
+)
 COMPARED = sorted(
     (*PEERS, POLICY, DIAGNOSED_POLICY, GUARDED_POLICY), key=lambda each: each.endswith(GUARDED)
 )
@@ -174,11 +186,13 @@ class Job(NamedTuple):
     @property
     def scenario(self) -> Scenario:
         make = STRESS[self.level].scenario if self.level in STRESS else LEVELS[self.level]
-        return replace(make(self.seed), guarded=self.controller.endswith(GUARDED))
+        guarded, cyclic = self.controller.endswith(GUARDED), CYCLIC in self.controller
+        return replace(make(self.seed), guarded=guarded, cyclic=cyclic)
 
     def control(self, scenario: Scenario) -> Control:
         if not self.policy:
-            return PEERS[self.controller](scenario, self.seed)
+            peer = self.controller.replace(CYCLIC, "")
+            return (PEERS.get(peer) or MORE_PEERS[peer])(scenario, self.seed)
         step = PolicyStep.load(Path(self.policy), SHIPPED)
         policy = partial(PolicyController, step, SHIPPED)
         if self.controller == DIAGNOSED_POLICY:
@@ -225,4 +239,20 @@ def plan_jobs(policy: Path, seeds: range, safe_policy: Path | None = None) -> li
             for level, stress in STRESS.items()
             for name in stress.controllers
         ),
+    ]
+
+
+def plan_order_jobs(policy: Path, seeds: range) -> list[Job]:
+    """Return the runs with and without the phases' cyclic order; complete seed by seed.
+
+    Raises:
+        InvalidPolicyFileError: the policy's file cannot be used.
+    """
+    read_weights(policy, SHIPPED)
+    of_policy = str(policy), digest(policy)
+    return [
+        Job(name, *(of_policy if name.startswith(POLICY) else ("", "")), level, seed)
+        for seed in seeds
+        for level in LEVELS
+        for name in ORDERED
     ]

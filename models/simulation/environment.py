@@ -181,10 +181,16 @@ class Environment:
                 waited_s[crossing].append(float(libsumo.person.getWaitingTime(person)))
         return waited_s
 
-    def detected(self, lane: str, counts: Counts) -> float:
-        """Return what the detector of a lane counts, be it broken; buses have their weight."""
+    def detected(self, lane: str, counts: Counts, range_m: float | None = None) -> float:
+        """Return what the detector of a lane counts, be it broken; buses have their weight.
+
+        Args:
+            range_m: before the stop line, if the detector counts all vehicles, each as one, there.
+        """
         if lane in self._broken:
             return self._broken[lane]
+        if range_m is not None:
+            return len(vehicles_within(lane, range_m))
         counted = self.standing(lane) if counts == "standing" else self.vehicles(lane)
         if self.scenario.bus_weight == 1 or not counted:
             return counted
@@ -220,9 +226,9 @@ class Environment:
         if scenario.guarded:
             layers, monitors = layers_of(scenario), make_monitors(network_of(scenario.network))
             return {name: GuardedSignal(layers[name], monitors[name]) for name in self._junctions}
-        times = scenario.yellow_s, scenario.all_red_s, scenario.min_green_s
+        rules = scenario.yellow_s, scenario.all_red_s, scenario.min_green_s, scenario.cyclic
         return {
-            name: TimedSignal([phase.state or "" for phase in junction.phases], *times)
+            name: TimedSignal([phase.state or "" for phase in junction.phases], *rules)
             for name, junction in self._junctions.items()
         }
 
@@ -264,6 +270,13 @@ class Environment:
         return observations
 
 
+def vehicles_within(lane: str, range_m: float) -> list[str]:
+    """Return the vehicles on the last meters of a lane of the running simulation."""
+    first_m = libsumo.lane.getLength(lane) - range_m
+    vehicles = libsumo.lane.getLastStepVehicleIDs(lane)
+    return [each for each in vehicles if libsumo.vehicle.getLanePosition(each) >= first_m]
+
+
 def layers_of(scenario: Scenario) -> dict[str, SafetyLayer]:
     """Return the safety layer of each junction.
 
@@ -271,7 +284,11 @@ def layers_of(scenario: Scenario) -> dict[str, SafetyLayer]:
         ValueError: the network file has no intergreen times, or they are too long to serve every
             phase within the maximum red.
     """
-    limits = Limits(asked_every_s=scenario.decision_s, max_walk_wait_s=scenario.max_walk_wait_s)
+    limits = Limits(
+        asked_every_s=scenario.decision_s,
+        max_walk_wait_s=scenario.max_walk_wait_s,
+        cyclic=scenario.cyclic,
+    )
     return read_layers(limits, network_of(scenario.network))
 
 

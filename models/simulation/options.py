@@ -46,6 +46,11 @@ def add_rules(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--program", metavar="ID", help=f"{program} (default: that of the import)")
     weight = "vehicles that a bus counts as in observations, queues and rewards (default 1)"
     parser.add_argument("--bus-weight", type=float, default=1.0, metavar="N", help=weight)
+    parser.add_argument(
+        "--cyclic",
+        action="store_true",
+        help="keep the cyclic order of the phases: each at most once between two of the first",
+    )
     decision = "seconds from a decision to the next (default 10)"
     parser.add_argument("--decision", type=int, default=10, metavar="S", help=decision)
     for name, what in (
@@ -144,6 +149,7 @@ def scenario_with(
         options.counts,
         additional,
         getattr(options, "sumocfg", None),
+        cyclic=options.cyclic,
         program=program,
         bus_weight=options.bus_weight,
     )

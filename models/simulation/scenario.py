@@ -80,6 +80,7 @@ class Scenario:
         max_walk_wait_s: the layer's longest red of a phase with crossings; None for its longest
             red of every phase.
         detailed: whether a run also measures emissions, waits by approach and the demand by time.
+        cyclic: whether phases keep their cyclic order, see :mod:`models.signals.phase_order`.
         bus_weight: vehicles that a bus counts as in observations, queues and rewards.
         program: id of the net's programs that count, where a signal has it; None for its last one.
         detector_reads: the share of its capacity that one detector of each junction reads all the
@@ -102,6 +103,7 @@ class Scenario:
     guarded: bool = False
     max_walk_wait_s: float | None = None
     detailed: bool = False
+    cyclic: bool = False
     program: str | None = None
     bus_weight: float = 1.0
     detector_reads: float | None = None

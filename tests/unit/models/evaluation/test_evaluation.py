@@ -15,6 +15,7 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from models.evaluation import __main__ as evaluate
 from models.evaluation.cases import (
+    CYCLIC,
     DIAGNOSED_POLICY,
     GUARDED_POLICY,
     LEVELS,
@@ -24,8 +25,9 @@ from models.evaluation.cases import (
     STRESS,
     Job,
     plan_jobs,
+    plan_order_jobs,
 )
-from models.evaluation.report import Run, write_report
+from models.evaluation.report import Run, write_order_report, write_report
 from models.evaluation.run_job import SAME, run_job
 from models.evaluation.statistics import estimate
 from models.networks.shipped import SHIPPED
@@ -116,6 +118,26 @@ def test_every_controller_is_a_job_wherever_it_is_compared_and_can_be_made() -> 
         control = job.control(scenario)
         if not isinstance(control, Programs) and not job.controller.startswith("max pressure"):
             control(None).act(observations)  # type: ignore[arg-type]
+
+
+def test_what_the_cyclic_order_costs_is_shown_seed_by_seed(tmp_path: Path) -> None:
+    jobs = plan_order_jobs(SHIPPED_POLICY, range(1, 3))
+    for job in jobs:
+        assert job.scenario.cyclic == (CYCLIC in job.controller)
+        job.control(job.scenario)
+    order_s = {True: 3.0, False: 0.0}
+    write_order_report(
+        [
+            make_run(
+                job.controller, job.seed, 40.0 + job.seed + order_s[job.scenario.cyclic], job.level
+            )
+            for job in jobs
+        ],
+        tmp_path,
+    )
+    rows = (tmp_path / "phase_order.md").read_text().splitlines()
+    assert rows[-1].startswith(f"| greedy{CYCLIC}{GUARDED} | 44.5 ± 6.4 (3.0 ± 0.0) | 44.5")
+    assert rows[-2].startswith(f"| greedy{GUARDED} | 41.5 ± 6.4 | 41.5")
 
 
 def test_behind_the_safety_layer_another_policy_decides(tmp_path: Path) -> None:

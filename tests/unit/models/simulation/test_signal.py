@@ -88,6 +88,18 @@ def test_any_requests_keep_minimum_green_and_full_yellow(requests: list[int]) ->
         assert seconds == 3 if "y" in state else seconds >= 5
 
 
+@given(requests=st.lists(st.integers(0, 3), min_size=20, max_size=200))
+def test_no_requests_make_a_cyclic_signal_step_back(requests: list[int]) -> None:
+    phases = ("Grrr", "rGrr", "rrGr", "rrrG")
+    signal = TimedSignal(phases, yellow_s=1, all_red_s=0, min_green_s=1, cyclic=True)
+    present = 0
+    for phase in requests:
+        signal.request(phase)
+        assert signal.phase == 0 or signal.phase >= present
+        present = signal.phase
+        signal.advance()
+
+
 def test_a_guarded_change_shows_yellow_and_all_red_and_reports_both() -> None:
     signal = GuardedSignal(LAYER, NO_CONFLICTS)
     advance(signal, 5)
