@@ -16,6 +16,7 @@ from models.policy.file import read_weights
 from models.policy.step import PolicyStep
 from models.signals.clock_plan import SAFE_PLAN, SHIPPED_PLAN, read_plan
 from models.simulation.controllers import (
+    GREEDY,
     Control,
     Controller,
     FixedPhase,
@@ -29,6 +30,7 @@ from models.simulation.daily_demand import HOUR_S, DailyDemand
 from models.simulation.diagnosed import Diagnosed
 from models.simulation.faults import WithLosses, WithOutage
 from models.simulation.fixed_time import FixedTime
+from models.simulation.layouts import LAYOUTS, with_detectors
 from models.simulation.programs import actuated
 from models.simulation.scenario import Scenario
 from models.simulation.shipped import (
@@ -69,6 +71,19 @@ LEVELS: Mapping[str, MakeScenario] = {
     "incident, 17:00 and a closed lane": lambda seed: with_breakdown(
         shipped_demand(EVENING_RUSH_S), np.random.default_rng(seed)
     ),
+}
+
+
+def _detected(level: str, layout: str | None, seed: int) -> Scenario:
+    scenario = LEVELS[level](seed)
+    return scenario if layout is None else with_detectors(scenario, layout)
+
+
+# Each level with all vehicles known, and as each layout of detectors shows them.
+DETECTED: Mapping[str, MakeScenario] = {
+    level if layout is None else f"{level}, {layout}": partial(_detected, level, layout)
+    for level in (RUSH_HOUR, "medium, 12:00")
+    for layout in (None, *LAYOUTS)
 }
 
 
@@ -131,6 +146,10 @@ PEERS: Mapping[str, MakePeer] = {
     **{f"{each}{GUARDED}": UNGUARDED[each] for each in ("actuated", "max pressure")},
     GUARDED_PLAN: lambda scenario, seed: lambda environment: _plan(scenario, SAFE_PLAN),
 }
+DETECTING: Mapping[str, MakePeer] = {
+    "max pressure": UNGUARDED["max pressure"],
+    "greedy": lambda scenario, seed: partial(QueueController, GREEDY),
+}
 COMPARED = sorted(
     (*PEERS, POLICY, DIAGNOSED_POLICY, GUARDED_POLICY), key=lambda each: each.endswith(GUARDED)
 )
@@ -173,12 +192,16 @@ class Job(NamedTuple):
 
     @property
     def scenario(self) -> Scenario:
-        make = STRESS[self.level].scenario if self.level in STRESS else LEVELS[self.level]
+        make = (
+            STRESS[self.level].scenario
+            if self.level in STRESS
+            else {**LEVELS, **DETECTED}[self.level]
+        )
         return replace(make(self.seed), guarded=self.controller.endswith(GUARDED))
 
     def control(self, scenario: Scenario) -> Control:
         if not self.policy:
-            return PEERS[self.controller](scenario, self.seed)
+            return {**PEERS, **DETECTING}[self.controller](scenario, self.seed)
         step = PolicyStep.load(Path(self.policy), SHIPPED)
         policy = partial(PolicyController, step, SHIPPED)
         if self.controller == DIAGNOSED_POLICY:
@@ -225,4 +248,22 @@ def plan_jobs(policy: Path, seeds: range, safe_policy: Path | None = None) -> li
             for level, stress in STRESS.items()
             for name in stress.controllers
         ),
+    ]
+
+
+def plan_detected(policy: Path, seeds: range) -> list[Job]:
+    """Return the runs that measure what is lost by having only some detectors; seed by seed.
+
+    Raises:
+        InvalidPolicyFileError: the policy's file cannot be used.
+    """
+    read_weights(policy, SHIPPED)
+    first = Job(POLICY, str(policy), digest(policy), "", 0)
+    others = (Job(name, "", "", "", 0) for name in DETECTING)
+    controllers = (first, *others)
+    return [
+        job._replace(level=level, seed=seed)
+        for seed in seeds
+        for level in DETECTED
+        for job in controllers
     ]

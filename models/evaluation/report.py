@@ -12,6 +12,8 @@ from matplotlib.figure import Figure
 
 from models.evaluation.cases import (
     COMPARED,
+    DETECTED,
+    DETECTING,
     FALLBACKS,
     GUARDED,
     GUARDED_POLICY,
@@ -111,6 +113,14 @@ def write_report(runs: Sequence[Run], folder: Path = REPORTS) -> None:
     Path(folder, "policy.md").write_text("\n".join([*lines, ""]), encoding="utf-8")
     plotted = {MEASURES[name]: tables[name] for name in ("time_loss_s", "waiting_s")}
     plot_comparison(folder / "policy.png", levels, controllers, plotted)
+
+
+def detector_table(runs: Sequence[Run]) -> str:
+    """Return the table of the time loss by layout of detectors, in Markdown."""
+    n_seeds = len({run.seed for run in runs})
+    title = f"Time loss by layout of detectors, {n_seeds} seeds, s per vehicle"
+    cells = _estimates(runs, "time_loss_s")
+    return "\n".join(_table(title, cells, list(DETECTED), [POLICY, *DETECTING])[1:])
 
 
 def _outages(runs: Sequence[Run]) -> list[str]:

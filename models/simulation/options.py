@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from models.networks.file import read_network_file
+from models.simulation.layouts import FILE, LAYOUTS, with_detectors
 from models.simulation.scenario import (
     InvalidScenarioError,
     RouteFiles,
@@ -39,6 +40,9 @@ def add_scenario(parser: argparse.ArgumentParser, required: bool = True) -> None
     parser.add_argument("--program", metavar="ID", help=f"{program} (default: that of the import)")
     weight = "vehicles that a bus counts as in observations, queues and rewards (default 1)"
     parser.add_argument("--bus-weight", type=float, default=1.0, metavar="N", help=weight)
+    detectors = "estimate observations and queues from simulated detectors: those of the network"
+    layouts = "file (file), or both kinds on each lane (lanes), one kind, or both on each approach"
+    parser.add_argument("--detectors", choices=(FILE, *LAYOUTS), help=f"{detectors} {layouts}")
     decision = "seconds from a decision to the next (default 10)"
     parser.add_argument("--decision", type=int, default=10, metavar="S", help=decision)
     for name, what in (
@@ -106,7 +110,7 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
     yellow_s, all_red_s, min_green_s = (
         own if asked is None else asked for own, asked in zip(times, given, strict=True)
     )
-    return Scenario(
+    scenario = Scenario(
         network,
         net,
         RouteFiles(routes),
@@ -122,3 +126,4 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
         program=program,
         bus_weight=options.bus_weight,
     )
+    return with_detectors(scenario, options.detectors) if options.detectors else scenario
