@@ -18,9 +18,25 @@ from pathlib import Path
 from tqdm import tqdm
 
 from models.atomic_write import atomic_write
-from models.evaluation.cases import STRESS, TEST_SEEDS, Job, plan_jobs, plan_order_jobs
+from models.evaluation.cases import (
+    DETECTED,
+    DETECTING,
+    LEVELS,
+    ORDERED,
+    STRESS,
+    TEST_SEEDS,
+    Job,
+    plan_jobs,
+    plan_variants,
+)
 from models.evaluation.kept_runs import make_runs
-from models.evaluation.report import REPORTS, Run, write_order_report, write_report
+from models.evaluation.report import (
+    REPORTS,
+    Run,
+    detector_table,
+    write_order_report,
+    write_report,
+)
 from models.evaluation.run_job import SAME, run_job
 from models.policy.form import SHIPPED_POLICY, InvalidPolicyFileError
 from models.simulation.options import add_renamed
@@ -93,6 +109,11 @@ def main() -> None:
         action="store_true",
         help="make only the runs with and without the phases' cyclic order, and their table",
     )
+    parser.add_argument(
+        "--detectors",
+        action="store_true",
+        help="make only the runs that observe by some detectors, and print their table",
+    )
     parser.add_argument("--only", nargs="+", help="make these controllers' runs, and no report")
     parser.add_argument("--runs", type=Path, default=RUNS_FILE, help="CSV file of all runs")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
@@ -104,7 +125,9 @@ def main() -> None:
     try:
         seeds = range(TEST_SEEDS.start, TEST_SEEDS.start + options.seeds)
         if options.cyclic:
-            jobs = plan_order_jobs(options.policy, seeds)
+            jobs = plan_variants(options.policy, seeds, ORDERED, LEVELS)
+        elif options.detectors:
+            jobs = plan_variants(options.policy, seeds, DETECTING, DETECTED)
         else:
             jobs = plan_jobs(options.policy, seeds, options.safe_policy)
     except InvalidPolicyFileError as error:
@@ -116,6 +139,8 @@ def main() -> None:
     runs = evaluate(jobs, options.runs, UNFINISHED, options.workers)
     if options.cyclic:
         write_order_report(runs)
+    elif options.detectors and not options.only:
+        tqdm.write(detector_table(runs))
     elif not options.only and not options.stress:
         write_report(runs)
         tqdm.write(f"Tables and plots: {REPORTS / 'policy.md'}")

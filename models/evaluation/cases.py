@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from models.simulation.daily_demand import HOUR_S, DailyDemand
 from models.simulation.diagnosed import Diagnosed
 from models.simulation.faults import WithLosses, WithOutage
 from models.simulation.fixed_time import FixedTime
+from models.simulation.layouts import LAYOUTS, with_detectors
 from models.simulation.programs import actuated
 from models.simulation.scenario import Scenario
 from models.simulation.shipped import (
@@ -71,6 +72,19 @@ LEVELS: Mapping[str, MakeScenario] = {
     "incident, 17:00 and a closed lane": lambda seed: with_breakdown(
         shipped_demand(EVENING_RUSH_S), np.random.default_rng(seed)
     ),
+}
+
+
+def _detected(level: str, layout: str | None, seed: int) -> Scenario:
+    scenario = LEVELS[level](seed)
+    return scenario if layout is None else with_detectors(scenario, layout)
+
+
+# Each level with all vehicles known, and as each layout of detectors shows them.
+DETECTED: Mapping[str, MakeScenario] = {
+    level if layout is None else f"{level}, {layout}": partial(_detected, level, layout)
+    for level in (RUSH_HOUR, "medium, 12:00")
+    for layout in (None, *LAYOUTS)
 }
 
 
@@ -133,10 +147,13 @@ PEERS: Mapping[str, MakePeer] = {
     **{f"{each}{GUARDED}": UNGUARDED[each] for each in ("actuated", "max pressure")},
     GUARDED_PLAN: lambda scenario, seed: lambda environment: _plan(scenario, SAFE_PLAN),
 }
+# Greedy counts all vehicles, and is no peer of the policy.
 MORE_PEERS: Mapping[str, MakePeer] = dict.fromkeys(
     ("greedy", f"greedy{GUARDED}"), lambda scenario, seed: partial(QueueController, GREEDY)
 )
-# What the phases' cyclic order costs; greedy counts all vehicles, and is no peer of the policy.
+# What is lost by having only some detectors.
+DETECTING = (POLICY, "max pressure", "greedy")
+# What the phases' cyclic order costs.
 ORDERED = tuple(
     f"{each}{order}{guard}"
     for guard in ("", GUARDED)
@@ -185,7 +202,11 @@ class Job(NamedTuple):
 
     @property
     def scenario(self) -> Scenario:
-        make = STRESS[self.level].scenario if self.level in STRESS else LEVELS[self.level]
+        make = (
+            STRESS[self.level].scenario
+            if self.level in STRESS
+            else {**LEVELS, **DETECTED}[self.level]
+        )
         guarded, cyclic = self.controller.endswith(GUARDED), CYCLIC in self.controller
         return replace(make(self.seed), guarded=guarded, cyclic=cyclic)
 
@@ -242,8 +263,10 @@ def plan_jobs(policy: Path, seeds: range, safe_policy: Path | None = None) -> li
     ]
 
 
-def plan_order_jobs(policy: Path, seeds: range) -> list[Job]:
-    """Return the runs with and without the phases' cyclic order; complete seed by seed.
+def plan_variants(
+    policy: Path, seeds: range, controllers: Sequence[str], levels: Iterable[str]
+) -> list[Job]:
+    """Return these controllers at these levels with every seed; complete seed by seed.
 
     Raises:
         InvalidPolicyFileError: the policy's file cannot be used.
@@ -253,6 +276,6 @@ def plan_order_jobs(policy: Path, seeds: range) -> list[Job]:
     return [
         Job(name, *(of_policy if name.startswith(POLICY) else ("", "")), level, seed)
         for seed in seeds
-        for level in LEVELS
-        for name in ORDERED
+        for level in levels
+        for name in controllers
     ]

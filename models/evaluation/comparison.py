@@ -24,7 +24,7 @@ from models.simulation.scenario import Scenario
 POLICY = "policy"
 RULES = (
     *("begin_s", "end_s", "decision_s", "yellow_s", "all_red_s", "min_green_s"),
-    *("counts", "program", "bus_weight", "cyclic"),
+    *("counts", "program", "bus_weight", "cyclic", "detectors"),
 )
 KEPT, RUNS, QUEUES, CLASSES = "runs", "runs.csv", "queues.csv", "classes.csv"
 APPROACHES = "approaches.csv"

@@ -134,6 +134,8 @@ def _rules(comparison: Comparison, runs: Sequence[CityRun]) -> Iterable[tuple[st
         f"every {scenario.decision_s} s, for max pressure, greedy and policy, with"
         f" {scenario.times}",
     )
+    if scenario.detectors:
+        yield "Detectors", "queues of max pressure, greedy and policy are estimated by them"
     yield "Other controllers", "with the yellow and red times of the net's programs"
     if comparison.safety:
         yield (

@@ -14,6 +14,8 @@ from matplotlib.figure import Figure
 from models.evaluation.cases import (
     COMPARED,
     CYCLIC,
+    DETECTED,
+    DETECTING,
     FALLBACKS,
     GUARDED_POLICY,
     LEVELS,
@@ -137,6 +139,14 @@ def write_order_report(runs: Sequence[Run], folder: Path = REPORTS) -> None:
     Path(folder, "phase_order.md").write_text(
         "\n".join([*table[1:], ""]).removeprefix("#"), encoding="utf-8"
     )
+
+
+def detector_table(runs: Sequence[Run]) -> str:
+    """Return the table of the time loss by layout of detectors, in Markdown."""
+    n_seeds = len({run.seed for run in runs})
+    title = f"Time loss by layout of detectors, {n_seeds} seeds, s per vehicle"
+    cells = _estimates(runs, "time_loss_s")
+    return "\n".join(_table(title, cells, list(DETECTED), list(DETECTING))[1:])
 
 
 def _outages(runs: Sequence[Run]) -> list[str]:

@@ -23,6 +23,7 @@ from models.networks.network import network_of
 from models.signals.monitor import make_monitors
 from models.signals.safety import Limits, SafetyLayer, read_layers
 from models.simulation.details import OPTIONS, Queues, read_details
+from models.simulation.loops import Loops
 from models.simulation.metrics import Metrics, read_trip_metrics
 from models.simulation.observation import Observation, encode_observation
 from models.simulation.scenario import Counts, InvalidScenarioError, Scenario, options_of
@@ -98,8 +99,10 @@ class Environment:
         self._folder = TemporaryDirectory(prefix="greenwave-")
         folder = Path(self._folder.name)
         self._outputs = folder
+        self._loops = self._new_loops()
+        elements = (*(self._programs or ()), *(self._loops.elements if self._loops else ()))
         with sumo_errors(self.scenario):
-            libsumo.start(sumo_command(self.scenario, seed, folder, self._programs or ()))
+            libsumo.start(sumo_command(self.scenario, seed, folder, elements))
         self.time_s = self.scenario.begin_s
         self.changes: list[Change] = []
         self._shown = dict.fromkeys(self._junctions, "")
@@ -134,7 +137,8 @@ class Environment:
         """
         for name, phase in (self.phases | dict(actions)).items():
             self._signals[name].request(phase)
-        until_s = min(self.time_s + self.scenario.decision_s, self.scenario.end_s)
+        began_s = self.time_s
+        until_s = min(began_s + self.scenario.decision_s, self.scenario.end_s)
         with sumo_errors(self.scenario):
             while self.time_s < until_s:
                 if self._programs is None:
@@ -142,9 +146,20 @@ class Environment:
                     self.time_s += 1
                 else:
                     self.time_s = until_s
-                libsumo.simulationStep(self.time_s)
+                self._simulate()
+        if self._loops is not None:
+            self._loops.measure(self._signals, self.time_s - began_s)
         self._queues.count(self.standing)
         return self._observe(self._detect)
+
+    def _simulate(self) -> None:
+        """Let SUMO reach the present second; loops report each of its steps."""
+        if self._loops is None:
+            libsumo.simulationStep(self.time_s)
+            return
+        while libsumo.simulation.getTime() < self.time_s:
+            libsumo.simulationStep()
+            self._loops.look()
 
     def true_observations(self) -> Observations:
         """Return the observations as they are while all detectors work."""
@@ -184,11 +199,16 @@ class Environment:
     def detected(self, lane: str, counts: Counts, range_m: float | None = None) -> float:
         """Return what the detector of a lane counts, be it broken; buses have their weight.
 
+        With the detectors of the network file, buses have none, and other lanes are empty.
+
         Args:
             range_m: before the stop line, if the detector counts all vehicles, each as one, there.
         """
         if lane in self._broken:
             return self._broken[lane]
+        if self._loops is not None:
+            known = self._loops.standing if counts == "standing" else self._loops.vehicles
+            return known.get(lane, 0.0)
         if range_m is not None:
             return len(vehicles_within(lane, range_m))
         counted = self.standing(lane) if counts == "standing" else self.vehicles(lane)
@@ -231,6 +251,11 @@ class Environment:
             name: TimedSignal([phase.state or "" for phase in junction.phases], *rules)
             for name, junction in self._junctions.items()
         }
+
+    def _new_loops(self) -> Loops | None:
+        if not self.scenario.detectors or self._programs is not None:
+            return None
+        return Loops(self.scenario.network)
 
     def _draw_broken(self, seed: int) -> dict[str, float]:
         """Return what broken detectors count, by lane."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from models.networks.file import read_network_file
 from models.networks.form import NetworkFile
+from models.simulation.layouts import FILE, LAYOUTS, with_detectors
 from models.simulation.scenario import (
     Demand,
     InvalidScenarioError,
@@ -51,6 +52,9 @@ def add_rules(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="keep the cyclic order of the phases: each at most once between two of the first",
     )
+    detectors = "estimate observations and queues from simulated detectors: those of the network"
+    layouts = "file (file), or both kinds on each lane (lanes), one kind, or both on each approach"
+    parser.add_argument("--detectors", choices=(FILE, *LAYOUTS), help=f"{detectors} {layouts}")
     decision = "seconds from a decision to the next (default 10)"
     parser.add_argument("--decision", type=int, default=10, metavar="S", help=decision)
     for name, what in (
@@ -136,7 +140,7 @@ def scenario_with(
     yellow_s, all_red_s, min_green_s = (
         own if asked is None else asked for own, asked in zip(times, given, strict=True)
     )
-    return Scenario(
+    scenario = Scenario(
         network,
         net,
         demand,
@@ -153,3 +157,4 @@ def scenario_with(
         program=program,
         bus_weight=options.bus_weight,
     )
+    return with_detectors(scenario, options.detectors) if options.detectors else scenario

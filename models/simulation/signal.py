@@ -21,6 +21,10 @@ class Signal(Protocol):
     phase: int
 
     @property
+    def green_s(self) -> float:
+        """How long the phase has been green; negative during a change, in how long it will be."""
+
+    @property
     def may_change(self) -> bool:
         """Whether the phase has been green for the minimum green time."""
 
@@ -65,6 +69,10 @@ class TimedSignal:
         self.phase = 0
 
     @property
+    def green_s(self) -> float:
+        return self._green_s - self._left_s
+
+    @property
     def may_change(self) -> bool:
         return self._left_s == 0 and self._green_s >= self._min_green_s
 
@@ -102,6 +110,10 @@ class GuardedSignal:
         self._green_s = 0
         self._change: tuple[Step, ...] = ()
         self._changing_s = 0
+
+    @property
+    def green_s(self) -> float:
+        return self.shown.green_s
 
     @property
     def may_change(self) -> bool:

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import IO
 
 from models.networks.file import InvalidNetworkError
-from models.networks.form import Point
+from models.networks.form import VEHICLE_SPACE_M, Point
 from models.sumo.nema import in_steps
 from models.sumo.program import Program, joined
 
-VEHICLE_SPACE_M = 7.5  # a standing passenger car and the gap before it, SUMO's defaults
 _GZIP = b"\x1f\x8b"
 
 
