@@ -30,7 +30,7 @@ MEASURES = {
 }
 LEARNERS = "IDQN", "IPPO", "MPLight", "FMA2C"
 # What the tables show beside delay; the CSV file has all controllers.
-SHOWN = "max pressure", "greedy", "pressure within 100 m", "SB3 PPO", "trained"
+SHOWN = "max pressure", "greedy", "pressure within 100 m", "trained"
 HEAD = """# Controllers on RESCO's scenarios
 
 `make resco RESCO=folder` makes this page: classic controllers and trained ones, on eight public
